@@ -1,0 +1,30 @@
+"""irtools: locate, annotate, check and draw OpenVINO IR exports of language models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+__all__ = ["Document", "Export", "IrtoolsError", "__version__", "open_export"]
+
+if TYPE_CHECKING:
+    from irtools.errors import IrtoolsError
+    from irtools.ir.document import Document
+    from irtools.ir.export import Export, open_export
+
+_HOMES = {
+    "Document": "irtools.ir.document",
+    "Export": "irtools.ir.export",
+    "IrtoolsError": "irtools.errors",
+    "open_export": "irtools.ir.export",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # `irtools --help` imports this package: nothing heavy before it is asked for.
+    if name not in _HOMES:
+        raise AttributeError(f"module 'irtools' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

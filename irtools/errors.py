@@ -1,0 +1,94 @@
+"""Errors that a user can cause: one sentence each, with what to do about it.
+
+Every exception carries the exit code that the command line returns for it.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AnnotationDiffersError",
+    "CheckError",
+    "ExportError",
+    "InvalidIRError",
+    "IrtoolsError",
+    "LocateRefusedError",
+    "SaveError",
+    "UnsupportedEncodingError",
+    "UsageError",
+]
+
+
+class IrtoolsError(Exception):
+    """Base class of everything that irtools raises on purpose.
+
+    Attributes
+    ----------
+    exit_code : int
+        What the command line exits with (2: it could not do its work).
+    hint : str or None
+        What to do about it, when the message does not say it already.
+    """
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        message = str(self.args[0])
+        return f"{message} {self.hint}" if self.hint else message
+
+
+class UsageError(IrtoolsError):
+    """An option or argument that makes no sense."""
+
+
+class ExportError(IrtoolsError):
+    """A model directory or file that is missing, empty, ambiguous or unreadable."""
+
+
+class InvalidIRError(IrtoolsError):
+    """A file that is not well-formed XML or not an OpenVINO IR.
+
+    Attributes
+    ----------
+    line : int or None
+        Line of the fault, counted from 1.
+    column : int or None
+        Column of the fault, counted from 0.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        line: int | None = None,
+        column: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.line = line
+        self.column = column
+
+
+class UnsupportedEncodingError(InvalidIRError):
+    """XML in an encoding whose bytes irtools does not edit (anything but UTF-8)."""
+
+
+class LocateRefusedError(IrtoolsError):
+    """The graph has no decoder stack, or not exactly one that the witnesses agree on."""
+
+
+class AnnotationDiffersError(IrtoolsError):
+    """An annotation is there already and says something else."""
+
+    exit_code = 1
+
+
+class CheckError(IrtoolsError):
+    """The patched IR would not be accepted by the runtime; nothing was written."""
+
+
+class SaveError(IrtoolsError):
+    """A file could not be written; the old one is still there, whole."""

@@ -1,0 +1,1 @@
+"""The NetworkX view of one IR, and the matcher for patterns on it."""

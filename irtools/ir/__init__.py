@@ -1,0 +1,1 @@
+"""The files: parsing, rt_info, exact saving, the weights table."""

@@ -1,0 +1,113 @@
+"""One IR file: its bytes, and what is read from them on demand."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from irtools.errors import ExportError, InvalidIRError
+from irtools.ir.op import Op, data_attributes, parse_op
+from irtools.ir.scan import Scan, Span, line_of, scan_ir
+
+if TYPE_CHECKING:
+    from irtools.graph.view import GraphView
+
+__all__ = ["Document"]
+
+
+class Document:
+    """One part of an export: an ``.xml`` with its ``.bin`` beside it.
+
+    Nothing is read before it is asked for, and the weights never are.
+
+    Parameters
+    ----------
+    path : path-like
+        The ``.xml`` file.
+    data : bytes, optional
+        Its content, if it has been read or changed already.
+
+    Examples
+    --------
+    >>> document = Document("fixtures/falcon/openvino_model.xml")
+    >>> document.part, document.scan.net["version"]
+    ('model', '11')
+    """
+
+    def __init__(self, path: str | Path, data: bytes | None = None) -> None:
+        self.path = Path(path)
+        if data is not None:
+            self.data = data
+
+    def __repr__(self) -> str:
+        return f"Document({str(self.path)!r})"
+
+    @property
+    def weights_path(self) -> Path:
+        """The ``.bin`` that belongs to the file."""
+        return self.path.with_suffix(".bin")
+
+    @property
+    def part(self) -> str:
+        """Name of the part: the stem without ``openvino_`` and ``_model``."""
+        return self.path.stem.removeprefix("openvino_").removesuffix("_model") or self.path.stem
+
+    @cached_property
+    def data(self) -> bytes:
+        """The bytes of the file.
+
+        Raises
+        ------
+        ExportError
+            The file cannot be read.
+        """
+        try:
+            return self.path.read_bytes()
+        except OSError as error:
+            reason = (error.strerror or type(error).__name__).lower()
+            raise ExportError(f"{self.path}: cannot be read: {reason}") from error
+
+    @cached_property
+    def scan(self) -> Scan:
+        """Layers, edges and rt_info by file position.
+
+        Raises
+        ------
+        InvalidIRError
+            The file is no well-formed IR in UTF-8.
+        """
+        try:
+            return scan_ir(self.data)
+        except InvalidIRError as error:
+            kind = type(error)
+            raise kind(f"{self.path}: {error.args[0]}", line=error.line, column=error.column) from None
+
+    @cached_property
+    def graph(self) -> GraphView:
+        """NetworkX view of the model.
+
+        Raises
+        ------
+        InvalidIRError
+            Duplicate layer ids or a cycle: the edges do not say which op they mean.
+        """
+        from irtools.graph.view import GraphView
+
+        try:
+            return GraphView(self.scan)
+        except InvalidIRError as error:
+            raise InvalidIRError(f"{self.path}: {error.args[0]}", line=error.line) from None
+
+    def line(self, where: int | Span | Op) -> int:
+        """Line number of a byte offset, a span or an op."""
+        offset = where if isinstance(where, int) else where.span.start if isinstance(where, Op) else where.start
+        return line_of(self.data, offset)
+
+    def op(self, index: int) -> Op:
+        """The op at a position in ``scan`` (not its layer id; for that see ``graph.op``)."""
+        return parse_op(self.data, self.scan.spans[index])
+
+    def data_attributes(self, index: int) -> dict[str, str]:
+        """Attributes of the ``<data>`` of the op at a position in ``scan``; cheaper than ``op``."""
+        return data_attributes(self.data, self.scan.spans[index])

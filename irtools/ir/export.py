@@ -1,0 +1,176 @@
+"""A model directory and its parts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from irtools.errors import ExportError
+from irtools.ir.document import Document
+
+if TYPE_CHECKING:
+    from irtools.decoder.stack import DecoderStack
+
+__all__ = ["Export", "open_export"]
+
+TARGET_FILES = ("openvino_model.xml", "openvino_language_model.xml")
+"""Names the runtime knows a target by."""
+MTP_FILE = "openvino_mtp_model.xml"
+_SIDE_PARTS = ("tokenizer", "embeddings", "encoder", "mtp", "vision", "resampler", "merger", "projection", "decoder")
+
+
+class Export:
+    """One export: a directory of IR files, or a single ``.xml``.
+
+    Attributes
+    ----------
+    path : Path
+        As given.
+    directory : Path
+        The model directory.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._only = self.path if self.path.suffix == ".xml" and not self.path.is_dir() else None
+        self.directory = self.path.parent if self._only else self.path
+
+    def __repr__(self) -> str:
+        return f"Export({str(self.path)!r})"
+
+    @cached_property
+    def parts(self) -> Mapping[str, Document]:
+        """Every IR of the directory by the name of its part (not read yet)."""
+        return {document.part: document for document in map(Document, sorted(self.directory.glob("*.xml")))}
+
+    @cached_property
+    def config(self) -> Mapping[str, Any]:
+        """The content of ``config.json``; empty when there is none.
+
+        Raises
+        ------
+        ExportError
+            It is no JSON object in UTF-8.
+        """
+        path = self.directory / "config.json"
+        try:
+            content = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise ExportError(f"{path}: cannot be read: {error.strerror}") from error
+        except (ValueError, RecursionError) as error:
+            raise ExportError(f"{path}: is not valid JSON ({error}); restore it from the checkpoint") from error
+        if not isinstance(content, dict):
+            raise ExportError(f"{path}: holds no JSON object; restore it from the checkpoint")
+        return content
+
+    @property
+    def target_candidates(self) -> tuple[Document, ...]:
+        """The files that could be the target: by the names the runtime knows, else the only other IR."""
+        if self._only:
+            return (Document(self._only),)
+        named = [
+            self.parts[Path(name).stem.removeprefix("openvino_").removesuffix("_model")]
+            for name in TARGET_FILES
+            if (self.directory / name).is_file()
+        ]
+        if named:
+            return tuple(named)
+        return tuple(document for name, document in self.parts.items() if not any(word in name for word in _SIDE_PARTS))
+
+    @cached_property
+    def target(self) -> Document:
+        """The part with the decoder stack.
+
+        Raises
+        ------
+        ExportError
+            There is none, or more than one file could be it.
+        """
+        candidates = self.target_candidates
+        if len(candidates) == 1:
+            return candidates[0]
+        if candidates:
+            names = " and ".join(document.path.name for document in candidates)
+            raise ExportError(f"{self.directory}: {names} could both be the target; name the .xml you mean")
+        if {"encoder", "decoder"} <= self.parts.keys():
+            raise ExportError(
+                f"{self.directory}: an encoder-decoder export (openvino_encoder_model.xml beside "
+                "openvino_decoder_model.xml) has no decoder-only stack to annotate"
+            )
+        seen = ", ".join(document.path.name for document in self.parts.values()) or "no .xml at all"
+        raise ExportError(f"{self.directory}: no {' or '.join(TARGET_FILES)} here ({seen}); give an OpenVINO export")
+
+    @property
+    def mtp(self) -> Document | None:
+        """The MTP head, or None."""
+        return self.parts.get("mtp")
+
+    def part(self, name: str) -> Document:
+        """A part by name: ``target``, ``mtp``, or a stem without ``openvino_`` and ``_model``.
+
+        Raises
+        ------
+        ExportError
+            There is no such part.
+        """
+        if name == "target":
+            return self.target
+        if name not in self.parts:
+            raise ExportError(f"{self.directory}: no part {name!r}; it has {', '.join(['target', *self.parts])}")
+        return self.parts[name]
+
+    def locate(self, part: str = "target") -> DecoderStack:
+        """Locate the decoder stack of a part.
+
+        Returns
+        -------
+        DecoderStack
+
+        Raises
+        ------
+        LocateRefusedError
+            No decoder-only language model, or the witnesses contradict each other.
+        """
+        from irtools.decoder import locate
+
+        return locate(self.part(part), config=self.config)
+
+
+def open_export(path: str | Path) -> Export:
+    """Open an export.
+
+    Parameters
+    ----------
+    path : path-like
+        A model directory, or one ``.xml`` file.
+
+    Returns
+    -------
+    Export
+
+    Raises
+    ------
+    ExportError
+        There is no such directory or file.
+
+    Examples
+    --------
+    >>> import irtools
+    >>> export = irtools.open_export("fixtures/falcon")
+    >>> export.target.path.name
+    'openvino_model.xml'
+    """
+    export = Export(path)
+    try:
+        if not (export.path.is_dir() or export.path.is_file()):
+            raise ExportError(f"{path}: no such file or directory")
+    except OSError as error:
+        raise ExportError(f"{path}: cannot be read: {error.strerror}") from error
+    if export.path.is_file() and export.path.suffix != ".xml":
+        raise ExportError(f"{path}: give a model directory or an .xml file")
+    return export

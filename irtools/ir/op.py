@@ -1,0 +1,139 @@
+"""One op of an IR, read in full from the bytes of its ``<layer>`` element."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+from irtools.ir.scan import Span, parse_attributes
+
+if TYPE_CHECKING:
+    from lxml import etree
+
+__all__ = ["DYNAMIC", "Op", "Port", "data_attributes", "parse_op", "split_names"]
+
+DYNAMIC = -1
+"""How the IR, and therefore irtools, writes a dimension that is not known."""
+
+_DATA = re.compile(rb"""<data((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*/?>""")
+_PRECISIONS = {"FP64": "f64", "FP32": "f32", "FP16": "f16", "BF16": "bf16", "BOOL": "boolean", "STRING": "string"}
+_NAME_SEPARATOR = re.compile(r"(?<!\\),")
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or output of an op.
+
+    Attributes
+    ----------
+    id : int
+        Port id in the file; output ports count on after the inputs.
+    element_type : str
+        As OpenVINO prints it: ``f32``, ``i64``, ``u4``, ...
+    shape : tuple of int
+        Dimensions; ``DYNAMIC`` (-1) for the unknown ones. The format does not tell a scalar
+        from an unknown rank: both are ``()``.
+    names : tuple of str
+        Tensor names (outputs only).
+    """
+
+    id: int
+    element_type: str
+    shape: tuple[int, ...]
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One ``<layer>``.
+
+    Attributes
+    ----------
+    id : int
+        Layer id, unique in its graph.
+    name : str
+        Friendly name.
+    type, opset : str
+        ``MatMul`` and ``opset1``.
+    attributes : mapping of str to str
+        What ``<data>`` says, verbatim.
+    inputs, outputs : tuple of Port
+    rt_info : mapping of str to str
+        The op's own runtime attributes.
+    span : Span
+        Its bytes in the file.
+    """
+
+    id: int
+    name: str
+    type: str
+    opset: str
+    attributes: Mapping[str, str]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    rt_info: Mapping[str, str] = field(repr=False)
+    span: Span = field(repr=False)
+
+
+def split_names(value: str) -> tuple[str, ...]:
+    r"""Split a list of tensor names; a comma inside a name is written ``\,``."""
+    return tuple(part.replace("\\,", ",") for part in _NAME_SEPARATOR.split(value)) if value else ()
+
+
+def data_attributes(data: bytes, span: Span) -> dict[str, str]:
+    """Attributes of the ``<data>`` of one layer, without parsing the rest of it."""
+    match = _DATA.search(data, span.start, span.end)
+    return parse_attributes(match[1]) if match else {}
+
+
+@cache
+def _parser() -> etree.XMLParser:
+    from lxml import etree
+
+    return etree.XMLParser(huge_tree=True, resolve_entities=False, no_network=True, load_dtd=False)
+
+
+def _port(element: etree._Element) -> Port:
+    precision = element.get("precision", "")
+    dims = tuple(int(dim.text or DYNAMIC) for dim in element.iterchildren("dim"))
+    names = split_names(element.get("names", ""))
+    return Port(int(element.get("id", "0")), _PRECISIONS.get(precision, precision.lower()), dims, names)
+
+
+def parse_element(data: bytes, span: Span) -> etree._Element:
+    """Parse one element of a validated IR with lxml."""
+    from lxml import etree
+
+    return etree.fromstring(data[span.start : span.end], _parser())
+
+
+def parse_op(data: bytes, span: Span) -> Op:
+    """Read the op whose ``<layer>`` lies at ``span``.
+
+    Parameters
+    ----------
+    data : bytes
+        A file that :func:`irtools.ir.scan.scan_ir` accepted.
+    span : Span
+        One of its ``Scan.spans``.
+    """
+    layer = parse_element(data, span)
+    attributes, rt_info = layer.find("data"), layer.find("rt_info")
+    return Op(
+        id=int(layer.get("id", "0")),
+        name=layer.get("name", ""),
+        type=layer.get("type", ""),
+        opset=layer.get("version", ""),
+        attributes=dict(attributes.attrib) if attributes is not None else {},
+        inputs=tuple(_port(port) for port in layer.iterfind("input/port")),
+        outputs=tuple(_port(port) for port in layer.iterfind("output/port")),
+        rt_info={
+            str(entry.get("name", entry.tag)): str(entry.get("value", ""))
+            for entry in (rt_info if rt_info is not None else ())
+            if isinstance(entry.tag, str)
+        },
+        span=span,
+    )

@@ -1,0 +1,198 @@
+"""What a rule is, what it sees and what it reports."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from irtools.errors import InvalidIRError, IrtoolsError, LocateRefusedError
+
+if TYPE_CHECKING:
+    from irtools.decoder.stack import DecoderStack
+    from irtools.ir.document import Document
+    from irtools.ir.export import Export
+
+__all__ = ["Context", "Finding", "Rule", "Severity", "rule"]
+
+
+class Severity(IntEnum):
+    """How bad a finding is; comparable."""
+
+    NOTE = 1
+    WARNING = 2
+    ERROR = 3
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule reports: one fault at one place.
+
+    Attributes
+    ----------
+    code : str
+        Filled in by the engine when empty.
+    message : str
+        What is wrong, with the offending value, without full stop.
+    hint : str
+        What to do about it.
+    file : Path or None
+        The file it is in.
+    line : int or None
+        Counted from 1.
+    op : str or None
+        Friendly name of the op concerned.
+    severity : Severity or None
+        None: the rule's own.
+    part : str or None
+        Name of the part.
+    """
+
+    message: str
+    hint: str = ""
+    file: Path | None = None
+    line: int | None = None
+    op: str | None = None
+    severity: Severity | None = None
+    code: str = ""
+    part: str | None = None
+
+
+@dataclass
+class Context:
+    """What a rule may look at. Everything is read once and shared by all rules.
+
+    Attributes
+    ----------
+    export : Export
+    expect_mtp : bool or None
+        True for ``--expect-mtp``, False for ``--no-mtp``, None for neither.
+    draft : Export or None
+        The draft of ``--draft``.
+    target_runtime : str
+        OpenVINO GenAI version the export is meant for.
+    """
+
+    export: Export
+    expect_mtp: bool | None = None
+    draft: Export | None = None
+    target_runtime: str = "2026.4"
+    unreadable: dict[str, IrtoolsError] = field(default_factory=dict)
+
+    @cached_property
+    def documents(self) -> dict[str, Document]:
+        """The parts whose XML can be read, by name; the others are in ``unreadable``."""
+        found = {}
+        for name, document in self.export.parts.items():
+            try:
+                _ = document.scan
+                found[name] = document
+            except IrtoolsError as error:
+                self.unreadable[name] = error
+        return found
+
+    def readable(self, document: Document | None) -> Document | None:
+        """The document if its graph can be built, else None (an IR rule reports why)."""
+        try:
+            if document is not None:
+                _ = document.graph
+            return document
+        except IrtoolsError:
+            return None
+
+    @cached_property
+    def target(self) -> Document | None:
+        """The target, if there is exactly one and its graph can be built."""
+        candidates = self.export.target_candidates
+        return self.readable(candidates[0]) if len(candidates) == 1 else None
+
+    @cached_property
+    def mtp(self) -> Document | None:
+        """The MTP head, if there is one and its graph can be built."""
+        return self.readable(self.export.mtp)
+
+    @cached_property
+    def location(self) -> DecoderStack | IrtoolsError | None:
+        """The decoder stack, or why it was refused; None without a readable target."""
+        from irtools.decoder import locate
+
+        if self.target is None:
+            return None
+        try:
+            return locate(self.target, config=self.config)
+        except (LocateRefusedError, InvalidIRError) as error:
+            return error
+
+    @property
+    def stack(self) -> DecoderStack | None:
+        """The decoder stack when it could be located."""
+        from irtools.decoder.stack import DecoderStack
+
+        return self.location if isinstance(self.location, DecoderStack) else None
+
+    @cached_property
+    def config(self) -> dict[str, object]:
+        """config.json, or empty when it cannot be read (an EXP rule reports why)."""
+        try:
+            return dict(self.export.config)
+        except IrtoolsError:
+            return {}
+
+
+Check = Callable[[Context], Iterable[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One check with a stable code.
+
+    Attributes
+    ----------
+    code : str
+        Letter group and three digits: ``MTP012``. Never reused.
+    name : str
+        Kebab-case, reads well after "allow": ``unnamed-port``.
+    severity : Severity
+        Of its findings, unless a finding says otherwise.
+    title : str
+        One line.
+    explanation : str
+        What it checks, why it matters, how to fix it, where the requirement comes from.
+    runtimes : str
+        GenAI versions it speaks of, as a version specifier (``>=2026.3``); empty for all.
+    check : callable
+        Takes the context, yields findings.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    title: str
+    explanation: str
+    runtimes: str
+    check: Check
+
+    @property
+    def group(self) -> str:
+        """The letters of the code."""
+        return self.code.rstrip("0123456789")
+
+
+def rule(code: str, name: str, severity: Severity, title: str, *, runtimes: str = "") -> Callable[[Check], Rule]:
+    """Make a rule of a function; its docstring is the explanation.
+
+    The docstring has the headings *What it checks*, *Why it matters*, *How to fix it* and
+    *Source*, in this order, each on a line of its own underlined as in numpydoc.
+    """
+
+    def decorate(check: Check) -> Rule:
+        return Rule(code, name, severity, title, inspect.cleandoc(check.__doc__ or ""), runtimes, check)
+
+    return decorate

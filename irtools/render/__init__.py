@@ -1,0 +1,1 @@
+"""Pictures: dot, svg, png, pdf."""

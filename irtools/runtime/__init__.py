@@ -1,0 +1,1 @@
+"""What needs OpenVINO or GenAI to execute; imported lazily."""
