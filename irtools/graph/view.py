@@ -35,7 +35,7 @@ class Consumer(NamedTuple):
     """Where a value goes: layer id and input index of the consumer, output port it reads."""
 
     op: int
-    index: int
+    input: int
     port: int
 
 

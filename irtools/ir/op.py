@@ -127,7 +127,7 @@ def parse_op(data: bytes, span: Span) -> Op:
         name=layer.get("name", ""),
         type=layer.get("type", ""),
         opset=layer.get("version", ""),
-        attributes=dict(attributes.attrib) if attributes is not None else {},
+        attributes={str(k): str(v) for k, v in attributes.attrib.items()} if attributes is not None else {},
         inputs=tuple(_port(port) for port in layer.iterfind("input/port")),
         outputs=tuple(_port(port) for port in layer.iterfind("output/port")),
         rt_info={
