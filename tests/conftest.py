@@ -1,0 +1,47 @@
+"""Shared by all tests: the fixtures, unpacked once, and copies of them to write in."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        return  # the controller of xdist has done it
+    spec = importlib.util.spec_from_file_location("irtools_fixtures_pack", FIXTURES / "pack.py")
+    assert spec is not None
+    assert spec.loader is not None
+    pack = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(pack)
+    pack.unpack_all()
+
+
+@pytest.fixture(scope="session")
+def fixtures() -> Path:
+    """``fixtures/``; an export is the directory of its name in there. No test writes in it."""
+    return FIXTURES
+
+
+@pytest.fixture
+def export_copy(tmp_path: Path) -> Callable[..., Path]:
+    """Copy an export into the test's own directory; returns the copy."""
+
+    def copy(name: str, to: str | None = None) -> Path:
+        return shutil.copytree(FIXTURES / name, tmp_path / (to or name))
+
+    return copy
+
+
+@pytest.fixture(scope="session")
+def truth() -> Callable[[str], dict[str, Any]]:
+    """Read ``fixtures/truth/<name>.json``."""
+    return lambda name: json.loads((FIXTURES / "truth" / f"{name}.json").read_text())
