@@ -81,9 +81,20 @@ class LocateRefusedError(IrtoolsError):
 
 
 class AnnotationDiffersError(IrtoolsError):
-    """An annotation is there already and says something else."""
+    """An annotation is there already and says something else.
+
+    Attributes
+    ----------
+    old, new : str
+        The annotation in the file, and the one that was to be written.
+    """
 
     exit_code = 1
+
+    def __init__(self, message: str, *, old: str = "", new: str = "", hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.old = old
+        self.new = new
 
 
 class CheckError(IrtoolsError):

@@ -13,6 +13,8 @@ from irtools.ir.document import Document
 
 if TYPE_CHECKING:
     from irtools.decoder.stack import DecoderStack
+    from irtools.ir.save import Progress, Saved
+    from irtools.surgery.patch import Patch
 
 __all__ = ["Export", "open_export"]
 
@@ -139,6 +141,61 @@ class Export:
         from irtools.decoder import locate
 
         return locate(self.part(part), config=self.config)
+
+    def annotate(self, part: str = "target", *, stack: DecoderStack | None = None, force: bool = False) -> Patch:
+        """Annotate a part in memory; :meth:`save` writes it.
+
+        Parameters
+        ----------
+        part : str
+        stack : DecoderStack, optional
+            If it has been located already.
+        force : bool
+            Replace an annotation that says something else.
+
+        Returns
+        -------
+        Patch
+
+        Raises
+        ------
+        AnnotationDiffersError
+            There is another annotation, and no ``force``.
+        LocateRefusedError
+        """
+        raise NotImplementedError
+
+    def strip(self, part: str = "target") -> Patch:
+        """Take the annotation out of a part in memory; :meth:`save` writes it."""
+        raise NotImplementedError
+
+    def save(
+        self, output_dir: str | Path | None = None, *, check: bool = True, progress: Progress | None = None
+    ) -> tuple[Saved, ...]:
+        """Write what was changed, in place or as a complete export elsewhere.
+
+        Parameters
+        ----------
+        output_dir : path-like, optional
+            Empty or absent directory for a complete export.
+        check : bool
+            Rehearse what the runtime does before a file is replaced.
+        progress : callable, optional
+            Called while weights are copied: file, bytes done, bytes in all.
+
+        Returns
+        -------
+        tuple of Saved
+            One per changed file.
+
+        Raises
+        ------
+        SaveError
+            A file could not be written; the old one is still there, whole.
+        CheckError
+            The runtime would not take the file; nothing was written.
+        """
+        raise NotImplementedError
 
 
 def open_export(path: str | Path) -> Export:
