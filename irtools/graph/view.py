@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import networkx as nx
 
 from irtools.errors import InvalidIRError
-from irtools.ir.op import Op, Port, data_attributes, parse_op
+from irtools.ir.op import Op, Port, data_attributes, layer_attributes, parse_op, split_names
 from irtools.ir.scan import Scan, Span, child_spans, line_of, scan_graph
 
 __all__ = ["Consumer", "GraphView", "Source"]
@@ -257,7 +257,10 @@ class GraphView(_DiGraph):
         return self.by_type.get("Result", ())
 
     def result_names(self, key: int) -> tuple[str, ...]:
-        """Tensor names of a model output (a Result has those of the port it reads)."""
+        """Tensor names of a model output: its own ``output_names``, else those of the port it reads."""
+        own = layer_attributes(self.scan.data, self.span(key)).get("output_names", "")
+        if own:
+            return split_names(own)
         sources = self.inputs(key)
         port = self.port(sources[0]) if sources else None
         return port.names if port else ()

@@ -13,12 +13,13 @@ from irtools.ir.scan import Span, parse_attributes
 if TYPE_CHECKING:
     from lxml import etree
 
-__all__ = ["DYNAMIC", "Op", "Port", "data_attributes", "parse_op", "split_names"]
+__all__ = ["DYNAMIC", "Op", "Port", "data_attributes", "layer_attributes", "parse_op", "split_names"]
 
 DYNAMIC = -1
 """How the IR, and therefore irtools, writes a dimension that is not known."""
 
 _DATA = re.compile(rb"""<data((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*/?>""")
+_LAYER = re.compile(rb"""<layer((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*/?>""")
 _PRECISIONS = {"FP64": "f64", "FP32": "f32", "FP16": "f16", "BF16": "bf16", "BOOL": "boolean", "STRING": "string"}
 _NAME_SEPARATOR = re.compile(r"(?<!\\),")
 
@@ -86,6 +87,12 @@ def split_names(value: str) -> tuple[str, ...]:
 def data_attributes(data: bytes, span: Span) -> dict[str, str]:
     """Attributes of the ``<data>`` of one layer, without parsing the rest of it."""
     match = _DATA.search(data, span.start, span.end)
+    return parse_attributes(match[1]) if match else {}
+
+
+def layer_attributes(data: bytes, span: Span) -> dict[str, str]:
+    """Attributes of one ``<layer>`` tag itself, such as ``output_names`` of a Result."""
+    match = _LAYER.match(data, span.start, span.end)
     return parse_attributes(match[1]) if match else {}
 
 
