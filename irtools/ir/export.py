@@ -74,7 +74,8 @@ class Export:
     def target_candidates(self) -> tuple[Document, ...]:
         """The files that could be the target: by the names the runtime knows, else the only other IR."""
         if self._only:
-            return (Document(self._only),)
+            known = (document for document in self.parts.values() if document.path == self._only)
+            return (next(known, Document(self._only)),)
         named = [
             self.parts[Path(name).stem.removeprefix("openvino_").removesuffix("_model")]
             for name in TARGET_FILES

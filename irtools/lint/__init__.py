@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from irtools.lint.model import Context, Finding, Rule, Severity, rule
+from irtools.lint.model import Context, Finding, Fix, Rule, Severity, Strategy, rule
 
-__all__ = ["Context", "Finding", "Rule", "Severity", "rule"]
+__all__ = ["Context", "Finding", "Fix", "Rule", "Severity", "Strategy", "rule"]

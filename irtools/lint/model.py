@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from irtools.decoder.stack import DecoderStack
     from irtools.ir.document import Document
     from irtools.ir.export import Export
+    from irtools.surgery.patch import Patch
 
-__all__ = ["Context", "Finding", "Rule", "Severity", "rule"]
+__all__ = ["Context", "Finding", "Fix", "Rule", "Severity", "Strategy", "rule"]
 
 
 class Severity(IntEnum):
@@ -29,6 +30,46 @@ class Severity(IntEnum):
 
     def __str__(self) -> str:
         return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A change to one file that removes a finding.
+
+    Attributes
+    ----------
+    title : str
+        What it does, in the imperative: ``Write the annotation``.
+    patch : callable
+        Works out the new file from the current one; raises ``IrtoolsError`` when it cannot.
+    safe : bool
+        Whether ``--fix`` applies it; otherwise only ``--unsafe-fixes`` does.
+    """
+
+    title: str
+    patch: Callable[[Document], Patch]
+    safe: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """Whether one way of decoding is available with an export.
+
+    Attributes
+    ----------
+    name : str
+        ``plain``, ``mtp``, ``dflash`` or ``eagle3``.
+    available : bool
+    reason : str
+        Why not, or what it needs, as a sentence without full stop.
+    findings : tuple of str
+        Codes of the findings that rule it out.
+    """
+
+    name: str
+    available: bool
+    reason: str = ""
+    findings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +93,9 @@ class Finding:
     severity : Severity or None
         None: the rule's own.
     part : str or None
-        Name of the part.
+        Name of the part; filled in by the engine when ``file`` is one.
+    fix : Fix or None
+        The change that removes it, if irtools can make it.
     """
 
     message: str
@@ -63,6 +106,7 @@ class Finding:
     severity: Severity | None = None
     code: str = ""
     part: str | None = None
+    fix: Fix | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass
@@ -84,25 +128,34 @@ class Context:
     expect_mtp: bool | None = None
     draft: Export | None = None
     target_runtime: str = "2026.4"
-    unreadable: dict[str, IrtoolsError] = field(default_factory=dict)
 
     @cached_property
-    def documents(self) -> dict[str, Document]:
-        """The parts whose XML can be read, by name; the others are in ``unreadable``."""
-        found = {}
+    def _read(self) -> tuple[dict[str, Document], dict[str, IrtoolsError]]:
+        documents: dict[str, Document] = {}
+        unreadable: dict[str, IrtoolsError] = {}
         for name, document in self.export.parts.items():
             try:
                 _ = document.scan
-                found[name] = document
+                documents[name] = document
             except IrtoolsError as error:
-                self.unreadable[name] = error
-        return found
+                unreadable[name] = error
+        return documents, unreadable
+
+    @property
+    def documents(self) -> Mapping[str, Document]:
+        """The parts whose XML can be read, by name."""
+        return self._read[0]
+
+    @property
+    def unreadable(self) -> Mapping[str, IrtoolsError]:
+        """Why the other parts cannot be read, by name (an IR rule reports it)."""
+        return self._read[1]
 
     def readable(self, document: Document | None) -> Document | None:
-        """The document if its graph can be built, else None (an IR rule reports why)."""
+        """The document if its graph can be built and has no cycle, else None (an IR rule reports why)."""
         try:
             if document is not None:
-                _ = document.graph
+                _ = document.graph.topological
             return document
         except IrtoolsError:
             return None
@@ -119,8 +172,17 @@ class Context:
         return self.readable(self.export.mtp)
 
     @cached_property
+    def text_embeddings(self) -> Document | None:
+        """The text embeddings part, if there is one and its graph can be built."""
+        return self.readable(self.export.parts.get("text_embeddings"))
+
+    @cached_property
     def location(self) -> DecoderStack | IrtoolsError | None:
-        """The decoder stack, or why it was refused; None without a readable target."""
+        """The decoder stack, or why it was refused; None without a readable target.
+
+        A config.json that contradicts the graph does not hide the stack from the rules: it is
+        located without (an EXP rule reports the contradiction).
+        """
         from irtools.decoder import locate
 
         if self.target is None:
@@ -128,7 +190,11 @@ class Context:
         try:
             return locate(self.target, config=self.config)
         except (LocateRefusedError, InvalidIRError) as error:
-            return error
+            refused = error
+        try:
+            return locate(self.target) if self.config else refused
+        except (LocateRefusedError, InvalidIRError):
+            return refused
 
     @property
     def stack(self) -> DecoderStack | None:
@@ -138,12 +204,21 @@ class Context:
         return self.location if isinstance(self.location, DecoderStack) else None
 
     @cached_property
-    def config(self) -> dict[str, object]:
+    def config(self) -> Mapping[str, object]:
         """config.json, or empty when it cannot be read (an EXP rule reports why)."""
         try:
-            return dict(self.export.config)
+            return self.export.config
         except IrtoolsError:
             return {}
+
+    @property
+    def text_config(self) -> Mapping[str, object]:
+        """The part of config.json about the language model: ``text_config`` in wrappers, else all of it."""
+        for key in ("text_config", "llm_config", "language_config"):
+            nested = self.config.get(key)
+            if isinstance(nested, Mapping):
+                return nested
+        return self.config
 
 
 Check = Callable[[Context], Iterable[Finding]]
