@@ -1,1 +1,113 @@
-"""The command line: one module per command; parses, calls, prints."""
+"""The command line: one module per command; parses, calls, prints.
+
+A command is a module of this package that defines a click command named ``command``. There
+is no list to keep, and a module is imported only when its command, or the help that lists
+them all, is asked for: modules here import what is heavy inside their functions.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import signal
+import sys
+from importlib import import_module
+
+import click
+
+from irtools import __version__
+from irtools.cli.common import print_error
+from irtools.errors import IrtoolsError
+
+__all__ = ["main"]
+
+
+class Commands(click.Group):
+    """The group of the commands that are found in this package."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of all commands."""
+        names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+        return [name.replace("_", "-") for name in names if self.get_command(ctx, name) is not None]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of one command."""
+        name = cmd_name.replace("-", "_")
+        if not any(module.name == name for module in pkgutil.iter_modules(__path__)):
+            return None
+        found = getattr(import_module(f"{__name__}.{name}"), "command", None)
+        return found if isinstance(found, click.Command) else None
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command of a command line; a misspelt one is told its neighbour."""
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, self.list_commands(ctx), 1)
+            suggestion = f" Did you mean {close[0]!r}?" if close else ""
+            raise click.UsageError(f"there is no command {name!r}.{suggestion}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    "irtools",
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done, 1 something to report, 2 the command could not do its work.",
+)
+@click.version_option(__version__, message="irtools %(version)s")
+def cli() -> None:
+    """Locate, annotate, check and draw OpenVINO IR exports of language models."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit.
+
+    Parameters
+    ----------
+    arguments : list of str, optional
+        Without the program name; those of the process by default.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the terminal's encoding lacks must not end in a traceback.
+        if stream is not None and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: list[str] | None) -> int:
+    # Not `cli.main`: it prints on an interrupt and has an exit code of its own for a closed pipe.
+    try:
+        with cli.make_context("irtools", sys.argv[1:] if arguments is None else list(arguments)) as context:
+            code = cli.invoke(context)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
+    except click.UsageError as error:
+        print_error(_usage(error))
+        return 2
+    except IrtoolsError as error:
+        print_error(str(error))
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        print_error("interrupted")
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # The reader (`| head`) has what it wanted. Python would complain once more at its end.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        print_error(f"standard output cannot be written: {error.strerror}")
+        return 2
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: click.UsageError) -> str:
+    message = error.format_message().rstrip(".")
+    command = error.ctx.command_path if error.ctx is not None else "irtools"
+    return f"{message[:1].lower()}{message[1:]} (see '{command} --help')"

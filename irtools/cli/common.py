@@ -1,0 +1,223 @@
+"""What the commands share: arguments, options, the loop over models, messages."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from irtools.errors import AnnotationDiffersError, IrtoolsError, LocateRefusedError
+from irtools.report.json import Entry, envelope, to_json
+from irtools.report.text import Style, visible
+
+__all__ = ["Ui", "model_argument", "models_argument", "output_options", "part_option", "print_error", "run_models"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PROGRESS_AFTER = 1.0
+
+
+def _default_to_here(_ctx: click.Context, _param: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
+    return value or (Path(),)
+
+
+models_argument = click.argument(
+    "models", metavar="[MODEL_DIR]...", nargs=-1, type=click.Path(path_type=Path), callback=_default_to_here
+)
+"""Model directories or ``.xml`` files; the working directory when there is none."""
+
+model_argument = click.argument(
+    "model", metavar="[MODEL_DIR]", type=click.Path(path_type=Path), default=Path()
+)
+"""One model directory or ``.xml`` file; the working directory when there is none."""
+
+part_option = click.option(
+    "--part",
+    metavar="PART",
+    default="target",
+    show_default=True,
+    help="Part of the export: target, mtp, or a file's stem without openvino_ and _model.",
+)
+
+
+def print_error(message: str, *, path: Path | None = None) -> None:
+    """One line on stderr: ``irtools: error: ...``, naming the model when the message does not."""
+    if path is not None and str(path) not in message:
+        message = f"{path}: {message}"
+    _print_line("error", message, "red")
+
+
+def _print_line(kind: str, message: str, colour: str) -> None:
+    style = Style.of(sys.stderr)
+    click.echo(f"irtools: {style.paint(f'{kind}:', 'bold', colour)} {visible(message)}", err=True, color=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Ui:
+    """Where a command's words go.
+
+    Attributes
+    ----------
+    format : str
+        ``text``, ``json`` or another format of the command.
+    quiet, verbose : bool
+    style : Style
+        Of stdout.
+    """
+
+    format: str = "text"
+    quiet: bool = False
+    verbose: bool = False
+    style: Style = field(default_factory=Style)
+
+    def result(self, text: str) -> None:
+        """A result, to stdout."""
+        if text:
+            click.echo(text, color=self.style.colour)
+
+    def note(self, message: str) -> None:
+        """Something worth knowing, to stderr; not with ``--quiet``."""
+        if not self.quiet:
+            _print_line("note", message, "cyan")
+
+    def detail(self, message: str) -> None:
+        """What is being done, to stderr; only with ``--verbose``."""
+        if self.verbose:
+            click.echo(f"irtools: {visible(message)}", err=True)
+
+    @contextmanager
+    def working(self, what: str) -> Iterator[Callable[[int, int], None]]:
+        """Say on a terminal what takes longer than a second, until it is done.
+
+        Yields
+        ------
+        callable
+            ``report(done, of)`` adds a percentage; calling it is optional.
+        """
+        share: list[str] = [""]
+        finished = threading.Event()
+
+        def report(done: int, of: int) -> None:
+            share[0] = f" {100 * done // max(of, 1)}%"
+
+        def tell() -> None:
+            started = time.monotonic()
+            pause = _PROGRESS_AFTER
+            while not finished.wait(pause):
+                pause = 0.2
+                sys.stderr.write(f"\r\x1b[2K{what} ...{share[0]} {time.monotonic() - started:.0f} s")
+                sys.stderr.flush()
+            if pause != _PROGRESS_AFTER:
+                sys.stderr.write("\r\x1b[2K")
+                sys.stderr.flush()
+
+        if self.quiet or sys.stderr is None or not sys.stderr.isatty():
+            yield report
+            return
+        thread = threading.Thread(target=tell, daemon=True)
+        thread.start()
+        try:
+            yield report
+        finally:
+            finished.set()
+            thread.join()
+
+
+def output_options(*formats: str) -> Callable[[F], F]:
+    """Add ``--format``, ``-q`` and ``-v``; the function gets them as ``ui``.
+
+    Parameters
+    ----------
+    *formats : str
+        Beside ``text`` and ``json``.
+    """
+
+    def decorate(function: F) -> F:
+        @click.option(
+            "--format",
+            "format_",
+            type=click.Choice(["text", "json", *formats]),
+            default="text",
+            show_default=True,
+            help="How to print the result.",
+        )
+        @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+        @click.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done.")
+        @functools.wraps(function)
+        def wrapper(*args: Any, format_: str, quiet: bool, verbose: bool, **kwargs: Any) -> Any:
+            if quiet and verbose:
+                raise click.UsageError("-q and -v contradict each other")
+            ui = Ui(format_, quiet, verbose, Style.of(sys.stdout))
+            return function(*args, ui=ui, **kwargs)
+
+        return wrapper  # type: ignore[return-value]
+
+    return decorate
+
+
+def run_models(
+    ui: Ui,
+    command: str,
+    paths: Iterable[Path],
+    work: Callable[[Path], Entry],
+    *,
+    summary: Callable[[list[Entry]], Mapping[str, object]] | None = None,
+) -> int:
+    """Do a command's work for each model and print what comes of it.
+
+    An error for one model does not stop the others.
+
+    Parameters
+    ----------
+    ui : Ui
+    command : str
+        Name in the envelope.
+    paths : iterable of Path
+    work : callable
+        Does the work for one model.
+    summary : callable, optional
+        The command's own keys for the summary.
+
+    Returns
+    -------
+    int
+        The exit code: the highest of all models.
+    """
+    entries: list[Entry] = []
+    for path in paths:
+        entry = attempt(path, work)
+        if entry.error is not None:
+            print_error(entry.error, path=path)
+        if ui.format == "text" and not ui.quiet and entry.text:
+            if any(earlier.text for earlier in entries):
+                ui.result("")
+            ui.result(entry.text)
+        entries.append(entry)
+    if ui.format == "json":
+        click.echo(to_json(envelope(command, entries, summary(entries) if summary else None)), nl=False)
+    return max((entry.exit_code for entry in entries), default=0)
+
+
+def attempt(path: Path, work: Callable[[Path], Entry]) -> Entry:
+    """Do the work for one model; an error that a user can cause becomes its entry."""
+    try:
+        return work(path)
+    except IrtoolsError as error:
+        return Entry(str(path), _status(error), error.exit_code, str(error))
+    except OSError as error:
+        reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        return Entry(str(path), "failed", 2, reason)
+
+
+def _status(error: IrtoolsError) -> str:
+    if isinstance(error, AnnotationDiffersError):
+        return "differs"
+    return "refused" if isinstance(error, LocateRefusedError) else "failed"

@@ -1,0 +1,42 @@
+"""``irtools locate``: show the decoder stack of an IR."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from irtools.cli.common import Ui, models_argument, output_options, part_option, run_models
+from irtools.report.json import Entry
+
+if TYPE_CHECKING:
+    from irtools.graph.view import GraphView
+
+__all__ = ["command"]
+
+
+@click.command("locate")
+@models_argument
+@part_option
+@click.option("--explain", is_flag=True, help="Say of each value that was considered why it was not taken.")
+@output_options()
+def command(models: tuple[Path, ...], part: str, explain: bool, ui: Ui) -> int:
+    """Show the decoder stack without writing anything."""
+
+    def work(path: Path) -> Entry:
+        from irtools.ir.export import open_export
+        from irtools.report.stack import stack_details, stack_text
+
+        document = open_export(path).part(part)
+        with ui.working(f"Locating the decoder stack of {document.path}"):
+            stack = locate(document)
+            graph: GraphView = document.graph
+        return Entry(
+            str(path),
+            "ok",
+            details=stack_details(document.path, graph, stack, explain=explain),
+            text=stack_text(document.path, graph, stack, ui.style, explain=explain),
+        )
+
+    return run_models(ui, "locate", models, work)

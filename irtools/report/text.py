@@ -1,0 +1,195 @@
+"""Text for people: tables that fit the terminal, colour only where it can be seen."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TextIO
+
+__all__ = ["Column", "Style", "plural", "shape_text", "table"]
+
+_ESCAPES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_NARROWEST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What the place that text goes to can show.
+
+    Attributes
+    ----------
+    colour : bool
+    width : int or None
+        Columns of the terminal; None for a file or pipe, where nothing is ever folded.
+    """
+
+    colour: bool = False
+    width: int | None = None
+
+    @classmethod
+    def of(cls, stream: TextIO | None) -> Style:
+        """Look at a stream and the environment (``NO_COLOR``, ``TERM``, ``COLUMNS``)."""
+        if stream is None or not stream.isatty():
+            return cls()
+        colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        return cls(colour, shutil.get_terminal_size().columns)
+
+    def paint(self, text: str, *effects: str) -> str:
+        """Text in ``bold``, ``dim``, ``red``, ``green``, ``yellow`` or ``cyan``, if colour is wanted.
+
+        Examples
+        --------
+        >>> Style(colour=True).paint("error:", "bold", "red")
+        '\\x1b[1;31merror:\\x1b[0m'
+        >>> Style().paint("error:", "bold", "red")
+        'error:'
+        """
+        if not (self.colour and text and effects):
+            return text
+        return f"\x1b[{';'.join(_ESCAPES[effect] for effect in effects)}m{text}\x1b[0m"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table.
+
+    Attributes
+    ----------
+    title : str
+    right : bool
+        Align to the right (numbers).
+    fold : str
+        What may happen when the terminal is too narrow: ``""`` nothing, ``words`` a break at a
+        space, ``anywhere`` a break between any two characters. Nothing is ever cut off.
+    effects : tuple of str
+        For ``Style.paint``.
+    """
+
+    title: str
+    right: bool = False
+    fold: str = ""
+    effects: tuple[str, ...] = ()
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], style: Style, *, indent: int = 0) -> str:
+    """Lay out rows under the titles of their columns.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+    rows : iterable of sequence
+        Cells by column, shown with ``str``.
+    style : Style
+    indent : int
+        Spaces before each line.
+
+    Returns
+    -------
+    str
+        Lines with no trailing spaces, without a final newline.
+
+    Examples
+    --------
+    >>> print(table([Column("layer", right=True), Column("producer")], [(0, "a/Add"), (10, "b/Add")], Style()))
+    layer  producer
+        0  a/Add
+       10  b/Add
+    """
+    cells = [[visible(str(cell)) for cell in row] for row in rows]
+    titles = [column.title for column in columns]
+    widths = [max(map(_width, texts)) for texts in zip(titles, *cells, strict=True)]
+    if style.width is not None:
+        widths = _shrink(columns, widths, style.width - indent - 2 * (len(columns) - 1))
+    lines = []
+    for number, row in enumerate([titles, *cells]):
+        folded = [_fold(text, width, column.fold) for text, width, column in zip(row, widths, columns, strict=True)]
+        for depth in range(max(map(len, folded))):
+            parts = []
+            for pieces, width, column in zip(folded, widths, columns, strict=True):
+                text = pieces[depth] if depth < len(pieces) else ""
+                blank = " " * (width - _width(text))
+                painted = style.paint(text, *(("bold",) if number == 0 else column.effects))
+                parts.append(blank + painted if column.right else painted + blank)
+            lines.append((" " * indent + "  ".join(parts)).rstrip())
+    return "\n".join(lines)
+
+
+def visible(text: str) -> str:
+    """Text with control characters, which would steer the terminal, as escapes.
+
+    Examples
+    --------
+    >>> visible("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or 0xD800 <= ord(c) < 0xE000 else ascii(c)[1:-1] for c in text)
+
+
+def shape_text(shape: Iterable[int]) -> str:
+    """A shape as OpenVINO prints it.
+
+    Examples
+    --------
+    >>> shape_text((-1, -1, 32))
+    '[?,?,32]'
+    """
+    return "[" + ",".join("?" if size < 0 else str(size) for size in shape) + "]"
+
+
+def plural(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    Examples
+    --------
+    >>> plural(1, "layer"), plural(4, "layer")
+    ('1 layer', '4 layers')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _width(text: str) -> int:
+    """Columns that a text takes in a terminal."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
+
+
+def _shrink(columns: Sequence[Column], widths: Sequence[int], available: int) -> list[int]:
+    """Take width from the widest column that may be folded until the row fits, or none can give."""
+    found = list(widths)
+    while sum(found) > available:
+        can_give = [
+            (found[i], i)
+            for i, column in enumerate(columns)
+            if column.fold and found[i] > max(_NARROWEST, _width(column.title))
+        ]
+        if not can_give:
+            break
+        found[max(can_give)[1]] -= 1
+    return found
+
+
+def _fold(text: str, width: int, how: str) -> list[str]:
+    if _width(text) <= width or not how:
+        return [text]
+    pieces, line = [], ""
+    for word in text.split(" ") if how == "words" else [text]:
+        joined = f"{line} {word}" if line else word
+        if _width(joined) <= width:
+            line = joined
+            continue
+        if line:
+            pieces.append(line)
+        line = ""
+        for character in word:
+            if _width(line + character) > width:
+                pieces.append(line)
+                line = ""
+            line += character
+    return [*pieces, line]
