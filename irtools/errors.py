@@ -12,6 +12,7 @@ __all__ = [
     "InvalidIRError",
     "IrtoolsError",
     "LocateRefusedError",
+    "RenderError",
     "SaveError",
     "UnsupportedEncodingError",
     "UsageError",
@@ -99,6 +100,10 @@ class AnnotationDiffersError(IrtoolsError):
 
 class CheckError(IrtoolsError):
     """The patched IR would not be accepted by the runtime; nothing was written."""
+
+
+class RenderError(IrtoolsError):
+    """A picture that cannot be drawn: no engine, or nothing to draw."""
 
 
 class SaveError(IrtoolsError):

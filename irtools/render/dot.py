@@ -1,0 +1,147 @@
+"""A picture as DOT text: what every engine lays out, and what ``-o x.dot`` writes."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+import graphviz
+
+from irtools.render.picture import KINDS, Arrow, Box, Frame, Picture
+
+__all__ = ["FONT", "to_dot"]
+
+FONT = "Liberation Sans,Arial,Helvetica,sans-serif"
+_ARROWS = {
+    "data": {},
+    "skip": {"style": "bold", "color": "#555555"},
+    "state": {"style": "dashed", "dir": "both", "arrowsize": "0.5", "color": "#3b6ea5"},
+    "tap": {"color": "#222222", "arrowhead": "dot", "constraint": "false", "style": "bold"},
+    "shared": {"style": "dotted", "arrowsize": "0.6"},
+    "wire": {"style": "dashed", "penwidth": "1.6", "color": "#8a1c5b", "fontcolor": "#8a1c5b"},
+}
+_LEGEND_COLUMNS = 4
+_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def _text(value: str) -> str:
+    """Text for an HTML-like label: escaped, and without what XML cannot hold."""
+    return escape(_INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", value))
+
+
+def _label(box: Box) -> str:
+    if not box.title and not box.lines:
+        return ""
+    lines = [f"<b>{_text(box.title)}</b>"] if box.title else []
+    lines += [f'<font point-size="9">{_text(line)}</font>' for line in box.lines if line]
+    return f"<{'<br/>'.join(lines)}>"
+
+
+def _node(graph: graphviz.Digraph, box: Box) -> None:
+    kind = KINDS[box.kind]
+    attributes = {"fillcolor": kind.fill, "fontcolor": kind.text, "shape": kind.shape}
+    if kind.style:
+        attributes["style"] = f"filled,{kind.style}"
+    if kind.shape == "circle":
+        attributes |= {"width": "0.28", "fixedsize": "true", "margin": "0"}
+    if kind.shape == "cds":
+        attributes |= {"margin": "0.16,0.04"}
+    if box.hint:
+        attributes["tooltip"] = graphviz.escape(_INVISIBLE.sub(" ", box.hint))
+    graph.node(box.key, label=_label(box), **attributes)
+
+
+def _frame(graph: graphviz.Digraph, frame: Frame) -> None:
+    with graph.subgraph(name=f"cluster_{frame.key}") as inner:
+        inner.attr(
+            label=f"<<b>{_text(frame.title)}</b>>",
+            labeljust="l",
+            labelloc="t",
+            style="rounded",
+            color="#777777",
+            fontsize="11",
+            margin="10",
+            peripheries="1",
+        )
+        _items(inner, frame.items)
+
+
+def _items(graph: graphviz.Digraph, items: tuple[Box | Frame, ...]) -> None:
+    for item in items:
+        if isinstance(item, Box):
+            _node(graph, item)
+        else:
+            _frame(graph, item)
+
+
+def _edge(graph: graphviz.Digraph, arrow: Arrow) -> None:
+    attributes = dict(_ARROWS[arrow.style])
+    if arrow.label:
+        attributes["label"] = f"<&nbsp;{_text(arrow.label)}>"
+    graph.edge(arrow.tail, arrow.head, **attributes)
+
+
+def _title(picture: Picture) -> str:
+    rows = [f'<tr><td align="left"><b><font point-size="15">{_text(picture.title)}</font></b></td></tr>']
+    rows += [f'<tr><td align="left">{_text(line)}</td></tr>' for line in picture.subtitle]
+    rows += [f'<tr><td align="left"><b>Left out: {_text(line)}</b></td></tr>' for line in picture.omitted]
+    return f'<<table border="0" cellborder="0" cellspacing="0" cellpadding="2">{"".join(rows)}</table>>'
+
+
+def _legend(picture: Picture) -> str:
+    used = {box.kind for box in picture.boxes} - {"focus"}
+    cells = []
+    for name, kind in KINDS.items():
+        if name not in used:
+            continue
+        swatch = _text({"circle": "+", "cds": "0"}.get(kind.shape, " "))
+        style = ' style="rounded"' if kind.style == "rounded" else ' style="dashed"' if kind.style == "dashed" else ""
+        cells.append(
+            f'<td border="1"{style} bgcolor="{kind.fill}" width="22"><font color="{kind.text}">{swatch}</font></td>'
+            f'<td align="left">{_text(kind.label)}  </td>'
+        )
+    rows = ["".join(cells[at : at + _LEGEND_COLUMNS]) for at in range(0, len(cells), _LEGEND_COLUMNS)]
+    span = 2 * _LEGEND_COLUMNS
+    rows += [f'<td align="left" colspan="{span}">{_text(line)}</td>' for line in picture.key_lines]
+    if not rows:
+        return ""
+    table = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f'<<font point-size="9"><table border="0" cellborder="0" cellspacing="4">{table}</table></font>>'
+
+
+def to_dot(picture: Picture) -> str:
+    """Write a picture as DOT.
+
+    Parameters
+    ----------
+    picture : Picture
+
+    Returns
+    -------
+    str
+        The same text for the same picture, always.
+    """
+    graph = graphviz.Digraph("irtools", comment=None)
+    graph.attr(
+        label=_title(picture),
+        labelloc="t",
+        labeljust="l",
+        fontname=FONT,
+        fontsize="10",
+        nodesep="0.25",
+        ranksep="0.3",
+        bgcolor="#ffffff",
+        pad="0.2",
+        tooltip=" ",
+        newrank="true",
+    )
+    graph.attr(
+        "node", fontname=FONT, fontsize="11", style="filled", shape="box", margin="0.12,0.05", height="0.3", width="0.3"
+    )
+    graph.attr("edge", fontname=FONT, fontsize="8.5", arrowsize="0.7", fontcolor="#333333")
+    with graph.subgraph(name="cluster_all") as inner:
+        inner.attr(label=_legend(picture), labelloc="b", labeljust="l", peripheries="0", margin="4")
+        _items(inner, picture.items)
+    for arrow in picture.arrows:
+        _edge(graph, arrow)
+    return str(graph.source)
