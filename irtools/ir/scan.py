@@ -192,6 +192,13 @@ def _mask(data: bytes) -> bytes:
     return _NO_MARKUP.sub(lambda match: b" " * len(match[0]), data)
 
 
+def _mask_span(data: bytes, span: Span) -> bytes:
+    """The same for one element; the file is not copied when there is nothing to blank out."""
+    if data.find(b"<!", span.start, span.end) < 0 and data.find(b"<?", span.start, span.end) < 0:
+        return data
+    return _mask(data[: span.end])
+
+
 def scan_ir(data: bytes) -> Scan:
     """Scan a whole IR file.
 
@@ -225,7 +232,7 @@ def scan_ir(data: bytes) -> Scan:
 
 def scan_graph(data: bytes, span: Span) -> Scan:
     """Scan the body of a Loop, TensorIterator or If: ``span`` covers its element."""
-    masked = _mask(data[: span.end])
+    masked = _mask_span(data, span)
     opening = _TAG.match(masked, span.start)
     scan = Scan(data)
     if opening is not None and not opening[4]:
@@ -235,7 +242,7 @@ def scan_graph(data: bytes, span: Span) -> Scan:
 
 def child_spans(data: bytes, span: Span) -> Iterator[tuple[str, Span]]:
     """Name and extent of each child element of the element at ``span``."""
-    masked = _mask(data[: span.end])
+    masked = _mask_span(data, span)
     opening = _TAG.match(masked, span.start)
     if opening is None or opening[4]:
         return

@@ -1,0 +1,148 @@
+"""The constants of an IR: what the XML says about the ``.bin``, without opening it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING
+
+from irtools.ir.op import data_attributes
+from irtools.ir.scan import Scan, Span, child_spans, scan_graph
+
+if TYPE_CHECKING:
+    from irtools.ir.document import Document
+
+__all__ = ["ELEMENT_BITS", "Constant", "byte_size", "iter_graphs", "read_constants"]
+
+ELEMENT_BITS = {
+    "u1": 1,
+    "u2": 2,
+    "u3": 3,
+    **dict.fromkeys(("u4", "i4", "nf4", "f4e2m1"), 4),
+    "u6": 6,
+    **dict.fromkeys(("boolean", "u8", "i8", "f8e4m3", "f8e5m2", "f8e8m0"), 8),
+    **dict.fromkeys(("u16", "i16", "f16", "bf16"), 16),
+    **dict.fromkeys(("u32", "i32", "f32"), 32),
+    **dict.fromkeys(("u64", "i64", "f64"), 64),
+}
+"""Bits per element. Strings are missing: their size depends on the content."""
+
+_WITH_BODIES = {"Loop", "TensorIterator", "If"}
+_PLAIN = re.compile(rb'<data element_type="(\w+)" shape="([\d, ]*)" offset="(\d{1,19})" size="(\d{1,19})"\s*/?>')
+_NUMBER = re.compile(r"\d{1,19}")
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """One constant.
+
+    Attributes
+    ----------
+    id : int
+        Layer id in its graph.
+    name : str
+        Friendly name.
+    element_type : str
+    shape : tuple of int
+    offset, size : int
+        Bytes in the ``.bin``.
+    span : Span
+        Its ``<layer>`` in the file.
+    in_body : bool
+        Whether it belongs to the body of a Loop, TensorIterator or If.
+    faults : tuple of str
+        Attributes of ``<data>`` that are missing or no number; the fields are then 0.
+    """
+
+    id: int
+    name: str
+    element_type: str
+    shape: tuple[int, ...]
+    offset: int
+    size: int
+    span: Span = field(repr=False)
+    in_body: bool = False
+    faults: tuple[str, ...] = ()
+
+    @property
+    def end(self) -> int:
+        """Offset behind its last byte."""
+        return self.offset + self.size
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+
+def byte_size(element_type: str, elements: int) -> int | None:
+    """Bytes that OpenVINO stores so many elements in; None if the type does not say.
+
+    Examples
+    --------
+    >>> byte_size("u4", 7), byte_size("u3", 9), byte_size("string", 3)
+    (4, 6, None)
+    """
+    bits = ELEMENT_BITS.get(element_type)
+    if bits is None:
+        return None
+    if element_type in ("u3", "u6"):  # split over three bytes: 8 or 4 values
+        return 3 * -(-elements * bits // 24)
+    return -(-elements * bits // 8)
+
+
+def iter_graphs(scan: Scan) -> Iterator[Scan]:
+    """A graph and, one after the other, every graph nested in it."""
+    yield scan
+    if _WITH_BODIES.isdisjoint(scan.types):
+        return
+    for kind, span in zip(scan.types, scan.spans, strict=True):
+        if kind in _WITH_BODIES:
+            for name, body in child_spans(scan.data, span):
+                if name in ("body", "then_body", "else_body"):
+                    yield from iter_graphs(scan_graph(scan.data, body))
+
+
+def read_constants(document: Document) -> tuple[Constant, ...]:
+    """Every constant of an IR in file order, those of bodies after the others.
+
+    Raises
+    ------
+    InvalidIRError
+        The XML cannot be read.
+    """
+    return tuple(_constants(document.scan))
+
+
+def _constants(scan: Scan) -> Iterator[Constant]:
+    for graph in iter_graphs(scan):
+        in_body = graph is not scan
+        for key, name, kind, span in zip(graph.ids, graph.names, graph.types, graph.spans, strict=True):
+            if kind in ("Const", "Constant"):
+                yield _constant(scan.data, key, name, span, in_body)
+
+
+def _constant(data: bytes, key: int, name: str, span: Span, in_body: bool) -> Constant:
+    plain = _PLAIN.search(data, span.start, span.end)
+    if plain is not None:
+        shape = tuple([int(dim) for dim in plain[2].split(b",")]) if plain[2].strip() else ()
+        return Constant(key, name, plain[1].decode(), shape, int(plain[3]), int(plain[4]), span, in_body)
+    said = data_attributes(data, span)
+    shape_text = said.get("shape", "").strip()
+    dims = [dim.strip() for dim in shape_text.split(",")] if shape_text else []
+    faults = [key for key in ("offset", "size") if not _NUMBER.fullmatch(said.get(key, ""))]
+    if not all(_NUMBER.fullmatch(dim) for dim in dims) or "shape" not in said:
+        faults.append("shape")
+    return Constant(
+        key,
+        name,
+        said.get("element_type", ""),
+        () if "shape" in faults else tuple(map(int, dims)),
+        0 if "offset" in faults else int(said["offset"]),
+        0 if "size" in faults else int(said["size"]),
+        span,
+        in_body,
+        tuple(faults),
+    )

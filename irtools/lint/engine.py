@@ -1,0 +1,247 @@
+"""Run the rules over an export."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+
+from irtools.errors import ExportError, InvalidIRError, IrtoolsError, UsageError
+from irtools.ir.export import Export, open_export
+from irtools.lint.model import Context, Finding, Rule, Severity, Strategy
+from irtools.lint.rules import load_rules, source_of
+from irtools.lint.versions import matches, parse_version
+
+__all__ = ["DEFAULT_RUNTIME", "Options", "Verification", "selected_rules", "verify"]
+
+DEFAULT_RUNTIME = "2026.4"
+"""The OpenVINO GenAI release whose requirements the built-in rules were checked against."""
+
+UNREADABLE = "IR001"
+"""Code of the rule that reports what cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to verify, and how.
+
+    Attributes
+    ----------
+    expect_mtp : bool or None
+        True: the export is meant to be released with an MTP head; False: without; None: no
+        expectation.
+    draft : Path or None
+        Directory of a draft model to judge together with the export.
+    target_runtime : str
+        OpenVINO GenAI release that the export is meant for.
+    select, ignore : tuple of str
+        Codes (``IR009``) or groups (``IR``); nothing selected means every rule. A code counts
+        more than a group, and otherwise ``ignore`` more than ``select``.
+    severities : mapping of str to Severity
+        By code or group, instead of what the rule says.
+    per_file_ignores : mapping of str to tuple of str
+        Codes or groups by a pattern for file names.
+    rule_folders : tuple of Path
+        Folders of rules beside the installed ones.
+    """
+
+    expect_mtp: bool | None = None
+    draft: Path | None = None
+    target_runtime: str = DEFAULT_RUNTIME
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    severities: Mapping[str, Severity] = field(default_factory=dict)
+    per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rule_folders: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What the rules found in one export.
+
+    Attributes
+    ----------
+    export : Export
+    findings : tuple of Finding
+        Sorted by file, line, code; every field filled in.
+    rules : tuple of Rule
+        Those that ran.
+    strategies : tuple of Strategy
+        Which ways of decoding are available.
+    known : int
+        Findings that a baseline silenced.
+    """
+
+    export: Export
+    findings: tuple[Finding, ...]
+    rules: tuple[Rule, ...]
+    strategies: tuple[Strategy, ...] = ()
+    known: int = 0
+
+    @cached_property
+    def counts(self) -> Mapping[Severity, int]:
+        """Number of findings by severity, worst first."""
+        found = Counter(finding.severity for finding in self.findings)
+        return {severity: found[severity] for severity in sorted(Severity, reverse=True)}
+
+    def at_least(self, threshold: Severity) -> bool:
+        """Whether there is a finding of this severity or a worse one."""
+        return any(finding.severity is not None and finding.severity >= threshold for finding in self.findings)
+
+
+def _specificity(rule: Rule, selectors: Iterable[str]) -> int:
+    """How closely a list of codes and groups names a rule: 2 by code, 1 by group, 0 not at all."""
+    return max((2 if s == rule.code else 1 if s in (rule.group, "ALL") else 0 for s in selectors), default=0)
+
+
+def selected_rules(rules: Iterable[Rule], options: Options) -> tuple[Rule, ...]:
+    """The rules that the options ask for.
+
+    Raises
+    ------
+    UsageError
+        A code or group that no rule has.
+    """
+    rules = tuple(rules)
+    known = {"ALL"} | {rule.code for rule in rules} | {rule.group for rule in rules}
+    listed = [*options.select, *options.ignore, *options.severities]
+    for selector in [*listed, *(code for codes in options.per_file_ignores.values() for code in codes)]:
+        if selector not in known:
+            raise UsageError(
+                f"there is no rule or group {selector!r}",
+                hint=f"The groups are {', '.join(sorted({rule.group for rule in rules}))}; "
+                "`irtools rules list` shows the codes.",
+            )
+    return tuple(
+        rule
+        for rule in rules
+        if (_specificity(rule, options.select) if options.select else 0.5) > _specificity(rule, options.ignore)
+        and matches(rule.runtimes, options.target_runtime)
+    )
+
+
+def verify(export: Export, options: Options | None = None) -> Verification:
+    """Run every selected rule over an export, from its files alone.
+
+    Parameters
+    ----------
+    export : Export
+        A directory, or one of its ``.xml`` files: then only what concerns that file is reported.
+    options : Options, optional
+
+    Returns
+    -------
+    Verification
+
+    Raises
+    ------
+    UsageError
+        An option makes no sense, or a rule failed.
+    ExportError
+        There is nothing to verify: no IR in the directory.
+    """
+    options = options or Options()
+    if not parse_version(options.target_runtime):
+        raise UsageError(f"{options.target_runtime!r} is no runtime version", hint="Write it like 2026.4.")
+    rules = selected_rules(load_rules(options.rule_folders), options)
+    whole = _whole_export(export)
+    if not whole.parts:
+        raise ExportError(f"{whole.directory}: there is no .xml here, so nothing to verify; give an OpenVINO export")
+    draft = open_export(options.draft) if options.draft is not None else None
+    context = Context(whole, options.expect_mtp, draft, options.target_runtime)
+    found = [finding for rule in rules for finding in _run(rule, context)]
+    if UNREADABLE not in {rule.code for rule in rules}:
+        found = [finding for finding in found if finding.code != UNREADABLE]
+    found = [finding for finding in _drop_echoes(found) if not _ignored_in_file(finding, options, whole)]
+    found = [_with_severity(finding, options) for finding in found]
+    if export.path.suffix == ".xml" and not export.path.is_dir():
+        found = [f for f in found if f.file is not None and f.file.stem == export.path.stem]
+    findings = tuple(sorted(dict.fromkeys(found), key=_order))
+    return Verification(export, findings, rules, _strategies(context, findings))
+
+
+def _whole_export(export: Export) -> Export:
+    """The directory around a single ``.xml`` that is one of its side parts, else the export itself."""
+    whole = Export(export.directory)
+    parts = {document.path for document in whole.parts.values()}
+    targets = {document.path for document in whole.target_candidates}
+    side_part = export.path in parts - targets and targets
+    return whole if export.path == export.directory or side_part or targets == {export.path} else export
+
+
+def _run(rule: Rule, context: Context) -> Iterator[Finding]:
+    """The findings of one rule, filled in.
+
+    Rules come from users as well: whatever one raises becomes an error that names it.
+    """
+    try:
+        for finding in rule.check(context):
+            yield _filled_in(finding, rule, context)
+    except InvalidIRError as error:
+        # The file is broken in a way that only shows when this op is looked at.
+        message = str(error.args[0])
+        file = next((d.path for d in context.documents.values() if message.startswith(f"{d.path}: ")), None)
+        broken = Finding(message.removeprefix(f"{file}: "), error.hint or "", file=file, line=error.line)
+        yield replace(_filled_in(broken, rule, context), code=UNREADABLE, severity=Severity.ERROR)
+    except IrtoolsError:
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"the rule {rule.code} ({rule.name}) of {source_of(rule)} failed: {type(error).__name__}: {error}",
+            hint=f"Correct it, or leave it out with --ignore {rule.code}.",
+        ) from error
+
+
+def _filled_in(finding: Finding, rule: Rule, context: Context) -> Finding:
+    part = finding.part
+    if part is None and finding.file is not None:
+        stem = finding.file.stem
+        part = next((name for name, document in context.export.parts.items() if document.path.stem == stem), None)
+    return replace(
+        finding,
+        code=finding.code or rule.code,
+        severity=finding.severity if finding.severity is not None else rule.severity,
+        part=part,
+    )
+
+
+def _drop_echoes(findings: list[Finding]) -> Iterator[Finding]:
+    """Leave out that a file cannot be read when an IR rule says more precisely why."""
+    explained = {
+        f.file for f in findings if f.code.startswith("IR") and f.code != UNREADABLE and f.severity == Severity.ERROR
+    }
+    for finding in findings:
+        if finding.code != UNREADABLE or finding.file not in explained:
+            yield finding
+
+
+def _ignored_in_file(finding: Finding, options: Options, export: Export) -> bool:
+    if finding.file is None:
+        return False
+    names = {finding.file.name, finding.file.as_posix()}
+    if finding.file.is_relative_to(export.directory):
+        names.add(finding.file.relative_to(export.directory).as_posix())
+    group = finding.code.rstrip("0123456789")
+    return any(
+        any(fnmatchcase(name, pattern) for name in names) and not {"ALL", group, finding.code}.isdisjoint(codes)
+        for pattern, codes in options.per_file_ignores.items()
+    )
+
+
+def _with_severity(finding: Finding, options: Options) -> Finding:
+    group = finding.code.rstrip("0123456789")
+    wanted = options.severities.get(finding.code, options.severities.get(group))
+    return finding if wanted is None else replace(finding, severity=wanted)
+
+
+def _order(finding: Finding) -> tuple[str, int, str, str, str]:
+    return (str(finding.file or ""), finding.line or 0, finding.code, finding.op or "", finding.message)
+
+
+def _strategies(context: Context, findings: tuple[Finding, ...]) -> tuple[Strategy, ...]:
+    from irtools.lint.strategies import strategies
+
+    return tuple(strategies(context, findings))

@@ -1,0 +1,72 @@
+"""The rules that are installed or in a user's folders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from irtools.errors import UsageError
+from irtools.lint.model import Rule
+from irtools.registry import collect
+
+__all__ = ["find_rule", "load_rules", "source_of"]
+
+_CODE = re.compile(r"[A-Z]{2,8}[0-9]{3}")
+
+
+def source_of(rule: Rule) -> str:
+    """The file that defines a rule, to name it in an error."""
+    return rule.check.__code__.co_filename
+
+
+def load_rules(folders: Iterable[Path] = ()) -> tuple[Rule, ...]:
+    """Collect the rules by code.
+
+    Parameters
+    ----------
+    folders : iterable of Path
+        Folders of rules beside the installed packs.
+
+    Returns
+    -------
+    tuple of Rule
+        Sorted by code.
+
+    Raises
+    ------
+    UsageError
+        A pack cannot be loaded, a code is malformed, or two rules have the same code or name.
+    """
+    by_code: dict[str, Rule] = {}
+    by_name: dict[str, Rule] = {}
+    for rule in collect(Rule, folders):
+        if not _CODE.fullmatch(rule.code):
+            raise UsageError(
+                f"{source_of(rule)}: the rule code {rule.code!r} is malformed",
+                hint="Write two to eight capital letters and three digits, such as ACME001.",
+            )
+        for known in (by_code.get(rule.code), by_name.get(rule.name)):
+            if known is not None:
+                what = f"code {rule.code}" if known.code == rule.code else f"name {rule.name!r}"
+                raise UsageError(
+                    f"two rules have the {what}: one in {source_of(known)}, one in {source_of(rule)}",
+                    hint="Rename one of them.",
+                )
+        by_code[rule.code] = rule
+        by_name[rule.name] = rule
+    return tuple(by_code[code] for code in sorted(by_code))
+
+
+def find_rule(rules: Iterable[Rule], wanted: str) -> Rule:
+    """The rule with a code (in any case) or a name.
+
+    Raises
+    ------
+    UsageError
+        There is none.
+    """
+    for rule in rules:
+        if wanted.upper() == rule.code or wanted == rule.name:
+            return rule
+    raise UsageError(f"there is no rule {wanted!r}", hint="`irtools rules list` shows them all.")
