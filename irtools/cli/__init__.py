@@ -38,7 +38,9 @@ class Commands(click.Group):
         found = getattr(import_module(f"{__name__}.{name}"), "command", None)
         return found if isinstance(found, click.Command) else None
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command of a command line; a misspelt one is told its neighbour."""
         name = args[0] if args else ""
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:

@@ -34,9 +34,7 @@ models_argument = click.argument(
 )
 """Model directories or ``.xml`` files; the working directory when there is none."""
 
-model_argument = click.argument(
-    "model", metavar="[MODEL_DIR]", type=click.Path(path_type=Path), default=Path()
-)
+model_argument = click.argument("model", metavar="[MODEL_DIR]", type=click.Path(path_type=Path), default=Path())
 """One model directory or ``.xml`` file; the working directory when there is none."""
 
 part_option = click.option(

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from irtools.cli.common import Ui, models_argument, output_options, part_option, run_models
 from irtools.report.json import Entry
-
-if TYPE_CHECKING:
-    from irtools.graph.view import GraphView
 
 __all__ = ["command"]
 
@@ -28,15 +24,15 @@ def command(models: tuple[Path, ...], part: str, explain: bool, ui: Ui) -> int:
         from irtools.ir.export import open_export
         from irtools.report.stack import stack_details, stack_text
 
-        document = open_export(path).part(part)
+        export = open_export(path)
+        document = export.part(part)
         with ui.working(f"Locating the decoder stack of {document.path}"):
-            stack = locate(document)
-            graph: GraphView = document.graph
+            stack = export.locate(part)
         return Entry(
             str(path),
             "ok",
-            details=stack_details(document.path, graph, stack, explain=explain),
-            text=stack_text(document.path, graph, stack, ui.style, explain=explain),
+            details=stack_details(document.path, document.graph, stack, explain=explain),
+            text=stack_text(document.path, document.graph, stack, ui.style, explain=explain),
         )
 
     return run_models(ui, "locate", models, work)

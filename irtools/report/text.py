@@ -38,12 +38,12 @@ class Style:
         return cls(colour, shutil.get_terminal_size().columns)
 
     def paint(self, text: str, *effects: str) -> str:
-        """Text in ``bold``, ``dim``, ``red``, ``green``, ``yellow`` or ``cyan``, if colour is wanted.
+        r"""Text in ``bold``, ``dim``, ``red``, ``green``, ``yellow`` or ``cyan``, if colour is wanted.
 
         Examples
         --------
         >>> Style(colour=True).paint("error:", "bold", "red")
-        '\\x1b[1;31merror:\\x1b[0m'
+        '\x1b[1;31merror:\x1b[0m'
         >>> Style().paint("error:", "bold", "red")
         'error:'
         """
@@ -75,7 +75,7 @@ class Column:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], style: Style, *, indent: int = 0) -> str:
-    """Lay out rows under the titles of their columns.
+    """Lay out rows under the titles of their columns (no such line when no column has a title).
 
     Parameters
     ----------
@@ -104,7 +104,8 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], style: St
     if style.width is not None:
         widths = _shrink(columns, widths, style.width - indent - 2 * (len(columns) - 1))
     lines = []
-    for number, row in enumerate([titles, *cells]):
+    shown = enumerate([titles, *cells]) if any(titles) else enumerate(cells, 1)
+    for number, row in shown:
         folded = [_fold(text, width, column.fold) for text, width, column in zip(row, widths, columns, strict=True)]
         for depth in range(max(map(len, folded))):
             parts = []
@@ -118,12 +119,12 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], style: St
 
 
 def visible(text: str) -> str:
-    """Text with control characters, which would steer the terminal, as escapes.
+    r"""Text with control characters, which would steer the terminal, as escapes.
 
     Examples
     --------
-    >>> visible("a\\x1b[2Jb")
-    'a\\\\x1b[2Jb'
+    >>> visible("a\x1b[2Jb")
+    'a\\x1b[2Jb'
     """
     if text.isprintable():
         return text

@@ -1,0 +1,6 @@
+"""``python -m irtools``."""
+
+from irtools.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""``irtools annotate``: write the hidden-state annotation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from irtools.cli.common import Ui, models_argument, output_options, part_option, run_models
+from irtools.cli.writing import Writing, finish, writer_options
+from irtools.errors import AnnotationDiffersError
+from irtools.report.json import Entry
+
+__all__ = ["command"]
+
+
+@click.command("annotate")
+@models_argument
+@writer_options
+@click.option("--force", is_flag=True, help="Replace an annotation that says something else.")
+@click.option("--no-check", is_flag=True, help="Do not check the new file with OpenVINO before it takes its place.")
+@part_option
+@output_options()
+def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: bool, part: str, ui: Ui) -> int:
+    """Write the hidden-state annotation that speculative decoding needs."""
+    destinations = writing.destinations(models)
+
+    def work(path: Path) -> Entry:
+        from irtools.ir.export import open_export
+        from irtools.report.stack import comparison_table, layer_rows, layers_table
+
+        export = open_export(path)
+        with ui.working(f"Locating the decoder stack of {export.part(part).path}"):
+            stack = export.locate(part)
+        located = {"layers": layer_rows(stack)}
+        try:
+            patch = export.annotate(part, stack=stack, force=force)
+        except AnnotationDiffersError as error:
+            return Entry(
+                str(path),
+                "differs",
+                error.exit_code,
+                str(error),
+                details={"previous": error.old, "annotation": error.new, **located},
+                text=comparison_table(error.old, error.new, ui.style),
+            )
+        return finish(
+            ui,
+            export,
+            patch,
+            model=path,
+            writing=writing,
+            destination=destinations[path],
+            check=not no_check,
+            heading=layers_table(stack, ui.style),
+            details=located,
+        )
+
+    return run_models(ui, "annotate", models, work)

@@ -1,0 +1,41 @@
+"""``irtools strip``: take the hidden-state annotation away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from irtools.cli.common import Ui, models_argument, output_options, part_option, run_models
+from irtools.cli.writing import Writing, finish, writer_options
+from irtools.report.json import Entry
+
+__all__ = ["command"]
+
+
+@click.command("strip")
+@models_argument
+@writer_options
+@part_option
+@output_options()
+def command(models: tuple[Path, ...], part: str, writing: Writing, ui: Ui) -> int:
+    """Take the hidden-state annotation out again."""
+    destinations = writing.destinations(models)
+
+    def work(path: Path) -> Entry:
+        from irtools.ir.export import open_export
+
+        export = open_export(path)
+        patch = export.strip(part)
+        return finish(
+            ui,
+            export,
+            patch,
+            model=path,
+            writing=writing,
+            destination=destinations[path],
+            check=False,
+            details={},
+        )
+
+    return run_models(ui, "strip", models, work)

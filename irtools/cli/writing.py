@@ -1,0 +1,165 @@
+"""What the commands that change an export share: options, destinations, the last step."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from irtools.cli.common import Ui
+from irtools.errors import UsageError
+from irtools.report.json import Entry
+
+if TYPE_CHECKING:
+    from irtools.ir.export import Export
+    from irtools.ir.save import Saved
+    from irtools.surgery.patch import Patch
+
+__all__ = ["Writing", "finish", "writer_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How the results are to be written.
+
+    Attributes
+    ----------
+    output_dir : Path or None
+        None: in place.
+    dry_run : bool
+    diff : bool
+        Print the unified diff; implies ``dry_run``.
+    """
+
+    output_dir: Path | None = None
+    dry_run: bool = False
+    diff: bool = False
+
+    def destinations(self, models: Sequence[Path]) -> Mapping[Path, Path | None]:
+        """Where each export goes: nowhere else, the output directory, or a subfolder of it.
+
+        Raises
+        ------
+        UsageError
+            Two exports would go to the same place.
+        """
+        if self.output_dir is None:
+            return dict.fromkeys(models)
+        if len(models) == 1:
+            return {models[0]: self.output_dir}
+        found: dict[Path, Path | None] = {}
+        taken: dict[str, Path] = {}
+        for model in models:
+            directory = model.resolve()
+            name = directory.parent.name if directory.suffix == ".xml" and not directory.is_dir() else directory.name
+            if name in taken:
+                raise UsageError(
+                    f"{taken[name]} and {model} would both be written to {self.output_dir / name}",
+                    hint="Give them different output directories.",
+                )
+            taken[name] = model
+            found[model] = self.output_dir / name
+        return found
+
+
+def writer_options(function: F) -> F:
+    """Add ``--output-dir``, ``--dry-run`` and ``--diff``; the function gets them as ``writing``."""
+
+    @click.option(
+        "--output-dir",
+        metavar="DIR",
+        type=click.Path(path_type=Path),
+        help="Write a complete export here instead of changing it in place; several get a subfolder each.",
+    )
+    @click.option("--dry-run", is_flag=True, help="Write nothing; exit code 1 if something would change.")
+    @click.option("--diff", is_flag=True, help="Print the change as a unified diff; writes nothing.")
+    @functools.wraps(function)
+    def wrapper(*args: Any, output_dir: Path | None, dry_run: bool, diff: bool, **kwargs: Any) -> Any:
+        return function(*args, writing=Writing(output_dir, dry_run or diff, diff), **kwargs)
+
+    return wrapper  # type: ignore[return-value]
+
+
+def finish(
+    ui: Ui,
+    export: Export,
+    patch: Patch,
+    *,
+    model: Path,
+    writing: Writing,
+    destination: Path | None,
+    check: bool,
+    heading: str = "",
+    details: Mapping[str, object],
+) -> Entry:
+    """Write what was worked out, or say what would be written.
+
+    Parameters
+    ----------
+    ui : Ui
+    export : Export
+        Holds the change.
+    patch : Patch
+        The change.
+    model : Path
+        As the user gave it.
+    writing : Writing
+    destination : Path or None
+        Of a complete export; None to write in place.
+    check : bool
+        Whether the new file is checked before it takes its place.
+    heading : str
+        Text that goes first.
+    details : mapping
+        The command's own keys.
+
+    Returns
+    -------
+    Entry
+    """
+    status, code = patch.status, 0
+    saved: tuple[Saved, ...] = ()
+    notes = list(patch.notes)
+    files: list[str] = []
+    if writing.dry_run:
+        code = 1 if patch.changed else 0
+        outcome = f"would write {patch.path}" if patch.changed else f"would not change {patch.path}"
+    elif patch.changed or destination is not None:
+        with ui.working(f"Writing {destination or patch.path}") as report:
+            saved = export.save(destination, check=check, progress=lambda _file, done, of: report(done, of))
+        status = "written"
+        files = [str(file.path) for file in saved] or [str(destination)]
+        outcome = f"wrote {', '.join(files)}"
+        for file in saved:
+            notes += file.notes
+            if file.replaced_link is not None:
+                notes.append(
+                    f"{file.path} was a symbolic link; it is a file now, and {file.replaced_link} is as it was"
+                )
+    else:
+        outcome = f"{patch.path} is unchanged"
+    for note in notes:
+        ui.note(note)
+    diff = patch.diff() if writing.diff else None
+    body = diff.rstrip("\n") if diff else ""
+    return Entry(
+        str(model),
+        status,
+        code,
+        details={
+            "file": str(patch.path),
+            "previous": patch.old,
+            "annotation": patch.new,
+            **details,
+            "written": files,
+            "notes": notes,
+            **({"diff": diff} if diff is not None else {}),
+        },
+        text=body if writing.diff else "\n".join(part for part in (heading, outcome) if part),
+    )

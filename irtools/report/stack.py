@@ -1,0 +1,199 @@
+"""A decoder stack for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from irtools.decoder.stack import DecoderLayer, DecoderStack, Verdict
+from irtools.graph.view import GraphView
+from irtools.report.text import Column, Style, plural, shape_text, table, visible
+
+__all__ = ["comparison_table", "layer_rows", "layers_table", "stack_details", "stack_text"]
+
+
+def layer_rows(stack: DecoderStack) -> list[dict[str, object]]:
+    """The table of ``annotate`` for programs: one dictionary per layer."""
+    return [
+        {
+            "layer": layer.index,
+            "producer": layer.locator.producer,
+            "output_index": layer.locator.output_index,
+            "shape": list(layer.shape),
+            "witnesses": _agreed(layer),
+        }
+        for layer in stack.layers
+    ]
+
+
+def layers_table(stack: DecoderStack, style: Style) -> str:
+    """Layer, producer, output index, shape and the witnesses that agreed."""
+    columns = (
+        Column("layer", right=True),
+        Column("producer", fold="anywhere", effects=("cyan",)),
+        Column("output", right=True),
+        Column("shape"),
+        Column("witnesses", fold="words"),
+    )
+    rows = [
+        (
+            layer.index,
+            layer.locator.producer,
+            layer.locator.output_index,
+            shape_text(layer.shape),
+            " ".join(_agreed(layer)),
+        )
+        for layer in stack.layers
+    ]
+    return table(columns, rows, style)
+
+
+def comparison_table(old: str, new: str, style: Style) -> str:
+    """Two annotations side by side: the layers on which they differ, in the file and as located."""
+    sides = [_locators(old), _locators(new)]
+    if not all(sides):
+        return _plain([("in the file", old), ("located", new)], style)
+    layers = sorted({layer for side in sides for layer in side}, key=lambda layer: (len(layer), layer))
+    rows = [
+        (layer if which == "in the file" else "", which, *side.get(layer, ("-", "-")))
+        for layer in layers
+        if sides[0].get(layer) != sides[1].get(layer)
+        for which, side in zip(("in the file", "located"), sides, strict=True)
+    ]
+    columns = (
+        Column("layer", right=True),
+        Column("annotation"),
+        Column("producer", fold="anywhere", effects=("cyan",)),
+        Column("output", right=True),
+    )
+    return table(columns, rows, style)
+
+
+def _locators(annotation: str) -> dict[str, tuple[str, str]]:
+    """Producer and output index by layer, as far as the annotation can be understood."""
+    try:
+        layers = json.loads(annotation)["layers"].items()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+    return {
+        layer: (str(entry.get("producer")), str(entry.get("output_index")))
+        if isinstance(entry, dict)
+        else (str(entry), "-")
+        for layer, entry in layers
+    }
+
+
+def stack_details(path: Path, graph: GraphView, stack: DecoderStack, *, explain: bool = False) -> dict[str, object]:
+    """Everything that was located, for programs.
+
+    Parameters
+    ----------
+    path : Path
+        The IR.
+    graph : GraphView
+        Its graph, for the names of the ops.
+    stack : DecoderStack
+    explain : bool
+        With the values that were considered and not taken.
+    """
+    details: dict[str, object] = {
+        "file": str(path),
+        "scope": stack.scope,
+        "hidden_size": stack.hidden_size,
+        "embedding": _op(graph, stack.embedding),
+        "head": _op(graph, stack.head),
+        "head_input": {
+            "producer": graph.op_name(stack.head_input.op),
+            "output_index": graph.output_index(stack.head_input),
+        },
+        "logits_tail": [_op(graph, key) for key in stack.logits_tail],
+        "verdicts": _verdicts(stack.verdicts),
+        "layers": [
+            {
+                **row,
+                "scope": layer.scope,
+                "residual_sums": [graph.op_name(key) for key in layer.sums],
+                "mixer": layer.mixer,
+                "feed_forward": layer.feed_forward,
+                "states": list(layer.states),
+                "verdicts": _verdicts(layer.verdicts),
+            }
+            for row, layer in zip(layer_rows(stack), stack.layers, strict=True)
+        ],
+    }
+    if explain:
+        details["rejections"] = [
+            {"producer": rejection.producer, "layer": rejection.layer, "reason": rejection.reason}
+            for rejection in stack.rejections
+        ]
+    return details
+
+
+def stack_text(path: Path, graph: GraphView, stack: DecoderStack, style: Style, *, explain: bool = False) -> str:
+    """Everything that was located, for people. Parameters as of ``stack_details``."""
+    tail = " -> ".join(f"{graph.op_type(key)} {graph.op_name(key)}" for key in stack.logits_tail)
+    facts = [
+        ("scope", stack.scope or "none: the names say nothing"),
+        ("layers", len(stack.layers)),
+        ("hidden size", stack.hidden_size),
+        ("embedding", f"{graph.op_type(stack.embedding)} {graph.op_name(stack.embedding)}"),
+        ("head", f"{graph.op_type(stack.head)} {graph.op_name(stack.head)}"),
+        ("logits tail", tail or "none: the head is the output"),
+    ]
+    parts = [
+        style.paint(visible(str(path)), "bold"),
+        _plain(facts, style),
+        _verdict_lines(stack.verdicts, style),
+        *(_layer_text(graph, layer, style) for layer in stack.layers),
+    ]
+    if explain:
+        parts.append(_rejections_text(stack, style))
+    return "\n".join(part for part in parts if part)
+
+
+def _layer_text(graph: GraphView, layer: DecoderLayer, style: Style) -> str:
+    title = style.paint(f"layer {layer.index}", "bold")
+    facts = [
+        ("hidden state", layer.locator.producer),
+        ("output", f"{layer.locator.output_index}, {shape_text(layer.shape)}"),
+        ("mixer", layer.mixer.replace("_", " ")),
+        ("feed-forward", layer.feed_forward.replace("_", " ")),
+        *(("residual sum", graph.op_name(key)) for key in layer.sums),
+        *(("state", state) for state in layer.states),
+    ]
+    return "\n".join([title, _plain(facts, style), _verdict_lines(layer.verdicts, style)])
+
+
+def _rejections_text(stack: DecoderStack, style: Style) -> str:
+    title = style.paint(plural(len(stack.rejections), "value") + " not taken", "bold")
+    columns = (Column("layer", right=True), Column("producer", fold="anywhere"), Column("reason", fold="words"))
+    rows = [
+        ("-" if rejection.layer is None else rejection.layer, rejection.producer, rejection.reason)
+        for rejection in stack.rejections
+    ]
+    return f"{title}\n{table(columns, rows, style, indent=2)}" if rows else title
+
+
+def _verdict_lines(verdicts: tuple[Verdict, ...], style: Style) -> str:
+    words = {True: "agrees", False: "disagrees", None: "silent"}
+    rows = [(verdict.witness, words[verdict.agrees], verdict.reason) for verdict in verdicts]
+    return _plain(rows, style)
+
+
+def _plain(rows: Sequence[Sequence[object]], style: Style) -> str:
+    """Indented rows under each other; only the last column may be folded."""
+    columns = [*(Column("") for _ in rows[0][1:]), Column("", fold="words")] if rows else []
+    return table(columns, rows, style, indent=2) if rows else ""
+
+
+def _op(graph: GraphView, key: int) -> dict[str, object]:
+    return {"name": graph.op_name(key), "type": graph.op_type(key)}
+
+
+def _agreed(layer: DecoderLayer) -> list[str]:
+    return [verdict.witness for verdict in layer.verdicts if verdict.agrees]
+
+
+def _verdicts(verdicts: tuple[Verdict, ...]) -> list[dict[str, object]]:
+    return [{"witness": verdict.witness, "agrees": verdict.agrees, "reason": verdict.reason} for verdict in verdicts]
