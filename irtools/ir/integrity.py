@@ -1,0 +1,203 @@
+"""Faults in the wiring of an IR: one pass over the bytes, each op read in full only when in doubt.
+
+OpenVINO refuses most of these with a message that names neither the file nor the op, and reads
+some silently.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from irtools.ir.constants import iter_graphs
+from irtools.ir.scan import Scan, Span
+
+__all__ = ["Fault", "FaultKind", "find_faults"]
+
+_PORT_ID = re.compile(rb'<port id="(\d{1,9})"')
+_PORT = re.compile(rb"""<port(?=[\s/>])((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*/?>""")
+_ID = re.compile(rb"""\sid\s*=\s*["'](\d{1,9})["']""")
+_MARKUP = re.compile(rb"<(?:body|then_body|else_body)[\s>].*</(?:body|then_body|else_body)>", re.DOTALL)
+
+
+class FaultKind(Enum):
+    """What can be wrong with the wiring."""
+
+    DUPLICATE_ID = "two ops have the same layer id"
+    DANGLING_EDGE = "an edge starts or ends nowhere"
+    UNCONNECTED_INPUT = "no edge leads to an input"
+    DOUBLED_INPUT = "several edges lead to one input"
+    CYCLE = "an op depends on itself"
+    MALFORMED_PORT = "a port has no usable id"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault.
+
+    Attributes
+    ----------
+    kind : FaultKind
+    message : str
+    offset : int
+        Where in the file.
+    op : str or None
+        Friendly name of the op concerned.
+    """
+
+    kind: FaultKind
+    message: str
+    offset: int
+    op: str | None = None
+
+
+def find_faults(scan: Scan) -> tuple[Fault, ...]:
+    """Faults of a graph and of every body in it, in the order of their kinds.
+
+    Parameters
+    ----------
+    scan : Scan
+        Of a whole file.
+    """
+    return tuple(fault for graph in iter_graphs(scan) for fault in _graph_faults(graph))
+
+
+def _graph_faults(scan: Scan) -> Iterator[Fault]:
+    index = {key: position for position, key in enumerate(scan.ids)}
+    if len(index) != len(scan.ids):
+        # What an edge means is open now: everything else would be a guess.
+        yield from _duplicate_ids(scan)
+        return
+    ports = [_ports(scan.data, span) for span in scan.spans]
+    for position, (inputs, outputs) in enumerate(ports):
+        if None in inputs or None in outputs:
+            yield _fault(FaultKind.MALFORMED_PORT, scan, position, "has a port whose id is missing or no number")
+    yield from _edge_faults(scan, index, ports)
+    yield from _cycle(scan, index)
+
+
+def _fault(kind: FaultKind, scan: Scan, position: int, what: str) -> Fault:
+    name = scan.names[position]
+    return Fault(kind, f"{scan.types[position]} {name!r} {what}", scan.spans[position].start, name)
+
+
+def _duplicate_ids(scan: Scan) -> Iterator[Fault]:
+    seen: dict[int, str] = {}
+    for key, name, span in zip(scan.ids, scan.names, scan.spans, strict=True):
+        if key in seen:
+            message = f"the layer id {key} of {name!r} is that of {seen[key]!r} as well"
+            yield Fault(FaultKind.DUPLICATE_ID, message, span.start, name)
+        seen.setdefault(key, name)
+
+
+_CONSECUTIVE = [[b"%d" % i for i in range(n)] for n in range(64)]
+Ports = tuple[list[int | None], list[int | None]]
+
+
+def _ports(data: bytes, span: Span) -> Ports:
+    """Ids of the input and the output ports of one layer; None for one that is no number."""
+    layer = data[span.start : span.end]
+    found = _PORT_ID.findall(layer)
+    if len(found) == layer.count(b"<port") and len(found) < len(_CONSECUTIVE) and found == _CONSECUTIVE[len(found)]:
+        inputs = layer.count(b"<port", 0, max(layer.find(b"</input>"), 0))
+        return list(range(inputs)), list(range(inputs, len(found)))
+    outer = _MARKUP.sub(b"", layer)
+    border = max(outer.find(b"</input>"), 0)
+    ids: Ports = ([], [])
+    for port in _PORT.finditer(outer):
+        number = _ID.search(port[1])
+        ids[port.start() >= border].append(int(number[1]) if number else None)
+    return ids
+
+
+def _edge_faults(scan: Scan, index: dict[int, int], ports: list[Ports]) -> Iterator[Fault]:
+    feeds: list[list[int]] = [[] for _ in scan.ids]
+    for number, (source, source_port, target, target_port) in enumerate(scan.edges):
+        at = index.get(source)
+        if at is None:
+            yield _dangling(scan, number, f"starts at layer {source}, which does not exist", index.get(target))
+        elif source_port not in ports[at][1]:
+            what = f"starts at output port {source_port} of {scan.names[at]!r}, which it does not have"
+            yield _dangling(scan, number, what, at)
+        to = index.get(target)
+        if to is None:
+            yield _dangling(scan, number, f"ends at layer {target}, which does not exist", at)
+        elif target_port not in ports[to][0]:
+            what = f"ends at input port {target_port} of {scan.names[to]!r}, which it does not have"
+            yield _dangling(scan, number, what, to)
+        else:
+            feeds[to].append(target_port)
+    for position, fed in enumerate(feeds):
+        wanted = ports[position][0]
+        if len(fed) == len(wanted) and (len(fed) < 2 or sorted(fed) == wanted):
+            continue
+        for port in wanted:
+            if port is not None and port not in fed:
+                what = f"has nothing connected to its input port {port}"
+                yield _fault(FaultKind.UNCONNECTED_INPUT, scan, position, what)
+        for port in sorted({port for port in fed if fed.count(port) > 1}):
+            what = f"has {fed.count(port)} edges into its input port {port}"
+            yield _fault(FaultKind.DOUBLED_INPUT, scan, position, what)
+
+
+def _dangling(scan: Scan, number: int, what: str, op: int | None) -> Fault:
+    source, source_port, target, target_port = scan.edges[number]
+    message = f"the edge from layer {source} port {source_port} to layer {target} port {target_port} {what}"
+    name = scan.names[op] if op is not None else None
+    return Fault(FaultKind.DANGLING_EDGE, message, _edge_offset(scan, number), name)
+
+
+def _edge_offset(scan: Scan, number: int) -> int:
+    """Where an edge is written: looked for only when it is wrong."""
+    wanted = [
+        rb"""%s\s*=\s*["']\s*0*%d\s*["']""" % (key.encode(), value)
+        for key, value in zip(("from-layer", "from-port", "to-layer", "to-port"), scan.edges[number], strict=True)
+    ]
+    start = scan.layers_end if scan.layers_end >= 0 else 0
+    for tag in re.finditer(rb"<edge\s[^>]*>", scan.data[start : scan.edges_end]):
+        if all(re.search(pattern, tag[0]) for pattern in wanted):
+            return start + tag.start()
+    return max(start, 0)
+
+
+def _cycle(scan: Scan, index: dict[int, int]) -> Iterator[Fault]:
+    """One fault for the ops that wait for each other, if there are any."""
+    backward = [(s, t) for s, _, t, _ in scan.edges if s in index and t in index and index[s] >= index[t]]
+    if not backward:
+        return  # every edge leads down the file, as OpenVINO writes it
+    waiting = [0] * len(scan.ids)
+    users: list[list[int]] = [[] for _ in scan.ids]
+    for source, _, target, _ in scan.edges:
+        if source in index and target in index:
+            waiting[index[target]] += 1
+            users[index[source]].append(index[target])
+    ready = [position for position, count in enumerate(waiting) if not count]
+    while ready:
+        for user in users[ready.pop()]:
+            waiting[user] -= 1
+            if not waiting[user]:
+                ready.append(user)
+    if any(waiting):
+        yield _cycle_fault(scan, waiting, users)
+
+
+def _cycle_fault(scan: Scan, waiting: list[int], users: list[list[int]]) -> Fault:
+    stuck = {position for position, count in enumerate(waiting) if count}
+    producers: dict[int, int] = {}
+    for position in sorted(stuck):
+        for user in users[position]:
+            if user in stuck:
+                producers.setdefault(user, position)
+    # Going back from producer to producer, an op comes twice: from there on it is the cycle.
+    path, at = [], min(stuck)
+    while at not in path:
+        path.append(at)
+        at = producers[at]
+    cycle = path[path.index(at) :][::-1]
+    first = min(cycle)
+    cycle = cycle[cycle.index(first) :] + cycle[: cycle.index(first)]
+    shown = [scan.names[position] for position in cycle[:4]] + (["..."] if len(cycle) > 4 else [])
+    what = "depends on its own output" + (f", by way of {' -> '.join(map(repr, shown[1:]))}" if shown[1:] else "")
+    return _fault(FaultKind.CYCLE, scan, first, what)
