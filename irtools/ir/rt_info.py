@@ -1,0 +1,333 @@
+"""Read the model-level rt_info, and set or remove one entry of it without touching another byte.
+
+OpenVINO reads the first ``<rt_info>`` below ``<net>``; only without any does it read the first
+``<meta_data>``, and an ``<rt_info>`` added to such a file would hide it. In ``<rt_info>`` the key
+of an entry is its ``name`` attribute, else its tag; in ``<meta_data>`` always its tag. The last
+of several entries wins. All of this was tried with 2026.4.
+
+Reading is left to expat, editing works on byte offsets, and every edit is read back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias, Union
+from xml.parsers import expat
+
+from irtools.errors import InvalidIRError
+from irtools.ir.scan import Scan, Span, child_spans, line_of, parse_attributes, scan_ir
+
+__all__ = ["ANNOTATION_KEY", "Entry", "RtInfo", "entries", "read_rt_info", "remove_entry", "set_entry"]
+
+ANNOTATION_KEY = "hidden_states_decoder_layers"
+"""Model-level rt_info key that says where the hidden states are."""
+
+RtInfo: TypeAlias = Mapping[str, Union[str, "RtInfo"]]
+"""Nested runtime information: values are strings or mappings."""
+
+_REPLACED = "irtools-replaced"
+"""Attribute of an entry whose container was made or opened for it: what stood there before."""
+
+_TAG = re.compile(rb"""<([^\s/>!?]+)((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)(\s*)(/?)>""")
+_ATTRIBUTE = re.compile(rb"""([^\s=>/"']+)\s*=\s*(?:"[^"]*"|'[^']*')""")
+_EMPTY_CONTAINER = re.compile(
+    rb"""<(rt_info|meta_data)(?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*\s*(?:/>|></\1\s*>)"""
+)
+_FIRST_CHILD = re.compile(rb"([ \t\r\n]*)<[^!?/]")
+_ENCODING = re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["'](?:us-)?ascii["']""", re.IGNORECASE)
+_XML_NAME = re.compile(r"(?!xml)[A-Za-z_][A-Za-z0-9_.-]*", re.IGNORECASE)
+_SPACE = b" \t\r\n"
+# As OpenVINO writes attribute values: ">" and "'" stay, other control characters cannot occur.
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", '"': "&quot;", "\t": "&#09;", "\n": "&#10;", "\r": "&#13;"})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of the model-level rt_info with a wanted key.
+
+    Attributes
+    ----------
+    value : str or None
+        Its value; None when it has none (it is a mapping then, or empty).
+    span : Span
+        Its bytes in the file.
+    line : int
+        Counted from 1.
+    replaced : str or None
+        What irtools found in place of the container when it made the entry; None: nothing recorded.
+    """
+
+    value: str | None
+    span: Span
+    line: int
+    replaced: str | None = None
+
+
+# -- reading ---------------------------------------------------------------------------
+
+
+def _container(scan: Scan) -> Span | None:
+    """The element that OpenVINO reads rt_info from."""
+    return scan.rt_infos[0] if scan.rt_infos else scan.meta_data
+
+
+def _key(tag: str, attributes: Mapping[str, str], container: str) -> str:
+    if container == "rt_info":
+        return attributes.get("name", tag)
+    return "conversion_parameters" if tag == "cli_parameters" else tag
+
+
+def read_rt_info(scan: Scan) -> RtInfo:
+    """Model-level rt_info as OpenVINO understands it.
+
+    Parameters
+    ----------
+    scan : Scan
+        Of a whole file.
+
+    Returns
+    -------
+    mapping
+        Strings, and mappings for what nests; empty when the file has none.
+    """
+    where = _container(scan)
+    root: dict[str, str | RtInfo] = {}
+    if where is None:
+        return root
+    stack: list[dict[str, str | RtInfo]] = []
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if not stack:
+            stack.append(root)
+            return
+        children: dict[str, str | RtInfo] = {}
+        key = _key(tag, attributes, container) if len(stack) == 1 else attributes.get("name", tag)
+        stack[-1][key] = attributes.get("value", children)
+        stack.append(children)
+
+    def end(_: str) -> None:
+        if len(stack) > 1:
+            stack.pop()
+
+    container = "rt_info" if scan.rt_infos else "meta_data"
+    parser = expat.ParserCreate("utf-8")
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.Parse(scan.data[where.start : where.end], True)
+    return root
+
+
+def _children(scan: Scan, where: Span) -> Iterator[tuple[str, Mapping[str, str], Span]]:
+    """Key, attributes and extent of each entry of a container."""
+    container = "rt_info" if scan.rt_infos else "meta_data"
+    for tag, span in child_spans(scan.data, where):
+        opening = _TAG.match(scan.data, span.start)
+        attributes = parse_attributes(opening[2]) if opening else {}
+        yield _key(tag, attributes, container), attributes, span
+
+
+def entries(scan: Scan, key: str) -> tuple[Entry, ...]:
+    """Every entry with a key, in file order; the last one is what OpenVINO reads.
+
+    Parameters
+    ----------
+    scan : Scan
+        Of a whole file.
+    key : str
+    """
+    where = _container(scan)
+    return tuple(
+        Entry(attributes.get("value"), span, line_of(scan.data, span.start), attributes.get(_REPLACED))
+        for name, attributes, span in (_children(scan, where) if where is not None else ())
+        if name == key
+    )
+
+
+# -- editing ---------------------------------------------------------------------------
+
+
+def set_entry(scan: Scan, key: str, value: str) -> bytes:
+    """The file with one entry of the model-level rt_info set; every other byte stays.
+
+    A new entry goes where OpenVINO would have written it: sorted bytewise among its siblings. When
+    there are entries with this key already, the one that counts gets the new value in its place.
+
+    Parameters
+    ----------
+    scan : Scan
+        Of a whole file.
+    key, value : str
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    InvalidIRError
+        The new file does not read back as meant.
+    """
+    where, found = _container(scan), entries(scan, key)
+    if where is None:
+        edited = _create(scan, key, value)
+    elif found:
+        edited = _replace(scan, found[-1], key, value)
+    elif _EMPTY_CONTAINER.fullmatch(scan.data, where.start, where.end):
+        edited = _open(scan, where, key, value)
+    else:
+        edited = _insert(scan, where, key, value)
+    return _read_back(scan, edited, key, value)
+
+
+def remove_entry(scan: Scan, key: str) -> bytes:
+    """The file without any entry of that key; every other byte stays.
+
+    The inverse of :func:`set_entry` for a file that had no such key.
+
+    Parameters
+    ----------
+    scan : Scan
+        Of a whole file.
+    key : str
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    InvalidIRError
+        The new file does not read back as meant.
+    """
+    found = entries(scan, key)
+    if not found:
+        return scan.data
+    if len(found) == 1:
+        return _read_back(scan, _restore(scan, found[0]), key, None)
+    edited = scan.data
+    for entry in reversed(found):
+        edited = _cut(edited, entry.span)
+    return _read_back(scan, edited, key, None)
+
+
+def _read_back(scan: Scan, edited: bytes, key: str, value: str | None) -> bytes:
+    """Scan the edited file as if it were a new one, and compare."""
+    again = scan_ir(edited)
+    same = again.ids == scan.ids and again.names == scan.names and again.edges == scan.edges
+    if not same or read_rt_info(again).get(key) != value:
+        raise InvalidIRError(
+            f"the rt_info entry {key!r} cannot be edited safely in this file; "
+            "read it with openvino and save it again to get a plain one"
+        )
+    return edited
+
+
+def _splice(data: bytes, start: int, end: int, new: bytes) -> bytes:
+    return b"".join((data[:start], new, data[end:]))
+
+
+def _space_before(data: bytes, offset: int) -> bytes:
+    """The white space that ends at an offset."""
+    start = offset
+    while start and data[start - 1] in _SPACE:
+        start -= 1
+    return data[start:offset]
+
+
+def _cut(data: bytes, span: Span) -> bytes:
+    """Remove an element and the white space before it: its line, if it has one of its own."""
+    return _splice(data, span.start - len(_space_before(data, span.start)), span.end, b"")
+
+
+def _attribute(scan: Scan, name: str, value: str) -> bytes:
+    text = f'{name}="{value.translate(_ESCAPES)}"'
+    # A file that says it is ASCII must stay so.
+    ascii_only = _ENCODING.match(scan.data.removeprefix(b"\xef\xbb\xbf")[:200])
+    return text.encode("ascii", "xmlcharrefreplace") if ascii_only else text.encode()
+
+
+def _element(scan: Scan, key: str, value: str, replaced: str | None = None) -> bytes:
+    parts = [key.encode()] if _XML_NAME.fullmatch(key) else [b"info", _attribute(scan, "name", key)]
+    parts.append(_attribute(scan, "value", value))
+    if replaced is not None:
+        parts.append(_attribute(scan, _REPLACED, replaced))
+    return b"<" + b" ".join(parts) + b" />"
+
+
+def _indent(scan: Scan, space: bytes) -> bytes:
+    """White space for a child of an element that has ``space`` before its end tag."""
+    first = _FIRST_CHILD.search(scan.data, scan.net_tag.end)
+    unit = re.split(rb"[\r\n]", first[1])[-1] if first and b"\n" in first[1] else b""
+    return space + unit if b"\n" in space or b"\r" in space else b""
+
+
+def _filled(scan: Scan, space: bytes, opening: bytes, entry: bytes) -> bytes:
+    """A container with one entry; ``space`` is the white space before the container."""
+    name = opening[1:].split(maxsplit=1)[0].rstrip(b">")
+    inner, outer = (_indent(scan, space), space) if _indent(scan, space) else (b"", b"")
+    return b"".join((opening, inner, entry, outer, b"</", name, b">"))
+
+
+def _create(scan: Scan, key: str, value: str) -> bytes:
+    """Make a container for the entry, as the last child of ``<net>``."""
+    data, end = scan.data, scan.net_end
+    if not data.startswith(b"</", end):
+        raise InvalidIRError("<net> has no content; export the model again")
+    # An <rt_info> would hide the <quantization_parameters> of an old file.
+    hides = b"<quantization_parameters" in data
+    space = _space_before(data, end)
+    before = _indent(scan, space)
+    made = _filled(scan, before, b"<meta_data>" if hides else b"<rt_info>", _element(scan, key, value, ""))
+    start = end - len(space)
+    return _splice(data, start, start, before + made)
+
+
+def _open(scan: Scan, where: Span, key: str, value: str) -> bytes:
+    """Put the entry into a container that is self-closed or has nothing between its tags."""
+    data = scan.data
+    opening = _TAG.match(data, where.start)
+    assert opening is not None, "the container matched before"
+    entry = _element(scan, key, value, data[where.start : where.end].decode())
+    start_tag = data[where.start : opening.end(2)] + b">"
+    return _splice(data, *where, _filled(scan, _space_before(data, where.start), start_tag, entry))
+
+
+def _insert(scan: Scan, where: Span, key: str, value: str) -> bytes:
+    """Put the entry among its siblings: before the first that sorts after it."""
+    data, entry = scan.data, _element(scan, key, value)
+    last = None
+    for name, _, span in _children(scan, where):
+        last = span
+        if name.encode() > key.encode():
+            return _splice(data, span.start, span.start, entry + _space_before(data, span.start))
+    if last is not None:
+        return _splice(data, last.end, last.end, _space_before(data, last.start) + entry)
+    end = data.rindex(b"</", where.start, where.end)
+    space = _space_before(data, end)
+    start = end - len(space)
+    return _splice(data, start, start, _indent(scan, space) + entry)
+
+
+def _replace(scan: Scan, entry: Entry, key: str, value: str) -> bytes:
+    data, span = scan.data, entry.span
+    opening = _TAG.match(data, span.start)
+    assert opening is not None, "every child element starts with a tag"
+    for attribute in _ATTRIBUTE.finditer(data, opening.start(2), opening.end(2)):
+        if attribute[1] == b"value":
+            return _splice(data, *attribute.span(), _attribute(scan, "value", value))
+    return _splice(data, *span, _element(scan, key, value))
+
+
+def _restore(scan: Scan, entry: Entry) -> bytes:
+    """Remove an entry; if its container was made for it and holds nothing else, that too."""
+    data, where = scan.data, _container(scan)
+    opening = _TAG.match(data, where.start) if where is not None else None
+    if entry.replaced is None or where is None or opening is None:
+        return _cut(data, entry.span)
+    replaced = entry.replaced.encode()
+    around = data[opening.end() : entry.span.start] + data[entry.span.end : data.rindex(b"</", where.start, where.end)]
+    if around.strip(_SPACE) or not (replaced == b"" or _EMPTY_CONTAINER.fullmatch(replaced)):
+        return _cut(data, entry.span)
+    return _splice(data, *where, replaced) if replaced else _cut(data, where)
