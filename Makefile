@@ -1,0 +1,37 @@
+# On a fresh machine with Python 3.11 or newer, git and make: `make demo`, `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint docs-check bench clean
+
+demo: .venv/installed
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
+
+test: .venv/installed-dev
+	$(BIN)/python -m pytest -q -n 2
+
+lint: .venv/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs-check: .venv/installed-dev
+	$(BIN)/python docs/check.py
+
+bench: .venv/installed-dev
+	$(BIN)/python tests/bench.py
+
+clean:
+	rm -rf .venv build dist demo *.egg-info
+
+.venv/bin/python:
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'irtools needs Python 3.11 or newer, this is ' + sys.version)"
+	$(PYTHON) -m venv .venv
+
+.venv/installed: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install -q -e .
+	@touch $@
+
+.venv/installed-dev: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install -q -e '.[dev]'
+	@touch $@ .venv/installed
