@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from irtools.errors import ExportError, InvalidIRError
 from irtools.ir.op import Op, data_attributes, parse_op
+from irtools.ir.rt_info import ANNOTATION_KEY, RtInfo, read_rt_info
 from irtools.ir.scan import Scan, Span, line_of, scan_ir
 
 if TYPE_CHECKING:
@@ -82,6 +83,23 @@ class Document:
         except InvalidIRError as error:
             kind = type(error)
             raise kind(f"{self.path}: {error.args[0]}", line=error.line, column=error.column) from None
+
+    @cached_property
+    def rt_info(self) -> RtInfo:
+        """Model-level rt_info: strings, and mappings for what nests.
+
+        Raises
+        ------
+        InvalidIRError
+            The file is no well-formed IR in UTF-8.
+        """
+        return read_rt_info(self.scan)
+
+    @property
+    def annotation(self) -> str | None:
+        """The hidden-state annotation as written; None without one, ``""`` for one without value."""
+        value = self.rt_info.get(ANNOTATION_KEY)
+        return value if value is None or isinstance(value, str) else ""
 
     @cached_property
     def graph(self) -> GraphView:

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from irtools.decoder.stack import DecoderStack, Locator
+from irtools.errors import AnnotationDiffersError
 from irtools.ir.document import Document
-from irtools.surgery.patch import Patch
+from irtools.ir.rt_info import ANNOTATION_KEY, entries, set_entry
+from irtools.surgery.annotation import Annotation, MalformedAnnotationError, parse_annotation
+from irtools.surgery.patch import Patch, patch
 
-__all__ = ["annotate"]
+__all__ = ["Equivalent", "annotate"]
+
+Equivalent = Callable[[int, Locator], bool]
+"""``equivalent(layer, locator)``: does the locator provably carry the hidden state of the layer?"""
 
 
 def annotate(
@@ -16,7 +22,7 @@ def annotate(
     stack: DecoderStack,
     *,
     force: bool = False,
-    equivalent: Callable[[int, Locator], bool] | None = None,
+    equivalent: Equivalent | None = None,
 ) -> Patch:
     """Work out the file with the annotation of ``stack``; nothing is written.
 
@@ -29,17 +35,65 @@ def annotate(
         Replace an annotation that says something else.
     equivalent : callable, optional
         ``equivalent(layer, locator)`` says whether an existing locator, other than that of
-        ``stack``, provably carries the same value. The default follows reshapes and other ops
-        that hand their input on.
+        ``stack``, provably carries the same value; then it is no difference.
 
     Returns
     -------
     Patch
-        ``status`` is ``unchanged`` when the file already says it, else ``would-write``.
+        ``status`` is ``unchanged`` when the file already says it, however it is spelled, else
+        ``would-write``. An early form that agrees is upgraded.
 
     Raises
     ------
     AnnotationDiffersError
-        There is another annotation, and no ``force``; it carries ``old`` and ``new``.
+        There is another annotation, or one that the runtime cannot read, and no ``force``.
     """
-    raise NotImplementedError
+    new = stack.annotation()
+    found = entries(document.scan, ANNOTATION_KEY)
+    if not found:
+        return patch(document, None, new, set_entry(document.scan, ANNOTATION_KEY, new))
+    old = found[-1].value
+    try:
+        existing = parse_annotation(old)
+        difference = _difference(existing, stack, equivalent)
+        if difference is None and not existing.early:
+            return patch(document, old, old, document.data, _notes(existing, stack))
+        note = "the early form of the annotation was upgraded"
+    except MalformedAnnotationError as error:
+        difference = str(error)
+    if difference is not None:
+        if not force:
+            raise AnnotationDiffersError(
+                f"{document.path}, line {found[-1].line}: there is another {ANNOTATION_KEY} already: {difference}; "
+                "nothing was changed, --force replaces it",
+                old=old or "",
+                new=new,
+            )
+        note = f"another annotation was replaced: {difference}"
+    return patch(document, old or "", new, set_entry(document.scan, ANNOTATION_KEY, new), (note,))
+
+
+def _difference(existing: Annotation, stack: DecoderStack, equivalent: Equivalent | None) -> str | None:
+    """The first thing an annotation says otherwise than the stack, as a clause."""
+    wanted = {str(layer.index): layer for layer in stack.layers}
+    for key, layer in wanted.items():
+        there = existing.layers.get(key)
+        if there is None:
+            return f"it says nothing about layer {key}"
+        if there != layer.locator and not (equivalent is not None and equivalent(layer.index, there)):
+            return f"for layer {key} it names {_spell(there)}, located was {_spell(layer.locator)}"
+    surplus = [key for key in existing.layers if key not in wanted]
+    return f"it has a layer {surplus[0]!r}, the model has {len(wanted)} layers" if surplus else None
+
+
+def _notes(existing: Annotation, stack: DecoderStack) -> tuple[str, ...]:
+    """Locators that differ in name only."""
+    return tuple(
+        f"layer {layer.index}: {_spell(there)} carries the same value as {_spell(layer.locator)}"
+        for layer in stack.layers
+        if (there := existing.layers[str(layer.index)]) != layer.locator
+    )
+
+
+def _spell(locator: Locator) -> str:
+    return f"{locator.producer!r} output {locator.output_index}"
