@@ -109,7 +109,12 @@ def draw(dot: str, form: str, *, seconds: float) -> bytes:
     with _environment(dot) as environment:
         try:
             done = subprocess.run(
-                command, input=dot.encode(), capture_output=True, timeout=max(seconds, 0.01), env=environment, check=False
+                command,
+                input=dot.encode(),
+                capture_output=True,
+                timeout=max(seconds, 0.01),
+                env=environment,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             raise LayoutTimeoutError(f"the layout took longer than {seconds:.1f} s") from None

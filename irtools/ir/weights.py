@@ -1,0 +1,265 @@
+"""The weights of a part: every constant of the file, and what compression did to it.
+
+Only the XML is read; the ``.bin`` is never opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from irtools.graph.view import GraphView
+
+__all__ = ["Constant", "Weight", "by_precision", "constants", "covered_bytes", "weights"]
+
+_PASSING = ("Convert", "Reshape", "Transpose", "Squeeze", "Unsqueeze")
+_PLAIN = ("f64", "f32", "f16", "bf16", "i64", "i32", "u64", "u32", "boolean", "string")
+_BODY_OWNERS = ("Loop", "TensorIterator", "If")
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """One ``Const`` of the file.
+
+    Attributes
+    ----------
+    op : int
+        Layer id.
+    name : str
+        Friendly name.
+    element_type : str
+    shape : tuple of int
+    offset, size : int
+        Bytes in the ``.bin``.
+    body : str
+        Where it is when not at the top level: friendly name of the Loop or If and of the body,
+        separated by ``/``.
+    """
+
+    op: int
+    name: str
+    element_type: str
+    shape: tuple[int, ...]
+    offset: int
+    size: int
+    body: str = ""
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A constant as the model uses it: together with what decompresses it.
+
+    Attributes
+    ----------
+    constant : Constant
+        That holds the values.
+    shape : tuple of int
+        As the consumer sees it (a grouped constant is reshaped first).
+    kind : str
+        What it is for: ``embedding``, ``attention``, ``mlp``, ``experts``, ``head``, ... as
+        given to :func:`weights`; several (tied weights) are joined by ``+``; ``other`` when
+        nobody said.
+    consumers : tuple of int
+        Layer ids of the ops that read it.
+    scale, zero_point : Constant or None
+    """
+
+    constant: Constant
+    shape: tuple[int, ...]
+    kind: str
+    consumers: tuple[int, ...]
+    scale: Constant | None = None
+    zero_point: Constant | None = None
+
+    @property
+    def parts(self) -> tuple[Constant, ...]:
+        """The constants it consists of."""
+        return tuple(part for part in (self.constant, self.scale, self.zero_point) if part is not None)
+
+    @property
+    def size(self) -> int:
+        """Bytes in the ``.bin``, scale and zero point included."""
+        return sum(part.size for part in self.parts)
+
+    @property
+    def elements(self) -> int:
+        """Number of values."""
+        return self.constant.elements
+
+    @property
+    def group_size(self) -> int | None:
+        """Values that share one scale along the last axis; None per channel, per tensor or uncompressed."""
+        scale, values = self.scale, self.constant.shape
+        if scale is None or len(scale.shape) != len(values) or len(values) <= len(self.shape):
+            return None
+        return values[-1] if scale.shape[-1] == 1 and scale.elements > 1 else None
+
+    @property
+    def precision(self) -> str:
+        """Type and scheme: ``f32``, ``u4 asymmetric, groups of 64``, ``i8 symmetric, per channel``."""
+        kind = self.constant.element_type
+        if self.scale is None:
+            return kind
+        scheme = "asymmetric" if self.zero_point is not None else "symmetric"
+        if self.group_size:
+            return f"{kind} {scheme}, groups of {self.group_size}"
+        return f"{kind} {scheme}, per {'tensor' if self.scale.elements == 1 else 'channel'}"
+
+
+def _number(text: str) -> int:
+    return int(text) if text.strip().isdecimal() else 0
+
+
+def _constant(graph: GraphView, key: int, body: str) -> Constant:
+    data = graph.data(key)
+    shape = tuple(_number(dim) for dim in data.get("shape", "").split(",") if dim.strip())
+    kind, offset, size = data.get("element_type", ""), _number(data.get("offset", "")), _number(data.get("size", ""))
+    return Constant(key, graph.op_name(key), kind, shape, offset, size, body)
+
+
+def _bodies(graph: GraphView, path: str) -> Iterator[tuple[GraphView, str]]:
+    for kind in _BODY_OWNERS:
+        for owner in graph.by_type.get(kind, ()):
+            for name, body in graph.bodies(owner).items():
+                yield body, f"{path}/{graph.op_name(owner)}/{name}".lstrip("/")
+
+
+def constants(graph: GraphView, *, body: str = "") -> tuple[Constant, ...]:
+    """Every constant of a graph, those in Loop and If bodies included.
+
+    Parameters
+    ----------
+    graph : GraphView
+    body : str
+        Name of the graph when it is a body itself.
+
+    Returns
+    -------
+    tuple of Constant
+        In file order, bodies last.
+    """
+    found = [_constant(graph, key, body) for kind in ("Const", "Constant") for key in graph.by_type.get(kind, ())]
+    for inner, path in _bodies(graph, body):
+        found += constants(inner, body=path)
+    return tuple(found)
+
+
+def weights(graph: GraphView, kinds: Mapping[int, str] | None = None, *, body: str = "") -> tuple[Weight, ...]:
+    """The weights table: constants joined with their scale and zero point.
+
+    Parameters
+    ----------
+    graph : GraphView
+    kinds : mapping of int to str, optional
+        What each op is part of, by layer id.
+    body : str
+        Name of the graph when it is a body itself.
+
+    Returns
+    -------
+    tuple of Weight
+        In file order, bodies last. Every constant is in one of them, as values, scale or zero
+        point.
+    """
+    kinds = kinds or {}
+    table = {key: _constant(graph, key, body) for kind in ("Const", "Constant") for key in graph.by_type.get(kind, ())}
+    found: dict[int, Weight] = {}
+    taken: set[int] = set()
+    for key, constant in table.items():
+        end, users = _users(graph, key)
+        values, scale, zero_point = _decompression(graph, end, table)
+        if scale is None or values != key:
+            scale = zero_point = None
+        found[key] = Weight(constant, _shape_after(graph, end), _kind(users, kinds), users, scale, zero_point)
+        taken |= {part.op for part in found[key].parts[1:]}
+    inner = [weight for view, path in _bodies(graph, body) for weight in weights(view, body=path)]
+    return (*(weight for key, weight in found.items() if key not in taken), *inner)
+
+
+def _kind(users: Iterable[int], kinds: Mapping[int, str]) -> str:
+    return "+".join(sorted({kinds[user] for user in users if user in kinds})) or "other"
+
+
+def _users(graph: GraphView, key: int) -> tuple[int, tuple[int, ...]]:
+    """The last constant op on the way from a constant, and all ops behind such that are none."""
+    users: dict[int, None] = {}
+    pending, seen, end = [key], {key}, key
+    for current in pending:
+        inner = False
+        for consumer in graph.consumers(current):
+            if not graph.constant(consumer.op):
+                users[consumer.op] = None
+            elif consumer.op not in seen:
+                seen.add(consumer.op)
+                pending.append(consumer.op)
+                inner = True
+        if not inner and end == key:
+            end = current
+    return end, tuple(users)
+
+
+def _decompression(
+    graph: GraphView, end: int, table: Mapping[int, Constant]
+) -> tuple[int, Constant | None, Constant | None]:
+    """Constant with the values, scale and zero point of what arrives at ``end``."""
+    scale = zero_point = None
+    key = end
+    while key not in table:
+        sources = graph.producers(key)
+        kind = graph.op_type(key)
+        if kind == "Multiply" and len(sources) == 2 and scale is None:
+            # The scale has one element per group, channel or tensor.
+            key, other = sorted(sources, key=lambda source: _elements(graph, source), reverse=True)
+            scale = _leaf(graph, other, table)
+        elif kind == "Subtract" and len(sources) == 2 and zero_point is None:
+            key, zero_point = sources[0], _leaf(graph, sources[1], table)
+        elif kind in _PASSING and sources:
+            key = sources[0]
+        else:
+            return key, None, None
+    # A product of two plain constants is no decompression.
+    return (key, None, None) if table[key].element_type in _PLAIN else (key, scale, zero_point)
+
+
+def _leaf(graph: GraphView, key: int, table: Mapping[int, Constant]) -> Constant | None:
+    """The constant behind a chain of conversions."""
+    while key not in table:
+        sources = graph.producers(key)
+        if graph.op_type(key) not in _PASSING or not sources:
+            return None
+        key = sources[0]
+    return table[key]
+
+
+def _shape_after(graph: GraphView, key: int) -> tuple[int, ...]:
+    outputs = graph.op(key).outputs
+    return outputs[0].shape if outputs else ()
+
+
+def _elements(graph: GraphView, key: int) -> int:
+    return prod(_shape_after(graph, key))
+
+
+def covered_bytes(found: Iterable[Constant]) -> int:
+    """Bytes of the ``.bin`` that some constant refers to; what several share counts once."""
+    covered = end = 0
+    for offset, size in sorted((constant.offset, constant.size) for constant in found):
+        covered += max(0, offset + size - max(end, offset))
+        end = max(end, offset + size)
+    return covered
+
+
+def by_precision(found: Sequence[Weight]) -> dict[str, int]:
+    """Bytes per precision, the largest first."""
+    sizes: dict[str, int] = {}
+    for weight in found:
+        sizes[weight.precision] = sizes.get(weight.precision, 0) + weight.size
+    return dict(sorted(sizes.items(), key=lambda item: (-item[1], item[0])))
