@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from irtools.decoder.stack import DecoderStack
     from irtools.ir.document import Document
     from irtools.ir.export import Export
+    from irtools.lint.part import Part
     from irtools.surgery.patch import Patch
 
 __all__ = ["Context", "Finding", "Fix", "Rule", "Severity", "Strategy", "rule"]
@@ -128,6 +129,15 @@ class Context:
     expect_mtp: bool | None = None
     draft: Export | None = None
     target_runtime: str = "2026.4"
+    _facts: dict[Document, Part] = field(default_factory=dict, init=False, repr=False)
+
+    def part(self, document: Document) -> Part:
+        """Facts about a readable part (also of the draft), worked out once."""
+        from irtools.lint.part import Part
+
+        if document not in self._facts:
+            self._facts[document] = Part(document)
+        return self._facts[document]
 
     @cached_property
     def _read(self) -> tuple[dict[str, Document], dict[str, IrtoolsError]]:

@@ -1,0 +1,196 @@
+"""The hidden-state annotation as it is in a file, read the way the runtime reads it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from irtools.decoder.stack import DecoderStack
+from irtools.graph.view import GraphView, Source
+from irtools.lint.model import Context
+from irtools.lint.part import Part
+from irtools.lint.rt_info import Entry
+
+__all__ = [
+    "KEY",
+    "Annotation",
+    "Tap",
+    "annotation",
+    "carries",
+    "layer_count",
+    "layer_id",
+    "origin",
+    "resolve",
+    "usable",
+]
+
+KEY = "hidden_states_decoder_layers"
+
+_HANDS_ON = {"Reshape", "Squeeze", "Unsqueeze", "Identity"}
+
+
+class _NoNumber:
+    """What ``-0`` is read as: the runtime's parser takes it for a signed number, and refuses those."""
+
+    def __repr__(self) -> str:
+        return "-0"
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """One layer's entry, if its types are right.
+
+    Attributes
+    ----------
+    layer : int
+    producer : str
+    output_index : int
+    """
+
+    layer: int
+    producer: str
+    output_index: int
+
+    def __str__(self) -> str:
+        return f"{self.producer}[{self.output_index}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """What the entry that counts says.
+
+    Attributes
+    ----------
+    entry : Entry
+    problem : str
+        Why it is not an object with an object ``layers``; empty if it is.
+    layers : mapping of str to object
+        Entries as decoded from JSON.
+    repeated : tuple of str
+        Layer keys that are written more than once.
+    """
+
+    entry: Entry
+    problem: str = ""
+    layers: Mapping[str, Any] = field(default_factory=dict)
+    repeated: tuple[str, ...] = ()
+
+    @property
+    def early(self) -> bool:
+        """Whether it is the early form: layers are names, not locators."""
+        return bool(self.layers) and all(isinstance(value, str) for value in self.layers.values())
+
+    def locator_problem(self, key: str) -> str:
+        """Why a layer's entry is no locator; empty if it is one."""
+        value = self.layers[key]
+        if not isinstance(value, Mapping):
+            return f"is {_show(value)}, not an object with `producer` and `output_index`"
+        if "producer" not in value:
+            return "has no `producer`"
+        if not isinstance(value["producer"], str):
+            return f"has the `producer` {_show(value['producer'])}, which is no string"
+        if "output_index" not in value:
+            return "has no `output_index`"
+        index = value["output_index"]
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < 2**64:
+            return f"has the `output_index` {_show(index)}, which is no unsigned integer"
+        return ""
+
+    def taps(self) -> Iterator[Tap]:
+        """The entries whose layer id and types are right, by layer."""
+        for layer in sorted(int(key) for key in self.layers if layer_id(key)):
+            if not self.locator_problem(str(layer)):
+                value = self.layers[str(layer)]
+                yield Tap(layer, value["producer"], value["output_index"])
+
+
+def layer_id(key: str) -> bool:
+    """Whether a key is what the runtime makes of a layer's number."""
+    return key.isascii() and key.isdecimal() and str(int(key)) == key
+
+
+def _show(value: object) -> str:
+    return json.dumps(value, default=repr)
+
+
+def annotation(part: Part) -> Annotation | None:
+    """The annotation that counts, or None if the runtime finds no such key."""
+    entry = part.entry(KEY)
+    if entry is None:
+        return None
+    if entry.value is None:
+        return Annotation(entry, "has no value")
+    repeated: list[str] = []
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        repeated.extend(key for key, count in Counter(key for key, _ in items).items() if count > 1)
+        return dict(items)
+
+    try:
+        content = json.loads(
+            entry.value.removeprefix("\ufeff"), object_pairs_hook=pairs, parse_constant=_refuse, parse_int=_integer
+        )
+        json.dumps(content, ensure_ascii=False, default=repr).encode()  # a lone surrogate is no text
+    except (ValueError, RecursionError) as error:
+        return Annotation(entry, f"is not valid JSON ({error})")
+    if not isinstance(content, dict):
+        return Annotation(entry, "is no JSON object")
+    if "layers" not in content:
+        return Annotation(entry, "has no `layers`")
+    if not isinstance(content["layers"], dict):
+        return Annotation(entry, "has `layers` that are no object")
+    return Annotation(
+        entry, layers=content["layers"], repeated=tuple(key for key in repeated if key in content["layers"])
+    )
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is not in JSON")
+
+
+def _integer(digits: str) -> Any:
+    return _NoNumber() if digits == "-0" else int(digits)
+
+
+def resolve(part: Part, tap: Tap) -> Source | None:
+    """Where a tap points, if its producer is one live op with such an output."""
+    ops = [key for key in part.named(tap.producer) if key in part.live]
+    if len(ops) != 1:
+        return None
+    outputs = part.graph.op(ops[0]).outputs
+    return Source(ops[0], outputs[tap.output_index].id) if tap.output_index < len(outputs) else None
+
+
+def origin(graph: GraphView, source: Source) -> Source:
+    """The value that ``source`` hands on: what is above reshapes."""
+    while graph.op_type(source.op) in _HANDS_ON and graph.inputs(source.op):
+        source = graph.inputs(source.op)[0]
+    return source
+
+
+def carries(graph: GraphView, source: Source, wanted: Source) -> bool:
+    """Whether two values are the same but for reshapes."""
+    return origin(graph, source) == origin(graph, wanted)
+
+
+def usable(context: Context) -> tuple[Part, Annotation] | None:
+    """The target and its annotation, if both can be read and the annotation has locators to check."""
+    if context.target is None:
+        return None
+    part = context.part(context.target)
+    found = annotation(part)
+    return (part, found) if found is not None and not found.problem and not found.early else None
+
+
+def layer_count(context: Context, stack: DecoderStack | None) -> int | None:
+    """How many layers the annotation must have: ours, else what config.json says."""
+    if stack is not None:
+        return len(stack.layers)
+    for key in ("num_hidden_layers", "n_layer", "num_layers", "n_layers"):
+        value = context.text_config.get(key)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    return None
