@@ -12,6 +12,7 @@ __all__ = [
     "InvalidIRError",
     "IrtoolsError",
     "LocateRefusedError",
+    "MalformedValueError",
     "RenderError",
     "SaveError",
     "UnsupportedEncodingError",
@@ -71,6 +72,10 @@ class InvalidIRError(IrtoolsError):
         super().__init__(message, hint=hint)
         self.line = line
         self.column = column
+
+
+class MalformedValueError(InvalidIRError):
+    """A number or name that the format requires is missing or unusable."""
 
 
 class UnsupportedEncodingError(InvalidIRError):

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from irtools.ir.scan import Span, parse_attributes
+from irtools.errors import MalformedValueError
+from irtools.ir.scan import Span, line_of, parse_attributes
 
 if TYPE_CHECKING:
     from lxml import etree
@@ -126,8 +127,22 @@ def parse_op(data: bytes, span: Span) -> Op:
         A file that :func:`irtools.ir.scan.scan_ir` accepted.
     span : Span
         One of its ``Scan.spans``.
+
+    Raises
+    ------
+    MalformedValueError
+        An id or a dimension is no number.
     """
     layer = parse_element(data, span)
+    try:
+        return _op(layer, span)
+    except ValueError as error:
+        line = line_of(data, span.start)
+        name = layer.get("name", "")
+        raise MalformedValueError(f"line {line}: the op {name!r} has a malformed port ({error})", line=line) from None
+
+
+def _op(layer: etree._Element, span: Span) -> Op:
     attributes, rt_info = layer.find("data"), layer.find("rt_info")
     return Op(
         id=int(layer.get("id", "0")),

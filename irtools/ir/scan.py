@@ -17,7 +17,7 @@ from typing import NamedTuple
 from xml.parsers import expat
 from xml.sax.saxutils import unescape
 
-from irtools.errors import InvalidIRError, UnsupportedEncodingError
+from irtools.errors import InvalidIRError, MalformedValueError, UnsupportedEncodingError
 
 __all__ = ["Edge", "Scan", "Span", "child_spans", "line_of", "parse_attributes", "scan_graph", "scan_ir"]
 
@@ -30,8 +30,11 @@ _LAYER_TOKEN = re.compile(
 )
 _EDGE = re.compile(rb"<edge(?=[\s/>])(" + _ATTRIBUTES + rb")\s*/?>")
 # What OpenVINO writes; saves 0.7 s of 1.1 s on 600,000 edges against parsing attributes.
-_PLAIN_EDGE = re.compile(rb'<edge from-layer="(\d+)" from-port="(\d+)" to-layer="(\d+)" to-port="(\d+)"\s*/>')
-_PLAIN_LAYER = re.compile(rb' id="(\d+)" name="([^"]*)" type="([^"]*)"')
+_PLAIN_EDGE = re.compile(
+    rb'<edge from-layer="(\d{1,18})" from-port="(\d{1,18})" to-layer="(\d{1,18})" to-port="(\d{1,18})"\s*/>'
+)
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+_PLAIN_LAYER = re.compile(rb' id="(\d{1,18})" name="([^"]*)" type="([^"]*)"')
 _NO_MARKUP = re.compile(rb"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>", re.DOTALL)
 _ENTITIES = {"&quot;": '"', "&apos;": "'", "&#10;": "\n", "&#13;": "\r", "&#9;": "\t"}
 _CHARACTER_REFERENCE = re.compile(r"&#(?:x([0-9a-fA-F]+)|([0-9]+));")
@@ -127,10 +130,10 @@ def parse_attributes(raw: bytes) -> dict[str, str]:
 
 def _number(data: bytes, offset: int, attributes: dict[str, str], key: str, tag: str) -> int:
     value = attributes.get(key, "")
-    if not (value.isascii() and value.lstrip("-").isdigit()):
+    if not _INTEGER.fullmatch(value):
         what = f"has {key}={value!r}, which is no number" if key in attributes else f"has no {key}"
         line = line_of(data, offset)
-        raise InvalidIRError(f"line {line}: <{tag}> {what}; export the model again", line=line)
+        raise MalformedValueError(f"line {line}: <{tag}> {what}; export the model again", line=line)
     return int(value)
 
 

@@ -14,8 +14,10 @@ from irtools.errors import InvalidIRError, IrtoolsError, LocateRefusedError
 
 if TYPE_CHECKING:
     from irtools.decoder.stack import DecoderStack
+    from irtools.ir.constants import Constant
     from irtools.ir.document import Document
     from irtools.ir.export import Export
+    from irtools.ir.integrity import Fault
     from irtools.lint.part import Part
     from irtools.surgery.patch import Patch
 
@@ -129,6 +131,8 @@ class Context:
     expect_mtp: bool | None = None
     draft: Export | None = None
     target_runtime: str = "2026.4"
+    _faults: dict[Document, tuple[Fault, ...]] = field(default_factory=dict, init=False, repr=False)
+    _constants: dict[Document, tuple[Constant, ...]] = field(default_factory=dict, init=False, repr=False)
     _facts: dict[Document, Part] = field(default_factory=dict, init=False, repr=False)
 
     def part(self, document: Document) -> Part:
@@ -141,15 +145,13 @@ class Context:
 
     @cached_property
     def _read(self) -> tuple[dict[str, Document], dict[str, IrtoolsError]]:
-        documents: dict[str, Document] = {}
-        unreadable: dict[str, IrtoolsError] = {}
-        for name, document in self.export.parts.items():
-            try:
-                _ = document.scan
-                documents[name] = document
-            except IrtoolsError as error:
-                unreadable[name] = error
-        return documents, unreadable
+        return _read_all(self.export)
+
+    @cached_property
+    def _read_draft(self) -> tuple[dict[str, Document], dict[str, IrtoolsError]]:
+        if self.draft is None or self.draft.directory.resolve() == self.export.directory.resolve():
+            return {}, {}
+        return _read_all(self.draft)
 
     @property
     def documents(self) -> Mapping[str, Document]:
@@ -160,6 +162,35 @@ class Context:
     def unreadable(self) -> Mapping[str, IrtoolsError]:
         """Why the other parts cannot be read, by name (an IR rule reports it)."""
         return self._read[1]
+
+    @cached_property
+    def judged(self) -> tuple[Document, ...]:
+        """Every file whose XML can be read, of the export and of the draft."""
+        return (*self.documents.values(), *self._read_draft[0].values())
+
+    @cached_property
+    def broken(self) -> tuple[tuple[Document, IrtoolsError], ...]:
+        """Every file whose XML cannot be read, of the export and of the draft, and why."""
+        found = [(self.export.parts[name], error) for name, error in self.unreadable.items()]
+        if self.draft is not None:
+            found += [(self.draft.parts[name], error) for name, error in self._read_draft[1].items()]
+        return tuple(found)
+
+    def faults(self, document: Document) -> tuple[Fault, ...]:
+        """Faults in the wiring of a file, found once."""
+        from irtools.ir.integrity import find_faults
+
+        if document not in self._faults:
+            self._faults[document] = find_faults(document.scan)
+        return self._faults[document]
+
+    def constants(self, document: Document) -> tuple[Constant, ...]:
+        """Constants of a file, read once."""
+        from irtools.ir.constants import read_constants
+
+        if document not in self._constants:
+            self._constants[document] = read_constants(document)
+        return self._constants[document]
 
     def readable(self, document: Document | None) -> Document | None:
         """The document if its graph can be built and has no cycle, else None (an IR rule reports why)."""
@@ -229,6 +260,18 @@ class Context:
             if isinstance(nested, Mapping):
                 return nested
         return self.config
+
+
+def _read_all(export: Export) -> tuple[dict[str, Document], dict[str, IrtoolsError]]:
+    documents: dict[str, Document] = {}
+    unreadable: dict[str, IrtoolsError] = {}
+    for name, document in export.parts.items():
+        try:
+            _ = document.scan
+            documents[name] = document
+        except IrtoolsError as error:
+            unreadable[name] = error
+    return documents, unreadable
 
 
 Check = Callable[[Context], Iterable[Finding]]
