@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
-from irtools.decoder.stack import DecoderLayer, DecoderStack, Locator, Rejection, Verdict
-
-__all__ = ["DecoderLayer", "DecoderStack", "Locator", "Rejection", "Verdict"]
-
 from collections.abc import Mapping
 from typing import Any
 
+from irtools.decoder.resolve import locate_stack
+from irtools.decoder.stack import DecoderLayer, DecoderStack, Locator, Rejection, Verdict
+from irtools.errors import LocateRefusedError
 from irtools.ir.document import Document
+
+__all__ = ["DecoderLayer", "DecoderStack", "Locator", "Rejection", "Verdict", "locate"]
 
 
 def locate(document: Document, config: Mapping[str, Any] | None = None) -> DecoderStack:
-    """Not written yet."""
-    raise NotImplementedError
+    """Locate the decoder stack of one IR.
+
+    Parameters
+    ----------
+    document : Document
+        The target, or any other part with an output named ``logits``.
+    config : mapping, optional
+        Content of config.json. One witness among others, never a requirement.
+
+    Returns
+    -------
+    DecoderStack
+
+    Raises
+    ------
+    LocateRefusedError
+        The graph is no decoder-only language model, or the witnesses contradict each other.
+    InvalidIRError
+        The file is no IR, or its edges make no sense.
+
+    Examples
+    --------
+    >>> import irtools
+    >>> stack = irtools.open_export("fixtures/falcon").locate()
+    >>> len(stack.layers), stack.hidden_size, stack.layers[0].locator.producer
+    (4, 32, '__module.transformer.h.0/aten::add/Add')
+    """
+    try:
+        return locate_stack(document.graph, config)
+    except LocateRefusedError as error:
+        raise LocateRefusedError(f"{document.path}: {error.args[0]}") from None

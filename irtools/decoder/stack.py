@@ -165,4 +165,4 @@ class DecoderStack:
             str(layer.index): {"producer": layer.locator.producer, "output_index": layer.locator.output_index}
             for layer in self.layers
         }
-        return json.dumps({"layers": layers}, separators=(",", ":"), ensure_ascii=False)
+        return json.dumps({"layers": layers}, separators=(",", ":"))

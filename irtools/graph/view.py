@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import networkx as nx
 
 from irtools.errors import InvalidIRError
-from irtools.ir.op import Op, Port, data_attributes, layer_attributes, parse_op, split_names
+from irtools.ir.op import Op, Port, data_attributes, layer_attributes, parse_element, parse_op, split_names
 from irtools.ir.scan import Scan, Span, child_spans, line_of, scan_graph
 
 __all__ = ["Consumer", "GraphView", "Source"]
@@ -272,6 +272,15 @@ class GraphView(_DiGraph):
             if name in ("body", "then_body", "else_body"):
                 found[name] = GraphView(scan_graph(self.scan.data, span))
         return found
+
+    def port_map(self, key: int) -> tuple[tuple[int, int], ...]:
+        """Inputs of a Loop or TensorIterator: (outer input index, layer id of the body's Parameter)."""
+        element = parse_element(self.scan.data, self.span(key))
+        return tuple(
+            (int(entry.get("external_port_id", "-1")), int(entry.get("internal_layer_id", "-1")))
+            for entry in element.iterfind("port_map/input")
+            if entry.get("external_port_id", "-1") != "-1"
+        )
 
     def to_networkx(self) -> nx.MultiDiGraph[int]:
         """Copy everything into a plain MultiDiGraph.

@@ -1,0 +1,114 @@
+"""Which residual sums make a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from irtools.decoder.config import TextConfig
+from irtools.decoder.names import Scopes
+from irtools.decoder.stretch import Stretch
+from irtools.errors import LocateRefusedError
+
+__all__ = ["Grouping", "by_mixing", "by_names", "by_sum", "choose"]
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """Layers as runs of stretches.
+
+    Attributes
+    ----------
+    rule : str
+        How they were made.
+    last : tuple of int
+        Index of the last stretch of each layer.
+    """
+
+    rule: str
+    last: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.last)
+
+    def layers(self) -> list[range]:
+        """Stretch indices of each layer."""
+        firsts = [0, *(index + 1 for index in self.last[:-1])]
+        return [range(first, last + 1) for first, last in zip(firsts, self.last, strict=True)]
+
+
+def by_mixing(pieces: Sequence[Stretch]) -> Grouping | None:
+    """A layer begins where the next stretch mixes tokens; the rest belongs to the layer before."""
+    starts = [piece.index for piece in pieces if piece.mixes]
+    if not starts:
+        return None
+    return Grouping("token mixing", (*(start - 1 for start in starts[1:]), len(pieces) - 1))
+
+
+def by_sum(pieces: Sequence[Stretch]) -> Grouping:
+    """Every sum ends a layer."""
+    return Grouping("one sum a layer", tuple(range(len(pieces))))
+
+
+def by_names(pieces: Sequence[Stretch], scopes: Scopes | None) -> Grouping | None:
+    """A layer ends where the number in the names changes; None unless they count without gaps."""
+    if scopes is None:
+        return None
+    numbers: list[int] = []
+    for number in scopes.layers:
+        previous = numbers[-1] if numbers else None
+        numbers.append(previous if number is None and previous is not None else number if number is not None else 0)
+    ends = [index for index in range(len(numbers) - 1) if numbers[index] != numbers[index + 1]]
+    counted = [numbers[index] for index in (*ends, len(numbers) - 1)]
+    if counted != list(range(counted[0], counted[0] + len(counted))):
+        return None
+    return Grouping("names", (*ends, len(pieces) - 1))
+
+
+def irregular(pieces: Sequence[Stretch], grouping: Grouping) -> str | None:
+    """What makes the mixing rule doubtful: blocks that may be layers of their own."""
+    if not pieces[0].mixes:
+        return "the first residual sum belongs to a block that mixes no tokens"
+    whole = [any(pieces[index].feed_forward != "none" for index in layer) for layer in grouping.layers()]
+    if any(whole) and not all(whole):
+        return "some layers would have a feed-forward block and some none"
+    return None
+
+
+def choose(pieces: Sequence[Stretch], scopes: Scopes | None, config: TextConfig) -> Grouping:
+    """Take the grouping that the witnesses agree on.
+
+    Raises
+    ------
+    LocateRefusedError
+        They contradict each other, or the only one left is in doubt.
+    """
+    mixing, named = by_mixing(pieces), by_names(pieces, scopes)
+    if mixing is None:
+        raise LocateRefusedError(
+            f"none of the {len(pieces)} blocks on the residual stream mixes tokens (no attention, recurrence, "
+            "convolution or cached state): this is no language model, or one of a kind that no pattern knows"
+        )
+    doubt = irregular(pieces, mixing)
+    if named is not None:
+        if named.last == mixing.last or config.num_layers == len(named) != len(mixing):
+            return named if named.last != mixing.last else mixing
+        if config.num_layers == len(mixing) and doubt is None:
+            return mixing
+        if doubt is not None and config.num_layers is None:
+            return named
+        raise LocateRefusedError(
+            f"the witnesses contradict each other: token mixing gives {len(mixing)} layers, names under "
+            f"{scopes.scope if scopes else ''!r} give {len(named)}, config.json "
+            f"{'says nothing' if config.num_layers is None else f'says {config.num_layers}'}; "
+            "look at `irtools locate --explain` and correct the one that is wrong"
+        )
+    if doubt is None or config.num_layers == len(mixing):
+        return mixing
+    if config.num_layers == len(pieces):
+        return by_sum(pieces)
+    raise LocateRefusedError(
+        f"where layers end is in doubt: {doubt}, no names number them and config.json "
+        f"{'does not say how many there are' if config.num_layers is None else f'says {config.num_layers}'} "
+        f"({len(mixing)} by token mixing, {len(pieces)} residual sums); put the model's config.json beside the export"
+    )

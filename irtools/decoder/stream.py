@@ -1,0 +1,219 @@
+"""The residual stream: the ops between the token embeddings and the head.
+
+Only ops that depend on the token embeddings and that the head depends on are kept. Masks,
+rotary tables, cached states and shape arithmetic do not depend on the embeddings (edges into
+ShapeOf are cut), so they bypass nothing here.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from irtools.graph.view import GraphView, Source
+
+__all__ = ["MOVES_NOTHING", "Stream", "Sum", "ancestors"]
+
+SHAPE_OPS = ("ShapeOf",)
+MOVES_NOTHING = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Convert"})
+"""Ops that hand on the same numbers in another form."""
+_SCALES = MOVES_NOTHING | {"Multiply", "Divide", "Transpose"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """An Add on the residual stream.
+
+    Attributes
+    ----------
+    op : int
+        Layer id of the (outermost) Add.
+    skip : int
+        The stream value that it adds to, before any scaling.
+    branches : tuple of int
+        What is added to it: one op per branch.
+    inner : tuple of int
+        Adds inside a sum of three or more that only serve this one.
+    """
+
+    op: int
+    skip: int
+    branches: tuple[int, ...]
+    inner: tuple[int, ...] = ()
+
+
+def ancestors(view: GraphView, start: int) -> set[int]:
+    """``start`` and everything it is computed from, constants and shape arithmetic left out."""
+    seen, pending = {start}, [start]
+    predecessors = view.pred
+    while pending:
+        op = pending.pop()
+        if view.op_type(op) in SHAPE_OPS:
+            continue
+        for source in predecessors[op]:
+            if source not in seen:
+                seen.add(source)
+                pending.append(source)
+    return seen
+
+
+def _descendants(view: GraphView, roots: Iterable[int], within: Collection[int]) -> set[int]:
+    seen = set(roots)
+    pending = list(seen)
+    successors = view.succ
+    while pending:
+        for target in successors[pending.pop()]:
+            if target not in seen and target in within and view.op_type(target) not in SHAPE_OPS:
+                seen.add(target)
+                pending.append(target)
+    return seen
+
+
+class Stream:
+    """The subgraph between the embeddings and the value that the head reads.
+
+    Parameters
+    ----------
+    view : GraphView
+    roots : iterable of int
+        Layer ids of the embeddings.
+    end : Source
+        What the head reads.
+    within : set of int
+        Ancestors of the head input, as :func:`ancestors` gives them.
+    """
+
+    def __init__(self, view: GraphView, roots: Iterable[int], end: Source, within: set[int]) -> None:
+        self.view = view
+        self.roots = frozenset(roots)
+        self.end = end
+        self.ops = _descendants(view, self.roots, within) & within
+        rank, ops = view.rank, self.ops
+        self.sources: dict[int, tuple[int, ...]] = {
+            op: () if op in self.roots else tuple([source for source in view.pred[op] if source in ops]) for op in ops
+        }
+        self.rank = {op: rank[op] for op in ops}
+
+    @cached_property
+    def consumers(self) -> dict[int, int]:
+        """How many ops of the stream read each op."""
+        found: dict[int, int] = {}
+        for sources in self.sources.values():
+            for source in sources:
+                found[source] = found.get(source, 0) + 1
+        return found
+
+    def depends(self, op: int, on: int) -> bool:
+        """Whether ``op`` is computed from ``on`` (or is it)."""
+        floor, rank = self.rank[on], self.rank
+        seen, pending = {op}, [op]
+        while pending:
+            current = pending.pop()
+            if current == on:
+                return True
+            for source in self.sources[current]:
+                if source not in seen and rank[source] >= floor:
+                    seen.add(source)
+                    pending.append(source)
+        return False
+
+    def above(self, op: int) -> int | None:
+        """The nearest op that every path from the embeddings to ``op`` passes; None at a root.
+
+        Values are taken back one by one, latest first, until all paths have met in one op.
+        """
+        rank = self.rank
+        pending = [(-rank[source], source) for source in self.sources[op]]
+        heapq.heapify(pending)
+        seen = set(self.sources[op])
+        while pending:
+            _, current = heapq.heappop(pending)
+            if not pending:
+                return current
+            if not self.sources[current]:
+                return None  # a root, and other paths are still open
+            for source in self.sources[current]:
+                if source not in seen:
+                    seen.add(source)
+                    heapq.heappush(pending, (-rank[source], source))
+        return None
+
+    def terms(self, add: int) -> tuple[list[int], list[int]]:
+        """Operands of an Add on the stream, nested Adds that serve nobody else taken apart.
+
+        Returns
+        -------
+        terms, inner : list of int
+            The operands, and the nested Adds.
+        """
+        terms: list[int] = []
+        inner: list[int] = []
+        pending = list(reversed([source for source in self.view.producers(add) if source in self.ops]))
+        while pending:
+            op = pending.pop()
+            nested = self.sources[op] if self.view.op_type(op) == "Add" and self.consumers.get(op) == 1 else ()
+            if len(nested) > 1:
+                inner.append(op)
+                pending += reversed([source for source in self.view.producers(op) if source in self.ops])
+            else:
+                terms.append(op)
+        return terms, inner
+
+    def unscaled(self, op: int) -> list[int]:
+        """``op`` and what it is a scaled or reshaped form of, nearest first."""
+        found = [op]
+        while len(self.sources[op]) == 1 and self._scales(op):
+            op = self.sources[op][0]
+            found.append(op)
+        return found
+
+    def _scales(self, op: int) -> bool:
+        kind = self.view.op_type(op)
+        if kind == "Add":  # a bias
+            return True
+        return kind in _SCALES
+
+    def residual(self, add: int, skip: int | None = None) -> Sum | None:
+        """Read an Add as a sum on the residual stream.
+
+        Parameters
+        ----------
+        add : int
+            Layer id of an Add.
+        skip : int, optional
+            The stream value to look for; otherwise the operand that all others are computed from.
+
+        Returns
+        -------
+        Sum or None
+            None when no operand is the stream value that the others start from.
+        """
+        if self.view.op_type(add) != "Add" or len(self.sources.get(add, ())) < 2:
+            return None
+        terms, inner = self.terms(add)
+        for term in sorted(terms, key=self.rank.__getitem__):
+            others = [other for other in terms if other != term]
+            if not others:
+                continue
+            for base in self.unscaled(term):
+                if skip is not None and base != skip:
+                    continue
+                if skip is not None or all(self.depends(other, base) for other in others):
+                    return Sum(add, base, tuple(others), tuple(inner))
+        return None
+
+    def same_value(self, op: int) -> list[int]:
+        """Ops that hand on the value of ``op`` unchanged in element order: Reshapes and the like."""
+        found = [op]
+        for current in found:
+            found += [
+                target
+                for target in self.view.succ[current]
+                if target in self.ops
+                and self.view.op_type(target) in ("Reshape", "Squeeze", "Unsqueeze")
+                and self.view.producers(target)[0] == current
+                and target not in found
+            ]
+        return found

@@ -1,0 +1,43 @@
+"""Where the residual stream starts."""
+
+from __future__ import annotations
+
+from irtools.graph.match import Match, Mismatch, Probe, pattern
+
+_SAME_IDS = {"Convert", "Reshape", "Squeeze", "Unsqueeze", "Clamp", "Maximum", "Minimum", "Select", "Multiply"}
+_FLOATS = ("f32", "f16", "bf16", "f64")
+
+
+@pattern("embedding", "token-embedding", "Gather", "Embedding", "EmbeddingBagOffsetsSum", priority=10)
+def token_embedding(probe: Probe, op: int) -> Match | Mismatch:
+    """A Gather of rows from a constant table, by an integer input of the model.
+
+    The indices are the input itself, perhaps converted, reshaped or with image tokens
+    replaced. A Gather by computed positions (Range, ShapeOf, CumSum) is a positional embedding.
+    """
+    sources = probe.inputs(op)
+    if len(sources) < 2 or not probe.constant(sources[0]):
+        return probe.fail("its data is not a constant table", op)
+    if probe.constant(sources[1]):
+        return probe.fail("its indices are constant", op)
+    table = probe.input_shape(op, 0)
+    if len(table) != 2:
+        return probe.fail(f"its table has rank {len(table)}, not 2 (rows by width)", op)
+    start = probe.upward(sources[1], _SAME_IDS)
+    if probe.type(start) != "Parameter":
+        return probe.fail(f"its indices are computed by {probe.type(start)}, not an input of the model", start)
+    element = probe.view.op(start).outputs[0].element_type
+    if element not in ("i64", "i32", "u32", "u64"):
+        return probe.fail(f"the input it is indexed by is {element}, not integer", start)
+    return probe.match("tokens", op, table=sources[0], ids=start)
+
+
+@pattern("embedding", "embeddings-input", "Parameter", priority=20)
+def embeddings_input(probe: Probe, op: int) -> Match | Mismatch:
+    """A floating-point input of the model of rank 3: `[batch, sequence, width]`."""
+    port = probe.view.op(op).outputs[0]
+    if port.element_type not in _FLOATS:
+        return probe.fail(f"the input is {port.element_type}, not floating point", op)
+    if len(port.shape) != 3:
+        return probe.fail(f"the input has rank {len(port.shape)}, not 3", op)
+    return probe.match("embeddings", op)

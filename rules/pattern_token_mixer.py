@@ -1,0 +1,171 @@
+"""What mixes tokens: attention, fused or decomposed, recurrences, convolutions, cached state."""
+
+from __future__ import annotations
+
+from irtools.graph.match import Match, Mismatch, Probe, pattern
+from irtools.graph.view import GraphView
+
+_RESHAPING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Convert", "Broadcast"}
+_OVER_SCORES = _RESHAPING | {"Add", "Subtract", "Multiply", "Divide", "Select", "Tanh", "Concat", "Slice", "Clamp"}
+_UNDER_SOFTMAX = _RESHAPING | {"Select", "Slice", "Multiply", "StridedSlice", "Split", "VariadicSplit", "Where"}
+_PRODUCTS = {"MatMul", "Einsum"}
+_COMPARISONS = {"Less", "LessEqual", "Greater", "GreaterEqual"}
+
+
+@pattern("token_mixer", "fused-attention", "ScaledDotProductAttention", priority=10)
+def fused_attention(probe: Probe, op: int) -> Match | Mismatch:
+    """A ScaledDotProductAttention whose keys come from the residual stream.
+
+    Keys that do not depend on the token embeddings make it cross-attention.
+    """
+    sources = probe.inputs(op)
+    if len(sources) < 3:
+        return probe.fail("it has no query, key and value", op)
+    query, key, value = sources[:3]
+    if not probe.on_stream(query):
+        return probe.fail("its query does not come from the residual stream", query)
+    found = {"query": query, "key": key, "value": value}
+    if not probe.on_stream(key):
+        return probe.match("cross_attention", op, **found)
+    if len(sources) > 3 and len(probe.input_shape(op, 3)) > 0:
+        found["mask"] = sources[3]
+        return probe.match(_attention_kind(probe, sources[3]), op, **found)
+    return probe.match("full_attention", op, **found)
+
+
+@pattern("token_mixer", "decomposed-attention", "SoftMax", "Softmax", priority=20)
+def decomposed_attention(probe: Probe, op: int) -> Match | Mismatch:
+    """SoftMax over a product of two activations, multiplied with a third.
+
+    ``MatMul(SoftMax([scale, mask, soft-cap](MatMul(query, key))), value)``. A routing SoftMax has
+    a product with constant weights above it.
+    """
+    scores, mask = op, None
+    for _ in range(24):
+        if probe.type(scores) in _PRODUCTS:
+            break
+        streaming = probe.streaming(scores)
+        if not streaming or (scores != op and probe.type(scores) not in _OVER_SCORES):
+            return probe.fail(f"{probe.type(scores)} above the SoftMax is no product of query and key", scores)
+        if probe.type(scores) in ("Add", "Select", "Subtract"):
+            others = [source for source in probe.inputs(scores) if source not in streaming]
+            wide = [source for source in others if len(probe.view.op(source).outputs[0].shape) > 1]
+            mask = wide[0] if wide and mask is None else mask
+        scores = streaming[0]
+    if probe.type(scores) not in _PRODUCTS:
+        return probe.fail("no product of query and key above the SoftMax", scores)
+    query, key = (*probe.inputs(scores), scores, scores)[:2]
+    if probe.constant(query) or probe.constant(key):
+        return probe.fail("the product above the SoftMax has constant weights: it routes, it does not attend", scores)
+    weighted = _product_below(probe, op)
+    if weighted is None:
+        return probe.fail("what the SoftMax yields is not multiplied with values", op)
+    found = {"query": query, "key": key, "scores": scores, "output": weighted}
+    if probe.on_stream(query) != probe.on_stream(key):
+        return probe.match("cross_attention", op, **found)
+    if mask is not None:
+        found["mask"] = mask
+        return probe.match(_attention_kind(probe, mask), op, **found)
+    return probe.match("full_attention", op, **found)
+
+
+def _product_below(probe: Probe, op: int) -> int | None:
+    """The MatMul of activations that reads a SoftMax, perhaps reshaped or masked."""
+    pending = [op]
+    for current in pending:  # grows while it is read
+        for consumer in probe.view.consumers(current):
+            kind = probe.type(consumer.op)
+            if kind in _PRODUCTS and not any(probe.constant(source) for source in probe.inputs(consumer.op)):
+                return consumer.op
+            if kind in _UNDER_SOFTMAX and consumer.op not in pending:
+                pending.append(consumer.op)
+    return None
+
+
+def _attention_kind(probe: Probe, mask: int) -> str:
+    """Sliding when positions are compared twice, once shifted by a constant window."""
+    compared = shifted = 0
+    for op in probe.ancestors(mask, stop=lambda op: probe.type(op) == "ShapeOf" or probe.on_stream(op)):
+        if probe.type(op) in _COMPARISONS and len(probe.moving(op)) == 2:
+            compared += 1
+            shifted += any(_shifted(probe, source) for source in probe.moving(op))
+    return "sliding_attention" if compared > 1 and shifted else "full_attention"
+
+
+def _shifted(probe: Probe, op: int) -> bool:
+    """Whether a position is one that a constant was added to or taken from."""
+    op = probe.upward(op, _RESHAPING, limit=8)
+    return probe.type(op) in ("Add", "Subtract") and len(probe.moving(op)) == 1
+
+
+@pattern("token_mixer", "recurrence", "Loop", "TensorIterator", priority=30)
+def recurrence(probe: Probe, op: int) -> Match | Mismatch:
+    """A loop over positions that carries a state and multiplies with no weights.
+
+    A loop over experts multiplies with weights, given to it or inside it. With a Subtract on
+    the state (the delta rule) it is linear attention; with a SoftPlus before it (the step
+    size) a state space; else linear attention.
+    """
+    bodies = probe.view.bodies(op)
+    if "body" not in bodies:
+        return probe.fail("the loop has no body", op)
+    body = bodies["body"]
+    if not probe.streaming(op):
+        return probe.fail("nothing of the residual stream goes into the loop", op)
+    weights = _weight_product(probe, op, body)
+    if weights is not None:
+        return probe.fail("its body multiplies with weights: a loop over experts, not over positions", op)
+    if "Subtract" in body.by_type:
+        return probe.match("linear_attention", op)
+    softplus = any(probe.type(other) == "SoftPlus" for other in probe.region)
+    return probe.match("state_space" if softplus else "linear_attention", op)
+
+
+def _weight_product(probe: Probe, loop: int, body: GraphView) -> int | None:
+    """A MatMul in the body that has weights: constants of the body, or handed in from outside."""
+    handed = {
+        internal
+        for external, internal in probe.view.port_map(loop)
+        if external < len(probe.inputs(loop))
+        and probe.constant(probe.inputs(loop)[external])
+        and len(probe.input_shape(loop, external)) >= 2
+    }
+    for product in body.by_type.get("MatMul", ()):
+        for source in body.producers(product):
+            if body.constant(source):
+                return product
+            pending, seen = [source], {source}
+            while pending:
+                current = pending.pop()
+                if current in handed:
+                    return product
+                if body.op_type(current) in _RESHAPING | {"Gather", "Slice", "Subtract", "Multiply"}:
+                    fresh = [other for other in body.producers(current)[:1] if other not in seen]
+                    seen.update(fresh)
+                    pending += fresh
+    return None
+
+
+@pattern("token_mixer", "recurrent-cell", "LSTMSequence", "GRUSequence", "RNNSequence", priority=35)
+def recurrent_cell(probe: Probe, op: int) -> Match | Mismatch:
+    """A recurrent network over the sequence."""
+    return probe.match("state_space", op)
+
+
+@pattern("token_mixer", "convolution", "GroupConvolution", "Convolution", priority=40)
+def convolution(probe: Probe, op: int) -> Match | Mismatch:
+    """A convolution over positions whose input comes from the residual stream."""
+    if not probe.streaming(op):
+        return probe.fail("its input does not come from the residual stream", op)
+    kernel = probe.input_shape(op, 1)
+    if kernel and kernel[-1] == 1:
+        return probe.fail("its kernel has width 1, so it mixes no positions", op)
+    return probe.match("convolution", op)
+
+
+@pattern("token_mixer", "cumulative-sum", "CumSum", "SegmentMax", priority=45)
+def cumulative_sum(probe: Probe, op: int) -> Match | Mismatch:
+    """A running sum of activations over positions, as chunked state spaces use it."""
+    if probe.view.op(op).outputs[0].element_type not in ("f32", "f16", "bf16"):
+        return probe.fail("it sums integers: positions, not activations", op)
+    return probe.match("state_space", op)
