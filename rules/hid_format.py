@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.lint.annotation import KEY, annotation, layer_count, layer_id, usable
+from irtools.ir.rt_info import ANNOTATION_KEY
+from irtools.lint.annotation import annotation, layer_count, layer_id, usable
 from irtools.lint.fixes import write_annotation
 from irtools.lint.model import Context, Finding, Severity, rule
 
@@ -69,7 +70,7 @@ def early_form_annotation(context: Context) -> Iterator[Finding]:
     found = annotation(context.part(context.target))
     if found is not None and found.early:
         yield Finding(
-            f"{KEY} has the early form, layer names instead of producer and output_index",
+            f"{ANNOTATION_KEY} has the early form, layer names instead of producer and output_index",
             "`irtools annotate` upgrades it",
             file=context.target.path,
             line=found.entry.line,

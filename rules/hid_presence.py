@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.lint.annotation import KEY, annotation
+from irtools.ir.rt_info import ANNOTATION_KEY
+from irtools.lint.annotation import annotation, stray_line
 from irtools.lint.fixes import write_annotation
 from irtools.lint.model import Context, Finding, Severity, rule
-from irtools.lint.rt_info import stray_entries
 
 
 @rule("HID001", "missing-annotation", Severity.NOTE, "The target has no hidden-state annotation")
@@ -36,11 +36,11 @@ def missing_annotation(context: Context) -> Iterator[Finding]:
     if context.target is None or context.stack is None:
         return
     part = context.part(context.target)
-    if annotation(part) is not None or stray_entries(context.target.scan, KEY):
+    if annotation(part) is not None or stray_line(context.target.scan) is not None:
         return
     count = len(context.stack.layers)
     yield Finding(
-        f"no {KEY} in the model-level rt_info ({count} decoder layers located)",
+        f"no {ANNOTATION_KEY} in the model-level rt_info ({count} decoder layers located)",
         "`irtools annotate` writes it without touching the weights",
         file=context.target.path,
         line=context.target.line(context.target.scan.net_tag),
@@ -74,13 +74,13 @@ def misplaced_annotation(context: Context) -> Iterator[Finding]:
     """
     if context.target is None or annotation(context.part(context.target)) is not None:
         return
-    for entry in stray_entries(context.target.scan, KEY)[:1]:
-        where = f"below {'/'.join(entry.path[:-1])}" if len(entry.path) > 1 else "in a container that is not read"
+    line = stray_line(context.target.scan)
+    if line is not None:
         yield Finding(
-            f"{KEY} is {where}, so the runtime finds no annotation",
+            f"{ANNOTATION_KEY} is there, but not where OpenVINO reads it, so the runtime finds no annotation",
             "put it on the first level of the model's first <rt_info>",
             file=context.target.path,
-            line=entry.line,
+            line=line,
         )
 
 
@@ -107,10 +107,10 @@ def repeated_annotation(context: Context) -> Iterator[Finding]:
     """
     if context.target is None:
         return
-    entries = context.part(context.target).entries(KEY)
+    entries = context.part(context.target).entries(ANNOTATION_KEY)
     for entry in entries[:-1]:
         yield Finding(
-            f"{KEY} is given again in line {entries[-1].line}, and only the last entry counts",
+            f"{ANNOTATION_KEY} is given again in line {entries[-1].line}, and only the last entry counts",
             "`irtools strip`, then `irtools annotate`",
             file=context.target.path,
             line=entry.line,

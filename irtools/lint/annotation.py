@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,12 +11,12 @@ from typing import Any
 
 from irtools.decoder.stack import DecoderStack
 from irtools.graph.view import GraphView, Source
+from irtools.ir.rt_info import ANNOTATION_KEY, Entry
+from irtools.ir.scan import Scan, line_of
 from irtools.lint.model import Context
 from irtools.lint.part import Part
-from irtools.lint.rt_info import Entry
 
 __all__ = [
-    "KEY",
     "Annotation",
     "Tap",
     "annotation",
@@ -24,10 +25,9 @@ __all__ = [
     "layer_id",
     "origin",
     "resolve",
+    "stray_line",
     "usable",
 ]
-
-KEY = "hidden_states_decoder_layers"
 
 _HANDS_ON = {"Reshape", "Squeeze", "Unsqueeze", "Identity"}
 
@@ -118,7 +118,7 @@ def _show(value: object) -> str:
 
 def annotation(part: Part) -> Annotation | None:
     """The annotation that counts, or None if the runtime finds no such key."""
-    entry = part.entry(KEY)
+    entry = part.entry(ANNOTATION_KEY)
     if entry is None:
         return None
     if entry.value is None:
@@ -145,6 +145,17 @@ def annotation(part: Part) -> Annotation | None:
     return Annotation(
         entry, layers=content["layers"], repeated=tuple(key for key in repeated if key in content["layers"])
     )
+
+
+_STRAY = re.compile(
+    rb"""<(?:%(key)s(?=[\s/>])|[^\s<>/]+\s[^<>]*\bname\s*=\s*["']%(key)s["'])""" % {b"key": ANNOTATION_KEY.encode()}
+)
+
+
+def stray_line(scan: Scan) -> int | None:
+    """Line of the first tag with the annotation's key, wherever it is."""
+    match = _STRAY.search(scan.data, scan.net_tag.end) if ANNOTATION_KEY.encode() in scan.data else None
+    return line_of(scan.data, match.start()) if match else None
 
 
 def _refuse(name: str) -> Any:

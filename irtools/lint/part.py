@@ -9,7 +9,7 @@ from functools import cached_property
 from irtools.graph.view import GraphView, Source
 from irtools.ir.document import Document
 from irtools.ir.op import DYNAMIC
-from irtools.lint.rt_info import Entry, read_rt_info
+from irtools.ir.rt_info import Entry, RtInfo, entries, read_rt_info
 
 __all__ = ["Input", "Output", "Part", "State", "show_shape"]
 
@@ -243,14 +243,14 @@ class Part:
     # -- rt_info -----------------------------------------------------------------------
 
     @cached_property
-    def rt_info(self) -> tuple[Entry, ...]:
-        """Model-level entries that OpenVINO reads, in file order."""
+    def rt_info(self) -> RtInfo:
+        """Model-level rt_info as OpenVINO understands it."""
         return read_rt_info(self.document.scan)
 
-    def entries(self, *path: str) -> tuple[Entry, ...]:
-        """All model-level entries of one key, the one that counts last."""
-        return tuple(entry for entry in self.rt_info if entry.path == path)
+    def entries(self, key: str) -> tuple[Entry, ...]:
+        """All model-level entries with a key, the one that counts last."""
+        return entries(self.document.scan, key)
 
-    def entry(self, *path: str) -> Entry | None:
+    def entry(self, key: str) -> Entry | None:
         """The model-level entry of a key that counts, or None."""
-        return next(reversed(self.entries(*path)), None)
+        return next(reversed(self.entries(key)), None)
