@@ -6,7 +6,19 @@ from irtools.graph.match import Match, Mismatch, Probe, pattern
 from irtools.graph.view import GraphView
 
 _RESHAPING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Convert", "Broadcast"}
-_OVER_SCORES = _RESHAPING | {"Add", "Subtract", "Multiply", "Divide", "Select", "Tanh", "Concat", "Slice", "Clamp"}
+_OVER_SCORES = _RESHAPING | {
+    "Add",
+    "Subtract",
+    "Multiply",
+    "Divide",
+    "Select",
+    "Tanh",
+    "Concat",
+    "Slice",
+    "Clamp",
+    "Maximum",
+    "Minimum",
+}
 _UNDER_SOFTMAX = _RESHAPING | {"Select", "Slice", "Multiply", "StridedSlice", "Split", "VariadicSplit", "Where"}
 _PRODUCTS = {"MatMul", "Einsum"}
 _COMPARISONS = {"Less", "LessEqual", "Greater", "GreaterEqual"}
@@ -163,9 +175,11 @@ def convolution(probe: Probe, op: int) -> Match | Mismatch:
     return probe.match("convolution", op)
 
 
-@pattern("token_mixer", "cumulative-sum", "CumSum", "SegmentMax", priority=45)
+@pattern("token_mixer", "cumulative-sum", "CumSum", priority=36)
 def cumulative_sum(probe: Probe, op: int) -> Match | Mismatch:
-    """A running sum of activations over positions, as chunked state spaces use it."""
+    """A running sum of activations over positions, as state spaces written without a loop use it."""
     if probe.view.op(op).outputs[0].element_type not in ("f32", "f16", "bf16"):
         return probe.fail("it sums integers: positions, not activations", op)
+    if any(probe.type(other) == "TopK" for other in probe.region):
+        return probe.fail("it counts what a router sends to each expert", op)
     return probe.match("state_space", op)

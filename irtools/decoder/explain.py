@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from irtools.decoder.stack import DecoderLayer, Rejection
 from irtools.decoder.verdicts import Evidence
@@ -31,7 +32,7 @@ def rejections(
     found: list[Rejection] = []
     for layer, members in zip(layers, evidence.grouping.layers(), strict=True):
         pieces = [evidence.pieces[member] for member in members]
-        for piece, after in zip(pieces, pieces[1:], strict=False):
+        for piece, after in pairwise(pieces):
             reason = f"inside layer {layer.index}: what reads it next ({_block(after.feed_forward)}) mixes no tokens"
             found.append(Rejection(view.op_name(piece.sum.op), layer.index, reason))
         for piece in pieces:
@@ -39,8 +40,10 @@ def rejections(
                 Rejection(view.op_name(op), layer.index, f"one part of the sum {view.op_name(piece.sum.op)!r}")
                 for op in piece.sum.inner
             ]
-        if layer.index == len(layers) - 1 and pieces[-1].sum.op != layer.source.op:
-            reason = f"before the final norm: the head reads {layer.locator.producer!r}"
+        if pieces[-1].sum.op not in (layer.source.op, *twins[layer.index]):
+            final = layer.index == len(layers) - 1
+            reason = "before the final norm: the head reads " if final else "the next layer starts from "
+            reason += repr(layer.locator.producer)
             found.append(Rejection(view.op_name(pieces[-1].sum.op), layer.index, reason))
         reason = f"carries the same numbers as {layer.locator.producer!r}"
         found += [

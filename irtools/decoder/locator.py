@@ -54,7 +54,7 @@ class Namer:
         return self._live
 
     def handed_on(self, stream: Stream, op: int, layer: int) -> tuple[Locator, Source, tuple[int, ...], list[int]]:
-        """Name the value that a residual sum hands to the next layer."""
+        """Name the value of an op that a layer hands to the next."""
         return self._pick(stream.same_value(op), layer)
 
     def read_by_head(self, source: Source, layer: int) -> tuple[Locator, Source, tuple[int, ...], list[int]]:
@@ -77,8 +77,8 @@ class Namer:
             port = self.view.op(candidates[0]).outputs[0]
             shape = ",".join("?" if size < 0 else str(size) for size in port.shape)
             raise LocateRefusedError(
-                f"the hidden state of layer {layer} ({self.view.op_name(candidates[0])!r}) has the shape [{shape}]; the "
-                "runtime accepts only rank 3 with a static width, so export the model with a static hidden size"
+                f"the hidden state of layer {layer} ({self.view.op_name(candidates[0])!r}) has the shape [{shape}]; "
+                "the runtime accepts only rank 3 with a static width, so export the model with a static hidden size"
             )
         for op, port in fitting:
             if self.unique(op):
@@ -89,7 +89,7 @@ class Namer:
         name = self.view.op_name(fitting[0][0])
         twins = [key for key, label in zip(self.view.scan.ids, self.view.scan.names, strict=True) if label == name]
         raise LocateRefusedError(
-            f"the hidden state of layer {layer} is produced by {name!r}, but {len(twins)} ops have that name (layer ids "
-            f"{', '.join(map(str, twins[:5]))}), which the runtime refuses; give them unique names "
+            f"the hidden state of layer {layer} is produced by {name!r}, but {len(twins)} ops have that name "
+            f"(layer ids {', '.join(map(str, twins[:5]))}), which the runtime refuses; give them unique names "
             "(`irtools verify --unsafe-fixes` does) and annotate again"
         )

@@ -32,6 +32,13 @@ class Scopes:
     prefix: str
     layers: tuple[int | None, ...]
 
+    def number(self, name: str) -> int | None:
+        """Layer number in a friendly name, None when it is not under the scope."""
+        if not name.startswith(self.prefix):
+            return None
+        match = _NUMBERED.match(name, len(self.prefix))
+        return int(match[1]) if match else None
+
     @property
     def scope(self) -> str:
         """The prefix without its final separator."""

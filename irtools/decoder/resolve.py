@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from irtools.decoder.boundary import handed_on
 from irtools.decoder.causal import cross_attention, looks_causal
-from irtools.decoder.config import TextConfig, read_config
+from irtools.decoder.config import read_config
 from irtools.decoder.dominators import dominating_sums
 from irtools.decoder.explain import rejections
-from irtools.decoder.grouping import Grouping, by_names, choose
-from irtools.decoder.head import Head, find_embeddings, find_head
+from irtools.decoder.grouping import by_names, choose
+from irtools.decoder.head import find_embeddings, find_head
 from irtools.decoder.locator import Namer
-from irtools.decoder.names import Scopes, read_names
+from irtools.decoder.names import read_names
 from irtools.decoder.stack import DecoderLayer, DecoderStack
 from irtools.decoder.stream import Stream, Sum
 from irtools.decoder.stretch import Stretch, stretches
@@ -135,7 +136,9 @@ def _layer(evidence: Evidence, namer: Namer, index: int, members: Sequence[Stret
     if final:
         locator, source, shape, rest = namer.read_by_head(evidence.head.input, index)
     else:
-        locator, source, shape, rest = namer.handed_on(evidence.stream, members[-1].sum.op, index)
+        following = evidence.pieces[members[-1].index + 1]
+        value = handed_on(evidence.stream, evidence.scopes, members[-1], following)
+        locator, source, shape, rest = namer.handed_on(evidence.stream, value, index)
     forward = {piece.feed_forward for piece in members} - {"none"}
     number = evidence.scopes.layers[members[0].index] if evidence.scopes else None
     layer = DecoderLayer(

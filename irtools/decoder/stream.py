@@ -19,7 +19,7 @@ __all__ = ["MOVES_NOTHING", "Stream", "Sum", "ancestors"]
 SHAPE_OPS = ("ShapeOf",)
 MOVES_NOTHING = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Convert"})
 """Ops that hand on the same numbers in another form."""
-_SCALES = MOVES_NOTHING | {"Multiply", "Divide", "Transpose"}
+_SCALES = MOVES_NOTHING | {"Multiply", "Divide", "Transpose", "Add"}  # with one stream operand, an Add is a bias
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,27 +153,31 @@ class Stream:
         pending = list(reversed([source for source in self.view.producers(add) if source in self.ops]))
         while pending:
             op = pending.pop()
-            nested = self.sources[op] if self.view.op_type(op) == "Add" and self.consumers.get(op) == 1 else ()
-            if len(nested) > 1:
-                inner.append(op)
-                pending += reversed([source for source in self.view.producers(op) if source in self.ops])
-            else:
+            nested = self._only_for_us(op)
+            if nested is None:
                 terms.append(op)
+            else:
+                inner.append(nested)
+                pending += reversed([source for source in self.view.producers(nested) if source in self.ops])
         return terms, inner
+
+    def _only_for_us(self, op: int) -> int | None:
+        """The Add of two stream values that ``op`` is or hands on in another form, if nobody else reads it."""
+        while self.consumers.get(op) == 1:
+            if self.view.op_type(op) == "Add" and len(self.sources[op]) > 1:
+                return op
+            if self.view.op_type(op) not in MOVES_NOTHING or not self.sources[op]:
+                return None
+            op = self.sources[op][0]
+        return None
 
     def unscaled(self, op: int) -> list[int]:
         """``op`` and what it is a scaled or reshaped form of, nearest first."""
         found = [op]
-        while len(self.sources[op]) == 1 and self._scales(op):
+        while len(self.sources[op]) == 1 and self.view.op_type(op) in _SCALES:
             op = self.sources[op][0]
             found.append(op)
         return found
-
-    def _scales(self, op: int) -> bool:
-        kind = self.view.op_type(op)
-        if kind == "Add":  # a bias
-            return True
-        return kind in _SCALES
 
     def residual(self, add: int, skip: int | None = None) -> Sum | None:
         """Read an Add as a sum on the residual stream.

@@ -9,7 +9,7 @@ from functools import cached_property
 from irtools.decoder.stream import SHAPE_OPS, Stream, Sum
 from irtools.graph.match import Match, Matcher, Mismatch
 
-__all__ = ["Stretch", "State", "find_states", "stretches"]
+__all__ = ["State", "Stretch", "find_states", "stretches"]
 
 _FLOATS = ("f32", "f16", "bf16")
 
@@ -149,8 +149,16 @@ def find_states(stream: Stream) -> tuple[State, ...]:
             if port.element_type not in _FLOATS or len(port.shape) < 3:
                 continue
         name = view.data(op).get("variable_id") or view.op_name(op)
-        found.append(State(name, op, _readers(stream, op)))
+        readers = _readers(stream, op)
+        if view.op_type(op) == "ReadValue" or _is_past(stream, name, readers):
+            found.append(State(name, op, readers))
     return tuple(found)
+
+
+def _is_past(stream: Stream, name: str, readers: frozenset[int]) -> bool:
+    """Whether an input is a cached value: joined with new ones, or named so."""
+    joined = any(stream.view.op_type(op) == "Concat" for op in readers)
+    return joined or any(word in name.lower() for word in ("past", "cache", "state"))
 
 
 def _readers(stream: Stream, start: int) -> frozenset[int]:

@@ -82,11 +82,11 @@ def _dominators(evidence: Evidence, end: int, final: bool) -> Verdict:
 def _names(evidence: Evidence, index: int, members: Sequence[Stretch], locator: Locator) -> Verdict:
     if evidence.scopes is None:
         return Verdict("names", None, "no scope numbers the layers")
-    numbers = {evidence.scopes.layers[piece.index] for piece in members} - {None}
+    numbers = {number for piece in members if (number := evidence.scopes.layers[piece.index]) is not None}
     if not numbers:
         return Verdict("names", None, "its ops have no numbered scope")
     first = next((number for number in evidence.scopes.layers if number is not None), 0)
-    listed = ", ".join(f"{evidence.scopes.prefix}{number}" for number in sorted(filter(None.__ne__, numbers)))
+    listed = ", ".join(f"{evidence.scopes.prefix}{number}" for number in sorted(numbers))
     agrees = numbers == {first + index}
     return Verdict("names", agrees, f"computed in {listed}")
 
