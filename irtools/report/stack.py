@@ -140,11 +140,11 @@ def stack_text(path: Path, graph: GraphView, stack: DecoderStack, style: Style, 
         ("embedding", f"{graph.op_type(stack.embedding)} {graph.op_name(stack.embedding)}"),
         ("head", f"{graph.op_type(stack.head)} {graph.op_name(stack.head)}"),
         ("logits tail", tail or "none: the head is the output"),
+        *_verdict_rows(stack.verdicts),
     ]
     parts = [
         style.paint(visible(str(path)), "bold"),
         _plain(facts, style),
-        _verdict_lines(stack.verdicts, style),
         *(_layer_text(graph, layer, style) for layer in stack.layers),
     ]
     if explain:
@@ -153,7 +153,7 @@ def stack_text(path: Path, graph: GraphView, stack: DecoderStack, style: Style, 
 
 
 def _layer_text(graph: GraphView, layer: DecoderLayer, style: Style) -> str:
-    title = style.paint(f"layer {layer.index}", "bold")
+    title = "\n" + style.paint(f"layer {layer.index}", "bold")
     facts = [
         ("hidden state", layer.locator.producer),
         ("output", f"{layer.locator.output_index}, {shape_text(layer.shape)}"),
@@ -161,12 +161,13 @@ def _layer_text(graph: GraphView, layer: DecoderLayer, style: Style) -> str:
         ("feed-forward", layer.feed_forward.replace("_", " ")),
         *(("residual sum", graph.op_name(key)) for key in layer.sums),
         *(("state", state) for state in layer.states),
+        *_verdict_rows(layer.verdicts),
     ]
-    return "\n".join([title, _plain(facts, style), _verdict_lines(layer.verdicts, style)])
+    return f"{title}\n{_plain(facts, style)}"
 
 
 def _rejections_text(stack: DecoderStack, style: Style) -> str:
-    title = style.paint(plural(len(stack.rejections), "value") + " not taken", "bold")
+    title = "\n" + style.paint(plural(len(stack.rejections), "value") + " not taken", "bold")
     columns = (Column("layer", right=True), Column("producer", fold="anywhere"), Column("reason", fold="words"))
     rows = [
         ("-" if rejection.layer is None else rejection.layer, rejection.producer, rejection.reason)
@@ -175,10 +176,9 @@ def _rejections_text(stack: DecoderStack, style: Style) -> str:
     return f"{title}\n{table(columns, rows, style, indent=2)}" if rows else title
 
 
-def _verdict_lines(verdicts: tuple[Verdict, ...], style: Style) -> str:
+def _verdict_rows(verdicts: tuple[Verdict, ...]) -> list[tuple[str, str]]:
     words = {True: "agrees", False: "disagrees", None: "silent"}
-    rows = [(verdict.witness, words[verdict.agrees], verdict.reason) for verdict in verdicts]
-    return _plain(rows, style)
+    return [(verdict.witness, f"{words[verdict.agrees]}: {verdict.reason}") for verdict in verdicts]
 
 
 def _plain(rows: Sequence[Sequence[object]], style: Style) -> str:
