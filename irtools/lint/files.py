@@ -1,0 +1,23 @@
+"""Small questions about files that several rules ask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["claims_to_be_ir", "is_lfs_pointer"]
+
+_LFS = b"version https://git-lfs.github.com/spec/"
+
+
+def claims_to_be_ir(path: Path) -> bool:
+    """Whether a file has the name of a part; other XML in the directory is nobody's business."""
+    return path.name.startswith("openvino_") and path.suffix == ".xml"
+
+
+def is_lfs_pointer(path: Path) -> bool:
+    """Whether a file is the pointer that a clone without Git-LFS leaves in place of the content."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_LFS)) == _LFS
+    except OSError:
+        return False

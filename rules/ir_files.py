@@ -1,0 +1,174 @@
+"""IR001 to IR005: can the files be read at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from irtools.errors import MalformedValueError, UnsupportedEncodingError
+from irtools.ir.scan import line_of
+from irtools.lint import Context, Finding, Severity, rule
+from irtools.lint.files import claims_to_be_ir, is_lfs_pointer
+
+_VERSIONS = ("10", "11")
+
+
+@rule("IR001", "unreadable-xml", Severity.ERROR, "The XML of a part cannot be read")
+def unreadable_xml(context: Context) -> Iterator[Finding]:
+    """The XML of a part cannot be read.
+
+    What it checks
+    --------------
+    That every ``openvino_*.xml`` can be opened, is well-formed XML with the root ``<net>``, has no
+    document type declaration and no characters that XML forbids.
+
+    Why it matters
+    --------------
+    A truncated or damaged file is refused when the model is loaded. A file that only OpenVINO's own
+    lenient parser accepts (control characters, text behind ``</net>``, raw ``<`` in an attribute)
+    loads, but no other tool can read it, and nothing else in it can be verified.
+
+    How to fix it
+    -------------
+    Export again, or restore the file. An empty ``.xml`` beside an empty ``.bin`` is what
+    ``openvino.save_model`` leaves behind when it is given the path that the model was read from:
+    save to another path.
+
+    Source
+    ------
+    Reproduced with ``openvino.Core().read_model`` of OpenVINO 2026.4.1.
+    """
+    for document, error in context.broken:
+        path = document.path
+        # These have a rule of their own, or are not ours to judge.
+        if isinstance(error, UnsupportedEncodingError | MalformedValueError) or is_lfs_pointer(path):
+            continue
+        if not (claims_to_be_ir(path) or document in context.export.target_candidates):
+            continue
+        message = str(error.args[0]).removeprefix(f"{path}: ")
+        yield Finding(message, error.hint or "", file=path, line=getattr(error, "line", None))
+
+
+@rule("IR002", "lfs-pointer", Severity.ERROR, "A file is a Git-LFS pointer instead of the real content")
+def lfs_pointer(context: Context) -> Iterator[Finding]:
+    """A file is a Git-LFS pointer instead of the real content.
+
+    What it checks
+    --------------
+    That no ``.xml`` or ``.bin`` of the directory starts like a Git-LFS pointer file.
+
+    Why it matters
+    --------------
+    A clone without Git-LFS leaves 130 bytes of text in place of every large file. The runtime then
+    fails on the weights or the XML with a message that does not say so.
+
+    How to fix it
+    -------------
+    Run ``git lfs install`` and ``git lfs pull`` in the clone, or download the files with the
+    Hugging Face client.
+
+    Source
+    ------
+    The Git-LFS pointer specification, ``https://git-lfs.github.com/spec/v1``.
+    """
+    directories = {context.export.directory, *({context.draft.directory} if context.draft else ())}
+    files = (path for directory in directories for path in directory.glob("*.*") if path.suffix in (".xml", ".bin"))
+    for path in sorted(files):
+        if is_lfs_pointer(path):
+            yield Finding(
+                "the file is a Git-LFS pointer, not the content it stands for",
+                "Run `git lfs pull` to get it.",
+                file=path,
+                line=1,
+            )
+
+
+@rule("IR003", "unsupported-net-version", Severity.ERROR, "The IR version is not one that OpenVINO reads")
+def unsupported_net_version(context: Context) -> Iterator[Finding]:
+    """The IR version is not one that OpenVINO reads.
+
+    What it checks
+    --------------
+    That the ``version`` of ``<net>`` is 10 or 11.
+
+    Why it matters
+    --------------
+    OpenVINO finds no reader for any other version and refuses the file ("Unable to read the model").
+
+    How to fix it
+    -------------
+    Export the model again with a current exporter.
+
+    Source
+    ------
+    Reproduced with OpenVINO 2026.4.1: 10 and 11 are read; 9, 12 and a missing version are refused.
+    """
+    for document in context.judged:
+        version = document.scan.net.get("version")
+        if version not in _VERSIONS and claims_to_be_ir(document.path):
+            said = f"is {version!r}" if version is not None else "is missing"
+            yield Finding(
+                f"the version of <net> {said}, and OpenVINO reads only {' and '.join(_VERSIONS)}",
+                "Export the model again.",
+                file=document.path,
+                line=line_of(document.data, document.scan.net_tag.start),
+            )
+
+
+@rule("IR004", "unsupported-encoding", Severity.ERROR, "The XML is not UTF-8")
+def unsupported_encoding(context: Context) -> Iterator[Finding]:
+    """The XML is not UTF-8.
+
+    What it checks
+    --------------
+    That the file is UTF-8, with or without a byte order mark, and declares no other encoding.
+
+    Why it matters
+    --------------
+    OpenVINO itself reads UTF-16, UTF-32 and Latin-1, but irtools does not edit such a file, so
+    nothing else in it can be verified and it cannot be annotated.
+
+    How to fix it
+    -------------
+    Read the model with OpenVINO and save it to another path, or convert the file to UTF-8.
+
+    Source
+    ------
+    Reproduced with OpenVINO 2026.4.1.
+    """
+    for document, error in context.broken:
+        if isinstance(error, UnsupportedEncodingError):
+            message = str(error.args[0]).removeprefix(f"{document.path}: ").split(";")[0]
+            yield Finding(
+                message,
+                "Read it with openvino and save it to another path to get UTF-8.",
+                file=document.path,
+                line=error.line,
+            )
+
+
+@rule("IR005", "empty-model", Severity.ERROR, "A part has no layers, or nothing that it computes")
+def empty_model(context: Context) -> Iterator[Finding]:
+    """A part has no layers, or nothing that it computes.
+
+    What it checks
+    --------------
+    That an IR has at least one ``<layer>``, and at least one Result or Assign among them.
+
+    Why it matters
+    --------------
+    OpenVINO drops every op that no Result or Assign depends on. Such a file is read and even
+    compiled without a complaint, as a model without outputs.
+
+    How to fix it
+    -------------
+    Export the model again.
+
+    Source
+    ------
+    Reproduced with OpenVINO 2026.4.1: a file without ``<layers>`` is read as a model of no ops.
+    """
+    for document in context.judged:
+        types = document.scan.types
+        if claims_to_be_ir(document.path) and not {"Result", "Assign"} & set(types):
+            what = "has no Result and no Assign, so nothing of it is computed" if types else "has no layers"
+            yield Finding(f"the model {what}", "Export the model again.", file=document.path, line=1)

@@ -1,0 +1,168 @@
+"""IR010, IR019 and IR021: attributes that OpenVINO cannot use, or does not know."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from irtools.errors import MalformedValueError
+from irtools.ir.constants import ELEMENT_BITS, iter_graphs
+from irtools.ir.document import Document
+from irtools.ir.integrity import FaultKind
+from irtools.ir.scan import parse_attributes
+from irtools.lint import Context, Finding, Severity, rule
+
+_AGAIN = "Export the model again, or restore the file."
+_MOST = 20
+_BAD_DIM = re.compile(rb"<dim(?:\s[^>]*)?(?:/>|>(?!(?:-1|[0-9]{1,18})</dim>))")
+_BAD_PRECISION = re.compile(
+    rb'<port [^>]*?precision="(?!(?:FP64|FP32|FP16|BF16|BOOL|STRING|I8|I16|I32|I64|U8|U16|U32|U64|U1|U2|U3|U4|U6|I4|'
+    rb"NF4|F8E4M3|F8E5M2|F8E8M0|F4E2M1|[fiu][0-9]+|bf16|nf4|boolean|string|f8e4m3|f8e5m2|f8e8m0|f4e2m1|dynamic|"
+    rb'undefined|UNSPECIFIED)")[^>]*>'
+)
+_TAG_END = re.compile(rb"""(?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*""")
+_DIMENSION = re.compile(r"\?|\.\.\.|-1|[0-9]{1,18}|[0-9]{0,18}\.\.[0-9]{0,18}")
+_TYPED = re.compile(rb'" type="([^"]+)" version="([^"]+)"')
+_TYPES = {*ELEMENT_BITS, "string", "dynamic", "undefined"}
+_OPSETS = {f"opset{number}".encode() for number in range(1, 17)} | {b"extension"}
+
+
+@rule("IR010", "malformed-value", Severity.ERROR, "A number or type that the format requires is missing or unusable")
+def malformed_value(context: Context) -> Iterator[Finding]:
+    """A number or type that the format requires is missing or unusable.
+
+    What it checks
+    --------------
+    Layer ids, port ids and edges are numbers; every layer has a name, type and version; dimensions
+    are numbers or -1; a constant has shape, offset and size as numbers and a known element type, and
+    so has a Parameter.
+
+    Why it matters
+    --------------
+    OpenVINO refuses the file, often with nothing but "stoll".
+
+    How to fix it
+    -------------
+    Export the model again, or restore the file.
+
+    Source
+    ------
+    Each reproduced with OpenVINO 2026.4.1.
+    """
+    for document, error in context.broken:
+        if isinstance(error, MalformedValueError):
+            yield Finding(
+                str(error.args[0]).removeprefix(f"{document.path}: ").split(";")[0],
+                _AGAIN,
+                file=document.path,
+                line=error.line,
+            )
+    for document in context.judged:
+        for number, (offset, op, message) in enumerate(_malformed(context, document)):
+            if number == _MOST:
+                break
+            yield Finding(message, _AGAIN, file=document.path, line=document.line(offset), op=op)
+
+
+def _malformed(context: Context, document: Document) -> Iterator[tuple[int, str | None, str]]:
+    """Offset, op and message of each malformed value."""
+    for fault in context.faults(document):
+        if fault.kind is FaultKind.MALFORMED_PORT:
+            yield fault.offset, fault.op, fault.message
+    for bad in _BAD_DIM.finditer(document.data):
+        text = document.data[bad.end() : bad.end() + 20].split(b"<")[0].decode("utf-8", "replace")
+        yield bad.start(), _op_at(document, bad.start()), f"a dimension is {text!r}, which is neither a number nor -1"
+    for bad in _BAD_PRECISION.finditer(document.data):
+        said = parse_attributes(bad[0][5:-1].rstrip(b"/")).get("precision", "")
+        yield (
+            bad.start(),
+            _op_at(document, bad.start()),
+            f"a port has the precision {said!r}, which OpenVINO does not know",
+        )
+    for constant in context.constants(document):
+        if constant.faults:
+            what = " and ".join(constant.faults)
+            message = f"the constant {constant.name!r} has no usable {what}"
+            yield constant.span.start, constant.name, message
+        elif constant.element_type not in _TYPES:
+            yield constant.span.start, constant.name, _unknown_type("constant", constant.name, constant.element_type)
+    yield from _parameters(document)
+    yield from _layers(document)
+
+
+def _op_at(document: Document, offset: int) -> str | None:
+    """Friendly name of the top-level op around an offset."""
+    scan = document.scan
+    at = (name for name, span in zip(scan.names, scan.spans, strict=True) if span.start <= offset < span.end)
+    return next(at, None)
+
+
+def _parameters(document: Document) -> Iterator[tuple[int, str | None, str]]:
+    scan = document.scan
+    for position, kind in enumerate(scan.types):
+        if kind != "Parameter":
+            continue
+        said, name, start = document.data_attributes(position), scan.names[position], scan.spans[position].start
+        shape, element_type = said.get("shape"), said.get("element_type")
+        if shape is None or not all(_DIMENSION.fullmatch(dim.strip()) for dim in shape.split(",") if shape.strip()):
+            if shape != "...":
+                yield start, name, f"the Parameter {name!r} has the shape {shape!r}, which is malformed"
+        if element_type not in _TYPES:
+            yield (
+                start,
+                name,
+                f"the Parameter {name!r} has the element type {element_type!r}, which OpenVINO does not know",
+            )
+
+
+def _layers(document: Document) -> Iterator[tuple[int, str | None, str]]:
+    """Layers without name, type or version: looked for one by one only when the count is off."""
+    graphs = tuple(iter_graphs(document.scan))
+    if len(_TYPED.findall(document.data)) == sum(len(graph.ids) for graph in graphs):
+        return
+    for graph in graphs:
+        for span, name in zip(graph.spans, graph.names, strict=True):
+            tag = _TAG_END.match(document.data, span.start + len(b"<layer"))
+            attributes = parse_attributes(tag[0]) if tag else {}
+            missing = [key for key in ("name", "type", "version") if key not in attributes]
+            if missing:
+                yield (
+                    span.start,
+                    name or None,
+                    f"the layer {attributes.get('id', '?')} has no {' and no '.join(missing)}",
+                )
+
+
+@rule("IR019", "unknown-opset", Severity.NOTE, "An op comes from an opset that is not known")
+def unknown_opset(context: Context) -> Iterator[Finding]:
+    """An op comes from an opset that is not known.
+
+    What it checks
+    --------------
+    That the ``version`` of every layer is one of ``opset1`` to ``opset16``, or ``extension``, where
+    the tokenizer ops live.
+
+    Why it matters
+    --------------
+    OpenVINO refuses such a model ("Cannot create ... from unsupported opset") unless an extension
+    library that knows the op is loaded first.
+
+    How to fix it
+    -------------
+    Say in the model card which extension is needed, or export with a released OpenVINO.
+
+    Source
+    ------
+    Reproduced with OpenVINO 2026.4.1.
+    """
+    for document in context.judged:
+        pairs = set(_TYPED.findall(document.data))
+        for kind, opset in sorted(pair for pair in pairs if pair[1] not in _OPSETS):
+            offset = document.data.find(b'" type="%s" version="%s"' % (kind, opset))
+            yield Finding(
+                f"{kind.decode()} is of {opset.decode()!r}, an opset that OpenVINO does not have",
+                "It needs an extension library, or another version of OpenVINO.",
+                file=document.path,
+                line=document.line(offset),
+                op=_op_at(document, offset),
+            )

@@ -1,0 +1,178 @@
+"""IR006 to IR009: do the constants and the ``.bin`` fit together. The weights are never read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from irtools.ir.constants import ELEMENT_BITS, Constant, byte_size
+from irtools.ir.document import Document
+from irtools.lint import Context, Finding, Severity, rule
+from irtools.lint.files import is_lfs_pointer
+
+
+def _weights_size(document: Document) -> int | None:
+    """Bytes of the ``.bin``; None when there is none to measure (other rules say why)."""
+    try:
+        return None if is_lfs_pointer(document.weights_path) else document.weights_path.stat().st_size
+    except OSError:
+        return None
+
+
+@rule("IR006", "missing-weights", Severity.ERROR, "The .bin of a part is missing")
+def missing_weights(context: Context) -> Iterator[Finding]:
+    """The .bin of a part is missing.
+
+    What it checks
+    --------------
+    That there is a ``.bin`` of the same name beside every ``.xml`` that has constants, and that a
+    symbolic link in its place leads somewhere.
+
+    Why it matters
+    --------------
+    OpenVINO refuses the model ("Empty weights data in bin file or bin file cannot be found!").
+
+    How to fix it
+    -------------
+    Restore the file from where the ``.xml`` came from. The two belong together: take both.
+
+    Source
+    ------
+    Reproduced with OpenVINO 2026.4.1.
+    """
+    for document in context.judged:
+        path = document.weights_path
+        needed = max((constant.end for constant in context.constants(document)), default=0)
+        if needed and not path.is_file():
+            why = " (a symbolic link that leads nowhere)" if path.is_symlink() else ""
+            yield Finding(
+                f"the weights of {document.path.name} are missing{why}; they should have {needed:,} bytes",
+                "Restore the file from where the .xml came from.",
+                file=path,
+            )
+
+
+@rule("IR007", "short-weights", Severity.ERROR, "The .bin is shorter than the constants need")
+def short_weights(context: Context) -> Iterator[Finding]:
+    """The .bin is shorter than the constants need.
+
+    What it checks
+    --------------
+    That the offset and size of every constant, those in the bodies of Loop and If included, lie
+    within the ``.bin``.
+
+    Why it matters
+    --------------
+    OpenVINO refuses the model ("Incorrect weights in bin file!") without saying which constant. The
+    usual reasons are an interrupted download and a ``.bin`` of another model.
+
+    How to fix it
+    -------------
+    Restore the ``.bin``. When all other constants fit exactly, the finding is at the constant in the
+    ``.xml`` instead: then its offset or size is wrong.
+
+    Source
+    ------
+    Reproduced with OpenVINO 2026.4.1.
+    """
+    for document in context.judged:
+        size = _weights_size(document)
+        beyond = [c for c in context.constants(document) if size is not None and c.end > size]
+        if size is None or not beyond:
+            continue
+        first = min(beyond, key=lambda constant: (constant.offset, constant.end))
+        needed = max(constant.end for constant in beyond)
+        others = max((c.end for c in context.constants(document) if c.end <= size), default=0)
+        what = f"bytes {first.offset:,} to {first.end:,}"
+        if size and others == size:
+            yield Finding(
+                f"the constant {first.name!r} wants {what}, and {document.weights_path.name} has {size:,}, "
+                f"which is exactly what the other constants need; it should have {needed:,}",
+                "Correct the offset, or restore both files.",
+                file=document.path,
+                line=document.line(first.span),
+                op=first.name,
+            )
+        else:
+            yield Finding(
+                f"the file has {size:,} bytes and should have {needed:,}; the first constant past its end is "
+                f"{first.name!r} with {what} ({document.path.name}:{document.line(first.span)})",
+                "Restore the file: it is incomplete, or that of another model.",
+                file=document.weights_path,
+                op=first.name,
+            )
+
+
+@rule("IR008", "long-weights", Severity.WARNING, "The .bin is longer than the constants need")
+def long_weights(context: Context) -> Iterator[Finding]:
+    """The .bin is longer than the constants need.
+
+    What it checks
+    --------------
+    That the ``.bin`` ends with its last constant, as OpenVINO writes it.
+
+    Why it matters
+    --------------
+    OpenVINO accepts a longer file silently. It is the only sign, short of reading the weights, that
+    the ``.bin`` belongs to another model: then the model loads and writes nonsense.
+
+    How to fix it
+    -------------
+    Restore ``.xml`` and ``.bin`` from the same export.
+
+    Source
+    ------
+    Reproduced with OpenVINO 2026.4.1: read without a message.
+    """
+    for document in context.judged:
+        size = _weights_size(document)
+        needed = max((constant.end for constant in context.constants(document)), default=0)
+        if size is not None and size > needed:
+            yield Finding(
+                f"the file has {size:,} bytes, and the constants of {document.path.name} end at {needed:,}",
+                "Check that both files come from the same export.",
+                file=document.weights_path,
+            )
+
+
+@rule("IR009", "constant-size", Severity.ERROR, "The size of a constant contradicts its shape and element type")
+def constant_size(context: Context) -> Iterator[Finding]:
+    """The size of a constant contradicts its shape and element type.
+
+    What it checks
+    --------------
+    That ``size`` is the number of bytes that the shape takes in the element type. Types of less than
+    eight bits are packed and rounded up. Strings are left out: their size depends on the content.
+
+    Why it matters
+    --------------
+    A smaller size is refused ("Attribute and shape size are inconsistent for Const op!"). A larger one
+    is accepted silently, and only its beginning is used: a warning.
+
+    How to fix it
+    -------------
+    Export the model again; nothing but an edit of the file produces this.
+
+    Source
+    ------
+    Reproduced with OpenVINO 2026.4.1; packed sizes compared with ``openvino.Tensor(...).byte_size``.
+    """
+    for document in context.judged:
+        for constant in context.constants(document):
+            if constant.faults or constant.element_type not in ELEMENT_BITS:
+                continue  # strings; what is malformed is IR010
+            expected = byte_size(constant.element_type, constant.elements)
+            if expected is not None and constant.size != expected:
+                yield _wrong_size(document, constant, expected)
+
+
+def _wrong_size(document: Document, constant: Constant, expected: int) -> Finding:
+    shape = ",".join(map(str, constant.shape))
+    return Finding(
+        f"the constant {constant.name!r} has size {constant.size:,}, and {constant.element_type}[{shape}] takes "
+        f"{expected:,} bytes",
+        "Export the model again.",
+        file=document.path,
+        line=document.line(constant.span),
+        op=constant.name,
+        severity=Severity.ERROR if constant.size < expected else Severity.WARNING,
+    )
