@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from irtools.graph.match import Match, Mismatch, Probe, pattern
 
-_ELEMENTWISE = {"Add", "Subtract", "Multiply", "Divide", "Tanh", "Minimum", "Maximum", "Clamp", "Convert"}
+_ELEMENTWISE = {
+    "Add",
+    "Subtract",
+    "Multiply",
+    "Divide",
+    "Tanh",
+    "Minimum",
+    "Maximum",
+    "Clamp",
+    "Convert",
+    "LogSoftmax",
+    "SoftMax",
+}
 _MOVES = {"Reshape", "Squeeze", "Unsqueeze", "Transpose", "Slice", "StridedSlice", "Gather", "Concat", "Split"}
 
 
@@ -13,6 +25,7 @@ def logits_tail(probe: Probe, op: int) -> Match | Mismatch:
     """The output is a MatMul with constant weights, or elementwise ops and moves over one.
 
     ``logits <- [Convert | Add bias | Divide, Multiply by a scale | soft-cap Multiply(Tanh(Divide))
+    | LogSoftmax
     | Reshape, Transpose, Slice ...]* <- MatMul(activation, weights)``. Each op has one operand
     that is no constant.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from irtools.decoder.names import Scopes
 from irtools.decoder.stream import Stream
@@ -14,21 +15,23 @@ __all__ = ["handed_on"]
 _REDUCTIONS = {"MVN", "ReduceMean", "ReduceSum", "ReduceL2", "NormalizeL2", "GroupNormalization"}
 
 
-def handed_on(stream: Stream, scopes: Scopes | None, last: Stretch, following: Stretch) -> int:
+def handed_on(stream: Stream, scopes: Scopes | None, pieces: Sequence[Stretch], last: int) -> int:
     """The op whose value crosses from one layer into the next.
 
     Mostly the last residual sum. When only the sum scaled by constants goes on, the scaled
     value. When something else is added on the way (image features written into the stream),
-    the sum. When a norm lies between (a norm after the block, as in BART, or a norm that the
-    next block keeps as its residual), the names say whose norm it is.
+    the sum. When a norm lies between, the names say whose it is: it ends a layer (BART), or
+    each layer begins with one and keeps it as its residual (MiniMax). Without names, a first
+    layer that starts from bare embeddings (GPT-1) shows that norms come after the block.
 
     Parameters
     ----------
     stream : Stream
     scopes : Scopes or None
         What names say about the stretches.
-    last, following : Stretch
-        The last one of the layer and the first one of the next.
+    pieces : sequence of Stretch
+    last : int
+        Index of the last stretch of the layer.
 
     Returns
     -------
@@ -40,23 +43,39 @@ def handed_on(stream: Stream, scopes: Scopes | None, last: Stretch, following: S
     LocateRefusedError
         A norm lies between and no name says to which layer it belongs.
     """
-    end, skip = last.sum.op, following.sum.skip
+    end, skip = pieces[last].sum.op, pieces[last + 1].sum.skip
     if skip in stream.same_value(end):
         return end
     between = _between(stream, end, skip)
     if between is None:
         return end
-    if not any(stream.view.op_type(op) in _REDUCTIONS for op in between):
+    if not _normalises(stream, between):
         return skip
     if scopes is not None:
-        here, there = scopes.layers[last.index], scopes.layers[following.index]
+        here, there = scopes.layers[last], scopes.layers[last + 1]
         votes = Counter(scopes.number(stream.view.op_name(op)) for op in between)
         if votes[here] != votes[there] and here != there:
             return skip if votes[here] > votes[there] else end
+    if not _normalises(stream, _above(stream, pieces[0].sum.skip)):
+        return skip
     raise LocateRefusedError(
         f"the norm between {stream.view.op_name(end)!r} and {stream.view.op_name(skip)!r} ends one layer or begins the "
         "next, and no name says which: the hidden state could be either; export the model with its module names"
     )
+
+
+def _normalises(stream: Stream, ops: Iterable[int]) -> bool:
+    return any(stream.view.op_type(op) in _REDUCTIONS for op in ops)
+
+
+def _above(stream: Stream, start: int) -> set[int]:
+    """``start`` and the ops of the stream that it is computed from."""
+    found, pending = {start}, [start]
+    while pending:
+        fresh = [source for source in stream.sources[pending.pop()] if source not in found]
+        found.update(fresh)
+        pending += fresh
+    return found
 
 
 def _between(stream: Stream, end: int, skip: int) -> list[int] | None:

@@ -24,8 +24,8 @@ class Head:
         The value it reads: the hidden state of the last layer.
     shape : tuple of int
         Of that value.
-    vocabulary : int
-        Last dimension of the logits, -1 if dynamic.
+    scores : tuple of int
+        Shape of the logits.
     logits : int
         Layer id of the Result.
     tail : tuple of int
@@ -35,9 +35,14 @@ class Head:
     op: int
     input: Source
     shape: tuple[int, ...]
-    vocabulary: int
+    scores: tuple[int, ...]
     logits: int
     tail: tuple[int, ...]
+
+    @property
+    def vocabulary(self) -> int:
+        """Last dimension of the logits, -1 if unknown."""
+        return self.scores[-1] if self.scores else -1
 
 
 def find_head(view: GraphView) -> Head:
@@ -46,8 +51,7 @@ def find_head(view: GraphView) -> Head:
     Raises
     ------
     LocateRefusedError
-        There is no such output, it is no sequence of token scores, or it is not computed by
-        one MatMul with constant weights.
+        There is no such output, or it is not computed by one MatMul with constant weights.
     """
     named = [result for result in view.results if "logits" in view.result_names(result)]
     if not named:
@@ -66,12 +70,7 @@ def find_head(view: GraphView) -> Head:
     port = view.port(source)
     logits = view.port(view.inputs(named[0])[0])
     shape = logits.shape if logits else ()
-    if len(shape) not in (0, 3):
-        raise LocateRefusedError(
-            f"the output 'logits' has rank {len(shape)}, not 3 (batch, sequence, vocabulary): "
-            "this is a classifier, not a language model"
-        )
-    return Head(op, source, port.shape if port else (), shape[-1] if shape else -1, named[0], match.tail)
+    return Head(op, source, port.shape if port else (), shape, named[0], match.tail)
 
 
 def find_embeddings(view: GraphView, head: Head) -> tuple[tuple[Match, ...], set[int]]:
@@ -87,7 +86,7 @@ def find_embeddings(view: GraphView, head: Head) -> tuple[tuple[Match, ...], set
     Raises
     ------
     LocateRefusedError
-        The head's input is computed from no token embedding.
+        The head's input is computed from no token embedding, or the logits score no tokens.
     """
     above = ancestors(view, head.input.op)
     matcher = Matcher(view)
@@ -106,8 +105,25 @@ def find_embeddings(view: GraphView, head: Head) -> tuple[tuple[Match, ...], set
             f"the logits are computed from {inputs} without a token embedding (a Gather of rows by token ids, or "
             "an input of embeddings): this is not a decoder-only language model"
         )
+    _require_token_scores(view, head, ranked[0])
     best = _preference(view, ranked[0], head, width)[:2]
     return tuple(match for match in ranked if _preference(view, match, head, width)[:2] == best), above
+
+
+def _require_token_scores(view: GraphView, head: Head, embedding: Match) -> None:
+    """Refuse classifiers: logits of rank 2 that are not the scores of one token for the vocabulary."""
+    rank = len(head.scores)
+    if rank in (0, 3) or (rank == 2 and _rows(view, embedding) == head.vocabulary):
+        return
+    raise LocateRefusedError(
+        f"the output 'logits' has rank {rank}, not 3 (batch, sequence, vocabulary): "
+        "this is a classifier, not a language model"
+    )
+
+
+def _rows(view: GraphView, embedding: Match) -> int | None:
+    """Rows of the embedding table, None for an input of embeddings."""
+    return view.op(embedding.ops["table"]).outputs[0].shape[0] if "table" in embedding.ops else None
 
 
 def _preference(view: GraphView, match: Match, head: Head, width: int) -> tuple[int, int, int]:
@@ -116,5 +132,8 @@ def _preference(view: GraphView, match: Match, head: Head, width: int) -> tuple[
     names = {view.op_name(start), *view.op(start).outputs[0].names}
     known = 0 if names & {"input_ids", "inputs_embeds"} else 1
     outputs = view.op(match.anchor).outputs[0].shape
-    rows = view.op(match.ops["table"]).outputs[0].shape[0] if "table" in match.ops else head.vocabulary
-    return known, 0 if rows == head.vocabulary else 1, 0 if outputs and outputs[-1] == width else 1
+    return (
+        known,
+        0 if _rows(view, match) in (None, head.vocabulary) else 1,
+        0 if outputs and outputs[-1] == width else 1,
+    )

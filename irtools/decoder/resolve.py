@@ -136,8 +136,7 @@ def _layer(evidence: Evidence, namer: Namer, index: int, members: Sequence[Stret
     if final:
         locator, source, shape, rest = namer.read_by_head(evidence.head.input, index)
     else:
-        following = evidence.pieces[members[-1].index + 1]
-        value = handed_on(evidence.stream, evidence.scopes, members[-1], following)
+        value = handed_on(evidence.stream, evidence.scopes, evidence.pieces, members[-1].index)
         locator, source, shape, rest = namer.handed_on(evidence.stream, value, index)
     forward = {piece.feed_forward for piece in members} - {"none"}
     number = evidence.scopes.layers[members[0].index] if evidence.scopes else None
