@@ -60,7 +60,10 @@ class Commands(click.Group):
 )
 @click.version_option(__version__, message="irtools %(version)s")
 def cli() -> None:
-    """Locate, annotate, check and draw OpenVINO IR exports of language models."""
+    """Locate, annotate, check and draw OpenVINO IR exports of language models.
+
+    MODEL_DIR is a model directory or the path of one .xml; the current directory when it is left out.
+    """
 
 
 def main(arguments: list[str] | None = None) -> None:

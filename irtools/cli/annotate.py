@@ -22,7 +22,12 @@ __all__ = ["command"]
 @part_option
 @output_options()
 def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: bool, part: str, ui: Ui) -> int:
-    """Write the hidden-state annotation that speculative decoding needs."""
+    """Write the hidden-state annotation.
+
+    Finds the target part and its decoder stack, checks the new file as the runtime would, and
+    writes the entry hidden_states_decoder_layers, which speculative decoding reads. Nothing else
+    in the file changes, and the weights are never touched.
+    """
     destinations = writing.destinations(models)
 
     def work(path: Path) -> Entry:

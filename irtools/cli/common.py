@@ -93,7 +93,7 @@ class Ui:
 
     @contextmanager
     def working(self, what: str) -> Iterator[Callable[[int, int], None]]:
-        """Say on a terminal what takes longer than a second, until it is done.
+        """Say on a terminal what takes longer than a second, until it is done; how long it took with ``--verbose``.
 
         Yields
         ------
@@ -107,7 +107,6 @@ class Ui:
             share[0] = f" {100 * done // max(of, 1)}%"
 
         def tell() -> None:
-            started = time.monotonic()
             pause = _PROGRESS_AFTER
             while not finished.wait(pause):
                 pause = 0.2
@@ -117,16 +116,18 @@ class Ui:
                 sys.stderr.write("\r\x1b[2K")
                 sys.stderr.flush()
 
-        if self.quiet or sys.stderr is None or not sys.stderr.isatty():
-            yield report
-            return
-        thread = threading.Thread(target=tell, daemon=True)
-        thread.start()
+        started = time.monotonic()
+        thread = None
+        if not self.quiet and sys.stderr is not None and sys.stderr.isatty():
+            thread = threading.Thread(target=tell, daemon=True)
+            thread.start()
         try:
             yield report
         finally:
             finished.set()
-            thread.join()
+            if thread is not None:
+                thread.join()
+            self.detail(f"{what}: {time.monotonic() - started:.2f} s")
 
 
 def output_options(*formats: str) -> Callable[[F], F]:

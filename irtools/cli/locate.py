@@ -18,7 +18,11 @@ __all__ = ["command"]
 @click.option("--explain", is_flag=True, help="Say of each value that was considered why it was not taken.")
 @output_options()
 def command(models: tuple[Path, ...], part: str, explain: bool, ui: Ui) -> int:
-    """Show the decoder stack without writing anything."""
+    """Show the decoder stack; writes nothing.
+
+    Which values carry the hidden states, what each layer is made of, and what each witness says
+    about it: the residual stream, dominators, names, states and config.json.
+    """
 
     def work(path: Path) -> Entry:
         from irtools.ir.export import open_export

@@ -19,7 +19,10 @@ __all__ = ["command"]
 @part_option
 @output_options()
 def command(models: tuple[Path, ...], part: str, writing: Writing, ui: Ui) -> int:
-    """Take the hidden-state annotation out again."""
+    """Take the hidden-state annotation away.
+
+    After annotate this gives the file back as it was.
+    """
     destinations = writing.destinations(models)
 
     def work(path: Path) -> Entry:

@@ -1,0 +1,159 @@
+"""What holds for every command."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+
+import irtools
+import irtools.cli
+from tests.cli.conftest import Done, command
+
+COMMANDS = irtools.cli.cli.list_commands(click.Context(irtools.cli.cli))
+
+
+def test_commands_are_found_by_their_files() -> None:
+    files = Path(irtools.cli.__file__).parent.glob("*.py")
+    defining = [file.stem for file in files if re.search(r"^def command\(", file.read_text(), re.MULTILINE)]
+    assert {"annotate", "locate", "strip"} <= set(COMMANDS)
+    assert set(defining) <= set(COMMANDS)
+
+
+def test_a_new_file_is_a_new_command(tmp_path: Path, cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hello.py").write_text(
+        'import click\n@click.command("hello")\ndef command():\n    """Say it."""\n    click.echo("hello")\n'
+    )
+    monkeypatch.setattr(irtools.cli, "__path__", [*irtools.cli.__path__, str(tmp_path)])
+    assert "hello" in cli("--help").out
+    assert cli("hello") == Done(0, "hello\n")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_each_command(name: str, cli: Callable[..., Done]) -> None:
+    done = cli(name, "--help")
+    assert done.code == 0
+    assert done.out.startswith(f"Usage: irtools {name} ")
+    summary = irtools.cli.cli.get_command(click.Context(irtools.cli.cli), name)
+    assert summary is not None
+    assert summary.get_short_help_str(200) in cli("--help").out, "the list of commands cuts its summary"
+
+
+def test_version(cli: Callable[..., Done]) -> None:
+    assert cli("--version") == Done(0, f"irtools {irtools.__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("anotate",), "there is no command 'anotate'. Did you mean 'annotate'? (see 'irtools --help')"),
+        (("annotate", "--dryrun"), "no such option '--dryrun'"),
+        (("locate", "--format", "yaml"), "'yaml' is not one of"),
+        (("locate", "-q", "-v"), "-q and -v contradict each other (see 'irtools locate --help')"),
+    ],
+)
+def test_usage_errors_take_one_line_and_exit_2(arguments: tuple[str, ...], said: str, cli: Callable[..., Done]) -> None:
+    done = cli(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("irtools: error: ")
+    assert said in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_no_command_shows_the_help_and_exits_2(cli: Callable[..., Done]) -> None:
+    done = cli()
+    assert done.code == 2
+    assert "Usage: irtools" in done.err
+
+
+def test_help_imports_nothing_heavy_and_is_quick(process: Callable[..., Done]) -> None:
+    heavy = ("openvino", "networkx", "lxml", "numpy", "rich", "jinja2", "graphviz")
+    code = (
+        "import sys\nfrom irtools.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n"
+        f"    print(sorted(set(sys.modules) & set({heavy!r})))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    taken = []
+    for _ in range(5):
+        start = time.perf_counter()
+        process("--help")
+        taken.append(time.perf_counter() - start)
+    assert min(taken) < 0.25
+
+
+def test_a_closed_pipe_is_silent(fixtures: Path) -> None:
+    child = subprocess.Popen(
+        command("locate", *[fixtures / "falcon"] * 20), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert child.stdout is not None
+    assert child.stderr is not None
+    child.stdout.readline()
+    child.stdout.close()
+    assert child.stderr.read() == b""
+    assert child.wait() == 128 + signal.SIGPIPE
+
+
+def test_a_full_disk_behind_stdout_is_said(fixtures: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command("locate", fixtures / "falcon"), stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 2
+    assert done.stderr == b"irtools: error: standard output cannot be written: No space left on device\n"
+
+
+def test_an_interrupt_exits_130_with_one_line(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "openvino_model.xml")  # reading it waits for ever
+    child = subprocess.Popen(command("locate", tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(1)
+    child.send_signal(signal.SIGINT)
+    assert child.communicate(timeout=20) == (b"", b"irtools: error: interrupted\n")
+    assert child.returncode == 130
+
+
+def test_nothing_of_a_terminal_goes_into_a_pipe(fixtures: Path, process: Callable[..., Done]) -> None:
+    wide = process("locate", fixtures / "falcon", "--explain")
+    narrow = process("locate", fixtures / "falcon", "--explain", COLUMNS="40", TERM="xterm-256color")
+    assert wide == narrow
+    assert "\x1b" not in wide.out
+    assert wide.err == ""
+
+
+def test_colour_on_a_terminal_unless_no_color(fixtures: Path, terminal: Callable[..., Done]) -> None:
+    assert "\x1b[1m" in terminal("locate", fixtures / "falcon", width=120).out
+    assert "\x1b" not in terminal("locate", fixtures / "falcon", width=120, NO_COLOR="1").out
+    assert "\x1b" not in terminal("locate", fixtures / "falcon", width=120, TERM="dumb").out
+
+
+def test_a_narrow_terminal_folds_and_cuts_nothing(
+    fixtures: Path, terminal: Callable[..., Done], process: Callable[..., Done]
+) -> None:
+    narrow = terminal("locate", fixtures / "gemma4_vl", width=60, NO_COLOR="1").out
+    assert max(map(len, narrow.splitlines())) <= 60
+    piped = process("locate", fixtures / "gemma4_vl").out
+    assert "".join(narrow.split()) == "".join(piped.split())
+
+
+def test_progress_on_a_terminal_and_none_in_a_pipe(
+    tmp_path: Path, terminal: Callable[..., Done], process: Callable[..., Done], fixtures: Path
+) -> None:
+    slow = tmp_path / "sitecustomize.py"
+    slow.write_text(
+        "import time\nimport irtools.ir.document as d\nread = d.scan_ir\n"
+        "d.scan_ir = lambda data: (time.sleep(1.5), read(data))[1]\n"
+    )
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    shown = terminal("locate", fixtures / "falcon", width=200, PYTHONPATH=path).out
+    assert "Locating the decoder stack of" in shown
+    assert "layer 3" in shown
+    assert process("locate", fixtures / "falcon", PYTHONPATH=path).err == ""
+    quick = terminal("locate", fixtures / "falcon", width=200).out
+    assert "Locating" not in quick
