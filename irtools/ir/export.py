@@ -39,6 +39,7 @@ class Export:
         self.path = Path(path)
         self._only = self.path if self.path.suffix == ".xml" and not self.path.is_dir() else None
         self.directory = self.path.parent if self._only else self.path
+        self._patches: dict[Path, Patch] = {}
 
     def __repr__(self) -> str:
         return f"Export({str(self.path)!r})"
@@ -163,12 +164,27 @@ class Export:
         AnnotationDiffersError
             There is another annotation, and no ``force``.
         LocateRefusedError
+            No decoder-only language model, or the witnesses contradict each other.
         """
-        raise NotImplementedError
+        from irtools.surgery import annotate
+
+        return self._keep(annotate(self.part(part), stack or self.locate(part), force=force))
 
     def strip(self, part: str = "target") -> Patch:
-        """Take the annotation out of a part in memory; :meth:`save` writes it."""
-        raise NotImplementedError
+        """Take the annotation out of a part in memory; :meth:`save` writes it.
+
+        Returns
+        -------
+        Patch
+        """
+        from irtools.surgery import strip
+
+        return self._keep(strip(self.part(part)))
+
+    def _keep(self, patch: Patch) -> Patch:
+        """Remember a change; the documents stay what the files are until it is saved."""
+        self._patches[patch.path] = patch
+        return patch
 
     def save(
         self, output_dir: str | Path | None = None, *, check: bool = True, progress: Progress | None = None
@@ -180,7 +196,7 @@ class Export:
         output_dir : path-like, optional
             Empty or absent directory for a complete export.
         check : bool
-            Rehearse what the runtime does before a file is replaced.
+            Rehearse what the runtime does before an annotated file is replaced.
         progress : callable, optional
             Called while weights are copied: file, bytes done, bytes in all.
 
@@ -196,7 +212,27 @@ class Export:
         CheckError
             The runtime would not take the file; nothing was written.
         """
-        raise NotImplementedError
+        from irtools.ir.save import Change, save_export, save_file
+
+        changes = []
+        for patch in filter(lambda patch: patch.changed, self._patches.values()):
+            judge = None
+            if check and patch.new is not None:
+                from irtools.runtime.check import checker
+
+                judge = checker(patch.path, patch.new)
+            changes.append(Change(patch.path, patch.data, patch.original, judge))
+        if output_dir is not None:
+            return save_export(self.directory, changes, Path(output_dir), progress=progress)
+        saved = tuple(save_file(change) for change in changes)
+        self._forget()
+        return saved
+
+    def _forget(self) -> None:
+        """Read the files again when they are asked for next."""
+        self._patches.clear()
+        for name in ("parts", "target"):
+            self.__dict__.pop(name, None)
 
 
 def open_export(path: str | Path) -> Export:

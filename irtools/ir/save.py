@@ -1,17 +1,71 @@
-"""The one module that writes files."""
+"""The one module that writes files.
+
+A file is replaced in one step: a temporary file beside it is written in full, flushed to the
+disk, judged by a check if there is one, and renamed over the old file. Weights are never opened
+for writing; into another directory they go as clones, hard links or copies.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["Check", "Progress", "Saved", "save_export", "save_file"]
+from irtools.errors import SaveError
+
+try:
+    import fcntl
+except ImportError:  # Windows: changes are still noticed, and nothing is cloned
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["Change", "Check", "Progress", "Saved", "save_export", "save_file"]
 
 Check = Callable[[Path], tuple[str, ...]]
 """Judges the temporary file; returns notes, or raises ``CheckError``."""
 Progress = Callable[[Path, int, int], None]
-"""Called while weights are copied: file, bytes done, bytes in all."""
+"""Called while a file is copied: file, bytes done, bytes in all."""
+
+_SUFFIX = ".irtools-tmp"
+_WEIGHTS = (".bin", ".safetensors", ".gguf")
+_CHUNK = 8 << 20
+_FICLONE = 0x40049409
+_BINARY = getattr(os, "O_BINARY", 0)
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
+_ADVICE = {
+    errno.EACCES: "get write permission for its directory, or give --output-dir",
+    errno.EPERM: "get write permission for its directory, or give --output-dir",
+    errno.EROFS: "give an --output-dir on a file system that can be written",
+    errno.ENOSPC: "free some space, or give an --output-dir on another disk",
+    errno.EDQUOT: "free some space, or give an --output-dir on another disk",
+    errno.EIO: "the disk reports an error: check it, or give an --output-dir on another one",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """New content for one file.
+
+    Attributes
+    ----------
+    path : Path
+    data : bytes
+        The new content.
+    original : bytes
+        What the file is expected to hold now.
+    check : callable or None
+        Judges the new file (under a temporary name) before it takes its place.
+    """
+
+    path: Path
+    data: bytes = field(repr=False)
+    original: bytes = field(repr=False)
+    check: Check | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,55 +86,328 @@ class Saved:
     notes: tuple[str, ...] = ()
 
 
-def save_file(path: Path, data: bytes, *, original: bytes, check: Check | None = None) -> Saved:
+# -- in place --------------------------------------------------------------------------
+
+
+def save_file(change: Change) -> Saved:
     """Replace a file in one step.
 
-    After a failure or a crash at any point the old file or the new one is there, whole.
+    After a failure or a crash at any point the old file or the new one is there, whole. A crash
+    can leave a hidden temporary file beside it, which the next call for the same file removes.
+    Permissions are kept, and owner and extended attributes where that is allowed. A symbolic
+    link is replaced, never written through.
 
     Parameters
     ----------
-    path : Path
-        The file; a symbolic link is replaced, never written through.
-    data : bytes
-        The new content.
-    original : bytes
-        What the file is expected to hold now.
-    check : callable, optional
-        Judges the new file (under a temporary name beside ``path``) before it takes its place.
+    change : Change
+
+    Returns
+    -------
+    Saved
 
     Raises
     ------
     SaveError
-        It could not be written, changed meanwhile, or another irtools is at work on it.
+        The file could not be written, changed meanwhile, or another irtools is at work on it.
     """
-    raise NotImplementedError
+    path = change.path
+    with _explained(path), _opened(path) as (handle, locked):
+        before = _unchanged(change, handle)
+        if locked:
+            _remove_stale(path)
+        link = path.resolve() if path.is_symlink() else None
+        with _temporary(path, change.data, before) as temporary:
+            notes = change.check(temporary) if change.check is not None else ()
+            if _identity(path.stat()) != _identity(before):
+                raise _changed(path)
+            temporary.replace(path)
+    _flush_directory(path)
+    return Saved(path, link, notes)
+
+
+@contextlib.contextmanager
+def _explained(path: Path, what: str = "cannot be written", kept: str = "the old file is as it was") -> Iterator[None]:
+    """Turn an operating system error into a sentence that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error) or type(error).__name__).lower()
+        advice = _ADVICE.get(error.errno or 0, "see to that and try again")
+        raise SaveError(f"{path}: {what}: {reason} ({kept}); {advice}") from error
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[tuple[int, bool]]:
+    """Open a file for reading and lock it against other irtools; says whether it is locked.
+
+    The lock is the kernel's: it ends with the process, however that ends, and needs no file.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | _BINARY)
+    except FileNotFoundError:
+        raise _changed(path) from None
+    try:
+        yield handle, _locked(path, handle)
+    finally:
+        os.close(handle)
+
+
+def _locked(path: Path, handle: int) -> bool:
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise SaveError(f"{path}: another irtools is at work on it; wait until it is done") from None
+    except OSError:  # some network file systems have no locks; changes are noticed without
+        return False
+    return True
+
+
+def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _changed(path: Path) -> SaveError:
+    return SaveError(f"{path}: changed while irtools was at work, so nothing was written; run the command again")
+
+
+def _unchanged(change: Change, handle: int) -> os.stat_result:
+    """Status of a file that still holds what it held when it was read."""
+    status = os.fstat(handle)
+    same = _identity(status) == _identity(change.path.stat()) and status.st_size == len(change.original)
+    with os.fdopen(handle, "rb", closefd=False) as file:
+        if not same or file.read() != change.original:
+            raise _changed(change.path)
+    return status
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove what a killed run left: while ``path`` is locked, nobody else has a temporary file for it."""
+    for stale in path.parent.iterdir():
+        if stale.name.startswith(f".{path.name}.") and stale.name.endswith(_SUFFIX):
+            with contextlib.suppress(OSError):
+                stale.unlink()
+
+
+@contextlib.contextmanager
+def _temporary(path: Path, data: bytes, like: os.stat_result) -> Iterator[Path]:
+    """A flushed file with the new content beside ``path``; what is not renamed away is removed."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_SUFFIX}")
+    handle = os.open(temporary, _NEW, 0o600)
+    try:
+        try:
+            _write(handle, data)
+            _keep_permissions(handle, path, like)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        yield temporary
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def _write(handle: int, data: bytes | memoryview) -> None:
+    """Write all of it: one call may write less than it was given."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+
+
+def _keep_permissions(handle: int, path: Path, like: os.stat_result) -> None:
+    """Give a new file the mode of the old one; owner and extended attributes where allowed."""
+    if hasattr(os, "fchown") and (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
+        with contextlib.suppress(OSError):
+            os.fchown(handle, like.st_uid, like.st_gid)
+    for name in os.listxattr(path) if hasattr(os, "listxattr") else ():
+        with contextlib.suppress(OSError):
+            os.setxattr(handle, name, os.getxattr(path, name))
+    if hasattr(os, "fchmod"):
+        os.fchmod(handle, stat.S_IMODE(like.st_mode))
+
+
+def _flush_directory(path: Path) -> None:
+    """Make a rename in the directory of ``path`` survive a power failure."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    with _explained(path, "was replaced, but its directory could not be flushed to the disk", "the new file is there"):
+        try:
+            handle = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        except PermissionError:  # may be written but not read
+            return
+        try:
+            os.fsync(handle)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # not every file system can
+                raise
+        finally:
+            os.close(handle)
+
+
+# -- into another directory ------------------------------------------------------------
 
 
 def save_export(
-    directory: Path,
-    changed: Mapping[Path, bytes],
-    output_dir: Path,
-    *,
-    checks: Mapping[Path, Check] | None = None,
-    progress: Progress | None = None,
+    directory: Path, changes: Sequence[Change], output_dir: Path, *, progress: Progress | None = None
 ) -> tuple[Saved, ...]:
     """Write a complete export into an empty or absent directory.
 
-    Weights are cloned, else hard-linked, else copied. A failure removes what was created.
+    Everything in ``directory`` goes there, sub-directories too, symbolic links as what they
+    point to. Files are cloned where the file system can, else weights are hard-linked and the
+    rest copied. The changed files come last. A failure removes what was created.
 
     Parameters
     ----------
     directory : Path
-        The export to copy.
-    changed : mapping of Path to bytes
+        The export to copy; it is not changed.
+    changes : sequence of Change
         New content of some of its files.
     output_dir : Path
-    checks : mapping of Path to callable, optional
-        By file of ``changed``.
     progress : callable, optional
+
+    Returns
+    -------
+    tuple of Saved
+        One per change.
 
     Raises
     ------
     SaveError
+        The directory is not empty or lies inside the export, or a file could not be read or written.
     """
-    raise NotImplementedError
+    kept = "what had been created was removed"
+    with _explained(output_dir, kept="nothing was created"):
+        _judge(directory, output_dir)
+        folders, files = _listing(directory)
+    changed = {change.path.relative_to(directory): change for change in changes}
+    made: list[Path] = []
+    try:
+        with _explained(output_dir, kept=kept):
+            _make_directories([output_dir, *(output_dir / folder for folder in folders)], made)
+        for relative, source in files.items():
+            if relative not in changed:
+                with _explained(output_dir / relative, kept=kept):
+                    _transfer(source, output_dir / relative, made, progress)
+        return tuple(_place(output_dir / relative, change, made, kept) for relative, change in changed.items())
+    except BaseException:
+        _remove(made)
+        raise
+
+
+def _judge(directory: Path, output_dir: Path) -> None:
+    """Refuse an output directory that is not empty or lies inside the export."""
+    source, output = directory.resolve(), output_dir.resolve()
+    if output == source:
+        raise SaveError(f"{output_dir}: is the export itself; leave out --output-dir to write in place")
+    if source in output.parents:
+        raise SaveError(f"{output_dir}: lies inside the export; give an --output-dir outside of {directory}")
+    try:
+        first = next(iter(os.scandir(output_dir)), None)
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        raise SaveError(f"{output_dir}: is a file; give an empty or new directory") from None
+    if first is not None:
+        raise SaveError(f"{output_dir}: is not empty (it holds {first.name}); give an empty or new directory")
+
+
+def _listing(directory: Path) -> tuple[list[Path], dict[Path, Path]]:
+    """Folders, and files with what they resolve to, by relative path; IR files last."""
+    folders: list[Path] = []
+    files: dict[Path, Path] = {}
+    pending = [(directory, frozenset({directory.resolve()}))]
+    while pending:
+        folder, above = pending.pop()
+        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+            path = Path(entry.path)
+            if entry.is_dir():
+                if path.resolve() in above:
+                    raise SaveError(f"{path}: links to a directory that it lies in; remove the link")
+                folders.append(path.relative_to(directory))
+                pending.append((path, above | {path.resolve()}))
+            elif entry.is_file() and not entry.name.endswith(_SUFFIX):
+                files[path.relative_to(directory)] = path.resolve()
+            elif entry.is_symlink():
+                raise SaveError(f"{path}: is a link to nothing; download the file that it stands for, or remove it")
+    return folders, dict(sorted(files.items(), key=lambda item: item[0].suffix == ".xml"))
+
+
+def _make_directories(wanted: list[Path], made: list[Path]) -> None:
+    for directory in wanted:
+        missing = [parent for parent in (directory, *directory.parents) if not parent.exists()]
+        for path in reversed(missing):
+            path.mkdir()
+            made.append(path)
+
+
+def _transfer(source: Path, target: Path, made: list[Path], progress: Progress | None) -> None:
+    """Clone, hard-link (weights only) or copy one file."""
+    with _explained(source, "cannot be read", "nothing was created"):
+        reading = os.open(source, os.O_RDONLY | _BINARY)
+    try:
+        writing = os.open(target, _NEW, 0o600)
+        made.append(target)
+        try:
+            cloned = _clone(reading, writing)
+            if not cloned and target.suffix in _WEIGHTS and _hard_link(source, target):
+                return
+            if not cloned:
+                _copy(reading, writing, source, progress)
+        finally:
+            os.close(writing)
+        shutil.copystat(source, target)
+    finally:
+        os.close(reading)
+
+
+def _clone(reading: int, writing: int) -> bool:
+    """Let both files share their blocks until one is written; few file systems can."""
+    try:
+        return fcntl is not None and fcntl.ioctl(writing, _FICLONE, reading) == 0
+    except OSError:
+        return False
+
+
+def _hard_link(source: Path, target: Path) -> bool:
+    """Put a hard link in place of the empty file ``target``; not across file systems."""
+    link = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_SUFFIX}")
+    try:
+        os.link(source, link)
+    except OSError:
+        return False
+    try:
+        link.replace(target)
+    finally:
+        with contextlib.suppress(OSError):
+            link.unlink()
+    return True
+
+
+def _copy(reading: int, writing: int, source: Path, progress: Progress | None) -> None:
+    total, done = os.fstat(reading).st_size, 0
+    while chunk := os.read(reading, _CHUNK):
+        _write(writing, chunk)
+        done += len(chunk)
+        if progress is not None:
+            progress(source, done, total)
+
+
+def _place(target: Path, change: Change, made: list[Path], kept: str) -> Saved:
+    """Write one changed file into the new directory."""
+    with _explained(target, kept=kept):
+        with _opened(change.path) as (handle, _):
+            before = _unchanged(change, handle)
+        made.append(target)
+        with _temporary(target, change.data, before) as temporary:
+            notes = change.check(temporary) if change.check is not None else ()
+            temporary.replace(target)
+    _flush_directory(target)
+    return Saved(target, None, notes)
+
+
+def _remove(made: list[Path]) -> None:
+    """Undo, last first; a directory that somebody else has put something into stays."""
+    for path in reversed(made):
+        with contextlib.suppress(OSError):
+            path.rmdir() if path.is_dir() else path.unlink()

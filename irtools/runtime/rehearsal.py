@@ -1,0 +1,171 @@
+"""The process in which OpenVINO rehearses loading an annotated target.
+
+Run by :mod:`irtools.runtime.check` with a request as JSON on stdin; answers with a list of
+``[is a problem, message]`` on stdout. The numbers C1 to C11 are those of the requirements that
+OpenVINO GenAI 2026.4 has for a DFlash target.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+__all__ = ["rehearse"]
+
+_REFUSED = "OpenVINO GenAI 2026.4 will not take this model as a DFlash target"
+_NAMED_EMBEDDING = ("embed_tokens", "embedding")
+_EMBEDDING_ROWS = 1000
+
+Remarks: TypeAlias = Iterator[tuple[bool, str]]
+Layers: TypeAlias = Mapping[str, tuple[str, int]]
+"""Producer and output index by layer id."""
+
+
+def rehearse(request: Mapping[str, Any]) -> Remarks:
+    """Read the model, check the annotation, convert to paged attention, check again."""
+    import openvino as ov
+    from openvino._offline_transformations import paged_attention_transformation
+
+    try:
+        model = ov.Core().read_model(request["xml"], request["bin"])
+    except RuntimeError as error:
+        yield True, f"OpenVINO cannot read it: {_reason(error)}"
+        return
+    key = request["key"]
+    if not model.has_rt_info(key) or model.get_rt_info(key).value != request["annotation"]:
+        yield True, "OpenVINO reads another annotation from it"
+        return
+    layers = {layer: (producer, index) for layer, producer, index in request["layers"]}
+    yield from _shared(layers)
+    widths = yield from _resolved(model, layers, "")
+    if len(widths) < len(layers):
+        return
+    attention = any(op.get_type_name() == "ScaledDotProductAttention" for op in model.get_ops())
+    try:
+        paged_attention_transformation(model)
+    except RuntimeError as error:
+        why = _reason(error) if attention else "it has no ScaledDotProductAttention op"
+        yield False, f"the conversion to paged attention could not be rehearsed: {why}"
+        return
+    after = yield from _resolved(model, layers, " after the conversion to paged attention")
+    for layer, width in after.items():  # C7
+        if width != widths[layer]:
+            yield True, f"layer {layer} is {widths[layer]} wide, and {width} after the conversion to paged attention"
+    yield from _model_remarks(model, request.get("head_input"))
+
+
+def _reason(error: Exception) -> str:
+    """The last line of an OpenVINO message: the ones above say where in its source."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__
+
+
+def _shared(layers: Layers) -> Remarks:
+    """C3: no value stands for two layers."""
+    for (producer, index), count in Counter(layers.values()).items():
+        if count > 1:
+            names = [layer for layer, other in layers.items() if other == (producer, index)]
+            yield True, f"layers {' and '.join(names)} share {producer!r} output {index}"
+
+
+def _resolved(model: Any, layers: Layers, when: str) -> Any:
+    """C4 to C6: one op of that name, with that output, of rank 3 and known width. Returns the widths."""
+    wanted = {producer for producer, _ in layers.values()}
+    named: dict[str, list[Any]] = {}
+    for op in model.get_ops():
+        name = op.get_friendly_name()
+        if name in wanted:
+            named.setdefault(name, []).append(op)
+    widths = {}
+    for layer, (producer, index) in layers.items():
+        ops = named.get(producer, [])
+        fault = _fault(ops, index)
+        if fault:
+            yield True, f"layer {layer}, {producer!r}: {fault}{when}"
+        else:
+            widths[layer] = ops[0].output(index).get_partial_shape()[2].get_length()
+    return widths
+
+
+def _fault(ops: list[Any], index: int) -> str:
+    if len(ops) != 1:
+        return f"{len(ops)} ops have this name" if ops else "no op has this name"
+    count = ops[0].get_output_size()
+    if index >= count:
+        return f"the op has {count} outputs and no index {index}"
+    shape = ops[0].output(index).get_partial_shape()
+    if shape.rank.is_dynamic or shape.rank.get_length() != 3 or shape[2].is_dynamic:
+        return f"the value has the shape {shape}, not three dimensions with the last one known"
+    return ""
+
+
+def _model_remarks(model: Any, head_input: Iterable[Any] | None) -> Remarks:
+    """C9 to C11: what the runtime wants of the model itself, whatever the annotation says."""
+    ops = model.get_ordered_ops()
+    states = [op.get_friendly_name() for op in ops if op.get_type_name() in ("ReadValue", "Assign")]
+    if states:
+        yield False, f"{_REFUSED}: {len(states)} state ops are left after the conversion, such as {states[0]!r}"
+    head = _head(model)
+    if head is None:
+        yield False, f"{_REFUSED}: what produces `logits` is no MatMul, nor one under an Add, Transpose or soft-cap"
+    elif head_input is not None and list(head_input) != _origin(head):
+        yield False, f"the head reads {_origin(head)[0]!r} after the conversion"
+    names = {name for port in model.inputs for name in port.get_names()}
+    if "input_ids" in names and not any(_embeds(op) for op in ops if op.get_type_name() == "Gather"):
+        yield (
+            False,
+            f"{_REFUSED}: no Gather reads a table of more than {_EMBEDDING_ROWS} rows or one named as embedding",
+        )
+
+
+def _operand(op: Any, index: int = 0) -> Any:
+    return op.input_value(index).get_node()
+
+
+def _head(model: Any) -> Any:
+    """The MatMul that the runtime takes for the head, in the operand order that it expects."""
+    outputs = [port for port in model.outputs if "logits" in port.get_names()]
+    if not outputs:
+        return None
+    op = _operand(outputs[0].get_node())
+    for chain in ((), ("Add",), ("Transpose",), ("Multiply", "Tanh", "Divide")):
+        found = op
+        for kind in chain:
+            found = _operand(found) if found is not None and found.get_type_name() == kind else None
+        if found is not None and found.get_type_name() == "MatMul":
+            return found
+    return None
+
+
+def _origin(head: Any) -> list[Any]:
+    value = head.input_value(0)
+    return [value.get_node().get_friendly_name(), value.get_index()]
+
+
+def _embeds(gather: Any) -> bool:
+    table = gather.input_value(0)
+    shape = table.get_partial_shape()
+    many = shape.rank.is_static and len(shape) and shape[0].is_static and shape[0].get_length() > _EMBEDDING_ROWS
+    return bool(many) or any(word in table.get_node().get_friendly_name() for word in _NAMED_EMBEDDING)
+
+
+def _main() -> None:
+    # Whatever OpenVINO prints must not get into the answer.
+    answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    # The converter takes a third of the import and is not needed; OpenVINO does without.
+    sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type]
+    import openvino._offline_transformations  # noqa: F401  # while nobody waits for it yet
+
+    request = sys.stdin.read()
+    if request:
+        with answer:
+            json.dump(list(rehearse(json.loads(request))), answer)
+
+
+if __name__ == "__main__":
+    _main()
