@@ -1,0 +1,233 @@
+"""What the patterns see inside each decoder layer: norms, token mixer, feed-forward, sums, and their wiring."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from irtools.decoder.outside import Outside, OutsideReader
+from irtools.decoder.split import Block, Splitter
+from irtools.decoder.stack import DecoderStack
+from irtools.decoder.stream import Stream, Sum, ancestors
+from irtools.decoder.stretch import State, Stretch, stretches
+from irtools.decoder.walk import walk
+from irtools.graph.view import GraphView, Source
+
+__all__ = ["Block", "LayerBlocks", "Link", "StackBlocks", "head_blocks", "stack_blocks"]
+
+# Moves and plain arithmetic say little about what a layer is, and compilers drop a product with ones or a
+# sum with zeros; products with weights, activations, reductions, attention and loops say it.
+_TELLS_NOTHING = {
+    "Reshape",
+    "Squeeze",
+    "Unsqueeze",
+    "Convert",
+    "Transpose",
+    "Slice",
+    "StridedSlice",
+    "Concat",
+    "Gather",
+    "Split",
+    "VariadicSplit",
+    "Broadcast",
+    "Tile",
+    "Add",
+    "Subtract",
+    "Multiply",
+    "Divide",
+    "Power",
+    "Sqrt",
+    "Negative",
+    "Select",
+    "Pad",
+    "ShapeOf",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A value that goes from one block of a layer to another.
+
+    Attributes
+    ----------
+    tail, head : int
+        Positions in ``LayerBlocks.blocks``; a tail of -1 is the value that enters the layer.
+    source : Source
+        The value.
+    """
+
+    tail: int
+    head: int
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class LayerBlocks:
+    """One decoder layer as blocks.
+
+    Attributes
+    ----------
+    index : int
+    entry : int
+        Layer id of the op whose value enters the layer.
+    blocks : tuple of Block
+        In the order of computation.
+    links : tuple of Link
+    outside : tuple of Outside
+        Values that blocks read and that the layer does not compute from its input.
+    signature : tuple
+        Equal for layers of equal structure.
+    """
+
+    index: int
+    entry: int
+    blocks: tuple[Block, ...]
+    links: tuple[Link, ...]
+    outside: tuple[Outside, ...]
+    signature: tuple[object, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StackBlocks:
+    """A stack, or a head without logits, as blocks.
+
+    Attributes
+    ----------
+    layers : tuple of LayerBlocks
+    closing : LayerBlocks
+        What comes after the last residual sum: the final norm.
+    """
+
+    layers: tuple[LayerBlocks, ...]
+    closing: LayerBlocks
+
+
+def stack_blocks(view: GraphView, stack: DecoderStack) -> StackBlocks:
+    """Take a located stack apart.
+
+    Parameters
+    ----------
+    view : GraphView
+        The graph that the stack was located in.
+    stack : DecoderStack
+    """
+    stream = Stream(view, (stack.embedding,), stack.head_input, ancestors(view, stack.head_input.op))
+    sums = [stream.residual(op) or _bare(stream, op) for layer in stack.layers for op in layer.sums if op in stream.ops]
+    pieces = {piece.sum.op: piece for piece in stretches(stream, sums)}
+    groups = [[pieces[op] for op in layer.sums if op in pieces] for layer in stack.layers]
+    entries = [stack.stream_start, *(layer.source.op for layer in stack.layers[:-1])]
+    ends = [*entries[1:], stack.last_sum]
+    return _Wiring(stream).build(groups, entries, ends)
+
+
+def head_blocks(view: GraphView, roots: Iterable[int], end: Source) -> StackBlocks:
+    """Take an MTP head apart: what lies between its fusion and its output.
+
+    Parameters
+    ----------
+    view : GraphView
+    roots : iterable of int
+        Layer ids of where its residual stream starts.
+    end : Source
+        Its output.
+    """
+    stream = Stream(view, roots, end, ancestors(view, end.op))
+    pieces = stretches(stream, walk(stream))
+    groups: list[list[Stretch]] = []
+    for piece in pieces:
+        if not groups or (piece.mixes and any(earlier.mixes for earlier in groups[-1])):
+            groups.append([])
+        groups[-1].append(piece)
+    start = min(stream.roots)
+    ends = [group[-1].sum.op for group in groups]
+    return _Wiring(stream).build(groups, [start, *ends[:-1]], ends)
+
+
+def _bare(stream: Stream, op: int) -> Sum:
+    """A residual sum that the walk does not understand: the earlier operand is the skip."""
+    first, *rest = sorted(stream.sources[op], key=stream.rank.__getitem__)
+    return Sum(op, first, tuple(rest))
+
+
+def _kinds(blocks: Iterable[Block]) -> list[str]:
+    return [block.kind for block in blocks]
+
+
+class _Wiring:
+    """Links between the blocks of one stream, and what they read from outside.
+
+    Parameters
+    ----------
+    stream : Stream
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.view = stream.view
+        self.layer_of: dict[int, int] = {}
+        self.outside = OutsideReader(stream, ())
+
+    def build(self, groups: Sequence[Sequence[Stretch]], entries: Sequence[int], ends: Sequence[int]) -> StackBlocks:
+        splitter = Splitter(self.stream)
+        states = {state.op for group in groups for piece in group for state in piece.states}
+        self.outside = OutsideReader(self.stream, states)
+        split = [splitter.layer(group, entry, end) for group, entry, end in zip(groups, entries, ends, strict=True)]
+        last = ends[-1] if ends else min(self.stream.roots)
+        closing = splitter.closing(last)
+        if len(split) > 1 and closing and _kinds([*split[-1], closing[0]]) == _kinds(split[-2]):
+            # The norm after the last sum of each layer, not a final norm.
+            split[-1].append(closing.pop(0))
+            last = max(split[-1][-1].ops, key=self.stream.rank.__getitem__)
+        for index, blocks in enumerate(split):
+            self.layer_of |= {op: index for block in blocks for op in block.ops}
+        layers = tuple(
+            self._wired(index, entry, blocks) for index, (entry, blocks) in enumerate(zip(entries, split, strict=True))
+        )
+        return StackBlocks(layers, self._wired(len(layers), last, closing))
+
+    def _wired(self, index: int, entry: int, blocks: Sequence[Block]) -> LayerBlocks:
+        owner = {op: position for position, block in enumerate(blocks) for op in block.ops}
+        links: dict[Link, None] = {}
+        outside: dict[Outside, None] = {}
+        for head, block in enumerate(blocks):
+            for op in sorted(block.ops, key=self.stream.rank.__getitem__):
+                for source in self.view.inputs(op):
+                    tail = owner.get(source.op, -1)
+                    if self.view.constant(source.op) or tail == head:
+                        continue
+                    if source.op in owner or source.op == entry:
+                        links[Link(tail, head, source)] = None
+                    elif (found := self.outside.read(head, source, self.layer_of)) is not None:
+                        outside[found] = None
+        return LayerBlocks(
+            index, entry, tuple(blocks), tuple(links), tuple(outside), self._signature(blocks, links, outside)
+        )
+
+    def _signature(
+        self, blocks: Sequence[Block], links: Iterable[Link], outside: Iterable[Outside]
+    ) -> tuple[object, ...]:
+        return (
+            tuple((block.kind, self._shape_of(block)) for block in blocks),
+            tuple(sorted({(link.tail, link.head) for link in links})),
+            tuple(sorted({(value.head, value.kind) for value in outside})),
+        )
+
+    def _shape_of(self, block: Block) -> tuple[object, ...]:
+        """What a block computes with, whatever its names, numbers and precision."""
+        if block.kind in ("norm", "sum"):
+            return (block.match.kind,) if block.match else ()
+        counts: Counter[tuple[object, ...]] = Counter()
+        for op in block.ops:
+            kind = self.view.op_type(op)
+            if kind in _TELLS_NOTHING and block.kind != "op":
+                continue
+            sources = [source for source in self.view.inputs(op) if self.view.constant(source.op)]
+            shapes = [port.shape for source in sources if (port := self.view.port(source)) and len(port.shape) > 1]
+            counts[kind, tuple(sorted(shapes))] += 1
+        states = tuple(sorted(self._state_shape(state) for state in block.states))
+        return (block.match.kind if block.match else "", tuple(sorted(counts.items(), key=repr)), states)
+
+    def _state_shape(self, state: State) -> tuple[int, ...]:
+        outputs = self.view.op(state.op).outputs
+        return outputs[0].shape if outputs else ()

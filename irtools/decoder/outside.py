@@ -1,0 +1,110 @@
+"""Values that the blocks of a layer read and that the layer does not compute: masks, rotary tables, other layers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from irtools.decoder.stream import Stream, ancestors
+from irtools.graph.view import Source
+
+__all__ = ["Outside", "OutsideReader"]
+
+_COMPARISONS = {"Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual"}
+_FLOATS = ("f32", "f16", "bf16", "f64")
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """A value from outside the layer.
+
+    Attributes
+    ----------
+    head : int
+        Position of the block that reads it.
+    kind : str
+        ``rotary``, ``mask``, ``layer`` (another layer computes it), ``stream`` (computed from the
+        embeddings outside all layers) or ``input``.
+    inputs : tuple of str
+        Model inputs that it is computed from.
+    layer : int or None
+        The layer that computes it.
+    source : Source
+        One such value, if there are several of the kind.
+    """
+
+    head: int
+    kind: str
+    inputs: tuple[str, ...]
+    layer: int | None
+    source: Source
+
+
+class OutsideReader:
+    """Says what a value from outside a layer is; each is worked out once.
+
+    Parameters
+    ----------
+    stream : Stream
+    states : collection of int
+        Layer ids of the cached values that the layers read.
+    """
+
+    def __init__(self, stream: Stream, states: Collection[int]) -> None:
+        self.stream = stream
+        self._states = frozenset(states)
+        self.view = stream.view
+        self._known: dict[int, tuple[str, tuple[str, ...]] | None] = {}
+        self._seen: dict[tuple[object, ...], Source] = {}
+
+    def read(self, head: int, source: Source, layer_of: Mapping[int, int]) -> Outside | None:
+        """Describe a value; None for cached states and shape arithmetic."""
+        if source.op not in self._known:
+            self._known[source.op] = self._describe(source)
+        known = self._known[source.op]
+        if known is None:
+            return None
+        layer = self._layer(source.op, layer_of)
+        kind = "layer" if layer is not None else known[0]
+        first = self._seen.setdefault((kind, layer, known[1]), source)
+        return Outside(head, kind, known[1], layer, first)
+
+    def _layer(self, op: int, layer_of: Mapping[int, int]) -> int | None:
+        """The layer that computes a value, or whose value it is in another form."""
+        pending, seen = [op] if op in self.stream.ops else [], {op}
+        while pending:
+            current = pending.pop()
+            if current in layer_of:
+                return layer_of[current]
+            fresh = [source for source in self.stream.sources[current] if source not in seen]
+            seen.update(fresh)
+            pending += fresh
+        return None
+
+    def _describe(self, source: Source) -> tuple[str, tuple[str, ...]] | None:
+        view, stream = self.view, self.stream
+        port = view.port(source)
+        kind = port.element_type if port else ""
+        if kind not in (*_FLOATS, "boolean"):
+            return None
+        if source.op in stream.ops:
+            return "stream", self._inputs(ancestors(view, source.op))
+        above = ancestors(view, source.op)
+        types = {view.op_type(op) for op in above}
+        inputs = self._inputs(above)
+        if "ReadValue" in types or not inputs or above & self._states:
+            return None
+        if types & {"Cos", "Sin"}:
+            return "rotary", inputs
+        masks = types & _COMPARISONS or kind == "boolean" or "attention_mask" in inputs
+        return "mask" if masks else "input", inputs
+
+    def _inputs(self, above: set[int]) -> tuple[str, ...]:
+        """Names of the model inputs among some ops, in the model's order."""
+        view = self.view
+        names = []
+        for op in view.parameters:
+            if op in above and view.op_type(op) == "Parameter":
+                tensor = view.op(op).outputs[0].names
+                names.append(tensor[0] if tensor else view.op_name(op))
+        return tuple(names)
