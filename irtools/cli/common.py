@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import click
 
@@ -55,7 +55,13 @@ def print_error(message: str, *, path: Path | None = None) -> None:
 
 def _print_line(kind: str, message: str, colour: str) -> None:
     style = Style.of(sys.stderr)
-    click.echo(f"irtools: {style.paint(f'{kind}:', 'bold', colour)} {visible(message)}", err=True, color=True)
+    _write(sys.stderr, f"irtools: {style.paint(f'{kind}:', 'bold', colour)} {visible(message)}\n")
+
+
+def _write(stream: TextIO | None, text: str) -> None:
+    # Not `click.echo`: it writes UTF-8 to a stream whose encoding is ASCII.
+    if stream is not None:
+        stream.write(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,7 @@ class Ui:
     def result(self, text: str) -> None:
         """A result, to stdout."""
         if text:
-            click.echo(text, color=self.style.colour)
+            _write(sys.stdout, f"{text}\n")
 
     def note(self, message: str) -> None:
         """Something worth knowing, to stderr; not with ``--quiet``."""
@@ -89,7 +95,7 @@ class Ui:
     def detail(self, message: str) -> None:
         """What is being done, to stderr; only with ``--verbose``."""
         if self.verbose:
-            click.echo(f"irtools: {visible(message)}", err=True)
+            _write(sys.stderr, f"irtools: {visible(message)}\n")
 
     @contextmanager
     def working(self, what: str) -> Iterator[Callable[[int, int], None]]:
@@ -201,7 +207,7 @@ def run_models(
             ui.result(entry.text)
         entries.append(entry)
     if ui.format == "json":
-        click.echo(to_json(envelope(command, entries, summary(entries) if summary else None)), nl=False)
+        _write(sys.stdout, to_json(envelope(command, entries, summary(entries) if summary else None)))
     return max((entry.exit_code for entry in entries), default=0)
 
 

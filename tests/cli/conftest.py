@@ -57,7 +57,8 @@ def process() -> Callable[..., Done]:
             capture_output=True,
             check=False,
         )
-        return Done(done.returncode, done.stdout.decode("utf-8", "surrogateescape"), done.stderr.decode())
+        encoding = environment.get("PYTHONIOENCODING", "utf-8")
+        return Done(done.returncode, done.stdout.decode(encoding), done.stderr.decode(encoding))
 
     return run
 

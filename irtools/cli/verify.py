@@ -1,0 +1,145 @@
+"""``irtools verify``: run the rules over exports."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from irtools.cli.common import Ui, models_argument, print_error
+from irtools.errors import IrtoolsError, SaveError
+from irtools.report.text import Style
+
+if TYPE_CHECKING:
+    from irtools.lint.engine import Judged
+    from irtools.lint.session import Call
+
+__all__ = ["command"]
+
+_FORMATS = ("text", "json", "sarif", "junit", "github")
+_SUFFIXES = {".json": "json", ".sarif": "sarif", ".xml": "junit"}
+
+
+def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(code.strip().upper() for value in values for code in value.split(",") if code.strip())
+
+
+def _path(text: str) -> click.Path:
+    return click.Path(path_type=Path) if text else click.Path()
+
+
+@click.command("verify")
+@models_argument
+@click.option("--expect-mtp/--no-mtp", default=None, help="Whether the export is to be released with an MTP head.")
+@click.option("--draft", metavar="DIR", type=_path("draft"), help="A DFlash or EAGLE-3 draft to judge with it.")
+@click.option("--select", metavar="CODES", multiple=True, callback=_codes, help="Only these rules or groups.")
+@click.option("--ignore", metavar="CODES", multiple=True, callback=_codes, help="Not these rules or groups.")
+@click.option("--rules", "rule_folders", metavar="DIR", multiple=True, type=_path("rules"), help="Rules of your own.")
+@click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release it is meant for.  [default: 2026.4]")
+@click.option("--fail-on", type=click.Choice(["error", "warning", "note"]), help="What counts.  [default: error]")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
+@click.option("--baseline", metavar="FILE", type=_path("baseline"), help="Keep the findings of this file silent.")
+@click.option("--write-baseline", metavar="FILE", type=_path("baseline"), help="Write all findings to such a file.")
+@click.option("--config", metavar="FILE", type=_path("config"), help="Configuration file instead of the one found.")
+@click.option("--trust-model-config", is_flag=True, help="Let a configuration file inside the export count.")
+@click.option("--fix", is_flag=True, help="Apply what is safe: write the annotation.")
+@click.option("--unsafe-fixes", is_flag=True, help="Apply also what a person should look at.")
+@click.option("--diff", is_flag=True, help="Print what the fixes would change; write nothing.")
+@click.option("--format", "formats", multiple=True, type=click.Choice(_FORMATS), help="How to print.  [default: text]")
+@click.option("--output", "outputs", metavar="FILE", multiple=True, type=_path("output"), help="Where to, see below.")
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+@click.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done.")
+def command(
+    models: tuple[Path, ...],
+    formats: tuple[str, ...],
+    outputs: tuple[Path, ...],
+    fail_on: str | None,
+    exit_zero: bool,
+    write_baseline: Path | None,
+    quiet: bool,
+    verbose: bool,
+    **asked: object,
+) -> int:
+    """Find what the runtime would refuse, crash on, or get wrong silently.
+
+    The first --output takes the first --format, and so on; an --output without a --format goes by
+    its suffix (.json, .sarif, .xml for JUnit, else text). A --format without an --output goes to
+    standard output.
+
+    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 nothing could be verified.
+    """
+    from irtools.lint.model import Severity
+    from irtools.lint.session import Call
+
+    if quiet and verbose:
+        raise click.UsageError("-q and -v contradict each other")
+    targets = _destinations(formats, outputs)
+    threshold = Severity[fail_on.upper()] if fail_on else None
+    call = Call(fail_on=threshold, **asked)  # type: ignore[arg-type]
+    ui = Ui("text", quiet, verbose, Style.of(sys.stdout))
+    judged = []
+    for path in models:
+        with ui.working(f"Verifying {path}"):
+            judged.append(_judge(path, call, ui))
+    if write_baseline is not None:
+        from irtools.lint.baseline import write_baseline as write
+
+        write(write_baseline, [model.verification for model in judged if model.verification is not None])
+    for format_, file in targets:
+        _emit(format_, file, judged, ui, exit_zero=exit_zero)
+    return _exit_code(judged, exit_zero=exit_zero)
+
+
+def _destinations(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> list[tuple[str, Path | None]]:
+    """Each format with the file it goes to; None is standard output."""
+    paired: list[tuple[str, Path | None]] = [
+        (formats[number] if number < len(formats) else _SUFFIXES.get(file.suffix.lower(), "text"), file)
+        for number, file in enumerate(outputs)
+    ]
+    left = formats[len(outputs) :]
+    if len(left) > 1:
+        raise click.UsageError(f"only one of {' and '.join(left)} can go to standard output; give an --output each")
+    if not outputs and not left:
+        left = ("text",)
+    return [*paired, *((format_, None) for format_ in left)]
+
+
+def _judge(path: Path, call: Call, ui: Ui) -> Judged:
+    from irtools.lint.engine import Judged
+    from irtools.lint.session import judge
+
+    try:
+        judged = judge(path, call)
+    except IrtoolsError as error:
+        print_error(str(error), path=path)
+        return Judged(path, error=str(error))
+    for note in judged.notes:
+        ui.note(note)
+    for file in judged.written:
+        ui.note(f"wrote {file.path}")
+        if file.replaced_link is not None:
+            ui.note(f"{file.path} was a symbolic link; it is a file now, and {file.replaced_link} is as it was")
+    return judged
+
+
+def _emit(format_: str, file: Path | None, judged: list[Judged], ui: Ui, *, exit_zero: bool) -> None:
+    from irtools.report.verification import render
+
+    if file is None:
+        if not (ui.quiet and format_ == "text"):
+            text = render(format_, judged, ui.style, exit_code=_exit_code(judged, exit_zero=exit_zero))
+            click.echo(text, nl=False, color=ui.style.colour)
+        return
+    text = render(format_, judged, Style(), exit_code=_exit_code(judged, exit_zero=exit_zero))
+    try:
+        file.write_text(text, "utf-8")
+    except OSError as error:
+        raise SaveError(f"{file}: cannot be written: {error.strerror}") from error
+
+
+def _exit_code(judged: list[Judged], *, exit_zero: bool) -> int:
+    if any(model.verification is None for model in judged):
+        return 2
+    return int(any(model.failed for model in judged) and not exit_zero)

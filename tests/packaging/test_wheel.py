@@ -1,0 +1,120 @@
+"""The wheel, installed where there is nothing else, does what the checkout does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.slow
+
+
+def run(*command: object, cwd: Path | None = None) -> str:
+    """Standard output of a command that must succeed; the checkout is not on its path."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHONPATH", "VIRTUAL_ENV"))}
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the sdist, and the wheel that was built from it."""
+    # From a copy of what git has: building leaves files behind, and others must not slip in.
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", cwd=ROOT)
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file() and not name.startswith(("fixtures/", "tests/")):
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, source / name)
+    run(sys.executable, "-m", "build", "--outdir", out, source)
+    return out
+
+
+@pytest.fixture(scope="module")
+def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``bin`` of an environment with the wheel and what it needs, and nothing else."""
+    directory = tmp_path_factory.mktemp("installed") / "venv"
+    venv.create(directory, with_pip=True)
+    (wheel,) = built.glob("*.whl")
+    run(directory / "bin" / "python", "-m", "pip", "install", "-q", wheel)
+    return directory / "bin"
+
+
+def sources() -> set[str]:
+    """Path in the wheel of every file of the package."""
+    files = [*(ROOT / "irtools").rglob("*"), *(ROOT / "rules").rglob("*")]
+    inside = {
+        str(path.relative_to(ROOT) if path.is_relative_to(ROOT / "irtools") else Path("irtools") / path.relative_to(ROOT))
+        for path in files
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    return {name for name in inside if not name.endswith(".pyc")}
+
+
+def test_the_wheel_has_every_file_of_the_package_and_no_other(built: Path) -> None:
+    (wheel,) = built.glob("ov_irtools-*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {name for name in names if not name.split("/")[0].endswith(".dist-info")} == sources()
+    assert "irtools/py.typed" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_sdist_has_what_a_build_needs(built: Path) -> None:
+    (sdist,) = built.glob("ov_irtools-*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+    rules = {str(path.relative_to(ROOT)) for path in (ROOT / "rules").glob("*.py")}
+    assert {"pyproject.toml", "README.md", "LICENSE", *rules} <= names
+
+
+def test_it_runs_from_another_directory(
+    installed: Path, tmp_path: Path, export_copy: Callable[..., Path], fixtures: Path
+) -> None:
+    from irtools.cli import main
+
+    export_copy("falcon", "theirs")
+    version = run(installed / "irtools", "--version", cwd=tmp_path)
+    assert version == run(sys.executable, "-m", "irtools", "--version", cwd=ROOT)
+    where = run(installed / "python", "-c", "import irtools; print(irtools.__file__)", cwd=tmp_path)
+    assert Path(where.strip()).is_relative_to(installed.parent)
+    assert "layer" in run(installed / "irtools", "annotate", "theirs", cwd=tmp_path)
+    with pytest.raises(SystemExit, match="0"):
+        main(["annotate", str(export_copy("falcon", "ours"))])
+    theirs, ours = ((tmp_path / name / "openvino_model.xml").read_bytes() for name in ("theirs", "ours"))
+    assert theirs == ours != (fixtures / "falcon" / "openvino_model.xml").read_bytes()
+    assert run(installed / "irtools", "strip", "theirs", cwd=tmp_path)
+    assert (tmp_path / "theirs" / "openvino_model.xml").read_bytes() == (
+        fixtures / "falcon" / "openvino_model.xml"
+    ).read_bytes()
+
+
+def test_it_has_the_rules_of_the_checkout(installed: Path, tmp_path: Path) -> None:
+    code = (
+        "from irtools.lint.rules import load_rules; from irtools.registry import collect; "
+        "from irtools.graph.match import Pattern; "
+        "print([rule.code for rule in load_rules()], len(collect(Pattern)))"
+    )
+    assert run(installed / "python", "-c", code, cwd=tmp_path) == run(sys.executable, "-c", code, cwd=ROOT)
+    theirs = run(installed / "irtools", "rules", "list", cwd=tmp_path)
+    assert theirs == run(sys.executable, "-m", "irtools", "rules", "list", cwd=ROOT)
+    assert "MTP" in theirs
+
+
+def test_it_ships_its_types_and_its_schema(installed: Path, tmp_path: Path) -> None:
+    code = (
+        "from importlib.resources import files; from irtools.report.json import schema; "
+        "print(files('irtools').joinpath('py.typed').is_file(), schema()['title'])"
+    )
+    assert run(installed / "python", "-c", code, cwd=tmp_path).startswith("True What every irtools command prints")

@@ -1,0 +1,56 @@
+"""Tables and colour."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from irtools.report.text import Column, Style, shape_text, table, visible
+
+COLUMNS = (Column("n", right=True), Column("name", fold="anywhere"), Column("words", fold="words"))
+
+
+def test_titles_stand_over_their_columns() -> None:
+    assert table(COLUMNS, [(1, "a/Add", "walk names"), (100, "b", "")], Style()) == (
+        "  n  name   words\n"
+        "  1  a/Add  walk names\n"
+        "100  b"
+    )  # fmt: skip
+
+
+def test_a_narrow_terminal_folds() -> None:
+    rows = [(1, "__module.layers.0/aten::add/Add_1", "walk dominators names")]
+    assert table(COLUMNS, rows, Style(width=30)) == (
+        "n  name           words\n"
+        "1  __module.laye  walk\n"
+        "   rs.0/aten::ad  dominators\n"
+        "   d/Add_1        names"
+    )  # fmt: skip
+
+
+def test_wide_characters_take_two_columns() -> None:
+    lines = table((Column("name"), Column("n")), [("层", 1), ("ab", 2)], Style()).splitlines()
+    assert lines == ["name  n", "层    1", "ab    2"]
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    assert visible("a\x1b[2J\nb\u202e") == r"a\x1b[2J\nb\u202e"
+    assert "\x1b" not in table((Column("name"),), [("\x1b[31mred",)], Style())
+
+
+def test_shapes_as_openvino_prints_them() -> None:
+    import openvino
+
+    for shape in ((-1, -1, 32), (4,), (), (1, 2)):
+        assert shape_text(shape) == str(openvino.PartialShape(list(shape)))
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(), st.text(st.characters(codec="utf-8", categories=["L", "N", "P"])), st.text("ab ", max_size=30)), max_size=4),
+    width=st.integers(1, 120),
+)  # fmt: skip
+def test_nothing_is_ever_cut_off(rows: list[tuple[int, str, str]], width: int) -> None:
+    folded = table(COLUMNS, rows, Style(width=width))
+    whole = table(COLUMNS, rows, Style())
+    assert sorted("".join(folded.split())) == sorted("".join(whole.split()))
+    assert all(line == line.rstrip() for line in folded.splitlines())
