@@ -29,7 +29,7 @@ def token_embedding(probe: Probe, op: int) -> Match | Mismatch:
     element = probe.view.op(start).outputs[0].element_type
     if element not in ("i64", "i32", "u32", "u64"):
         return probe.fail(f"the input it is indexed by is {element}, not integer", start)
-    return probe.match("tokens", op, table=sources[0], ids=start)
+    return probe.match("tokens", op, {"table": sources[0], "ids": start})
 
 
 @pattern("embedding", "embeddings-input", "Parameter", priority=20)

@@ -15,7 +15,7 @@ def experts(probe: Probe, op: int) -> Match | Mismatch:
         if probe.type(above) == "MatMul":
             if not any(probe.constant(source) for source in probe.inputs(above)):
                 return probe.fail("the product above it has no constant weights, so it is no router", above)
-            return probe.match("experts", op, router=above)
+            return probe.match("experts", op, {"router": above})
     return probe.fail("no router (a MatMul with constant weights) above it", op)
 
 

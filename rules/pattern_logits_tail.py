@@ -39,7 +39,7 @@ def logits_tail(probe: Probe, op: int) -> Match | Mismatch:
                 return probe.fail(
                     "the MatMul above the logits multiplies two activations, not one with weights", current
                 )
-            return probe.match("tail" if tail else "direct", op, tail=tuple(reversed(tail)), head=current)
+            return probe.match("tail" if tail else "direct", op, {"head": current}, tuple(reversed(tail)))
         if not moving:
             return probe.fail(f"{probe.type(current)} is not computed from any input", current)
         if probe.type(current) in _MOVES:

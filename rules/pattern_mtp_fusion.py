@@ -33,7 +33,7 @@ def concat_projection(probe: Probe, op: int) -> Match | Mismatch:
     first = "embeddings_first" if "inputs_embeds" in names[0] else "hidden_first"
     kind = first if "inputs_embeds" in names[0] | names[1] else "unnamed"
     found = {"first": starts[0] or 0, "second": starts[1] or 0, "projection": products[0]}
-    return probe.match(kind, op, **found)
+    return probe.match(kind, op, found)
 
 
 def _input_above(probe: Probe, op: int) -> int | None:

@@ -38,11 +38,11 @@ def fused_attention(probe: Probe, op: int) -> Match | Mismatch:
         return probe.fail("its query does not come from the residual stream", query)
     found = {"query": query, "key": key, "value": value}
     if not probe.on_stream(key):
-        return probe.match("cross_attention", op, **found)
+        return probe.match("cross_attention", op, found)
     if len(sources) > 3 and len(probe.input_shape(op, 3)) > 0:
         found["mask"] = sources[3]
-        return probe.match(_attention_kind(probe, sources[3]), op, **found)
-    return probe.match("full_attention", op, **found)
+        return probe.match(_attention_kind(probe, sources[3]), op, found)
+    return probe.match("full_attention", op, found)
 
 
 @pattern("token_mixer", "decomposed-attention", "SoftMax", "Softmax", priority=20)
@@ -74,11 +74,11 @@ def decomposed_attention(probe: Probe, op: int) -> Match | Mismatch:
         return probe.fail("what the SoftMax yields is not multiplied with values", op)
     found = {"query": query, "key": key, "scores": scores, "output": weighted}
     if probe.on_stream(query) != probe.on_stream(key):
-        return probe.match("cross_attention", op, **found)
+        return probe.match("cross_attention", op, found)
     if mask is not None:
         found["mask"] = mask
-        return probe.match(_attention_kind(probe, mask), op, **found)
-    return probe.match("full_attention", op, **found)
+        return probe.match(_attention_kind(probe, mask), op, found)
+    return probe.match("full_attention", op, found)
 
 
 def _product_below(probe: Probe, op: int) -> int | None:

@@ -1,4 +1,4 @@
-"""Which value a layer hands to the next one."""
+"""Which values layers hand to each other."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from irtools.decoder.stream import Stream
 from irtools.decoder.stretch import Stretch
 from irtools.errors import LocateRefusedError
 
-__all__ = ["handed_on"]
+__all__ = ["boundaries"]
 
 _REDUCTIONS = {"MVN", "ReduceMean", "ReduceSum", "ReduceL2", "NormalizeL2", "GroupNormalization"}
 
 
-def handed_on(stream: Stream, scopes: Scopes | None, pieces: Sequence[Stretch], last: int) -> int:
-    """The op whose value crosses from one layer into the next.
+def boundaries(stream: Stream, scopes: Scopes | None, pieces: Sequence[Stretch], ends: Sequence[int]) -> list[int]:
+    """The ops whose values cross from each layer into the next.
 
     Mostly the last residual sum. When only the sum scaled by constants goes on, the scaled
     value. When something else is added on the way (image features written into the stream),
@@ -30,27 +30,38 @@ def handed_on(stream: Stream, scopes: Scopes | None, pieces: Sequence[Stretch], 
     scopes : Scopes or None
         What names say about the stretches.
     pieces : sequence of Stretch
-    last : int
-        Index of the last stretch of the layer.
+    ends : sequence of int
+        Index of the last stretch of each layer but the last layer.
 
     Returns
     -------
-    int
-        Layer id.
+    list of int
+        Layer ids.
 
     Raises
     ------
     LocateRefusedError
-        A norm lies between and no name says to which layer it belongs.
+        A norm lies between and no name says to which layer it belongs, or norms interrupt
+        the stream in some places only.
     """
+    found, norms = [], []
+    for last in ends:
+        end, skip = pieces[last].sum.op, pieces[last + 1].sum.skip
+        between = [] if skip in stream.same_value(end) else _between(stream, end, skip)
+        norms.append(between is not None and _normalises(stream, between))
+        found.append(end if not between else _whose(stream, scopes, pieces, last, between) if norms[-1] else skip)
+    if any(norms) and not all(norms):
+        name = stream.view.op_name(pieces[ends[norms.index(True)] + 1].sum.skip)
+        raise LocateRefusedError(
+            f"{name!r} normalises the residual stream between two layers and nothing does between the others: two "
+            "stacks follow each other, and which one is meant is not to be seen"
+        )
+    return found
+
+
+def _whose(stream: Stream, scopes: Scopes | None, pieces: Sequence[Stretch], last: int, between: Sequence[int]) -> int:
+    """The sum, when the norm after it begins the next layer, or the norm, when it ends this one."""
     end, skip = pieces[last].sum.op, pieces[last + 1].sum.skip
-    if skip in stream.same_value(end):
-        return end
-    between = _between(stream, end, skip)
-    if between is None:
-        return end
-    if not _normalises(stream, between):
-        return skip
     if scopes is not None:
         here, there = scopes.layers[last], scopes.layers[last + 1]
         votes = Counter(scopes.number(stream.view.op_name(op)) for op in between)

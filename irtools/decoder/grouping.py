@@ -91,24 +91,29 @@ def choose(pieces: Sequence[Stretch], scopes: Scopes | None, config: TextConfig)
         )
     doubt = irregular(pieces, mixing)
     if named is not None:
-        if named.last == mixing.last or config.num_layers == len(named) != len(mixing):
-            return named if named.last != mixing.last else mixing
-        if config.num_layers == len(mixing) and doubt is None:
+        if named.last == mixing.last:
             return mixing
-        if doubt is not None and config.num_layers is None:
+        counted = config.num_layers
+        if counted == len(named) and (doubt is not None or counted != len(mixing)):
             return named
+        if counted is None and doubt is not None:
+            return named
+        if counted == len(mixing) and doubt is None:
+            return mixing
         raise LocateRefusedError(
             f"the witnesses contradict each other: token mixing gives {len(mixing)} layers, names under "
             f"{scopes.scope if scopes else ''!r} give {len(named)}, config.json "
             f"{'says nothing' if config.num_layers is None else f'says {config.num_layers}'}; "
             "look at `irtools locate --explain` and correct the one that is wrong"
         )
-    if doubt is None or config.num_layers == len(mixing):
+    if (doubt is None and config.num_layers != len(pieces)) or len(mixing) == len(pieces):
         return mixing
-    if config.num_layers == len(pieces):
+    if doubt is not None and config.num_layers == len(pieces):
         return by_sum(pieces)
+    if pieces[0].mixes and config.num_layers == len(mixing):
+        return mixing
     raise LocateRefusedError(
-        f"where layers end is in doubt: {doubt}, no names number them and config.json "
-        f"{'does not say how many there are' if config.num_layers is None else f'says {config.num_layers}'} "
-        f"({len(mixing)} by token mixing, {len(pieces)} residual sums); put the model's config.json beside the export"
+        f"where layers end is in doubt: {doubt or 'each block could be a layer of its own'}, no names number them and "
+        f"config.json {'does not say how many there are' if config.num_layers is None else f'says {config.num_layers}'}"
+        f" ({len(mixing)} by token mixing, {len(pieces)} residual sums); export the model with its module names"
     )

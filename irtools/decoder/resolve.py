@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from irtools.decoder.boundary import handed_on
+from irtools.decoder.boundary import boundaries
 from irtools.decoder.causal import cross_attention, looks_causal
 from irtools.decoder.config import read_config
 from irtools.decoder.dominators import dominating_sums
@@ -104,9 +104,11 @@ def _require_decoder(view: GraphView, pieces: Sequence[Stretch]) -> None:
 def _build(evidence: Evidence, embedding: int) -> DecoderStack:
     view, pieces, grouping = evidence.stream.view, evidence.pieces, evidence.grouping
     namer = Namer(view)
+    crossing = boundaries(evidence.stream, evidence.scopes, pieces, grouping.last[:-1])
     layers, twins = [], {}
     for index, members in enumerate(grouping.layers()):
-        layer, rest = _layer(evidence, namer, index, [pieces[member] for member in members])
+        value = crossing[index] if index < len(crossing) else None
+        layer, rest = _layer(evidence, namer, index, [pieces[member] for member in members], value)
         layers.append(layer)
         twins[index] = rest
     widths = {layer.shape[-1] for layer in layers[:-1]}
@@ -131,12 +133,13 @@ def _build(evidence: Evidence, embedding: int) -> DecoderStack:
     )
 
 
-def _layer(evidence: Evidence, namer: Namer, index: int, members: Sequence[Stretch]) -> tuple[DecoderLayer, list[int]]:
-    final = index == len(evidence.grouping) - 1
-    if final:
+def _layer(
+    evidence: Evidence, namer: Namer, index: int, members: Sequence[Stretch], value: int | None
+) -> tuple[DecoderLayer, list[int]]:
+    """Describe one layer; ``value`` is what it hands to the next, None for the last."""
+    if value is None:
         locator, source, shape, rest = namer.read_by_head(evidence.head.input, index)
     else:
-        value = handed_on(evidence.stream, evidence.scopes, evidence.pieces, members[-1].index)
         locator, source, shape, rest = namer.handed_on(evidence.stream, value, index)
     forward = {piece.feed_forward for piece in members} - {"none"}
     number = evidence.scopes.layers[members[0].index] if evidence.scopes else None

@@ -8,7 +8,7 @@ ShapeOf are cut), so they bypass nothing here.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -95,6 +95,8 @@ class Stream:
             op: () if op in self.roots else tuple([source for source in view.pred[op] if source in ops]) for op in ops
         }
         self.rank = {op: rank[op] for op in ops}
+        self._residuals: dict[int, Sum | None] = {}
+        self._carriers: dict[int, int] = {}
 
     @cached_property
     def consumers(self) -> dict[int, int]:
@@ -196,17 +198,59 @@ class Stream:
         """
         if self.view.op_type(add) != "Add" or len(self.sources.get(add, ())) < 2:
             return None
+        if add not in self._residuals:
+            self._residuals[add] = self._read(add)
+        found = self._residuals[add]
+        return found if found is not None and skip in (None, found.skip) else None
+
+    def _read(self, add: int) -> Sum | None:
+        direct = [source for source in self.view.producers(add) if source in self.ops]
+        for base, others in self._bases(direct):
+            if all(self._carries(other, base) for other in others):
+                self._carriers[add] = others[0]
+                return None
         terms, inner = self.terms(add)
+        for base, others in self._bases(terms):
+            if all(base not in self.unscaled(other) and self.depends(other, base) for other in others):
+                return Sum(add, base, tuple(others), tuple(inner))
+        return None
+
+    def _bases(self, terms: list[int]) -> Iterator[tuple[int, list[int]]]:
+        """What each operand may be a scaled form of, and the other operands; earliest first."""
         for term in sorted(terms, key=self.rank.__getitem__):
             others = [other for other in terms if other != term]
-            if not others:
-                continue
-            for base in self.unscaled(term):
-                if skip is not None and base != skip:
-                    continue
-                if skip is not None or all(self.depends(other, base) for other in others):
-                    return Sum(add, base, tuple(others), tuple(inner))
-        return None
+            for base in self.unscaled(term) if others else ():
+                yield base, others
+
+    def carrier(self, add: int) -> int | None:
+        """The operand that carries the stream, where an Add brings an earlier value in again.
+
+        The embeddings mixed into every layer, or a skip over several layers: one operand is
+        an earlier value of the stream, and the other is the stream itself, because its own
+        residual sums lead back to that value. The Add then ends no block.
+        """
+        self.residual(add)
+        return self._carriers.get(add)
+
+    def _carries(self, op: int, back_to: int) -> bool:
+        """Whether ``op`` is a residual sum whose skips lead back to an earlier value."""
+        hops, current = 0, op
+        while self.rank[current] >= self.rank[back_to]:
+            bases = self.unscaled(current)
+            if hops and back_to in bases:
+                return True
+            steps = [step for base in bases if (step := self._upstream(base)) is not None]
+            if not steps and hops:
+                steps = [step for step in (self.above(current),) if step is not None]
+            if not steps:
+                return False
+            hops, current = hops + 1, steps[0]
+        return False
+
+    def _upstream(self, op: int) -> int | None:
+        """The stream value that a sum, or an Add that brings in an earlier value, goes on from."""
+        residual = self.residual(op)
+        return residual.skip if residual is not None else self._carriers.get(op)
 
     def same_value(self, op: int) -> list[int]:
         """Ops that hand on the value of ``op`` unchanged in element order: Reshapes and the like."""

@@ -24,9 +24,10 @@ def walk(stream: Stream) -> tuple[Sum, ...]:
     current: int | None = stream.end.op
     while current is not None and current in stream.ops:
         residual = stream.residual(current)
-        if residual is None:
-            current = stream.above(current)
-        else:
+        if residual is not None:
             found.append(residual)
             current = residual.skip
+        else:
+            carrier = stream.carrier(current)
+            current = carrier if carrier is not None else stream.above(current)
     return tuple(reversed(found))

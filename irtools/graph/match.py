@@ -144,9 +144,9 @@ class Probe:
         """Say why there is no match, and at which op."""
         return Mismatch(self._name, reason, op)
 
-    def match(self, kind: str, anchor: int, *, tail: tuple[int, ...] = (), **ops: int) -> Match:
-        """Report a match; ``ops`` names what was found."""
-        return Match(self._name, kind, anchor, ops, tail)
+    def match(self, kind: str, anchor: int, ops: Mapping[str, int] | None = None, tail: tuple[int, ...] = ()) -> Match:
+        """Report a match; ``ops`` says what was found where."""
+        return Match(self._name, kind, anchor, ops or {}, tail)
 
     def type(self, op: int) -> str:
         """Type of an op."""
