@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _FORMATS = ("text", "json", "sarif", "junit", "github")
+_PATH = click.Path(path_type=Path)
 _SUFFIXES = {".json": "json", ".sarif": "sarif", ".xml": "junit"}
 
 
@@ -26,29 +27,25 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     return tuple(code.strip().upper() for value in values for code in value.split(",") if code.strip())
 
 
-def _path(text: str) -> click.Path:
-    return click.Path(path_type=Path) if text else click.Path()
-
-
 @click.command("verify")
 @models_argument
 @click.option("--expect-mtp/--no-mtp", default=None, help="Whether the export is to be released with an MTP head.")
-@click.option("--draft", metavar="DIR", type=_path("draft"), help="A DFlash or EAGLE-3 draft to judge with it.")
+@click.option("--draft", metavar="DIR", type=_PATH, help="A DFlash or EAGLE-3 draft to judge with it.")
 @click.option("--select", metavar="CODES", multiple=True, callback=_codes, help="Only these rules or groups.")
 @click.option("--ignore", metavar="CODES", multiple=True, callback=_codes, help="Not these rules or groups.")
-@click.option("--rules", "rule_folders", metavar="DIR", multiple=True, type=_path("rules"), help="Rules of your own.")
+@click.option("--rules", "rule_folders", metavar="DIR", multiple=True, type=_PATH, help="Rules of your own.")
 @click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release it is meant for.  [default: 2026.4]")
 @click.option("--fail-on", type=click.Choice(["error", "warning", "note"]), help="What counts.  [default: error]")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
-@click.option("--baseline", metavar="FILE", type=_path("baseline"), help="Keep the findings of this file silent.")
-@click.option("--write-baseline", metavar="FILE", type=_path("baseline"), help="Write all findings to such a file.")
-@click.option("--config", metavar="FILE", type=_path("config"), help="Configuration file instead of the one found.")
+@click.option("--baseline", metavar="FILE", type=_PATH, help="Keep the findings of this file silent.")
+@click.option("--write-baseline", metavar="FILE", type=_PATH, help="Write all findings to such a file.")
+@click.option("--config", metavar="FILE", type=_PATH, help="Configuration file instead of the one found.")
 @click.option("--trust-model-config", is_flag=True, help="Let a configuration file inside the export count.")
 @click.option("--fix", is_flag=True, help="Apply what is safe: write the annotation.")
 @click.option("--unsafe-fixes", is_flag=True, help="Apply also what a person should look at.")
 @click.option("--diff", is_flag=True, help="Print what the fixes would change; write nothing.")
 @click.option("--format", "formats", multiple=True, type=click.Choice(_FORMATS), help="How to print.  [default: text]")
-@click.option("--output", "outputs", metavar="FILE", multiple=True, type=_path("output"), help="Where to, see below.")
+@click.option("--output", "outputs", metavar="FILE", multiple=True, type=_PATH, help="Where to, see below.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 @click.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done.")
 def command(
@@ -77,7 +74,7 @@ def command(
         raise click.UsageError("-q and -v contradict each other")
     targets = _destinations(formats, outputs)
     threshold = Severity[fail_on.upper()] if fail_on else None
-    call = Call(fail_on=threshold, **asked)  # type: ignore[arg-type]
+    call = Call(fail_on=threshold, write_baseline=write_baseline is not None, **asked)  # type: ignore[arg-type]
     ui = Ui("text", quiet, verbose, Style.of(sys.stdout))
     judged = []
     for path in models:
@@ -86,7 +83,7 @@ def command(
     if write_baseline is not None:
         from irtools.lint.baseline import write_baseline as write
 
-        write(write_baseline, [model.verification for model in judged if model.verification is not None])
+        judged = write(write_baseline, judged)
     for format_, file in targets:
         _emit(format_, file, judged, ui, exit_zero=exit_zero)
     return _exit_code(judged, exit_zero=exit_zero)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from irtools.errors import ExportError, InvalidIRError, IrtoolsError, UsageError
 from irtools.ir.export import Export, open_export
@@ -15,7 +16,11 @@ from irtools.lint.model import Context, Finding, Rule, Severity, Strategy
 from irtools.lint.rules import load_rules, source_of
 from irtools.lint.versions import matches, parse_version
 
-__all__ = ["DEFAULT_RUNTIME", "Options", "Verification", "selected_rules", "verify"]
+if TYPE_CHECKING:
+    from irtools.ir.save import Saved
+    from irtools.surgery.patch import Patch
+
+__all__ = ["DEFAULT_RUNTIME", "Judged", "Options", "Verification", "selected_rules", "verify"]
 
 DEFAULT_RUNTIME = "2026.4"
 """The OpenVINO GenAI release whose requirements the built-in rules were checked against."""
@@ -90,6 +95,42 @@ class Verification:
     def at_least(self, threshold: Severity) -> bool:
         """Whether there is a finding of this severity or a worse one."""
         return any(finding.severity is not None and finding.severity >= threshold for finding in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One model that was to be verified.
+
+    Attributes
+    ----------
+    path : Path
+        As the user gave it.
+    verification : Verification or None
+        None when it could not be verified.
+    error : str or None
+        Then the reason.
+    threshold : Severity
+        From which severity on a finding counts for the exit code.
+    patches : tuple of Patch
+        What fixes changed, or would change.
+    written : tuple of Saved
+        The files that were written.
+    notes : tuple of str
+        Worth telling the user.
+    """
+
+    path: Path
+    verification: Verification | None = None
+    error: str | None = None
+    threshold: Severity = Severity.ERROR
+    patches: tuple[Patch, ...] = ()
+    written: tuple[Saved, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is a finding that counts."""
+        return self.verification is not None and self.verification.at_least(self.threshold)
 
 
 def _specificity(rule: Rule, selectors: Iterable[str]) -> int:

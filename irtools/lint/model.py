@@ -111,6 +111,12 @@ class Finding:
     part: str | None = None
     fix: Fix | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def text(self) -> str:
+        """Message and hint as sentences."""
+        hint = self.hint.strip().rstrip(".")
+        return f"{self.message}. {hint[:1].upper()}{hint[1:]}." if hint else self.message
+
 
 @dataclass
 class Context:

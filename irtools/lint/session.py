@@ -1,0 +1,136 @@
+"""One call of ``irtools verify``: the command line, the configuration file, the baseline, fixes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from irtools.config import Config, find_config, load_config
+from irtools.errors import UsageError
+from irtools.ir.export import Export, open_export
+from irtools.ir.save import Saved
+from irtools.lint.baseline import apply_baseline, read_baseline
+from irtools.lint.engine import DEFAULT_RUNTIME, Judged, Options, verify
+from irtools.lint.fixing import plan_fixes, write_fixes
+from irtools.lint.model import Severity
+from irtools.surgery.patch import Patch
+
+__all__ = ["Call", "judge"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What the command line says; None or empty: nothing, so that the configuration file decides.
+
+    Attributes
+    ----------
+    select, ignore : tuple of str
+        ``select`` replaces that of the configuration file, ``ignore`` adds to it.
+    fail_on : Severity or None
+    expect_mtp : bool or None
+    draft : Path or None
+    target_runtime : str or None
+    rule_folders : tuple of Path
+    baseline : Path or None
+    write_baseline : bool
+        A new baseline is going to be written: none is applied.
+    config : Path or None
+    trust_model_config : bool
+        Whether a configuration file inside the export counts.
+    fix, unsafe_fixes, diff : bool
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    fail_on: Severity | None = None
+    expect_mtp: bool | None = None
+    draft: Path | None = None
+    target_runtime: str | None = None
+    rule_folders: tuple[Path, ...] = ()
+    baseline: Path | None = None
+    write_baseline: bool = False
+    config: Path | None = None
+    trust_model_config: bool = False
+    fix: bool = False
+    unsafe_fixes: bool = False
+    diff: bool = False
+    _baselines: dict[Path, Mapping[str, int]] = field(default_factory=dict, repr=False, compare=False)
+
+    def known(self, path: Path) -> Counter[str]:
+        """A baseline, read once per call."""
+        if path not in self._baselines:
+            self._baselines[path] = read_baseline(path)
+        return Counter(self._baselines[path])
+
+
+def judge(path: Path, call: Call) -> Judged:
+    """Verify one export as a call asks for.
+
+    Parameters
+    ----------
+    path : Path
+        A model directory or an ``.xml`` file.
+    call : Call
+
+    Returns
+    -------
+    Judged
+
+    Raises
+    ------
+    IrtoolsError
+        It could not be verified.
+    """
+    export = open_export(path)
+    config, notes = _configuration(export, call)
+    options = Options(
+        expect_mtp=call.expect_mtp if call.expect_mtp is not None else config.expect_mtp,
+        draft=call.draft,
+        target_runtime=call.target_runtime or config.target_runtime or DEFAULT_RUNTIME,
+        select=call.select or config.select,
+        ignore=call.ignore + config.ignore,
+        severities=config.severity,
+        per_file_ignores=config.per_file_ignores,
+        rule_folders=call.rule_folders or config.rules,
+    )
+    baseline = call.baseline or config.baseline
+    verification = verify(export, options)
+    patches: tuple[Patch, ...] = ()
+    written: tuple[Saved, ...] = ()
+    if call.fix or call.unsafe_fixes or call.diff:
+        plan = plan_fixes(verification, unsafe=call.unsafe_fixes)
+        notes += plan.refused
+        patches = plan.patches
+        if call.diff:
+            left = tuple(finding for finding in verification.findings if finding not in plan.fixed)
+            verification = replace(verification, findings=left)
+        elif patches:
+            written = write_fixes(patches)
+            notes += tuple(note for file in written for note in file.notes)
+            verification = verify(open_export(path), options)
+    if baseline is not None and not call.write_baseline:
+        verification = apply_baseline(verification, call.known(baseline))
+    threshold = call.fail_on or config.fail_on or Severity.ERROR
+    return Judged(path, verification, None, threshold, patches, written, notes)
+
+
+def _configuration(export: Export, call: Call) -> tuple[Config, tuple[str, ...]]:
+    """The configuration that counts for an export, and what to tell about those that do not."""
+    inside = "lies inside the export that is being judged"
+    if call.config is not None:
+        if not call.trust_model_config and call.config.resolve().is_relative_to(export.directory.resolve()):
+            raise UsageError(f"{call.config}: {inside}", hint="Give --trust-model-config if you mean it.")
+        return load_config(call.config), ()
+    if call.trust_model_config:
+        path, _ = find_config(export.directory)
+        if path is not None and path.resolve().is_relative_to(export.directory.resolve()):
+            return load_config(path), ()
+        path, _ = find_config(Path.cwd())
+        return (load_config(path) if path is not None else Config()), ()
+    path, passed = find_config(Path.cwd(), outside=export.directory)
+    own = export.directory / "irtools.toml"
+    ignored = dict.fromkeys([*passed, *([own.resolve()] if own.is_file() else [])])
+    notes = tuple(f"{file} {inside} and does not count; --trust-model-config changes that" for file in ignored)
+    return (load_config(path) if path is not None else Config()), notes

@@ -1,0 +1,85 @@
+"""Findings as JUnit XML, which most CI systems read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from xml.etree import ElementTree
+
+from irtools.lint.engine import Judged, Verification
+from irtools.lint.model import Finding, Severity
+from irtools.report.findings import shown_path
+
+__all__ = ["junit"]
+
+# What XML 1.0 cannot hold in any form.
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit(judged: Sequence[Judged]) -> str:
+    """One test suite per model, one test case per rule.
+
+    A rule with findings at or above the threshold has failed; what is below is its output.
+
+    Parameters
+    ----------
+    judged : sequence of Judged
+
+    Returns
+    -------
+    str
+        XML with a final newline.
+    """
+    root = ElementTree.Element("testsuites", name="irtools verify")
+    for model in judged:
+        suite = ElementTree.SubElement(root, "testsuite", name=_clean(str(model.path)))
+        if model.verification is not None:
+            _add_rules(suite, model.verification, model.threshold)
+        else:
+            case = ElementTree.SubElement(suite, "testcase", classname="irtools", name="verify")
+            ElementTree.SubElement(case, "error", type="error", message=_clean(model.error or "not verified"))
+        _count(suite)
+    _count(root)
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _add_rules(suite: ElementTree.Element, verification: Verification, threshold: Severity) -> None:
+    names = {rule.code: rule.name for rule in verification.rules}
+    by_code: dict[str, list[Finding]] = {code: [] for code in names}
+    for finding in verification.findings:
+        by_code.setdefault(finding.code, []).append(finding)
+    for code, findings in by_code.items():
+        group = code.rstrip("0123456789")
+        name = f"{code} {names[code]}" if code in names else code
+        case = ElementTree.SubElement(suite, "testcase", classname=f"irtools.{group}", name=_clean(name))
+        failing = [f for f in findings if (f.severity or Severity.ERROR) >= threshold]
+        rest = [f for f in findings if f not in failing]
+        if failing:
+            worst = str(max(finding.severity or Severity.ERROR for finding in failing))
+            more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
+            failure = ElementTree.SubElement(
+                case, "failure", type=worst, message=_clean(_line(failing[0], verification) + more)
+            )
+            failure.text = _clean("\n".join(_line(finding, verification) for finding in failing))
+        if rest:
+            output = ElementTree.SubElement(case, "system-out")
+            output.text = _clean("\n".join(f"{f.severity}: {_line(f, verification)}" for f in rest))
+
+
+def _line(finding: Finding, verification: Verification) -> str:
+    place = shown_path(finding.file, verification.export.directory) if finding.file is not None else ""
+    if finding.line is not None:
+        place += f":{finding.line}"
+    return f"{place}: {finding.text}" if place else finding.text
+
+
+def _count(element: ElementTree.Element) -> None:
+    cases = list(element.iter("testcase"))
+    element.set("tests", str(len(cases)))
+    element.set("failures", str(sum(case.find("failure") is not None for case in cases)))
+    element.set("errors", str(sum(case.find("error") is not None for case in cases)))
+
+
+def _clean(text: str) -> str:
+    return _FORBIDDEN.sub("\ufffd", text)

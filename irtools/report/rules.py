@@ -1,0 +1,109 @@
+"""The rules themselves: for the terminal, for documentation and for SARIF."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+
+from irtools.lint.model import Rule
+from irtools.report.text import Column, Style, table
+
+__all__ = ["GROUPS", "explanation_markdown", "rule_details", "rule_text", "rules_markdown", "rules_text"]
+
+GROUPS = {
+    "IR": "The files themselves",
+    "EXP": "The directory",
+    "HID": "Hidden-state annotation",
+    "MTP": "The MTP head",
+    "DFL": "DFlash and EAGLE-3 pairs",
+    "QNT": "Weight compression",
+    "RUN": "Runtime readiness",
+    "VER": "Provenance and versions",
+}
+"""What the built-in groups are about. Groups of users have no entry."""
+
+
+def explanation_markdown(rule: Rule, *, level: int = 3) -> str:
+    """The explanation, its underlined headings as markdown ones.
+
+    Parameters
+    ----------
+    rule : Rule
+    level : int
+        Of the headings.
+    """
+    lines: list[str] = []
+    for line in rule.explanation.replace("``", "`").splitlines():
+        if lines and line and set(line) == {"-"} and lines[-1].strip():
+            lines[-1] = f"{'#' * level} {lines[-1]}"
+            lines.append("")
+        else:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def rule_details(rule: Rule) -> dict[str, object]:
+    """One rule for JSON."""
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "group": rule.group,
+        "severity": str(rule.severity),
+        "title": rule.title,
+        "runtimes": rule.runtimes,
+        "explanation": rule.explanation,
+    }
+
+
+def rule_text(rule: Rule, style: Style) -> str:
+    """One rule in full, for the terminal."""
+    runtimes = f", runtime {rule.runtimes}" if rule.runtimes else ""
+    heading = style.paint(f"{rule.code} {rule.name}", "bold")
+    body = rule.explanation
+    if body.startswith(f"{rule.title}.\n"):  # the title is in the heading already
+        body = body.removeprefix(f"{rule.title}.").lstrip()
+    return f"{heading} ({rule.severity}{runtimes})\n{rule.title}\n\n{body}"
+
+
+def rules_text(rules: Iterable[Rule], style: Style) -> str:
+    """All rules, one line each."""
+    columns = [Column("code"), Column("severity"), Column("name"), Column("title", fold="words")]
+    return table(columns, [(rule.code, rule.severity, rule.name, rule.title) for rule in rules], style)
+
+
+def rules_markdown(rules: Iterable[Rule]) -> str:
+    """The rule reference.
+
+    Parameters
+    ----------
+    rules : iterable of Rule
+        Sorted by code.
+
+    Returns
+    -------
+    str
+        A markdown page with a final newline.
+    """
+    by_group = {group: list(members) for group, members in groupby(rules, key=lambda rule: rule.group)}
+    ordered = sorted(by_group, key=lambda group: (list(GROUPS).index(group) if group in GROUPS else len(GROUPS), group))
+    lines = [
+        "# Rules of `irtools verify`",
+        "",
+        "Generated from the rules by `python -m irtools.lint.docs`. Codes are never reused. The severity is the",
+        "one a finding has by default; a rule may raise or lower it with what was asked for on the command line.",
+        "",
+        "| code | name | severity | title |",
+        "| --- | --- | --- | --- |",
+    ]
+    for group in ordered:
+        lines += [
+            f"| [{rule.code}](#{rule.code.lower()}-{rule.name}) | {rule.name} | {rule.severity} | {rule.title} |"
+            for rule in by_group[group]
+        ]
+    for group in ordered:
+        lines += ["", f"## {group}: {GROUPS.get(group, 'other rules')}"]
+        for rule in by_group[group]:
+            runtimes = f" Runtime versions: {rule.runtimes}." if rule.runtimes else ""
+            lines += ["", f"### {rule.code} {rule.name}", "", f"Severity: {rule.severity}.{runtimes}"]
+            lines += ["", explanation_markdown(rule, level=4).rstrip()]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,105 @@
+"""Findings as SARIF 2.1.0, which code hosts show beside the files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from irtools import __version__
+from irtools.lint.baseline import fingerprints
+from irtools.lint.engine import Judged, Verification
+from irtools.lint.model import Finding, Rule, Severity
+from irtools.report.rules import explanation_markdown
+
+__all__ = ["sarif"]
+
+_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+
+def sarif(judged: Sequence[Judged]) -> str:
+    """One SARIF log with one run.
+
+    Parameters
+    ----------
+    judged : sequence of Judged
+
+    Returns
+    -------
+    str
+        JSON with a final newline.
+    """
+    done = [model.verification for model in judged if model.verification is not None]
+    rules = {rule.code: rule for verification in done for rule in verification.rules}
+    order = {code: number for number, code in enumerate(sorted(rules))}
+    failed = [model for model in judged if model.error is not None]
+    invocation: dict[str, object] = {"executionSuccessful": not failed}
+    if failed:
+        invocation["toolExecutionNotifications"] = [
+            {"level": "error", "message": {"text": f"{model.path}: {model.error}"}} for model in failed
+        ]
+    driver = {
+        "name": "irtools",
+        "version": __version__,
+        "semanticVersion": __version__,
+        "rules": [_rule(rules[code]) for code in order],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [invocation],
+        "columnKind": "unicodeCodePoints",
+        "results": [result for verification in done for result in _results(verification, order)],
+    }
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _rule(rule: Rule) -> dict[str, object]:
+    return {
+        "id": rule.code,
+        "name": "".join(word.capitalize() for word in rule.name.split("-")),
+        "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": _first_paragraph(rule)},
+        "help": {"text": rule.explanation, "markdown": explanation_markdown(rule)},
+        "defaultConfiguration": {"level": str(rule.severity)},
+        "properties": {"tags": [rule.group, "openvino"]},
+    }
+
+
+def _first_paragraph(rule: Rule) -> str:
+    paragraphs = [" ".join(part.split()) for part in rule.explanation.split("\n\n") if part.strip()]
+    return paragraphs[0] if paragraphs else rule.title
+
+
+def _results(verification: Verification, order: dict[str, int]) -> Iterator[dict[str, object]]:
+    for finding, fingerprint in zip(verification.findings, fingerprints(verification), strict=True):
+        result: dict[str, object] = {
+            "ruleId": finding.code,
+            "level": str(finding.severity or Severity.ERROR),
+            "message": {"text": finding.text},
+            "locations": [_location(finding, verification)],
+            "partialFingerprints": {"irtools/v1": fingerprint},
+        }
+        if finding.code in order:
+            result["ruleIndex"] = order[finding.code]
+        yield result
+
+
+def _location(finding: Finding, verification: Verification) -> dict[str, object]:
+    physical: dict[str, object] = {
+        "artifactLocation": {"uri": _uri(finding.file or verification.export.directory)},
+        "region": {"startLine": max(finding.line or 1, 1)},
+    }
+    location: dict[str, object] = {"physicalLocation": physical}
+    if finding.op:
+        location["logicalLocations"] = [{"name": finding.op, "kind": "element"}]
+    return location
+
+
+def _uri(path: Path) -> str:
+    """A path relative to the working directory when it lies below it, else a ``file:`` URI."""
+    whole = path.absolute()
+    here = Path.cwd()
+    if whole.is_relative_to(here):
+        return quote(whole.relative_to(here).as_posix())
+    return whole.as_uri()

@@ -1,0 +1,105 @@
+"""The outcome of ``irtools verify`` in every format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from irtools.lint.baseline import fingerprints
+from irtools.lint.engine import Judged, Verification
+from irtools.lint.model import Severity
+from irtools.report.findings import counts_text, findings_text
+from irtools.report.json import Entry, envelope, to_json
+from irtools.report.text import Style, plural
+
+__all__ = ["render"]
+
+
+def render(format_: str, judged: Sequence[Judged], style: Style, *, exit_code: int) -> str:
+    """Put the outcome into words.
+
+    Parameters
+    ----------
+    format_ : str
+        ``text``, ``json``, ``sarif``, ``junit`` or ``github``.
+    judged : sequence of Judged
+    style : Style
+        For text.
+    exit_code : int
+        Of the process, for JSON.
+
+    Returns
+    -------
+    str
+        With a final newline, or empty.
+    """
+    if format_ == "json":
+        return _json(judged, exit_code)
+    if format_ == "sarif":
+        from irtools.report.sarif import sarif
+
+        return sarif(judged)
+    if format_ == "junit":
+        from irtools.report.junit import junit
+
+        return junit(judged)
+    if format_ == "github":
+        from irtools.report.github import github
+
+        return github(judged)
+    return _text(judged, style)
+
+
+def _text(judged: Sequence[Judged], style: Style) -> str:
+    blocks = []
+    for model in judged:
+        if model.verification is not None:
+            diffs = [patch.diff().rstrip("\n") for patch in model.patches if not model.written]
+            blocks.append("\n".join([*diffs, findings_text(model.verification, style)]))
+    done = [model.verification for model in judged if model.verification is not None]
+    if len(judged) > 1:
+        blocks.append(f"{plural(len(done), 'export')} verified: {counts_text(done)}")
+    return "\n\n".join(blocks) + "\n" if blocks else ""
+
+
+def _json(judged: Sequence[Judged], exit_code: int) -> str:
+    entries = [_entry(model) for model in judged]
+    totals = {
+        f"{severity}s": sum(m.verification.counts[severity] for m in judged if m.verification is not None)
+        for severity in sorted(Severity, reverse=True)
+    }
+    return to_json(envelope("verify", entries, {**totals, "exit_code": exit_code}))
+
+
+def _entry(model: Judged) -> Entry:
+    if model.verification is None:
+        return Entry(str(model.path), "failed", 2, model.error)
+    status = "findings" if model.failed else "ok"
+    return Entry(str(model.path), status, int(model.failed), details=_details(model, model.verification))
+
+
+def _details(model: Judged, verification: Verification) -> dict[str, object]:
+    details: dict[str, object] = {
+        "findings": [
+            {
+                "code": finding.code,
+                "severity": str(finding.severity or Severity.ERROR),
+                "message": finding.message,
+                "hint": finding.hint,
+                "file": str(finding.file) if finding.file is not None else None,
+                "line": finding.line,
+                "op": finding.op,
+                "part": finding.part,
+                "fixable": finding.fix is not None,
+                "fingerprint": fingerprint,
+            }
+            for finding, fingerprint in zip(verification.findings, fingerprints(verification), strict=True)
+        ],
+        "known": verification.known,
+        "rules": [rule.code for rule in verification.rules],
+        "strategies": [asdict(strategy) for strategy in verification.strategies],
+        "written": [str(file.path) for file in model.written],
+    }
+    if model.patches and not model.written:
+        details["diff"] = "".join(patch.diff() for patch in model.patches)
+    return details
