@@ -35,6 +35,10 @@ def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: b
         from irtools.report.stack import comparison_table, layer_rows, layers_table
 
         export = open_export(path)
+        if not no_check and not writing.dry_run:
+            from irtools.runtime.check import warm_up
+
+            warm_up()
         with ui.working(f"Locating the decoder stack of {export.part(part).path}"):
             stack = export.locate(part)
         located = {"layers": layer_rows(stack)}

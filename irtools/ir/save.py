@@ -33,6 +33,7 @@ Progress = Callable[[Path, int, int], None]
 
 _SUFFIX = ".irtools-tmp"
 _WEIGHTS = (".bin", ".safetensors", ".gguf")
+_UNDONE = "what had been created was removed"
 _CHUNK = 8 << 20
 _FICLONE = 0x40049409
 _BINARY = getattr(os, "O_BINARY", 0)
@@ -137,6 +138,16 @@ def _explained(path: Path, what: str = "cannot be written", kept: str = "the old
 
 
 @contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """The same for what is only read, while a new directory is being filled."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error) or type(error).__name__).lower()
+        raise SaveError(f"{path}: cannot be read: {reason} ({_UNDONE}); repair it or get the export again") from error
+
+
+@contextlib.contextmanager
 def _opened(path: Path) -> Iterator[tuple[int, bool]]:
     """Open a file for reading and lock it against other irtools; says whether it is locked.
 
@@ -220,9 +231,10 @@ def _keep_permissions(handle: int, path: Path, like: os.stat_result) -> None:
     if hasattr(os, "fchown") and (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
         with contextlib.suppress(OSError):
             os.fchown(handle, like.st_uid, like.st_gid)
-    for name in os.listxattr(path) if hasattr(os, "listxattr") else ():
+    if hasattr(os, "listxattr"):
         with contextlib.suppress(OSError):
-            os.setxattr(handle, name, os.getxattr(path, name))
+            for name in os.listxattr(path):
+                os.setxattr(handle, name, os.getxattr(path, name))
     if hasattr(os, "fchmod"):
         os.fchmod(handle, stat.S_IMODE(like.st_mode))
 
@@ -276,20 +288,20 @@ def save_export(
     SaveError
         The directory is not empty or lies inside the export, or a file could not be read or written.
     """
-    kept = "what had been created was removed"
     with _explained(output_dir, kept="nothing was created"):
         _judge(directory, output_dir)
+    with _readable(directory):
         folders, files = _listing(directory)
     changed = {change.path.relative_to(directory): change for change in changes}
     made: list[Path] = []
     try:
-        with _explained(output_dir, kept=kept):
+        with _explained(output_dir, kept=_UNDONE):
             _make_directories([output_dir, *(output_dir / folder for folder in folders)], made)
         for relative, source in files.items():
             if relative not in changed:
-                with _explained(output_dir / relative, kept=kept):
+                with _explained(output_dir / relative, kept=_UNDONE):
                     _transfer(source, output_dir / relative, made, progress)
-        return tuple(_place(output_dir / relative, change, made, kept) for relative, change in changed.items())
+        return tuple(_place(output_dir / relative, change, made) for relative, change in changed.items())
     except BaseException:
         _remove(made)
         raise
@@ -343,7 +355,7 @@ def _make_directories(wanted: list[Path], made: list[Path]) -> None:
 
 def _transfer(source: Path, target: Path, made: list[Path], progress: Progress | None) -> None:
     """Clone, hard-link (weights only) or copy one file."""
-    with _explained(source, "cannot be read", "nothing was created"):
+    with _readable(source):
         reading = os.open(source, os.O_RDONLY | _BINARY)
     try:
         writing = os.open(target, _NEW, 0o600)
@@ -386,16 +398,20 @@ def _hard_link(source: Path, target: Path) -> bool:
 
 def _copy(reading: int, writing: int, source: Path, progress: Progress | None) -> None:
     total, done = os.fstat(reading).st_size, 0
-    while chunk := os.read(reading, _CHUNK):
+    while True:
+        with _readable(source):
+            chunk = os.read(reading, _CHUNK)
+        if not chunk:
+            return
         _write(writing, chunk)
         done += len(chunk)
         if progress is not None:
             progress(source, done, total)
 
 
-def _place(target: Path, change: Change, made: list[Path], kept: str) -> Saved:
+def _place(target: Path, change: Change, made: list[Path]) -> Saved:
     """Write one changed file into the new directory."""
-    with _explained(target, kept=kept):
+    with _explained(target, kept=_UNDONE):
         with _opened(change.path) as (handle, _):
             before = _unchanged(change, handle)
         made.append(target)

@@ -7,6 +7,7 @@ while the decoder stack is being located.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
@@ -47,6 +48,13 @@ def warm_up() -> None:
     """Start loading OpenVINO for the next :func:`check_annotated`, and return at once."""
     if not _waiting:
         _waiting.append(_start())
+        atexit.register(_stop)
+
+
+def _stop() -> None:
+    while _waiting:
+        with _waiting.pop() as process:
+            process.kill()
 
 
 def _start() -> subprocess.Popen[str]:

@@ -4,17 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from irtools.decoder.locator import Namer
 from irtools.decoder.stack import DecoderStack, Locator
 from irtools.errors import AnnotationDiffersError
+from irtools.graph.view import GraphView, Source
 from irtools.ir.document import Document
 from irtools.ir.rt_info import ANNOTATION_KEY, entries, set_entry
 from irtools.surgery.annotation import Annotation, MalformedAnnotationError, parse_annotation
 from irtools.surgery.patch import Patch, patch
 
-__all__ = ["Equivalent", "annotate"]
+__all__ = ["Equivalent", "SameValue", "annotate"]
 
 Equivalent = Callable[[int, Locator], bool]
 """``equivalent(layer, locator)``: does the locator provably carry the hidden state of the layer?"""
+
+_MOVES_NOTHING = {"Reshape", "Squeeze", "Unsqueeze", "Identity"}
+
+
+class SameValue:
+    """Whether another locator carries the hidden state that a stack locates.
+
+    It does if the runtime accepts it (one live op of that name, rank 3, known width) and
+    nothing but reshapes lies between the two values.
+    """
+
+    def __init__(self, graph: GraphView, stack: DecoderStack) -> None:
+        self._graph = graph
+        self._stack = stack
+        self._namer = Namer(graph)
+
+    def __call__(self, layer: int, locator: Locator) -> bool:
+        """Say so for the locator of a layer."""
+        there, ours = self._origin(locator), self._origin(self._stack.layers[layer].locator)
+        return there is not None and there == ours
+
+    def _origin(self, locator: Locator) -> Source | None:
+        graph = self._graph
+        named = (key for key, name in zip(graph.scan.ids, graph.scan.names, strict=True) if name == locator.producer)
+        ops = [key for key in named if key in self._namer.live]
+        outputs = graph.op(ops[0]).outputs if len(ops) == 1 else ()
+        if locator.output_index >= len(outputs):
+            return None
+        port = outputs[locator.output_index]
+        if len(port.shape) != 3 or port.shape[-1] < 0:
+            return None
+        source = Source(ops[0], port.id)
+        while graph.op_type(source.op) in _MOVES_NOTHING and graph.inputs(source.op):
+            source = graph.inputs(source.op)[0]
+        return source
 
 
 def annotate(
@@ -35,7 +72,8 @@ def annotate(
         Replace an annotation that says something else.
     equivalent : callable, optional
         ``equivalent(layer, locator)`` says whether an existing locator, other than that of
-        ``stack``, provably carries the same value; then it is no difference.
+        ``stack``, provably carries the same value; then it is no difference. By default that is
+        one that the runtime accepts too and only reshapes lie between.
 
     Returns
     -------
@@ -55,7 +93,7 @@ def annotate(
     old = found[-1].value
     try:
         existing = parse_annotation(old)
-        difference = _difference(existing, stack, equivalent)
+        difference = _difference(existing, stack, equivalent or SameValue(document.graph, stack))
         if difference is None and not existing.early:
             return patch(document, old, old, document.data, _notes(existing, stack))
         note = "the early form of the annotation was upgraded"
@@ -73,14 +111,14 @@ def annotate(
     return patch(document, old or "", new, set_entry(document.scan, ANNOTATION_KEY, new), (note,))
 
 
-def _difference(existing: Annotation, stack: DecoderStack, equivalent: Equivalent | None) -> str | None:
+def _difference(existing: Annotation, stack: DecoderStack, equivalent: Equivalent) -> str | None:
     """The first thing an annotation says otherwise than the stack, as a clause."""
     wanted = {str(layer.index): layer for layer in stack.layers}
     for key, layer in wanted.items():
         there = existing.layers.get(key)
         if there is None:
             return f"it says nothing about layer {key}"
-        if there != layer.locator and not (equivalent is not None and equivalent(layer.index, there)):
+        if there != layer.locator and not equivalent(layer.index, there):
             return f"for layer {key} it names {_spell(there)}, located was {_spell(layer.locator)}"
     surplus = [key for key in existing.layers if key not in wanted]
     return f"it has a layer {surplus[0]!r}, the model has {len(wanted)} layers" if surplus else None

@@ -58,7 +58,8 @@ def parse_annotation(text: str | None) -> Annotation:
     if text is None:
         raise MalformedAnnotationError("it has no value")
     try:
-        content = json.loads(text, parse_constant=_refuse_constant)
+        content = json.loads(text.removeprefix("\ufeff"), parse_constant=_refuse, parse_int=_integer)
+        json.dumps(content, ensure_ascii=False).encode()  # a lone surrogate is no text
     except (ValueError, RecursionError) as error:
         raise MalformedAnnotationError(f"it is not valid JSON ({error})") from None
     layers = content.get("layers") if isinstance(content, dict) else None
@@ -70,8 +71,13 @@ def parse_annotation(text: str | None) -> Annotation:
     return Annotation({key: _locator(key, value) for key, value in layers.items()})
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is not in JSON")
+
+
+def _integer(digits: str) -> int | float:
+    # The runtime's parser takes -0 for a signed number, and refuses those.
+    return -0.0 if digits == "-0" else int(digits)
 
 
 def _locator(layer: str, value: object) -> Locator:
@@ -79,6 +85,6 @@ def _locator(layer: str, value: object) -> Locator:
     if not isinstance(value, dict) or not isinstance(producer, str):
         raise MalformedAnnotationError(f"layer {layer!r} has no string producer")
     index = value.get("output_index")
-    if not isinstance(index, int) or isinstance(index, bool) or index < 0:
+    if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < 2**64:
         raise MalformedAnnotationError(f"layer {layer!r} has the output index {index!r}, not a non-negative integer")
     return Locator(producer, index)
