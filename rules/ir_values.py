@@ -105,14 +105,13 @@ def _parameters(document: Document) -> Iterator[tuple[int, str | None, str]]:
         said, name, start = document.data_attributes(position), scan.names[position], scan.spans[position].start
         shape, element_type = said.get("shape"), said.get("element_type")
         if shape is None or not all(_DIMENSION.fullmatch(dim.strip()) for dim in shape.split(",") if shape.strip()):
-            if shape != "...":
-                yield start, name, f"the Parameter {name!r} has the shape {shape!r}, which is malformed"
+            yield start, name, f"the Parameter {name!r} has the shape {shape!r}, which is malformed"
         if element_type not in _TYPES:
-            yield (
-                start,
-                name,
-                f"the Parameter {name!r} has the element type {element_type!r}, which OpenVINO does not know",
-            )
+            yield start, name, _unknown_type("Parameter", name, element_type)
+
+
+def _unknown_type(kind: str, name: str, element_type: str | None) -> str:
+    return f"the {kind} {name!r} has the element type {element_type!r}, which OpenVINO does not know"
 
 
 def _layers(document: Document) -> Iterator[tuple[int, str | None, str]]:
