@@ -1,0 +1,44 @@
+"""Every seeded defect is reported under its own code, at its place, and nothing else is an error."""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from irtools.ir.export import open_export
+from irtools.lint import Severity
+from irtools.lint.engine import Options, verify
+from defects import Defect
+
+MODULES = sorted(path.stem for path in Path(__file__).parent.glob("defects_*.py"))
+DEFECTS: list[Defect] = [d for module in MODULES for d in importlib.import_module(module).DEFECTS]
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
+def test_is_reported_under_its_own_code(defect: Defect, export_copy: Callable[..., Path], fixtures: Path) -> None:
+    directory = export_copy(defect.base)
+    options = dict(defect.options)
+    if "draft" in options:
+        options["draft"] = export_copy(options["draft"], to="draft")
+    before = verify(open_export(directory), Options(**options)).findings
+    defect.edit(directory)
+
+    findings = verify(open_export(directory), Options(**options)).findings
+
+    mine = [finding for finding in findings if finding.code == defect.code]
+    shown = "\n".join(f"{f.severity} {f.code} {f.file and f.file.name}:{f.line} {f.message}" for f in findings)
+    file = directory / defect.file if defect.file is not None else None
+    places = [(f.file, f.line, str(f.severity)) for f in mine]
+    expected = (file if file is not None else directory, defect.line(directory), defect.severity)
+    assert expected in places or (file is None and (None, None, defect.severity) in places), shown
+    known = Counter(finding.code for finding in before if finding.severity == Severity.ERROR)
+    new = Counter(finding.code for finding in findings if finding.severity == Severity.ERROR) - known
+    assert set(new) <= {defect.code, *defect.causes}, shown
+
+
+def test_names_are_unique() -> None:
+    assert [name for name, count in Counter(defect.name for defect in DEFECTS).items() if count > 1] == []
