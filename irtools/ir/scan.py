@@ -36,6 +36,7 @@ _PLAIN_EDGE = re.compile(
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _PLAIN_LAYER = re.compile(rb' id="(\d{1,18})" name="([^"]*)" type="([^"]*)"')
 _NO_MARKUP = re.compile(rb"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>", re.DOTALL)
+_DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml\s")
 _ENTITIES = {"&quot;": '"', "&apos;": "'", "&#10;": "\n", "&#13;": "\r", "&#9;": "\t"}
 _CHARACTER_REFERENCE = re.compile(r"&#(?:x([0-9a-fA-F]+)|([0-9]+));")
 _WHITESPACE = str.maketrans("\t\n\r", "   ")
@@ -190,7 +191,7 @@ def _malformed(data: bytes, error: expat.ExpatError) -> InvalidIRError:
 
 def _mask(data: bytes) -> bytes:
     """Blank out comments, CDATA sections and processing instructions, keeping offsets."""
-    if b"<!" not in data and data.count(b"<?") <= 1:
+    if b"<!" not in data and data.count(b"<?") == (_DECLARATION.match(data) is not None):
         return data
     return _NO_MARKUP.sub(lambda match: b" " * len(match[0]), data)
 
