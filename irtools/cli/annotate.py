@@ -32,16 +32,18 @@ def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: b
 
     def work(path: Path) -> Entry:
         from irtools.ir.export import open_export
-        from irtools.report.stack import comparison_table, layer_rows, layers_table
+        from irtools.report.stack import comparison_table, layer_rows, layers_table, summary_line
 
         export = open_export(path)
         if not no_check and not writing.dry_run:
             from irtools.runtime.check import warm_up
 
             warm_up()
-        with ui.working(f"Locating the decoder stack of {export.part(part).path}"):
+        document = export.part(part)
+        with ui.working(f"Locating the decoder stack of {document.path}"):
             stack = export.locate(part)
         located = {"layers": layer_rows(stack)}
+        summary = summary_line(document.path, stack, ui.style)
         try:
             patch = export.annotate(part, stack=stack, force=force)
         except AnnotationDiffersError as error:
@@ -51,7 +53,7 @@ def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: b
                 error.exit_code,
                 str(error),
                 details={"previous": error.old, "annotation": error.new, **located},
-                text=comparison_table(error.old, error.new, ui.style),
+                text=f"{summary}\n{comparison_table(error.old, error.new, ui.style)}",
             )
         return finish(
             ui,
@@ -61,7 +63,8 @@ def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: b
             writing=writing,
             destination=destinations[path],
             check=not no_check,
-            heading=layers_table(stack, ui.style),
+            nothing_to_do=f"{patch.path} says this already; nothing written",
+            heading=f"{summary}\n{layers_table(stack, ui.style)}",
             details=located,
         )
 

@@ -38,6 +38,7 @@ def command(models: tuple[Path, ...], part: str, writing: Writing, ui: Ui) -> in
             writing=writing,
             destination=destinations[path],
             check=False,
+            nothing_to_do=f"{patch.path} has no annotation; nothing written",
             details={},
         )
 

@@ -60,8 +60,8 @@ class Writing:
             name = directory.parent.name if directory.suffix == ".xml" and not directory.is_dir() else directory.name
             if name in taken:
                 raise UsageError(
-                    f"{taken[name]} and {model} would both be written to {self.output_dir / name}",
-                    hint="Give them different output directories.",
+                    f"{taken[name]} and {model} would both be written to {self.output_dir / name}; "
+                    "give them different output directories"
                 )
             taken[name] = model
             found[model] = self.output_dir / name
@@ -95,6 +95,7 @@ def finish(
     writing: Writing,
     destination: Path | None,
     check: bool,
+    nothing_to_do: str,
     heading: str = "",
     details: Mapping[str, object],
 ) -> Entry:
@@ -114,6 +115,8 @@ def finish(
         Of a complete export; None to write in place.
     check : bool
         Whether the new file is checked before it takes its place.
+    nothing_to_do : str
+        What to say of a file that stays as it is.
     heading : str
         Text that goes first.
     details : mapping
@@ -129,7 +132,7 @@ def finish(
     files: list[str] = []
     if writing.dry_run:
         code = 1 if patch.changed else 0
-        outcome = f"would write {patch.path}" if patch.changed else f"would not change {patch.path}"
+        outcome = f"would write {patch.path}" if patch.changed else nothing_to_do
     elif patch.changed or destination is not None:
         with ui.working(f"Writing {destination or patch.path}") as report:
             saved = export.save(destination, check=check, progress=lambda _file, done, of: report(done, of))
@@ -143,7 +146,7 @@ def finish(
                     f"{file.path} was a symbolic link; it is a file now, and {file.replaced_link} is as it was"
                 )
     else:
-        outcome = f"{patch.path} is unchanged"
+        outcome = nothing_to_do
     for note in notes:
         ui.note(note)
     diff = patch.diff() if writing.diff else None

@@ -10,7 +10,7 @@ from irtools.decoder.stack import DecoderLayer, DecoderStack, Verdict
 from irtools.graph.view import GraphView
 from irtools.report.text import Column, Style, plural, shape_text, table, visible
 
-__all__ = ["comparison_table", "layer_rows", "layers_table", "stack_details", "stack_text"]
+__all__ = ["comparison_table", "layer_rows", "layers_table", "stack_details", "stack_text", "summary_line"]
 
 
 def layer_rows(stack: DecoderStack) -> list[dict[str, object]]:
@@ -25,6 +25,12 @@ def layer_rows(stack: DecoderStack) -> list[dict[str, object]]:
         }
         for layer in stack.layers
     ]
+
+
+def summary_line(path: Path, stack: DecoderStack, style: Style) -> str:
+    """The file, and how large its stack is."""
+    size = f"{plural(len(stack.layers), 'decoder layer')}, hidden size {stack.hidden_size}"
+    return f"{style.paint(visible(str(path)), 'bold')}: {size}"
 
 
 def layers_table(stack: DecoderStack, style: Style) -> str:

@@ -33,9 +33,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the sdist, and the wheel that was built from it."""
     # From a copy of what git has: building leaves files behind, and others must not slip in.
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
-    listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", cwd=ROOT)
-    for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file() and not name.startswith(("fixtures/", "tests/")):
+    for name in checked_in():
+        if not name.startswith(("fixtures/", "tests/")):
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, source / name)
     run(sys.executable, "-m", "build", "--outdir", out, source)
@@ -52,21 +51,18 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory / "bin"
 
 
-def sources() -> set[str]:
-    """Path in the wheel of every file of the package."""
-    files = [*(ROOT / "irtools").rglob("*"), *(ROOT / "rules").rglob("*")]
-    inside = {
-        str(path.relative_to(ROOT) if path.is_relative_to(ROOT / "irtools") else Path("irtools") / path.relative_to(ROOT))
-        for path in files
-        if path.is_file() and "__pycache__" not in path.parts
-    }
-    return {name for name in inside if not name.endswith(".pyc")}
+def checked_in() -> list[str]:
+    """Every file of the checkout that git knows or would take."""
+    listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", cwd=ROOT)
+    return [name for name in listed.split("\0") if (ROOT / name).is_file()]
 
 
 def test_the_wheel_has_every_file_of_the_package_and_no_other(built: Path) -> None:
     (wheel,) = built.glob("ov_irtools-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {name for name in names if not name.split("/")[0].endswith(".dist-info")} == sources()
+    rules = {f"irtools/{name}" for name in checked_in() if name.startswith("rules/")}
+    package = {name for name in checked_in() if name.startswith("irtools/")}
+    assert {name for name in names if ".dist-info/" not in name} == package | rules
     assert "irtools/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
@@ -75,7 +71,7 @@ def test_the_sdist_has_what_a_build_needs(built: Path) -> None:
     (sdist,) = built.glob("ov_irtools-*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
-    rules = {str(path.relative_to(ROOT)) for path in (ROOT / "rules").glob("*.py")}
+    rules = {name for name in checked_in() if name.startswith("rules/")}
     assert {"pyproject.toml", "README.md", "LICENSE", *rules} <= names
 
 
