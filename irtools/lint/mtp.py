@@ -1,0 +1,388 @@
+"""Facts about an MTP head that several rules need: its profile, its fusion, its norms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from irtools.graph.view import GraphView, Source
+from irtools.lint.model import Context, Finding, Severity
+from irtools.lint.part import Input, Output, Part
+from irtools.registry import collect
+
+__all__ = [
+    "DECLARATION_KEYS",
+    "Declaration",
+    "Fusion",
+    "Head",
+    "MtpProfile",
+    "Port",
+    "at_op",
+    "declaration",
+    "expected",
+    "head",
+    "norm_input",
+    "qwen_like",
+    "rotary_width",
+]
+
+DECLARATION_KEYS = ("mtp_num_hidden_layers", "num_nextn_predict_layers", "num_mtp_layers")
+"""How config.json says that a checkpoint has MTP layers; which key, depends on the family."""
+
+EXPORTED_FAMILIES = ("qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_6", "qwen3_6_moe")
+"""``model_type`` of the families whose MTP head the exporter knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One port of a profile.
+
+    Attributes
+    ----------
+    name : str
+        Tensor name.
+    element_type : str
+    shape : tuple of str
+        ``?`` for a dimension that must be dynamic, a letter for a width that is the same
+        wherever the letter stands, ``2H`` for twice that, a number, or ``*`` for anything.
+    needed : bool
+        Whether the runtime fails without it; otherwise it is only part of the usual form.
+    type_matters : bool
+        Whether the runtime fails with another element type.
+    friendly_matters : bool
+        Whether the runtime looks it up by friendly name too.
+    """
+
+    name: str
+    element_type: str
+    shape: tuple[str, ...]
+    needed: bool = True
+    type_matters: bool = True
+    friendly_matters: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MtpProfile:
+    """What one family's MTP head looks like: data, found in the rule packs.
+
+    Attributes
+    ----------
+    name : str
+    title : str
+        As a noun, for messages.
+    inputs, outputs : tuple of Port
+    target_outputs : tuple of Port
+        What the target must give out for it.
+    model_types : tuple of str
+        ``model_type`` values of config.json.
+    states : int
+        Number of state variables.
+    attentions : int or None
+        Number of attention ops; None: any.
+    fusion : bool
+        Whether the head joins embeddings and hidden state itself; otherwise it gets them joined.
+    experts : bool or None
+        Whether its feed-forward block has experts; None: either.
+    own_logits : bool
+        Whether it has a head of its own.
+    usable : bool
+        Whether GenAI runs it from ``openvino_mtp_model.xml``.
+    remark : str
+        What a user should know when it is not.
+    """
+
+    name: str
+    title: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    target_outputs: tuple[Port, ...] = ()
+    model_types: tuple[str, ...] = ()
+    states: int = 2
+    attentions: int | None = 1
+    fusion: bool = True
+    experts: bool | None = None
+    own_logits: bool = False
+    usable: bool = True
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What config.json says about MTP layers.
+
+    Attributes
+    ----------
+    key : str
+        Of config.json, with the section it is in.
+    count : int
+    """
+
+    key: str
+    count: int
+
+
+def declaration(context: Context) -> Declaration | None:
+    """The first key of config.json that says how many MTP layers there are, or None."""
+    for prefix, section in (("", context.config), ("text_config.", context.text_config)):
+        for key in DECLARATION_KEYS:
+            value = section.get(key)
+            if isinstance(value, int) and not isinstance(value, bool):
+                return Declaration(prefix + key, value)
+    return None
+
+
+# -- the head --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """Where embeddings and hidden state are joined.
+
+    Attributes
+    ----------
+    concat : int
+        Layer id of the Concat.
+    projection : int
+        Layer id of the MatMul that reads it.
+    operands : tuple of frozenset of str
+        Names of the model inputs whose values are in each operand.
+    normed : tuple of bool
+        Whether each operand is the output of a norm.
+    """
+
+    concat: int
+    projection: int
+    operands: tuple[frozenset[str], ...]
+    normed: tuple[bool, ...]
+
+
+class Head:
+    """An MTP head and the profile it is judged by.
+
+    Parameters
+    ----------
+    part : Part
+    profile : MtpProfile
+        The one that fits best.
+    likeness : float
+        How many of the profile's and the head's port names agree, from 0 to 1.
+    """
+
+    def __init__(self, part: Part, profile: MtpProfile, likeness: float) -> None:
+        self.part = part
+        self.profile = profile
+        self.likeness = likeness
+
+    @property
+    def known(self) -> bool:
+        """Whether enough ports agree for the profile's details to mean something."""
+        return self.likeness > 0.4
+
+    def input(self, port: Port) -> Input | None:
+        """The input that a port of the profile stands for, by tensor name, else by friendly name."""
+        return self.part.input(port.name) or self.part.input_called(port.name)
+
+    def output(self, port: Port) -> Output | None:
+        """The output that a port of the profile stands for."""
+        return self.part.output(port.name)
+
+    def reached(self, port: Input) -> bool:
+        """Whether the value of an input is used for some output or state; its shape alone does not count."""
+        return port.op in self._used
+
+    @cached_property
+    def _used(self) -> set[int]:
+        types = self.part.graph.by_type
+        return self.part.ancestors([*types.get("Result", ()), *types.get("Assign", ())], through_shapes=False)
+
+    @cached_property
+    def experts(self) -> bool:
+        """Whether it routes tokens to experts."""
+        return next(self.part.live_ops("TopK"), None) is not None
+
+    @cached_property
+    def fusion(self) -> Fusion | None:
+        """The first Concat of two equally wide values that a MatMul with constant weights reads."""
+        graph = self.part.graph
+        for concat in sorted(self.part.live_ops("Concat"), key=graph.rank.__getitem__):
+            projection = self._projection(concat)
+            if projection is not None:
+                sources = graph.inputs(concat)
+                return Fusion(
+                    concat,
+                    projection,
+                    tuple(self._inputs_above(source) for source in sources),
+                    tuple(norm_input(graph, source) is not None for source in sources),
+                )
+        return None
+
+    def _projection(self, concat: int) -> int | None:
+        """The MatMul from twice the width to the width below a Concat of two values."""
+        graph = self.part.graph
+        sources = graph.inputs(concat)
+        widths = [port.shape[-1] for port in map(graph.port, sources) if port is not None and len(port.shape) == 3]
+        if len(sources) != 2 or len(widths) != 2 or widths[0] != widths[1] or widths[0] <= 0:
+            return None
+        for consumer in graph.consumers(concat):
+            below = consumer.op
+            if graph.op_type(below) == "MatMul" and any(map(graph.constant, graph.producers(below))):
+                outputs = graph.op(below).outputs
+                if outputs and outputs[0].shape[-1:] == (widths[0],):
+                    return below
+        return None
+
+    def _inputs_above(self, source: Source) -> frozenset[str]:
+        above = self.part.ancestors([source.op], through_shapes=False)
+        return frozenset(port.label for port in self.part.inputs if port.op in above)
+
+
+def _likeness(part: Part, profile: MtpProfile) -> float:
+    wanted = {("in", port.name) for port in profile.inputs} | {("out", port.name) for port in profile.outputs}
+    there = {("in", name) for port in part.inputs for name in port.names[:1] or (port.friendly,)}
+    there |= {("out", name) for port in part.outputs for name in port.names[:1] or (port.friendly,)}
+    return len(wanted & there) / max(1, len(wanted | there))
+
+
+def head(context: Context) -> Head | None:
+    """The export's MTP head with the profile that is nearest to it.
+
+    None without a readable head, and with ``--no-mtp``: what is not wanted need not be sound.
+    """
+    if context.mtp is None or context.expect_mtp is False:
+        return None
+    part = context.part(context.mtp)
+    return nearest(part, collect(MtpProfile), str(context.config.get("model_type", "")))
+
+
+def qwen_like(context: Context) -> Head | None:
+    """The head, if it is near enough to a form that GenAI runs for its inside to be judged."""
+    found = head(context)
+    return found if found is not None and found.known and found.profile.usable else None
+
+
+def at_op(found: Head, op: int | None, message: str, hint: str, severity: Severity | None = None) -> Finding:
+    """A finding at an op of the head, or at its ``<net>``."""
+    graph, document = found.part.graph, found.part.document
+    line = graph.line(op) if op is not None else document.line(document.scan.net_tag)
+    return Finding(message, hint, document.path, line, graph.op_name(op) if op is not None else None, severity)
+
+
+def expected(context: Context, otherwise: Severity | None = None) -> Severity | None:
+    """Error when a releasable MTP export was asked for, else ``otherwise``."""
+    return Severity.ERROR if context.expect_mtp else otherwise
+
+
+def nearest(part: Part, profiles: Iterable[MtpProfile], model_type: str = "") -> Head | None:
+    """Pair a head with the profile whose ports agree most; equal ones by experts and model type."""
+    experts = next(part.live_ops("TopK"), None) is not None
+
+    def fit(profile: MtpProfile) -> tuple[float, bool, bool]:
+        return _likeness(part, profile), profile.experts in (None, experts), model_type in profile.model_types
+
+    best = max(profiles, key=fit, default=None)
+    return Head(part, best, _likeness(part, best)) if best is not None else None
+
+
+# -- what a value is -------------------------------------------------------------------
+
+_SCALED = {"Multiply", "Add", "Divide", "Subtract"}
+_ROOT = {"Sqrt", "Power", "Divide", "Add", "Maximum", "Convert", "Reshape", "Multiply"}
+
+
+def _moving(graph: GraphView, key: int) -> list[Source]:
+    return [source for source in graph.inputs(key) if not graph.constant(source.op)]
+
+
+def norm_input(graph: GraphView, source: Source) -> Source | None:
+    """What was normalised, if a value is the output of an RMS or layer norm, else None.
+
+    ``[scale, bias](x * (mean(x^2) + eps)^-0.5)`` or an MVN; the scale and bias are constants.
+    """
+    for _ in range(8):
+        kind = graph.op_type(source.op)
+        if kind in ("MVN", "RMS", "RMSNorm", "GroupNormalization"):
+            return graph.inputs(source.op)[0]
+        moving = _moving(graph, source.op)
+        if kind in ("Multiply", "Divide") and len(moving) == 2:
+            for value, root in (moving, reversed(moving)):
+                if _mean_square_of(graph, root, value):
+                    return value
+            return None
+        if len(moving) != 1 or kind not in _SCALED | {"Convert", "Reshape"}:
+            return None
+        source = moving[0]
+    return None
+
+
+def _mean_square_of(graph: GraphView, root: Source, value: Source) -> bool:
+    """Whether ``root`` is computed from the mean of the square of ``value`` by scalars alone."""
+    for _ in range(10):
+        moving = _moving(graph, root.op)
+        if not moving:
+            return False
+        if graph.op_type(root.op) == "ReduceMean":
+            squared = _plain(graph, moving[0])
+            if graph.op_type(squared.op) not in ("Power", "Multiply"):
+                return False
+            return all(_plain(graph, base) == _plain(graph, value) for base in _moving(graph, squared.op))
+        if len(moving) != 1 or graph.op_type(root.op) not in _ROOT:
+            return False
+        root = moving[0]
+    return False
+
+
+def _plain(graph: GraphView, source: Source) -> Source:
+    """What is above conversions."""
+    while graph.op_type(source.op) == "Convert" and graph.inputs(source.op):
+        source = graph.inputs(source.op)[0]
+    return source
+
+
+def same_value(graph: GraphView, one: Source, other: Source) -> bool:
+    """Whether two values are the same but for conversions."""
+    return _plain(graph, one) == _plain(graph, other)
+
+
+# -- attention -------------------------------------------------------------------------
+
+
+def rotary_width(part: Part) -> int | None:
+    """Number of rotary frequencies, taken from the constant that positions are multiplied with."""
+    graph = part.graph
+    for key in part.live_ops("Cos"):
+        found = _frequencies(graph, key)
+        if found is not None:
+            return found
+    return None
+
+
+def _frequencies(graph: GraphView, key: int) -> int | None:
+    for above in _upward(graph, key):
+        if graph.op_type(above) not in ("MatMul", "Multiply"):
+            continue
+        for source in graph.inputs(above):
+            port = graph.port(source) if graph.constant(source.op) else None
+            wide = [dim for dim in port.shape if dim != 1] if port is not None else []
+            if len(wide) == 1:
+                return wide[0]
+    return None
+
+
+def _upward(graph: GraphView, key: int, limit: int = 64) -> Iterator[int]:
+    """Moving ops above one, nearest first."""
+    pending, seen = [key], {key}
+    for current in pending:
+        if len(seen) > limit:
+            return
+        for source in _moving(graph, current):
+            if source.op not in seen and graph.op_type(source.op) != "ShapeOf":
+                seen.add(source.op)
+                pending.append(source.op)
+                yield source.op
+
+
+def text_value(section: Mapping[str, object], key: str) -> int | None:
+    """An integer of a section of config.json."""
+    value = section.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

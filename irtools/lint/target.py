@@ -1,0 +1,91 @@
+"""Facts about the target that several rules need: the head as the runtime finds it, its attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from irtools.graph.view import GraphView, Source
+from irtools.ir.op import DYNAMIC
+from irtools.lint.part import Output, Part, State
+
+__all__ = ["LogitsHead", "attention_states", "find_embedding_gather", "head_width", "logits_head"]
+
+_EMBEDDING_ROWS = 1000
+_EMBEDDING_NAMES = ("embed_tokens", "embedding")
+
+
+@dataclass(frozen=True, slots=True)
+class LogitsHead:
+    """The output projection, looked for the way the runtime does.
+
+    Attributes
+    ----------
+    output : Output or None
+        The output named ``logits``.
+    matmul : int or None
+        Layer id of the MatMul, None when the runtime does not find it.
+    tail : tuple of str
+        Op types between it and the output, from the output on; where the search ended if it failed.
+    """
+
+    output: Output | None
+    matmul: int | None
+    tail: tuple[str, ...]
+
+    @property
+    def direct(self) -> bool:
+        """Whether the output is the MatMul itself."""
+        return self.matmul is not None and not self.tail
+
+
+_PATTERNS = ((), ("Add",), ("Transpose",), ("Multiply", "Tanh", "Divide"))
+"""What the runtime accepts between ``logits`` and the MatMul, always by the first operand."""
+
+
+def logits_head(part: Part) -> LogitsHead:
+    """Find the output projection as GenAI does; see contract C10 of its ``find_llm_matmul``."""
+    output = part.output("logits")
+    if output is None:
+        return LogitsHead(None, None, ())
+    graph = part.graph
+    walked: list[str] = []
+    key = output.source.op
+    while graph.op_type(key) != "MatMul":
+        walked.append(graph.op_type(key))
+        inputs = graph.producers(key)
+        if not inputs or not any(pattern[: len(walked)] == tuple(walked) for pattern in _PATTERNS):
+            return LogitsHead(output, None, tuple(walked))
+        key = inputs[0]
+    found = tuple(walked) in _PATTERNS
+    return LogitsHead(output, key if found else None, tuple(walked) if found else (*walked, "MatMul"))
+
+
+def head_width(part: Part) -> int | None:
+    """Width of what the output projection reads, or None."""
+    matmul = logits_head(part).matmul
+    if matmul is None:
+        return None
+    port = part.graph.port(part.graph.inputs(matmul)[0])
+    return port.shape[-1] if port is not None and port.shape and port.shape[-1] != DYNAMIC else None
+
+
+def attention_states(part: Part) -> tuple[State, ...]:
+    """The states that hold keys or values: rank 4, growing with the sequence."""
+    return tuple(state for state in part.states if len(state.shape) == 4 and state.shape[2] == DYNAMIC)
+
+
+def find_embedding_gather(part: Part) -> int | None:
+    """The Gather that the runtime takes for the token embedding, or None.
+
+    The first one in topological order whose data has more than 1000 rows or is called
+    ``embed_tokens`` or ``embedding``: a heuristic of the runtime, not ours.
+    """
+    graph: GraphView = part.graph
+    for key in sorted(part.live_ops("Gather"), key=graph.rank.__getitem__):
+        data: Source = graph.inputs(key)[0]
+        port = graph.port(data)
+        shape = port.shape if port is not None else ()
+        name = graph.op_name(data.op)
+        if (len(shape) >= 2 and shape[0] > _EMBEDDING_ROWS) or any(word in name for word in _EMBEDDING_NAMES):
+            return key
+    return None
