@@ -5,7 +5,8 @@
 
 A session is a fenced block marked ``console``: a line that starts with ``$ `` is a command for the
 shell, the lines up to the next one are what it prints (stdout and stderr). The sessions of a page
-share one empty directory, in which ``fixtures`` leads to those of the repository.
+share one empty directory, in which ``fixtures`` leads to those of the repository. Blocks marked
+``python`` run there afterwards, each on its own, and must not fail.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 _SESSION = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def run(command: str, directory: Path) -> str:
@@ -41,8 +43,8 @@ def run(command: str, directory: Path) -> str:
     return done.stdout.decode("utf-8", "backslashreplace")
 
 
-def replay(text: str) -> str:
-    """Page with every session's output as it is now."""
+def replay(text: str) -> tuple[str, int]:
+    """Page with every session's output as it is now, and how many Python examples failed."""
     with tempfile.TemporaryDirectory() as scratch:
         directory = Path(scratch)
         (directory / "fixtures").symlink_to(ROOT / "fixtures")
@@ -52,7 +54,9 @@ def replay(text: str) -> str:
             lines = [f"{command}\n{run(command[2:], directory)}" for command in commands]
             return "```console\n" + "".join(lines) + "```"
 
-        return _SESSION.sub(session, text)
+        fresh = _SESSION.sub(session, text)
+        examples = [subprocess.run([sys.executable, "-c", code], cwd=directory) for code in _EXAMPLE.findall(text)]
+        return fresh, sum(done.returncode != 0 for done in examples)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,7 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong = 0
     for page in options.pages or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         text = page.read_text()
-        fresh = replay(text)
+        fresh, failed = replay(text)
+        wrong += failed
         if fresh == text:
             continue
         if options.fix:
@@ -76,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.writelines(difflib.unified_diff(text.splitlines(True), fresh.splitlines(True), *names))
     if wrong:
         command = shlex.join([sys.executable, "docs/check.py", "--fix"])
-        sys.stdout.write(f"The documentation says something else; `{command}` writes what is true into it.\n")
+        sys.stdout.write(f"The documentation is wrong; `{command}` writes what is printed now into it.\n")
     return 1 if wrong else 0
 
 
