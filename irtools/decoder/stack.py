@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from irtools.graph.view import Source
@@ -132,7 +133,6 @@ class DecoderStack:
         Layer id of the last residual sum, before the final norm.
     verdicts : tuple of Verdict
         Of every witness on the stack as a whole.
-    rejections : tuple of Rejection
     """
 
     layers: tuple[DecoderLayer, ...]
@@ -146,7 +146,12 @@ class DecoderStack:
     logits_tail: tuple[int, ...]
     last_sum: int
     verdicts: tuple[Verdict, ...]
-    rejections: tuple[Rejection, ...] = field(repr=False)
+    explain: Callable[[], tuple[Rejection, ...]] = field(repr=False, compare=False)
+
+    @property
+    def rejections(self) -> tuple[Rejection, ...]:
+        """Why each value that looks like a hidden state was not taken; worked out when asked for."""
+        return self.explain()
 
     @property
     def locators(self) -> tuple[Locator, ...]:

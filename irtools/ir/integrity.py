@@ -155,8 +155,8 @@ def _edge_offset(scan: Scan, number: int) -> int:
         rb"""%s\s*=\s*["']\s*0*%d\s*["']""" % (key.encode(), value)
         for key, value in zip(("from-layer", "from-port", "to-layer", "to-port"), scan.edges[number], strict=True)
     ]
-    start = scan.layers_end if scan.layers_end >= 0 else 0
-    for tag in re.finditer(rb"<edge\s[^>]*>", scan.data[start : scan.edges_end]):
+    start, end = scan.edges_section
+    for tag in re.finditer(rb"<edge\s[^>]*>", scan.data[start:end]):
         if all(re.search(pattern, tag[0]) for pattern in wanted):
             return start + tag.start()
     return max(start, 0)

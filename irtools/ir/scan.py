@@ -13,12 +13,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 from xml.parsers import expat
 
 from irtools.errors import InvalidIRError, MalformedValueError, UnsupportedEncodingError
 
-__all__ = ["Edge", "Scan", "Span", "child_spans", "line_of", "parse_attributes", "scan_graph", "scan_ir"]
+__all__ = [
+    "Edge",
+    "Scan",
+    "Span",
+    "child_spans",
+    "line_of",
+    "parse_attributes",
+    "scan_graph",
+    "scan_ir",
+    "scan_outline",
+]
 
 _ATTRIBUTES = rb"""(?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*"""
 _TAG = re.compile(rb"<(/?)([^\s/>!?]+)(" + _ATTRIBUTES + rb")\s*(/?)>")
@@ -48,13 +58,9 @@ class Span(NamedTuple):
     end: int
 
 
-class Edge(NamedTuple):
-    """One ``<edge>``: layer ids and port ids, as written in the file."""
-
-    from_layer: int
-    from_port: int
-    to_layer: int
-    to_port: int
+Edge: TypeAlias = tuple[int, int, int, int]
+"""One ``<edge>``: from layer, from port, to layer, to port, by the ids in the file."""
+# A plain tuple: 600,000 named ones take 0.5 s more.
 
 
 @dataclass(slots=True)
@@ -78,8 +84,8 @@ class Scan:
         The ``<net ...>`` start tag.
     net_end : int
         Offset of ``</net>``.
-    layers_end, edges_end : int
-        Offset behind ``</layers>`` and ``</edges>``; -1 without such a section.
+    layers, edges_section : Span
+        The ``<layers>`` and ``<edges>`` elements; empty without such a section.
     """
 
     data: bytes
@@ -93,8 +99,8 @@ class Scan:
     meta_data: Span | None = None
     net_tag: Span = field(default=Span(0, 0))
     net_end: int = 0
-    layers_end: int = -1
-    edges_end: int = -1
+    layers: Span = field(default=Span(0, 0))
+    edges_section: Span = field(default=Span(0, 0))
 
 
 def line_of(data: bytes, offset: int) -> int:
@@ -215,6 +221,18 @@ def scan_ir(data: bytes) -> Scan:
     UnsupportedEncodingError
         UTF-16, UTF-32 or a declared encoding other than UTF-8.
     """
+    return _scan_file(data, whole=True)
+
+
+def scan_outline(data: bytes) -> Scan:
+    """Validate a file and scan it as :func:`scan_ir` does, but for its layers and edges.
+
+    Where the sections ``layers`` and ``edges_section`` are is found; what is in them is not read.
+    """
+    return _scan_file(data, whole=False)
+
+
+def _scan_file(data: bytes, *, whole: bool) -> Scan:
     _validate(data)
     masked = _mask(data)
     root = _TAG.search(masked)
@@ -223,7 +241,7 @@ def scan_ir(data: bytes) -> Scan:
         raise InvalidIRError(f"the root element is <{name}>, not <net>: this is not an OpenVINO IR", line=1)
     scan = Scan(data, net=parse_attributes(root[3]), net_tag=Span(*root.span()), net_end=root.end())
     if not root[4]:
-        scan.net_end = _scan_children(scan, masked, root.end())
+        scan.net_end = _scan_children(scan, masked, root.end(), whole)
     return scan
 
 
@@ -249,7 +267,7 @@ def child_spans(data: bytes, span: Span) -> Iterator[tuple[str, Span]]:
         yield tag[2].decode(), Span(tag.start(), position)
 
 
-def _scan_children(scan: Scan, data: bytes, position: int) -> int:
+def _scan_children(scan: Scan, data: bytes, position: int, whole: bool = True) -> int:
     """Read the children of ``<net>`` or a body; returns the offset of its end tag."""
     while (tag := _TAG.search(data, position)) is not None:
         closing, name, _, empty = tag.groups()
@@ -257,15 +275,16 @@ def _scan_children(scan: Scan, data: bytes, position: int) -> int:
             return tag.start()
         if empty:
             position = tag.end()
-        elif name == b"layers":
+        elif name == b"layers" and whole:
             position = _scan_layers(scan, data, tag.end())
         else:
             position = _skip_element(data, tag)
         if name == b"layers":
-            scan.layers_end = position
+            scan.layers = Span(tag.start(), position)
         elif name == b"edges":
-            _scan_edges(scan, data, tag.end(), position)
-            scan.edges_end = position
+            scan.edges_section = Span(tag.start(), position)
+            if whole:
+                _scan_edges(scan, data, tag.end(), position)
         elif name == b"rt_info":
             scan.rt_infos.append(Span(tag.start(), position))
         elif name == b"meta_data" and scan.meta_data is None:
@@ -274,11 +293,23 @@ def _scan_children(scan: Scan, data: bytes, position: int) -> int:
 
 
 def _skip_element(data: bytes, tag: re.Match[bytes]) -> int:
-    """Offset behind the element that ``tag`` opens: only tags of its own name can end it."""
-    pattern = re.compile(rb"<(/?)" + re.escape(tag[2]) + rb"(?=[\s/>])" + _ATTRIBUTES + rb"\s*(/?)>")
-    depth, position = 1, tag.end()
-    while depth and (found := pattern.search(data, position)) is not None:
-        depth += -1 if found[1] else 0 if found[2] else 1
+    """Offset behind the element that ``tag`` opens: only tags of its own name can end it.
+
+    Searching for the name alone takes 0.1 s for the layers of a 130 MB file; a regular
+    expression that stops at every tag takes 0.5 s.
+    """
+    name, depth, position = tag[2], 1, tag.end()
+    while depth:
+        end = data.find(b"</" + name, position)
+        if end < 0:
+            return len(data)
+        start = data.find(b"<" + name, position, end)
+        found = _TAG.match(data, start if start >= 0 else end)
+        if found is None:
+            position = end + 1
+            continue
+        if found[2] == name:
+            depth += -1 if found[1] else 0 if found[4] else 1
         position = found.end()
     return position
 
@@ -334,9 +365,12 @@ def _scan_edges(scan: Scan, data: bytes, start: int, end: int) -> None:
     region = data[start:end]
     plain = _PLAIN_EDGE.findall(region)
     if len(plain) == region.count(b"<edge ") == region.count(b"<edge"):
-        scan.edges = [Edge(int(a), int(b), int(c), int(d)) for a, b, c, d in plain]
+        scan.edges = [(int(a), int(b), int(c), int(d)) for a, b, c, d in plain]
         return
     for tag in _EDGE.finditer(data, start, end):
         values = parse_attributes(tag[1])
         keys = ("from-layer", "from-port", "to-layer", "to-port")
-        scan.edges.append(Edge(*(_number(scan.data, tag.start(), values, key, "edge") for key in keys)))
+        source, source_port, target, target_port = (
+            _number(scan.data, tag.start(), values, key, "edge") for key in keys
+        )
+        scan.edges.append((source, source_port, target, target_port))
