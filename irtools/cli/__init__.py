@@ -78,6 +78,9 @@ def main(arguments: list[str] | None = None) -> None:
         # A name that the terminal's encoding lacks must not end in a traceback.
         if stream is not None and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    # A command makes millions of small objects and ends: collecting cycles among them takes 1 s of
+    # 6 on 265,000 ops and frees next to nothing (15 MB of 880).
+    gc.disable()
     sys.exit(_run(arguments))
 
 
