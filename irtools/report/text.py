@@ -100,9 +100,8 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], style: St
     """
     cells = [[visible(str(cell)) for cell in row] for row in rows]
     titles = [column.title for column in columns]
-    widths = [max(map(_width, texts)) for texts in zip(titles, *cells, strict=True)]
-    if style.width is not None:
-        widths = _shrink(columns, widths, style.width - indent - 2 * (len(columns) - 1))
+    spaces = indent + 2 * (len(columns) - 1)
+    widths = _widths(columns, [titles, *cells], None if style.width is None else style.width - spaces)
     lines = []
     shown = enumerate([titles, *cells]) if any(titles) else enumerate(cells, 1)
     for number, row in shown:
@@ -161,18 +160,35 @@ def _width(text: str) -> int:
     return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
 
 
-def _shrink(columns: Sequence[Column], widths: Sequence[int], available: int) -> list[int]:
-    """Take width from the widest column that may be folded until the row fits, or none can give."""
+def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], available: int | None) -> list[int]:
+    """Width of each column, such that a row fits if it can.
+
+    If it is enough that prose gives way, down to its longest word, names stay in one piece.
+    """
+    texts = list(zip(*cells, strict=True))
+    whole = [max(map(_width, column)) for column in texts]
+    if available is None:
+        return whole
+    words = [max((_width(word) for text in column for word in text.split()), default=0) for column in texts]
+    floors = [
+        max(_NARROWEST, _width(column.title), word if column.fold == "words" else 0)
+        for column, word in zip(columns, words, strict=True)
+    ]
+    prose = [i for i, column in enumerate(columns) if column.fold == "words"]
+    foldable = [i for i, column in enumerate(columns) if column.fold]
+    found = _shrink(whole, floors, prose, available)
+    if sum(found) > available:
+        found = _shrink(whole, floors, foldable, available)
+    if sum(found) > available:
+        found = _shrink(found, [_NARROWEST] * len(columns), foldable, available)
+    return found
+
+
+def _shrink(widths: Sequence[int], floors: Sequence[int], which: Sequence[int], available: int) -> list[int]:
+    """Take from the widest of some columns until the row fits, or none of them can give."""
     found = list(widths)
-    while sum(found) > available:
-        can_give = [
-            (found[i], i)
-            for i, column in enumerate(columns)
-            if column.fold and found[i] > max(_NARROWEST, _width(column.title))
-        ]
-        if not can_give:
-            break
-        found[max(can_give)[1]] -= 1
+    while sum(found) > available and (giving := [i for i in which if found[i] > floors[i]]):
+        found[max(giving, key=found.__getitem__)] -= 1
     return found
 
 

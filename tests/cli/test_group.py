@@ -44,7 +44,7 @@ def test_help_of_each_command(name: str, cli: Callable[..., Done]) -> None:
     assert done.out.startswith(f"Usage: irtools {name} ")
     summary = irtools.cli.cli.get_command(click.Context(irtools.cli.cli), name)
     assert summary is not None
-    assert summary.get_short_help_str(200) in cli("--help").out, "the list of commands cuts its summary"
+    assert "".join(summary.get_short_help_str(1000).split()) in "".join(cli("--help").out.split())
 
 
 def test_version(cli: Callable[..., Done]) -> None:

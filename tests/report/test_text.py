@@ -21,11 +21,18 @@ def test_titles_stand_over_their_columns() -> None:
 def test_a_narrow_terminal_folds() -> None:
     rows = [(1, "__module.layers.0/aten::add/Add_1", "walk dominators names")]
     assert table(COLUMNS, rows, Style(width=30)) == (
-        "n  name           words\n"
-        "1  __module.laye  walk\n"
-        "   rs.0/aten::ad  dominators\n"
-        "   d/Add_1        names"
-    )  # fmt: skip
+        "n  name          words\n1  __module.lay  walk\n   ers.0/aten::  dominators\n   add/Add_1     names"
+    )
+
+
+def test_prose_gives_way_before_a_name_is_broken() -> None:
+    rows = [(1, "__module.layers.0/Add", "walk dominators names")]
+    assert table(COLUMNS, rows, Style(width=40)) == (
+        "n  name                   words\n"
+        "1  __module.layers.0/Add  walk\n"
+        "                          dominators\n"
+        "                          names"
+    )
 
 
 def test_wide_characters_take_two_columns() -> None:
@@ -45,10 +52,13 @@ def test_shapes_as_openvino_prints_them() -> None:
         assert shape_text(shape) == str(openvino.PartialShape(list(shape)))
 
 
+NAMES = st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]))
+
+
 @given(
-    rows=st.lists(st.tuples(st.integers(), st.text(st.characters(codec="utf-8", categories=["L", "N", "P"])), st.text("ab ", max_size=30)), max_size=4),
+    rows=st.lists(st.tuples(st.integers(), NAMES, st.text("ab ", max_size=30)), max_size=4),
     width=st.integers(1, 120),
-)  # fmt: skip
+)
 def test_nothing_is_ever_cut_off(rows: list[tuple[int, str, str]], width: int) -> None:
     folded = table(COLUMNS, rows, Style(width=width))
     whole = table(COLUMNS, rows, Style())

@@ -1,0 +1,225 @@
+"""Words for what is in an export: blocks, layers, sizes, symbolic shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from irtools.decoder.blocks import Block, LayerBlocks
+from irtools.graph.view import GraphView
+from irtools.ir.op import DYNAMIC
+
+__all__ = ["MIXERS", "SYMBOLS", "block_facts", "block_title", "layer_text", "ranges", "size_text", "symbolic"]
+
+MIXERS = {
+    "full_attention": "full attention",
+    "sliding_attention": "sliding-window attention",
+    "cross_attention": "cross-attention",
+    "linear_attention": "linear attention",
+    "convolution": "convolution",
+    "state_space": "state space",
+    "unknown": "unrecognised token mixer",
+}
+_OTHERS = {
+    "norm": "norm",
+    "dense": "dense MLP",
+    "router": "router",
+    "experts": "experts",
+    "shared_expert": "shared expert",
+    "sum": "+",
+    "op": "op",
+}
+_NORMS = {"rms_norm": "RMS norm", "layer_norm": "layer norm"}
+_ACTIVATIONS = ("Swish", "Gelu", "Relu", "Sigmoid", "Tanh", "Elu", "PRelu", "HSwish", "SoftPlus", "Mish")
+
+SYMBOLS = ("B batch", "S tokens of this call", "P tokens in the state", "T = P + S")
+"""What the letters in symbolic shapes mean."""
+_TOKENS = {"input_ids", "inputs_embeds", "position_ids", "token_type_ids", "hidden_states", "per_layer_inputs"}
+_TOKENS |= {"logits", "last_hidden_state", "visual_pos_masks"}
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Numbers as ranges.
+
+    Examples
+    --------
+    >>> ranges([0, 1, 2, 4, 5, 6, 9])
+    '0-2, 4-6, 9'
+    """
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+
+
+def size_text(size: float) -> str:
+    """Bytes in the unit that people would use.
+
+    Examples
+    --------
+    >>> size_text(210218), size_text(17), size_text(8 * 2**30)
+    ('205 KiB', '17 B', '8.00 GiB')
+    """
+    units = ("B", "KiB", "MiB", "GiB", "TiB")
+    step = 0
+    while size >= 1000 and step < len(units) - 1:
+        size /= 1024
+        step += 1
+    if step == 0:
+        return f"{size:.0f} B"
+    return f"{size:.{0 if size >= 100 else 1 if size >= 10 else 2}f} {units[step]}"
+
+
+def symbolic(shape: Sequence[int], name: str = "", *, state: bool = False, stream: bool = False) -> str:
+    """A shape with letters for the dynamic dimensions that are known by their place.
+
+    Parameters
+    ----------
+    shape : sequence of int
+    name : str
+        Tensor name of the input or output; the runtime knows them by these names.
+    state : bool
+        It is a state: batch first, tokens in the state second.
+    stream : bool
+        It is a value of the residual stream: batch and tokens of this call.
+
+    Examples
+    --------
+    >>> symbolic((4, -1, -1), "position_ids"), symbolic((-1, 2, -1, 16), state=True), symbolic((-1, 3))
+    ('[4, B, S]', '[B, 2, P, 16]', '[?, 3]')
+    """
+    letters: list[str] = []
+    if state or name.startswith(("past_key_values", "cache_params.past")):
+        letters = ["B", "P"]
+    elif name.startswith(("present", "cache_params.present")):
+        letters = ["B", "T"]
+    elif stream or name in _TOKENS:
+        letters = ["B", "S"]
+    elif name == "attention_mask":
+        letters = ["B", "T"]
+    elif name == "beam_idx":
+        letters = ["B"]
+    dynamic = [place for place, dim in enumerate(shape) if dim == DYNAMIC]
+    named = dict(zip(dynamic, letters, strict=False)) if len(dynamic) <= len(letters) or state else {}
+    return (
+        "[" + ", ".join(named.get(place, "?") if dim == DYNAMIC else str(dim) for place, dim in enumerate(shape)) + "]"
+    )
+
+
+def block_title(view: GraphView, block: Block) -> str:
+    """What a block is, in two or three words."""
+    if block.kind == "norm" and block.match is not None:
+        return _NORMS.get(block.match.kind, "norm")
+    if block.kind == "op" and len(block.ops) == 1:
+        return view.op_type(next(iter(block.ops)))
+    if block.kind == "op":
+        return f"{len(block.ops)} ops"
+    return MIXERS.get(block.kind) or _OTHERS.get(block.kind, block.kind)
+
+
+def block_facts(view: GraphView, block: Block) -> tuple[str, ...]:
+    """What a person would write beside a block: heads, widths, experts."""
+    if block.kind in ("full_attention", "sliding_attention", "cross_attention"):
+        return _attention(view, block)
+    if block.kind in ("linear_attention", "convolution", "state_space"):
+        return _recurrence(view, block)
+    if block.kind in ("dense", "shared_expert"):
+        return _mlp(view, block)
+    if block.kind == "router":
+        return _router(view, block)
+    if block.kind == "experts":
+        return _experts(view, block)
+    return ()
+
+
+def _shape(view: GraphView, op: int) -> tuple[int, ...]:
+    outputs = view.op(op).outputs
+    return outputs[0].shape if outputs else ()
+
+
+def _attention(view: GraphView, block: Block) -> tuple[str, ...]:
+    query = block.match.ops.get("query") if block.match is not None else None
+    shape = _shape(view, query) if query is not None else ()
+    if len(shape) != 4 or min(shape[1], shape[3]) < 1:
+        return ()
+    facts = [f"{shape[1]} heads of {shape[3]}"]
+    grown = [_shape(view, state.op) for state in block.states]
+    keys = {cached[1] for cached in grown if len(cached) == 4 and cached[1] > 0}
+    if len(keys) == 1 and keys != {shape[1]}:
+        count = keys.pop()
+        facts.append(f"{count} key/value head{'s' if count > 1 else ''}")
+    return (", ".join(facts),)
+
+
+def _recurrence(view: GraphView, block: Block) -> tuple[str, ...]:
+    facts = []
+    for op in sorted(block.ops):
+        if view.op_type(op) in ("GroupConvolution", "Convolution"):
+            sources = view.inputs(op)
+            port = view.port(sources[1]) if len(sources) > 1 else None
+            if port and port.shape:
+                facts.append(f"convolution over {port.shape[-1]} tokens")
+    return tuple(dict.fromkeys(facts))
+
+
+def _products(view: GraphView, block: Block) -> list[tuple[int, tuple[int, ...]]]:
+    """MatMuls of a block with constant weights of some width, and the shape of those, in order."""
+    found = []
+    for op in sorted(block.ops, key=view.rank.__getitem__):
+        if view.op_type(op) == "MatMul":
+            ports = [view.port(source) for source in view.inputs(op) if view.constant(source.op)]
+            found += [(op, port.shape) for port in ports if port and len(port.shape) > 1 and min(port.shape[-2:]) > 1]
+    return found
+
+
+def _inner_width(view: GraphView, products: Sequence[tuple[int, tuple[int, ...]]]) -> int:
+    """Width between the projections up and down: the other side of the last weights."""
+    op, shape = products[-1]
+    out = _shape(view, op)[-1]
+    first, second = shape[-2:]
+    return second if first == out else first
+
+
+def _activation(view: GraphView, block: Block) -> str:
+    types = {view.op_type(op) for op in block.ops}
+    return next((kind for kind in _ACTIVATIONS if kind in types), "")
+
+
+def _mlp(view: GraphView, block: Block) -> tuple[str, ...]:
+    products = _products(view, block)
+    if len(products) < 2:
+        return ()
+    facts = (f"width {_inner_width(view, products)}", "gated" if len(products) > 2 else "", _activation(view, block))
+    return (", ".join(fact for fact in facts if fact),)
+
+
+def _router(view: GraphView, block: Block) -> tuple[str, ...]:
+    ranked = [op for op in block.ops if view.op_type(op) == "TopK"]
+    router = block.match.ops.get("router") if block.match is not None else None
+    experts = _shape(view, router)[-1:] if router is not None else ()
+    chosen = sum(_shape(view, op)[-1] for op in ranked if _shape(view, op)[-1:] > (0,))
+    return (f"top {chosen} of {experts[0]}",) if experts and experts[0] > 0 and chosen else ()
+
+
+def _experts(view: GraphView, block: Block) -> tuple[str, ...]:
+    router = block.match.ops.get("router") if block.match is not None else None
+    count = _shape(view, router)[-1] if router is not None and _shape(view, router) else 0
+    products = _products(view, block)
+    width = f"width {_inner_width(view, products)}" if products else ""
+    facts = (f"{count} experts" if count > 0 else "", width, _activation(view, block))
+    return (", ".join(fact for fact in facts if fact),)
+
+
+def layer_text(layer: LayerBlocks) -> str:
+    """A layer in a few words: ``linear attention + dense MLP``."""
+    kinds = [block.kind for block in layer.blocks]
+    words = [MIXERS[kind] for kind in kinds if kind in MIXERS]
+    if "experts" in kinds or "router" in kinds:
+        words.append("experts" + (" and shared expert" if "shared_expert" in kinds else ""))
+    dense = kinds.count("dense")
+    words += ["dense MLP"] if dense == 1 else [f"{dense} dense MLPs"] if dense else []
+    shared = sorted({value.layer for value in layer.outside if value.kind == "layer" and value.layer is not None})
+    text = " + ".join(words) or "ops that no pattern names"
+    return f"{text}, reading layer {ranges(shared)}" if shared else text

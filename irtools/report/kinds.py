@@ -1,0 +1,131 @@
+"""Layers of equal structure, and how they follow each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from irtools.decoder.blocks import LayerBlocks
+from irtools.report.describe import layer_text
+
+__all__ = ["LayerKind", "Run", "Segment", "layer_kinds", "segments"]
+
+_LONGEST_PERIOD = 12
+
+
+@dataclass(frozen=True, slots=True)
+class LayerKind:
+    """Layers of equal structure.
+
+    Attributes
+    ----------
+    text : str
+        What they are, in a few words; no two kinds of a stack have the same.
+    layers : tuple of LayerBlocks
+        In order.
+    """
+
+    text: str
+    layers: tuple[LayerBlocks, ...]
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        """Their positions in the stack."""
+        return tuple(layer.index for layer in self.layers)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Equal layers that follow each other, once per repetition of the segment.
+
+    Attributes
+    ----------
+    kind : int
+        Position of the kind.
+    length : int
+        How many follow each other.
+    indices : tuple of int
+        All their positions in the stack, over all repetitions.
+    """
+
+    kind: int
+    length: int
+    indices: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Runs that repeat together.
+
+    Attributes
+    ----------
+    repeat : int
+    runs : tuple of Run
+    """
+
+    repeat: int
+    runs: tuple[Run, ...]
+
+
+def layer_kinds(layers: Sequence[LayerBlocks]) -> tuple[LayerKind, ...]:
+    """Group layers by structure, in order of first appearance."""
+    groups: dict[tuple[object, ...], list[LayerBlocks]] = {}
+    for layer in layers:
+        groups.setdefault(layer.signature, []).append(layer)
+    texts = [layer_text(group[0]) for group in groups.values()]
+    reads = [{value.kind for value in group[0].outside} for group in groups.values()]
+    plain = list(texts)
+    for position, text in enumerate(plain):
+        same = [other for other, known in enumerate(plain) if known == text and other != position]
+        if any(("rotary" in reads[other]) != ("rotary" in reads[position]) for other in same):
+            texts[position] += " with rotary positions" if "rotary" in reads[position] else " without rotary positions"
+    names = []
+    for position, text in enumerate(texts):
+        earlier = texts[:position].count(text)
+        names.append(f"{text} (variant {earlier + 1})" if texts.count(text) > 1 else text)
+    return tuple(LayerKind(name, tuple(group)) for name, group in zip(names, groups.values(), strict=True))
+
+
+def segments(kinds: Sequence[LayerKind]) -> tuple[Segment, ...]:
+    """The shortest way to write the sequence of layers with one repeating part.
+
+    Examples
+    --------
+    The layers ``A A A B A A A B`` are one segment that repeats twice, with the runs ``3 A`` and
+    ``1 B``.
+    """
+    order = {index: position for position, kind in enumerate(kinds) for index in kind.indices}
+    sequence = [order[index] for index in sorted(order)]
+    best: tuple[Segment, ...] = (Segment(1, _runs(sequence, 0, 1)),)
+    cost = len(best[0].runs)
+    for period in range(2, min(_LONGEST_PERIOD, len(sequence) // 2) + 1):
+        for start in range(len(sequence) - 2 * period + 1):
+            block = sequence[start : start + period]
+            repeat = 1
+            while sequence[start + repeat * period : start + (repeat + 1) * period] == block:
+                repeat += 1
+            if repeat < 2:
+                continue
+            end = start + repeat * period
+            found = (
+                Segment(1, _runs(sequence[:start], 0, 1)),
+                Segment(repeat, _runs(block, start, repeat)),
+                Segment(1, _runs(sequence[end:], end, 1)),
+            )
+            units = sum(len(segment.runs) for segment in found)
+            if units < cost:
+                best, cost = tuple(segment for segment in found if segment.runs), units
+    return best
+
+
+def _runs(sequence: Sequence[int], offset: int, repeat: int) -> tuple[Run, ...]:
+    runs: list[Run] = []
+    start = 0
+    for position in range(1, len(sequence) + 1):
+        if position == len(sequence) or sequence[position] != sequence[start]:
+            indices = tuple(
+                offset + turn * len(sequence) + place for turn in range(repeat) for place in range(start, position)
+            )
+            runs.append(Run(sequence[start], position - start, indices))
+            start = position
+    return tuple(runs)
