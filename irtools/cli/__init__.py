@@ -7,6 +7,7 @@ them all, is asked for: modules here import what is heavy inside their functions
 
 from __future__ import annotations
 
+import gc
 import os
 import pkgutil
 import signal
