@@ -17,6 +17,7 @@ __all__ = ["Constant", "Weight", "by_precision", "constants", "covered_bytes", "
 
 _PASSING = ("Convert", "Reshape", "Transpose", "Squeeze", "Unsqueeze")
 _PLAIN = ("f64", "f32", "f16", "bf16", "i64", "i32", "u64", "u32", "boolean", "string")
+_NOT_LEARNED = ("i64", "i32", "u64", "u32", "boolean", "string")
 _BODY_OWNERS = ("Loop", "TensorIterator", "If")
 
 
@@ -37,6 +38,8 @@ class Constant:
     body : str
         Where it is when not at the top level: friendly name of the Loop or If and of the body,
         separated by ``/``.
+    owner : int or None
+        Layer id of that Loop or If at the top level.
     """
 
     op: int
@@ -46,6 +49,7 @@ class Constant:
     offset: int
     size: int
     body: str = ""
+    owner: int | None = None
 
     @property
     def elements(self) -> int:
@@ -95,6 +99,11 @@ class Weight:
         return self.constant.elements
 
     @property
+    def learned(self) -> bool:
+        """Whether it looks like weights, and not like an axis, a shape, an epsilon or a flag."""
+        return self.elements > 1 and (self.scale is not None or self.constant.element_type not in _NOT_LEARNED)
+
+    @property
     def group_size(self) -> int | None:
         """Values that share one scale along the last axis; None per channel, per tensor or uncompressed."""
         scale, values = self.scale, self.constant.shape
@@ -118,50 +127,57 @@ def _number(text: str) -> int:
     return int(text) if text.strip().isdecimal() else 0
 
 
-def _constant(graph: GraphView, key: int, body: str) -> Constant:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a graph is: at the top level, or in a body."""
+
+    body: str = ""
+    owner: int | None = None
+
+
+def _constant(graph: GraphView, key: int, place: _Place) -> Constant:
     data = graph.data(key)
     shape = tuple(_number(dim) for dim in data.get("shape", "").split(",") if dim.strip())
     kind, offset, size = data.get("element_type", ""), _number(data.get("offset", "")), _number(data.get("size", ""))
-    return Constant(key, graph.op_name(key), kind, shape, offset, size, body)
+    return Constant(key, graph.op_name(key), kind, shape, offset, size, place.body, place.owner)
 
 
-def _bodies(graph: GraphView, path: str) -> Iterator[tuple[GraphView, str]]:
+def _table(graph: GraphView, place: _Place) -> dict[int, Constant]:
+    return {key: _constant(graph, key, place) for kind in ("Const", "Constant") for key in graph.by_type.get(kind, ())}
+
+
+def _bodies(graph: GraphView, place: _Place) -> Iterator[tuple[GraphView, _Place]]:
     for kind in _BODY_OWNERS:
         for owner in graph.by_type.get(kind, ()):
             for name, body in graph.bodies(owner).items():
-                yield body, f"{path}/{graph.op_name(owner)}/{name}".lstrip("/")
+                path = f"{place.body}/{graph.op_name(owner)}/{name}".lstrip("/")
+                yield body, _Place(path, owner if place.owner is None else place.owner)
 
 
-def constants(graph: GraphView, *, body: str = "") -> tuple[Constant, ...]:
-    """Every constant of a graph, those in Loop and If bodies included.
+def constants(graph: GraphView) -> tuple[Constant, ...]:
+    """Every constant of a graph, in file order, those in Loop and If bodies last.
 
     Parameters
     ----------
     graph : GraphView
-    body : str
-        Name of the graph when it is a body itself.
-
-    Returns
-    -------
-    tuple of Constant
-        In file order, bodies last.
     """
-    found = [_constant(graph, key, body) for kind in ("Const", "Constant") for key in graph.by_type.get(kind, ())]
-    for inner, path in _bodies(graph, body):
-        found += constants(inner, body=path)
-    return tuple(found)
+    return tuple(_constants(graph, _Place()))
 
 
-def weights(graph: GraphView, kinds: Mapping[int, str] | None = None, *, body: str = "") -> tuple[Weight, ...]:
+def _constants(graph: GraphView, place: _Place) -> Iterator[Constant]:
+    yield from _table(graph, place).values()
+    for body, inner in _bodies(graph, place):
+        yield from _constants(body, inner)
+
+
+def weights(graph: GraphView, kinds: Mapping[int, str] | None = None) -> tuple[Weight, ...]:
     """The weights table: constants joined with their scale and zero point.
 
     Parameters
     ----------
     graph : GraphView
     kinds : mapping of int to str, optional
-        What each op is part of, by layer id.
-    body : str
-        Name of the graph when it is a body itself.
+        What each op of the top level is part of, by layer id.
 
     Returns
     -------
@@ -169,8 +185,11 @@ def weights(graph: GraphView, kinds: Mapping[int, str] | None = None, *, body: s
         In file order, bodies last. Every constant is in one of them, as values, scale or zero
         point.
     """
-    kinds = kinds or {}
-    table = {key: _constant(graph, key, body) for kind in ("Const", "Constant") for key in graph.by_type.get(kind, ())}
+    return tuple(_weights(graph, kinds or {}, _Place()))
+
+
+def _weights(graph: GraphView, kinds: Mapping[int, str], place: _Place) -> Iterator[Weight]:
+    table = _table(graph, place)
     found: dict[int, Weight] = {}
     taken: set[int] = set()
     for key, constant in table.items():
@@ -178,10 +197,12 @@ def weights(graph: GraphView, kinds: Mapping[int, str] | None = None, *, body: s
         values, scale, zero_point = _decompression(graph, end, table)
         if scale is None or values != key:
             scale = zero_point = None
-        found[key] = Weight(constant, _shape_after(graph, end), _kind(users, kinds), users, scale, zero_point)
+        kind = _kind(users if place.owner is None else (place.owner,), kinds)
+        found[key] = Weight(constant, _shape_after(graph, end), kind, users, scale, zero_point)
         taken |= {part.op for part in found[key].parts[1:]}
-    inner = [weight for view, path in _bodies(graph, body) for weight in weights(view, body=path)]
-    return (*(weight for key, weight in found.items() if key not in taken), *inner)
+    yield from (weight for key, weight in found.items() if key not in taken)
+    for body, inner in _bodies(graph, place):
+        yield from _weights(body, kinds, inner)
 
 
 def _kind(users: Iterable[int], kinds: Mapping[int, str]) -> str:

@@ -13,12 +13,13 @@ __all__ = ["FONT", "to_dot"]
 
 FONT = "Liberation Sans,Arial,Helvetica,sans-serif"
 _ARROWS = {
-    "data": {},
-    "skip": {"style": "bold", "color": "#555555"},
+    "data": {"weight": "8"},
+    "skip": {"weight": "1", "style": "bold", "color": "#666666"},
     "state": {"style": "dashed", "dir": "both", "arrowsize": "0.5", "color": "#3b6ea5"},
-    "tap": {"color": "#222222", "arrowhead": "dot", "constraint": "false", "style": "bold"},
+    "tap": {"color": "#222222", "arrowhead": "none", "minlen": "0", "style": "bold"},
     "shared": {"style": "dotted", "arrowsize": "0.6"},
     "wire": {"style": "dashed", "penwidth": "1.6", "color": "#8a1c5b", "fontcolor": "#8a1c5b"},
+    "same": {"style": "dashed", "color": "#8a1c5b", "fontcolor": "#8a1c5b", "arrowhead": "none", "constraint": "false"},
 }
 _LEGEND_COLUMNS = 4
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -46,15 +47,23 @@ def _node(graph: graphviz.Digraph, box: Box) -> None:
         attributes |= {"width": "0.28", "fixedsize": "true", "margin": "0"}
     if kind.shape == "cds":
         attributes |= {"margin": "0.16,0.04"}
+    if box.column:
+        attributes["group"] = box.column
     if box.hint:
         attributes["tooltip"] = graphviz.escape(_INVISIBLE.sub(" ", box.hint))
     graph.node(box.key, label=_label(box), **attributes)
 
 
+def _frame_label(frame: Frame) -> str:
+    lines = [f"<b>{_text(frame.title)}</b>"]
+    lines += [f'<font point-size="9">{_text(line)}</font>' for line in frame.lines]
+    return "<" + "".join(f'{line}<br align="left"/>' for line in lines) + ">"
+
+
 def _frame(graph: graphviz.Digraph, frame: Frame) -> None:
     with graph.subgraph(name=f"cluster_{frame.key}") as inner:
         inner.attr(
-            label=f"<<b>{_text(frame.title)}</b>>",
+            label=_frame_label(frame),
             labeljust="l",
             labelloc="t",
             style="rounded",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-__all__ = ["KINDS", "Arrow", "Box", "Frame", "Kind", "Picture", "walk"]
+__all__ = ["KINDS", "TIMES", "Arrow", "Box", "Frame", "Kind", "Picture", "walk"]
+
+TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ KINDS = {
     "state": Kind("state, kept between calls", "#dbe9f6", shape="cylinder"),
     "shared": Kind("shared value, drawn once per use", "#ffffff", shape="note"),
     "sum": Kind("residual sum", "#ffffff", shape="circle"),
-    "layers": Kind("layers like one that is opened", "#e3e3e3", shape="box3d"),
+    "layers": Kind("equal layers, closed", "#e3e3e3", shape="box3d"),
     "part": Kind("another part of the export", "#f7f7f7", shape="folder"),
     "tap": Kind("tap: hidden state of these layers", "#222222", text="#ffffff", shape="cds"),
     "op": Kind("op that no pattern names", "#ffffff"),
@@ -73,6 +75,8 @@ class Box:
         Shown by a viewer when the pointer rests on it.
     op : str
         Friendly name of the op it stands for, if one.
+    column : str
+        Boxes of one column are drawn below each other where that is possible.
     """
 
     key: str
@@ -81,6 +85,7 @@ class Box:
     lines: tuple[str, ...] = ()
     hint: str = ""
     op: str = ""
+    column: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +97,14 @@ class Frame:
     key : str
     title : str
     items : tuple of Box or Frame
+    lines : tuple of str
+        The lines below the title.
     """
 
     key: str
     title: str
     items: tuple[Box | Frame, ...]
+    lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,198 @@
+"""Draw the layers of a stack: equal ones collapsed, each kind opened once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+
+from irtools.decoder.blocks import Block, LayerBlocks, Link, StackBlocks
+from irtools.decoder.outside import Outside
+from irtools.graph.view import Source
+from irtools.ir.op import DYNAMIC
+from irtools.render.part import DrawnPart, weight_line
+from irtools.render.picture import TIMES
+from irtools.render.sketch import Sketch
+from irtools.report.describe import block_facts, block_title, ranges, symbolic
+from irtools.report.kinds import LayerKind, Run, Segment, layer_kinds, segments
+
+__all__ = ["LayerDrawer", "value_text"]
+
+_BOX_KINDS = {
+    "norm": "norm",
+    "full_attention": "attention",
+    "sliding_attention": "attention",
+    "cross_attention": "attention",
+    "dense": "mlp",
+    "router": "experts",
+    "experts": "experts",
+    "shared_expert": "experts",
+    "sum": "sum",
+    "op": "op",
+}
+_BESIDE_EACH_OTHER = ("router", "experts", "shared_expert")
+_OUTSIDE = {
+    "rotary": "rotary table",
+    "mask": "attention mask",
+    "stream": "computed from the embeddings",
+    "input": "computed from inputs",
+}
+_MOST_UNITS = 12
+_MOST_RANGES = 4
+
+
+def _short(numbers: Iterable[int]) -> str:
+    """Ranges of layers; of many only the first and the last."""
+    parts = ranges(numbers).split(", ")
+    return ", ".join(parts) if len(parts) <= _MOST_RANGES else ", ".join([*parts[:2], "...", parts[-1]])
+
+
+def value_text(part: DrawnPart, source: Source) -> str:
+    """Precision and shape of a value: ``f32 [B, S, 32]``."""
+    port = part.view.port(source)
+    if port is None:
+        return ""
+    hidden = part.stack.hidden_size if part.stack else 0
+    stream = len(port.shape) == 3 and (port.shape[-1] == hidden or not hidden)
+    return f"{port.element_type} {symbolic(port.shape, stream=stream)}"
+
+
+def _distinct(values: Iterable[Outside]) -> list[Outside]:
+    """One of each kind of value per block that reads it."""
+    return list({(value.head, value.kind, value.layer, value.inputs): value for value in values}.values())
+
+
+class LayerDrawer:
+    """Draws the layers of one part into a sketch.
+
+    Parameters
+    ----------
+    sketch : Sketch
+    part : DrawnPart
+    blocks : StackBlocks
+    prefix : str
+        Of the keys of its boxes.
+    opened : bool
+        Whether to open one layer of each kind.
+    """
+
+    def __init__(
+        self, sketch: Sketch, part: DrawnPart, blocks: StackBlocks, prefix: str, *, opened: bool = True
+    ) -> None:
+        self.sketch = sketch
+        self.part = part
+        self.blocks = blocks
+        self.prefix = prefix
+        self.opened = opened
+        self.kinds = layer_kinds(blocks.layers)
+        self.omitted: list[str] = []
+        self._shown: dict[int, int] = {}
+
+    def draw(self, current: str) -> str:
+        """Draw all layers and the final norm below a box; returns the key of the last one."""
+        for number, segment in enumerate(self._segments()):
+            first, last = min(segment.runs[0].indices), max(index for run in segment.runs for index in run.indices)
+            title = f"{segment.repeat} {TIMES} layers {first}-{last}"
+            lines = (f"the layers in this frame repeat {segment.repeat} times in this order",)
+            repeated = self.sketch.frame(f"{self.prefix}segment{number}", title, lines)
+            with repeated if segment.repeat > 1 else nullcontext():
+                for run in segment.runs:
+                    current = self._run(run, current)
+        return self.layer(self.blocks.closing, (self.blocks.closing,), current)
+
+    def _segments(self) -> tuple[Segment, ...]:
+        found = segments(self.kinds)
+        if sum(len(segment.runs) for segment in found) <= _MOST_UNITS:
+            return found
+        self.omitted.append("the order of the layers, which has no short form: their numbers tell it")
+        runs = tuple(Run(position, len(kind.layers), kind.indices) for position, kind in enumerate(self.kinds))
+        return (Segment(1, runs),)
+
+    def _run(self, run: Run, current: str) -> str:
+        kind = self.kinds[run.kind]
+        layers = [layer for layer in kind.layers if layer.index in set(run.indices)]
+        label = f"layer{'s' if len(layers) > 1 else ''} {_short(run.indices)}"
+        if not self.opened or run.kind in self._shown:
+            current = self._closed(kind, layers, label, current)
+        else:
+            self._shown[run.kind] = layers[0].index
+            count = f"{run.length} equal layers in a row, drawn once" if run.length > 1 else ""
+            with self.sketch.frame(f"{self.prefix}layer{layers[0].index}", f"{label}: {kind.text}", (count,)):
+                current = self.layer(layers[0], layers, current)
+        self._tap(run, current)
+        return current
+
+    def _closed(self, kind: LayerKind, layers: Sequence[LayerBlocks], label: str, current: str) -> str:
+        shown = self._shown.get(self.kinds.index(kind))
+        like = f"like layer {shown}" if shown is not None else kind.text
+        found = self.part.weights_of(op for layer in layers for block in layer.blocks for op in block.ops)
+        key = self.sketch.box(
+            f"{self.prefix}layer{layers[0].index}", "layers", label, (like, weight_line(found)), column=self.prefix
+        )
+        self.sketch.arrow(current, key, self._entry_text(layers[0]))
+        return key
+
+    def _entry_text(self, layer: LayerBlocks) -> str:
+        sources = (link.source for link in layer.links if link.tail == -1)
+        return next((value_text(self.part, source) for source in sources), "")
+
+    def _tap(self, run: Run, current: str) -> None:
+        """Mark the hidden states of a run; that of the last layer is behind the final norm."""
+        stack = self.part.stack
+        taps = [index for index in run.indices if stack and index < len(stack.layers) - 1]
+        if taps:
+            self.sketch.box(f"{self.prefix}tap{taps[0]}", "tap", f"tap {_short(taps)}")
+            self.sketch.arrow(current, f"{self.prefix}tap{taps[0]}", style="tap")
+
+    # -- one layer opened ----------------------------------------------------------------
+
+    def layer(self, layer: LayerBlocks, equal: Sequence[LayerBlocks], current: str) -> str:
+        """Draw the blocks of one layer, weights averaged over those that it stands for."""
+        keys = [f"{self.prefix}L{layer.index}b{position}" for position in range(len(layer.blocks))]
+        # What stands beside the main line comes first: the engine then puts it to the left of it.
+        for number, value in enumerate(_distinct(layer.outside)):
+            self._outside(value, f"{keys[value.head]}o{number}", keys[value.head])
+        for key, block in zip(keys, layer.blocks, strict=True):
+            if block.states:
+                self._state(f"{key}s", key, block)
+        for position, block in enumerate(layer.blocks):
+            weights = weight_line(self.part.block_weights(equal, position), len(equal))
+            self._block(keys[position], block, weights)
+        for link in layer.links:
+            self._link(layer, link, keys, current)
+        return keys[-1] if keys else current
+
+    def _block(self, key: str, block: Block, weights: str) -> None:
+        view = self.part.view
+        title = block_title(view, block)
+        title = title[0].upper() + title[1:]
+        op = view.op_name(next(iter(block.ops))) if len(block.ops) == 1 else ""
+        lines = [*block_facts(view, block), weights] if block.kind != "sum" else []
+        hint = op or f"{len(block.ops)} ops"
+        column = "" if block.kind in _BESIDE_EACH_OTHER else self.prefix
+        self.sketch.box(key, _BOX_KINDS.get(block.kind, "mixer"), title, lines, hint=hint, op=op, column=column)
+
+    def _state(self, key: str, owner: str, block: Block) -> None:
+        outputs = [self.part.view.op(state.op).outputs for state in block.states]
+        ports = [port[0] for port in outputs if port]
+        texts = Counter(f"{port.element_type} {symbolic(port.shape, state=True)}" for port in ports)
+        lines = [f"{text} {TIMES} {count}" if count > 1 else text for text, count in texts.items()]
+        grows = [sum(dim == DYNAMIC for dim in port.shape) > 1 for port in ports]
+        title = "Keys and values" if all(grows) and len(grows) == 2 else "State"
+        self.sketch.box(key, "state", title, lines, hint="\n".join(state.name for state in block.states))
+        self.sketch.arrow(key, owner, style="state")
+
+    def _link(self, layer: LayerBlocks, link: Link, keys: Sequence[str], current: str) -> None:
+        tail = current if link.tail < 0 else keys[link.tail]
+        into_sum = layer.blocks[link.head].kind == "sum"
+        carries = link.tail < 0 or layer.blocks[link.tail].kind == "sum"
+        if into_sum and carries:
+            self.sketch.arrow(tail, keys[link.head], style="skip")
+        else:
+            self.sketch.arrow(tail, keys[link.head], value_text(self.part, link.source))
+
+    def _outside(self, value: Outside, key: str, owner: str) -> None:
+        title = f"from layer {value.layer}" if value.kind == "layer" else _OUTSIDE[value.kind]
+        names = "" if value.kind == "layer" else "from " + ", ".join(value.inputs)
+        self.sketch.box(key, "shared", title, (names,), hint=self.part.view.op_name(value.source.op))
+        self.sketch.arrow(key, owner, value_text(self.part, value.source), "shared")

@@ -1,0 +1,173 @@
+"""One part of an export as it is drawn: its graph, blocks and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from irtools.decoder.blocks import Block, LayerBlocks, StackBlocks, head_blocks, stack_blocks
+from irtools.decoder.stack import DecoderStack
+from irtools.graph.match import Match, Matcher
+from irtools.graph.view import GraphView, Source
+from irtools.ir.document import Document
+from irtools.ir.weights import Weight, weights
+from irtools.report.describe import size_text
+
+__all__ = ["WEIGHT_KINDS", "DrawnPart", "weight_line"]
+
+WEIGHT_KINDS = {
+    "full_attention": "attention",
+    "sliding_attention": "attention",
+    "cross_attention": "attention",
+    "linear_attention": "linear attention",
+    "convolution": "convolution",
+    "state_space": "state space",
+    "unknown": "token mixer",
+    "dense": "MLP",
+    "router": "experts",
+    "experts": "experts",
+    "shared_expert": "experts",
+    "norm": "norm",
+}
+"""What the weights of a block are for, by its kind."""
+
+
+def weight_line(found: Collection[Weight], layers: int = 1) -> str:
+    """Size and precision of some weights: ``weights 27.0 KiB u4 + f32``.
+
+    Types that make up less than a twentieth are not named.
+
+    Parameters
+    ----------
+    found : collection of Weight
+    layers : int
+        Of how many equal layers; the size is that of one.
+    """
+    found = [weight for weight in found if weight.learned]
+    total = sum(weight.size for weight in found)
+    if not total:
+        return ""
+    by_type: dict[str, int] = {}
+    for weight in found:
+        by_type[weight.constant.element_type] = by_type.get(weight.constant.element_type, 0) + weight.size
+    types = sorted(
+        (kind for kind, size in by_type.items() if size * 20 >= total), key=lambda kind: (-by_type[kind], kind)
+    )
+    return f"weights {size_text(total / layers)} {' + '.join(types)}"
+
+
+@dataclass(frozen=True)
+class Head:
+    """An MTP head: what joins its inputs, and its blocks.
+
+    Attributes
+    ----------
+    fusion : Match or None
+        The Concat and its projection.
+    blocks : StackBlocks
+    end : Source
+        Its output.
+    """
+
+    fusion: Match | None
+    blocks: StackBlocks
+    end: Source
+
+
+class DrawnPart:
+    """What pictures and tables need to know about one IR; each is worked out once.
+
+    Parameters
+    ----------
+    document : Document
+    stack : DecoderStack or None
+        Its decoder stack, if it has one.
+    """
+
+    def __init__(self, document: Document, stack: DecoderStack | None = None) -> None:
+        self.document = document
+        self.stack = stack
+
+    @property
+    def view(self) -> GraphView:
+        """Its graph."""
+        return self.document.graph
+
+    @cached_property
+    def blocks(self) -> StackBlocks | None:
+        """Its layers as blocks, None when there is no decoder stack and no head."""
+        if self.stack is not None:
+            return stack_blocks(self.view, self.stack)
+        return self.head.blocks if self.head else None
+
+    @cached_property
+    def head(self) -> Head | None:
+        """The part as an MTP head: fusion, layers and an output that is no logits."""
+        view = self.view
+        results = [result for result in view.results if view.inputs(result)]
+        named = [result for result in results if "last_hidden_state" in view.result_names(result)]
+        if not named:
+            return None
+        end = view.inputs(named[0])[0]
+        fusion = self._fusion
+        roots = [fusion.ops["projection"]] if fusion else [key for key in view.parameters if self._embeds(key)]
+        if not roots:
+            return None
+        blocks = head_blocks(view, roots, end)
+        return Head(fusion, blocks, end) if blocks.layers else None
+
+    @cached_property
+    def _fusion(self) -> Match | None:
+        matcher = Matcher(self.view)
+        found = (matcher.at("mtp_fusion", key)[0] for key in self.view.by_type.get("Concat", ()))
+        return next((match for match in found if match), None)
+
+    def _embeds(self, key: int) -> bool:
+        return "inputs_embeds" in self.view.op(key).outputs[0].names
+
+    @cached_property
+    def kinds(self) -> Mapping[int, str]:
+        """What each op is part of, by layer id, in the words of the weights table."""
+        found: dict[int, str] = {}
+        if self.stack is not None:
+            found |= {self.stack.embedding: "embedding", self.stack.head: "head"}
+        if self.blocks is None:
+            return found
+        for layer in (*self.blocks.layers, self.blocks.closing):
+            for block in layer.blocks:
+                if block.kind in WEIGHT_KINDS:
+                    found |= dict.fromkeys(block.ops, WEIGHT_KINDS[block.kind])
+        if self.stack is None and self.head and self.head.fusion:
+            found[self.head.fusion.ops["projection"]] = "fusion"
+        return found
+
+    @cached_property
+    def weights(self) -> tuple[Weight, ...]:
+        """The weights table."""
+        return weights(self.view, self.kinds)
+
+    @cached_property
+    def _by_consumer(self) -> Mapping[int, tuple[Weight, ...]]:
+        found: dict[int, list[Weight]] = {}
+        for weight in self.weights:
+            owner = weight.constant.owner
+            for consumer in weight.consumers if owner is None else (owner,):
+                found.setdefault(consumer, []).append(weight)
+        return {consumer: tuple(weights) for consumer, weights in found.items()}
+
+    def weights_of(self, ops: Iterable[int]) -> tuple[Weight, ...]:
+        """The weights that some ops read, each once."""
+        found = {
+            (weight.constant.body, weight.constant.op): weight for op in ops for weight in self._by_consumer.get(op, ())
+        }
+        return tuple(found[key] for key in sorted(found))
+
+    def block_weights(self, layers: Iterable[LayerBlocks], position: int) -> tuple[Weight, ...]:
+        """The weights of one block in each of some equal layers."""
+        return self.weights_of(op for layer in layers for op in layer.blocks[position].ops)
+
+    def state_block(self, block: Block) -> tuple[tuple[int, ...], ...]:
+        """Shapes of the states of a block."""
+        ports = [self.view.op(state.op).outputs for state in block.states]
+        return tuple(port[0].shape for port in ports if port)

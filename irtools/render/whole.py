@@ -1,0 +1,218 @@
+"""The export as a person would draw it on a whiteboard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from irtools.decoder.stack import DecoderStack
+from irtools.ir.export import Export
+from irtools.render.layers import LayerDrawer, value_text
+from irtools.render.part import DrawnPart, weight_line
+from irtools.render.picture import TIMES, Picture
+from irtools.render.sketch import Sketch
+from irtools.report.describe import SYMBOLS, symbolic
+
+__all__ = ["ExportDrawer"]
+
+_VISION = ("vision", "resampler", "merger", "audio", "projection", "embeddings_pos")
+
+
+class ExportDrawer:
+    """Draws an export, or two parts of it.
+
+    Parameters
+    ----------
+    export : Export
+    stack : DecoderStack
+        Of the target.
+    """
+
+    def __init__(self, export: Export, stack: DecoderStack) -> None:
+        self.export = export
+        self.stack = stack
+        self.target = DrawnPart(export.target, stack)
+        self.mtp = DrawnPart(export.mtp) if export.mtp is not None else None
+        self.sketch = Sketch()
+        self.omitted: list[str] = []
+
+    def whole(self, title: str, subtitle: Sequence[str]) -> Picture:
+        """Inputs, embedding, layers, head, taps, other parts, MTP head."""
+        embeds = self._inputs()
+        with self.sketch.frame("target", f"target: {self.export.target.path.name}", (self._part_line(self.target),)):
+            self._target(embeds, opened=True)
+        if self.mtp is not None and self.mtp.head:
+            self._mtp(wired=False)
+        return self._picture(title, subtitle)
+
+    def pair(self, title: str, subtitle: Sequence[str]) -> Picture:
+        """Target and MTP head, wired as the runtime wires them."""
+        embeds = self._inputs(vision=False)
+        with self.sketch.frame("target", f"target: {self.export.target.path.name}", (self._part_line(self.target),)):
+            self._target(embeds, opened=False)
+        self._mtp(wired=True)
+        return self._picture(title, subtitle)
+
+    def _picture(self, title: str, subtitle: Sequence[str]) -> Picture:
+        return Picture(
+            title, tuple(subtitle), self.sketch.items, self.sketch.arrows, tuple(self.omitted), (", ".join(SYMBOLS),)
+        )
+
+    def _part_line(self, part: DrawnPart) -> str:
+        layers = len(part.blocks.layers) if part.blocks else 0
+        hidden = f", hidden size {part.stack.hidden_size}" if part.stack else ""
+        return f"{layers} layer{'s' if layers != 1 else ''}{hidden}, {weight_line(part.weights)}"
+
+    # -- the way in --------------------------------------------------------------------
+
+    def _inputs(self, *, vision: bool = True) -> str:
+        """Boxes above the target; returns the key of the one that the target's embeddings come from."""
+        embedding = self.export.parts.get("text_embeddings")
+        if embedding is None or self.target.view.op_type(self.stack.embedding) != "Parameter":
+            return ""
+        part = DrawnPart(embedding)
+        self.sketch.box("input_ids", "input", "input_ids", ("i64 [B, S]",))
+        self.sketch.box("embeddings", "embedding", "Text embeddings", (embedding.path.name, weight_line(part.weights)))
+        self.sketch.arrow("input_ids", "embeddings")
+        others = [name for name in self.export.parts if any(word in name for word in _VISION)]
+        if others and vision:
+            sizes = [DrawnPart(self.export.parts[name]).weights for name in others]
+            lines = [
+                f"{name}: {weight_line(found).removeprefix('weights ')}"
+                for name, found in zip(others, sizes, strict=True)
+            ]
+            self.sketch.box("vision", "part", "Vision parts", lines)
+        return "embeddings"
+
+    def _input_box(self, part: DrawnPart, key: int, prefix: str) -> str:
+        view = part.view
+        port = view.op(key).outputs[0]
+        name = port.names[0] if port.names else view.op_name(key)
+        return self.sketch.box(
+            f"{prefix}in{key}",
+            "input",
+            name,
+            (f"{port.element_type} {symbolic(port.shape, name)}",),
+            op=view.op_name(key),
+        )
+
+    # -- the target ----------------------------------------------------------------------
+
+    def _target(self, embeds: str, *, opened: bool) -> None:
+        """Draw the target."""
+        part, stack, view = self.target, self.stack, self.target.view
+        current = self._start(embeds)
+        if part.blocks is None:
+            return
+        drawer = LayerDrawer(self.sketch, part, part.blocks, "t", opened=opened)
+        end = drawer.draw(current)
+        self.omitted += drawer.omitted
+        last = len(stack.layers) - 1
+        self.sketch.box("taplast", "tap", f"tap {last}, after the norm")
+        self.sketch.arrow(end, "taplast", style="tap")
+        shape = self._weight_shape(stack.head)
+        self.sketch.box(
+            "head", "head", "Head", (shape, weight_line(part.weights_of([stack.head]))), op=view.op_name(stack.head)
+        )
+        self.sketch.arrow(end, "head", value_text(part, stack.head_input))
+        below = "head"
+        for op in stack.logits_tail:
+            key = self.sketch.box(f"tail{op}", "op", view.op_type(op), op=view.op_name(op))
+            self.sketch.arrow(below, key)
+            below = key
+        source = view.inputs(stack.logits)[0]
+        port = view.port(source)
+        text = f"{port.element_type} {symbolic(port.shape, 'logits')}" if port else ""
+        self.sketch.box("logits", "input", "logits", (text,))
+        self.sketch.arrow(below, "logits")
+
+    def _start(self, embeds: str) -> str:
+        """The embedding, and what lies between it and layer 0."""
+        part, stack, view = self.target, self.stack, self.target.view
+        if view.op_type(stack.embedding) == "Parameter":
+            current = self._input_box(part, stack.embedding, "t")
+            if embeds:
+                self.sketch.arrow(embeds, current, style="wire")
+                self.sketch.arrow("vision", current, "image features", "wire")
+        else:
+            ids = [self._input_box(part, key, "t") for key in self._indices(stack.embedding)]
+            current = self.sketch.box(
+                "embedding",
+                "embedding",
+                "Token embedding",
+                (self._weight_shape(stack.embedding), weight_line(part.weights_of([stack.embedding]))),
+                op=view.op_name(stack.embedding),
+            )
+            for key in ids:
+                self.sketch.arrow(key, current)
+        return current
+
+    def _indices(self, embedding: int) -> list[int]:
+        """Inputs of the model that an embedding is indexed by."""
+        view = self.target.view
+        seen, pending = {embedding}, [embedding]
+        while pending:
+            for source in view.producers(pending.pop()):
+                if source not in seen and not view.constant(source):
+                    seen.add(source)
+                    pending.append(source)
+        return [key for key in view.parameters if key in seen]
+
+    def _weight_shape(self, op: int) -> str:
+        """Rows and columns of the weights that an op reads, the largest."""
+        found = sorted(self.target.weights_of([op]), key=lambda weight: weight.elements)
+        if not found:
+            return ""
+        tied = (
+            ", shared with the " + ("embedding" if op == self.stack.head else "head") if "+" in found[-1].kind else ""
+        )
+        return f" {TIMES} ".join(map(str, found[-1].shape)) + tied
+
+    # -- the MTP head ----------------------------------------------------------------------
+
+    def _mtp(self, *, wired: bool) -> None:
+        """Draw the MTP head beside the target, wired as the runtime wires it."""
+        part = self.mtp
+        if part is None or part.head is None:
+            return
+        with self.sketch.frame("mtp", f"MTP head: {part.document.path.name}", (self._part_line(part),)):
+            draw_head(self.sketch, part)
+        last = len(self.stack.layers) - 1
+        tap = "taplast" if wired else self.sketch.box("taprepeated", "tap", f"tap {last} of the target")
+        self.sketch.box("headclone", "head", "Head", ("cloned from the target by the runtime",))
+        self.sketch.box("drafts", "input", "draft logits")
+        inputs = {name: f"min{key}" for key in part.view.parameters for name in part.view.op(key).outputs[0].names}
+        self.sketch.arrow(tap, inputs.get("hidden_states", ""), "hidden state", "wire")
+        self.sketch.arrow("embeddings", inputs.get("inputs_embeds", ""), "next token", "wire")
+        self.sketch.arrow("mout", "headclone", style="wire")
+        self.sketch.arrow("headclone", "drafts", style="wire")
+        if wired:
+            self.sketch.arrow("head", "headclone", "same weights", "same")
+
+
+def draw_head(sketch: Sketch, part: DrawnPart) -> None:
+    """Draw an MTP head: inputs, fusion, layers, final norm, output."""
+    head, view = part.head, part.view
+    if head is None:
+        return
+    names: Mapping[int, tuple[str, ...]] = {key: view.op(key).outputs[0].names for key in view.parameters}
+    fused = [key for key in view.parameters if {"hidden_states", "inputs_embeds"} & set(names[key])]
+    for key in fused:
+        port = view.op(key).outputs[0]
+        name = port.names[0]
+        sketch.box(
+            f"min{key}", "input", name, (f"{port.element_type} {symbolic(port.shape, name)}",), op=view.op_name(key)
+        )
+    current = f"min{fused[0]}" if fused else ""
+    if head.fusion is not None:
+        projection = head.fusion.ops["projection"]
+        order = [name for role in ("first", "second") for name in names.get(head.fusion.ops[role], ())[:1]]
+        lines = ("norm of each, then concat:", ", ".join(order), weight_line(part.weights_of([projection])))
+        current = sketch.box("mfusion", "fusion", "Fusion", lines, op=view.op_name(projection))
+        for role in ("first", "second"):
+            sketch.arrow(f"min{head.fusion.ops[role]}", current)
+    drawer = LayerDrawer(sketch, part, head.blocks, "m")
+    end = drawer.draw(current)
+    out = view.port(head.end)
+    text = f"{out.element_type} {symbolic(out.shape, 'last_hidden_state')}" if out else ""
+    sketch.box("mout", "input", "last_hidden_state", (text,))
+    sketch.arrow(end, "mout")
