@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from irtools.errors import SaveError
+from irtools.ir.listing import list_export, require_empty
 
 try:
     import fcntl
@@ -112,8 +113,8 @@ def save_file(change: Change) -> Saved:
         The file could not be written, changed meanwhile, or another irtools is at work on it.
     """
     path = change.path
-    with _explained(path), _opened(path) as (handle, locked):
-        before = _unchanged(change, handle)
+    with _explained(path), _lock(path) as locked:
+        before = _unchanged(change)
         if locked:
             _remove_stale(path)
         link = path.resolve() if path.is_symlink() else None
@@ -127,51 +128,52 @@ def save_file(change: Change) -> Saved:
 
 
 @contextlib.contextmanager
-def _explained(path: Path, what: str = "cannot be written", kept: str = "the old file is as it was") -> Iterator[None]:
-    """Turn an operating system error into a sentence that says what to do."""
+def _explained(
+    path: Path, what: str = "cannot be written", state: str = "the old file is as it was", advice: str | None = None
+) -> Iterator[None]:
+    """Turn an operating system error into a sentence: what failed, what there is now, what to do."""
     try:
         yield
     except OSError as error:
         reason = (error.strerror or str(error) or type(error).__name__).lower()
-        advice = _ADVICE.get(error.errno or 0, "see to that and try again")
-        raise SaveError(f"{path}: {what}: {reason} ({kept}); {advice}") from error
+        advice = advice or _ADVICE.get(error.errno or 0, "see to that and try again")
+        raise SaveError(f"{path}: {what}: {reason} ({state}); {advice}") from error
 
 
-@contextlib.contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def _reading(path: Path) -> contextlib.AbstractContextManager[None]:
     """The same for what is only read, while a new directory is being filled."""
-    try:
-        yield
-    except OSError as error:
-        reason = (error.strerror or str(error) or type(error).__name__).lower()
-        raise SaveError(f"{path}: cannot be read: {reason} ({_UNDONE}); repair it or get the export again") from error
+    return _explained(path, "cannot be read", _UNDONE, "repair it, or get the export again")
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[tuple[int, bool]]:
-    """Open a file for reading and lock it against other irtools; says whether it is locked.
+def _lock(path: Path) -> Iterator[bool]:
+    """Keep other irtools off a file; says whether that was possible.
 
-    The lock is the kernel's: it ends with the process, however that ends, and needs no file.
+    The lock is the kernel's: it ends with the process, however that ends, and leaves no file.
     """
+    if fcntl is None:
+        yield False
+        return
     try:
-        handle = os.open(path, os.O_RDONLY | _BINARY)
+        handle = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         raise _changed(path) from None
     try:
-        yield handle, _locked(path, handle)
+        yield _locked(path, handle)
     finally:
-        os.close(handle)
+        with contextlib.suppress(OSError):  # it was only read
+            os.close(handle)
 
 
 def _locked(path: Path, handle: int) -> bool:
-    if fcntl is None:
-        return False
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise SaveError(f"{path}: another irtools is at work on it; wait until it is done") from None
     except OSError:  # some network file systems have no locks; changes are noticed without
         return False
+    if not os.path.samestat(os.fstat(handle), path.stat()):
+        raise _changed(path)
     return True
 
 
@@ -183,21 +185,23 @@ def _changed(path: Path) -> SaveError:
     return SaveError(f"{path}: changed while irtools was at work, so nothing was written; run the command again")
 
 
-def _unchanged(change: Change, handle: int) -> os.stat_result:
+def _unchanged(change: Change) -> os.stat_result:
     """Status of a file that still holds what it held when it was read."""
-    status = os.fstat(handle)
-    same = _identity(status) == _identity(change.path.stat()) and status.st_size == len(change.original)
-    with os.fdopen(handle, "rb", closefd=False) as file:
-        if not same or file.read() != change.original:
-            raise _changed(change.path)
+    try:
+        status = change.path.stat()
+        content = change.path.read_bytes()
+    except FileNotFoundError:
+        raise _changed(change.path) from None
+    if content != change.original or _identity(change.path.stat()) != _identity(status):
+        raise _changed(change.path)
     return status
 
 
 def _remove_stale(path: Path) -> None:
     """Remove what a killed run left: while ``path`` is locked, nobody else has a temporary file for it."""
-    for stale in path.parent.iterdir():
-        if stale.name.startswith(f".{path.name}.") and stale.name.endswith(_SUFFIX):
-            with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):
+        for stale in path.parent.iterdir():
+            if stale.name.startswith(f".{path.name}.") and stale.name.endswith(_SUFFIX):
                 stale.unlink()
 
 
@@ -223,7 +227,10 @@ def _write(handle: int, data: bytes | memoryview) -> None:
     """Write all of it: one call may write less than it was given."""
     rest = memoryview(data)
     while rest:
-        rest = rest[os.write(handle, rest) :]
+        written = os.write(handle, rest)
+        if not written:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        rest = rest[written:]
 
 
 def _keep_permissions(handle: int, path: Path, like: os.stat_result) -> None:
@@ -288,61 +295,23 @@ def save_export(
     SaveError
         The directory is not empty or lies inside the export, or a file could not be read or written.
     """
-    with _explained(output_dir, kept="nothing was created"):
-        _judge(directory, output_dir)
-    with _readable(directory):
-        folders, files = _listing(directory)
+    with _explained(output_dir, state="nothing was created"):
+        require_empty(output_dir, directory)
+    with _reading(directory):
+        folders, files = list_export(directory, leave_out=_SUFFIX)
     changed = {change.path.relative_to(directory): change for change in changes}
     made: list[Path] = []
     try:
-        with _explained(output_dir, kept=_UNDONE):
+        with _explained(output_dir, state=_UNDONE):
             _make_directories([output_dir, *(output_dir / folder for folder in folders)], made)
         for relative, source in files.items():
             if relative not in changed:
-                with _explained(output_dir / relative, kept=_UNDONE):
+                with _explained(output_dir / relative, state=_UNDONE):
                     _transfer(source, output_dir / relative, made, progress)
         return tuple(_place(output_dir / relative, change, made) for relative, change in changed.items())
     except BaseException:
         _remove(made)
         raise
-
-
-def _judge(directory: Path, output_dir: Path) -> None:
-    """Refuse an output directory that is not empty or lies inside the export."""
-    source, output = directory.resolve(), output_dir.resolve()
-    if output == source:
-        raise SaveError(f"{output_dir}: is the export itself; leave out --output-dir to write in place")
-    if source in output.parents:
-        raise SaveError(f"{output_dir}: lies inside the export; give an --output-dir outside of {directory}")
-    try:
-        first = next(iter(os.scandir(output_dir)), None)
-    except FileNotFoundError:
-        return
-    except NotADirectoryError:
-        raise SaveError(f"{output_dir}: is a file; give an empty or new directory") from None
-    if first is not None:
-        raise SaveError(f"{output_dir}: is not empty (it holds {first.name}); give an empty or new directory")
-
-
-def _listing(directory: Path) -> tuple[list[Path], dict[Path, Path]]:
-    """Folders, and files with what they resolve to, by relative path; IR files last."""
-    folders: list[Path] = []
-    files: dict[Path, Path] = {}
-    pending = [(directory, frozenset({directory.resolve()}))]
-    while pending:
-        folder, above = pending.pop()
-        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-            path = Path(entry.path)
-            if entry.is_dir():
-                if path.resolve() in above:
-                    raise SaveError(f"{path}: links to a directory that it lies in; remove the link")
-                folders.append(path.relative_to(directory))
-                pending.append((path, above | {path.resolve()}))
-            elif entry.is_file() and not entry.name.endswith(_SUFFIX):
-                files[path.relative_to(directory)] = path.resolve()
-            elif entry.is_symlink():
-                raise SaveError(f"{path}: is a link to nothing; download the file that it stands for, or remove it")
-    return folders, dict(sorted(files.items(), key=lambda item: item[0].suffix == ".xml"))
 
 
 def _make_directories(wanted: list[Path], made: list[Path]) -> None:
@@ -355,7 +324,7 @@ def _make_directories(wanted: list[Path], made: list[Path]) -> None:
 
 def _transfer(source: Path, target: Path, made: list[Path], progress: Progress | None) -> None:
     """Clone, hard-link (weights only) or copy one file."""
-    with _readable(source):
+    with _reading(source):
         reading = os.open(source, os.O_RDONLY | _BINARY)
     try:
         writing = os.open(target, _NEW, 0o600)
@@ -370,7 +339,8 @@ def _transfer(source: Path, target: Path, made: list[Path], progress: Progress |
             os.close(writing)
         shutil.copystat(source, target)
     finally:
-        os.close(reading)
+        with contextlib.suppress(OSError):
+            os.close(reading)
 
 
 def _clone(reading: int, writing: int) -> bool:
@@ -399,7 +369,7 @@ def _hard_link(source: Path, target: Path) -> bool:
 def _copy(reading: int, writing: int, source: Path, progress: Progress | None) -> None:
     total, done = os.fstat(reading).st_size, 0
     while True:
-        with _readable(source):
+        with _reading(source):
             chunk = os.read(reading, _CHUNK)
         if not chunk:
             return
@@ -411,9 +381,8 @@ def _copy(reading: int, writing: int, source: Path, progress: Progress | None) -
 
 def _place(target: Path, change: Change, made: list[Path]) -> Saved:
     """Write one changed file into the new directory."""
-    with _explained(target, kept=_UNDONE):
-        with _opened(change.path) as (handle, _):
-            before = _unchanged(change, handle)
+    with _explained(target, state=_UNDONE):
+        before = _unchanged(change)
         made.append(target)
         with _temporary(target, change.data, before) as temporary:
             notes = change.check(temporary) if change.check is not None else ()

@@ -1,0 +1,220 @@
+"""A fault at each call of the operating system leaves the old file or the new one, whole."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from irtools.errors import SaveError
+from irtools.ir.save import Change, save_export, save_file
+
+fcntl = pytest.importorskip("fcntl")
+
+OLD, NEW = b"<net>old</net>\n" * 300, b"<net>new</net>\n" * 400
+CALLS = (
+    *(
+        (os, name)
+        for name in ("open", "close", "write", "read", "fsync", "replace", "rename", "link", "unlink", "mkdir")
+    ),
+    *(
+        (os, name)
+        for name in ("rmdir", "stat", "lstat", "fstat", "fchmod", "fchown", "listxattr", "scandir", "listdir")
+    ),
+    (fcntl, "flock"),
+    (fcntl, "ioctl"),
+)
+
+
+class Faults:
+    """Wraps the calls; the n-th of them does what ``fault`` says instead."""
+
+    def __init__(self, at: int, fault: Callable[[str, Callable[..., Any], tuple[Any, ...]], Any]) -> None:
+        self.at, self.fault, self.count, self.hit = at, fault, 0, ""
+
+    def install(self, patch: Callable[[Any, str, Any], None]) -> Faults:
+        for module, name in CALLS:
+            patch(module, name, self._wrap(name, getattr(module, name)))
+        return self
+
+    def _wrap(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.count += 1
+            if self.count != self.at:
+                return real(*args, **kwargs)
+            self.hit = name
+            return self.fault(name, real, args)
+
+        return call
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "model" / "openvino_model.xml"
+    path.parent.mkdir()
+    path.write_bytes(OLD)
+    path.with_suffix(".bin").write_bytes(b"weights")
+    return path
+
+
+def failing(code: int) -> Callable[..., Any]:
+    def fault(name: str, real: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        if name == "close":
+            real(*args)  # the handle is gone, whatever close says
+        raise OSError(code, os.strerror(code))
+
+    return fault
+
+
+def runs(action: Callable[[], Any], fault: Callable[..., Any]) -> Iterator[tuple[Faults, BaseException | None]]:
+    """Run the action with the fault at the first call, the second, and so on until none is left."""
+    at = 0
+    while True:
+        at += 1
+        with pytest.MonkeyPatch.context() as patch:
+            faults = Faults(at, fault).install(patch.setattr)
+            error = None
+            try:
+                action()
+            except Exception as caught:
+                error = caught
+        yield faults, error
+        if not faults.hit:
+            return
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES])
+def test_an_error_at_each_call(model: Path, code: int) -> None:
+    hit = set()
+    for faults, error in runs(lambda: save_file(Change(model, NEW, OLD)), failing(code)):
+        hit.add(faults.hit)
+        content, where = model.read_bytes(), f"{faults.hit}, call {faults.at}: {error}"
+        assert content in (OLD, NEW), where
+        assert model.with_suffix(".bin").read_bytes() == b"weights"
+        if error is None:
+            assert content == NEW, where
+        else:
+            assert isinstance(error, SaveError), where
+            assert str(model) in str(error)
+            assert ("the old file is as it was" in str(error)) == (content == OLD), where
+        strays = [path for path in model.parent.iterdir() if path.name.startswith(".")]
+        assert not strays or faults.hit == "unlink", where
+        for stray in strays:
+            stray.unlink()
+        model.write_bytes(OLD)
+    assert {"open", "write", "fsync", "replace", "fchmod", "flock", "stat"} <= hit
+
+
+def test_a_rename_that_fails_removes_the_temporary_file(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "replace", lambda *_: failing(errno.EBUSY)("replace", os.replace, ()))
+    with pytest.raises(SaveError, match="device or resource busy"):
+        save_file(Change(model, NEW, OLD))
+    assert sorted(path.name for path in model.parent.iterdir()) == ["openvino_model.bin", "openvino_model.xml"]
+    assert model.read_bytes() == OLD
+
+
+@pytest.mark.parametrize("most", [1, 7, 4096])
+def test_short_writes_are_completed(model: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda handle, data: real(handle, data[:most]))
+    save_file(Change(model, NEW, OLD))
+    assert model.read_bytes() == NEW
+
+
+def test_a_write_that_makes_no_progress_is_an_error(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "write", lambda handle, data: 0)
+    with pytest.raises(SaveError, match="input/output error"):
+        save_file(Change(model, NEW, OLD))
+    assert model.read_bytes() == OLD
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[4])
+from irtools.ir.save import Change, save_file
+from test_save_faults import NEW, OLD, Faults
+
+def fault(name, real, args):
+    if name == "write" and after:
+        real(args[0], args[1][: len(args[1]) // 2])
+    elif after:
+        real(*args)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+path, at, after = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "after"
+for number in range(at, at + 1000):
+    child = os.fork()
+    if not child:
+        Faults(number, fault).install(setattr)
+        save_file(Change(path, NEW, OLD))
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    print(os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0, flush=True)
+    sys.stdin.readline()
+    if not os.WIFSIGNALED(status):
+        break
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_kill_at_each_call(model: Path, when: str) -> None:
+    """The process that is killed is forked from one that has only just imported the module."""
+    command = [sys.executable, "-c", KILLED, str(model), "1", when, str(Path(__file__).parent)]
+    seen = []
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in process.stdout:
+            killed = int(line)
+            assert killed in (0, signal.SIGKILL)
+            seen.append(model.read_bytes())
+            assert seen[-1] in (OLD, NEW)
+            strays = {path.name for path in model.parent.iterdir()} - {"openvino_model.xml", "openvino_model.bin"}
+            assert all(name.startswith(".") and name.endswith(".irtools-tmp") for name in strays)
+            save_file(Change(model, NEW, seen[-1]))  # the next run is not hindered, and cleans up
+            assert len(list(model.parent.iterdir())) == 2
+            model.write_bytes(OLD)
+            process.stdin.write("\n")
+            process.stdin.flush()
+    assert process.returncode == 0
+    assert len(seen) > 12
+    assert {OLD, NEW} == set(seen)
+
+
+# -- into another directory ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_an_error_at_each_call_leaves_no_half_export(model: Path, tmp_path: Path, code: int) -> None:
+    (model.parent / "config.json").write_text("{}")
+    (model.parent / "sub").mkdir()
+    output = tmp_path / "a" / "out"
+    before = {path: path.stat().st_ino for path in model.parent.rglob("*")}
+    hit = set()
+    for faults, error in runs(lambda: save_export(model.parent, [Change(model, NEW, OLD)], output), failing(code)):
+        hit.add(faults.hit)
+        where = f"{faults.hit}, call {faults.at}: {error}"
+        assert {path: path.stat().st_ino for path in model.parent.rglob("*")} == before
+        assert model.read_bytes() == OLD
+        assert model.with_suffix(".bin").read_bytes() == b"weights"
+        if error is None:
+            assert (output / "openvino_model.xml").read_bytes() == NEW, where
+            assert (output / "openvino_model.bin").read_bytes() == b"weights", where
+            assert (output / "config.json").read_text() == "{}", where
+            assert (output / "sub").is_dir(), where
+            for path in sorted(output.rglob("*"), reverse=True):
+                path.rmdir() if path.is_dir() else path.unlink()
+            output.rmdir()
+            output.parent.rmdir()
+        else:
+            assert isinstance(error, SaveError), where
+            assert not output.parent.exists(), where
+    assert {"open", "write", "fsync", "replace", "mkdir", "scandir"} <= hit
