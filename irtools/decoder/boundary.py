@@ -18,9 +18,10 @@ _REDUCTIONS = {"MVN", "ReduceMean", "ReduceSum", "ReduceL2", "NormalizeL2", "Gro
 def boundaries(stream: Stream, scopes: Scopes | None, pieces: Sequence[Stretch], ends: Sequence[int]) -> list[int]:
     """The ops whose values cross from each layer into the next.
 
-    Mostly the last residual sum. When only the sum scaled by constants goes on, the scaled
-    value. When something else is added on the way (image features written into the stream),
-    the sum. When a norm lies between, the names say whose it is: it ends a layer (BART), or
+    Mostly the last residual sum. When it goes on scaled, or with values from outside the
+    stream written into it (image features), what arrives at the next layer, unless the names
+    say that the next layer does it. When an earlier value of the stream is mixed in again, the
+    sum. When a norm lies between, the names say whose it is: it ends a layer (BART), or
     each layer begins with one and keeps it as its residual (MiniMax). Without names, a first
     layer that starts from bare embeddings (GPT-1) shows that norms come after the block.
 
@@ -48,8 +49,11 @@ def boundaries(stream: Stream, scopes: Scopes | None, pieces: Sequence[Stretch],
     for last in ends:
         end, skip = pieces[last].sum.op, pieces[last + 1].sum.skip
         between = [] if skip in stream.same_value(end) else _between(stream, end, skip)
-        norms.append(between is not None and _normalises(stream, between))
-        found.append(end if not between else _whose(stream, scopes, pieces, last, between) if norms[-1] else skip)
+        norms.append(_normalises(stream, between))
+        if norms[-1]:
+            found.append(_whose(stream, scopes, pieces, last, between))
+        else:
+            found.append(end if not between or _votes(stream, scopes, last, between) > 0 else skip)
     if any(norms) and not all(norms):
         name = stream.view.op_name(pieces[ends[norms.index(True)] + 1].sum.skip)
         raise LocateRefusedError(
@@ -62,17 +66,23 @@ def boundaries(stream: Stream, scopes: Scopes | None, pieces: Sequence[Stretch],
 def _whose(stream: Stream, scopes: Scopes | None, pieces: Sequence[Stretch], last: int, between: Sequence[int]) -> int:
     """The sum, when the norm after it begins the next layer, or the norm, when it ends this one."""
     end, skip = pieces[last].sum.op, pieces[last + 1].sum.skip
-    if scopes is not None:
-        here, there = scopes.layers[last], scopes.layers[last + 1]
-        votes = Counter(scopes.number(stream.view.op_name(op)) for op in between)
-        if votes[here] != votes[there] and here != there:
-            return skip if votes[here] > votes[there] else end
+    votes = _votes(stream, scopes, last, between)
+    if votes:
+        return skip if votes < 0 else end
     if not _normalises(stream, _above(stream, pieces[0].sum.skip)):
         return skip
     raise LocateRefusedError(
         f"the norm between {stream.view.op_name(end)!r} and {stream.view.op_name(skip)!r} ends one layer or begins the "
         "next, and no name says which: the hidden state could be either; export the model with its module names"
     )
+
+
+def _votes(stream: Stream, scopes: Scopes | None, last: int, between: Iterable[int]) -> int:
+    """By their names, how many more ops are the next layer's than this one's."""
+    if scopes is None or scopes.layers[last] == scopes.layers[last + 1]:
+        return 0
+    votes = Counter(scopes.number(stream.view.op_name(op)) for op in between)
+    return votes[scopes.layers[last + 1]] - votes[scopes.layers[last]]
 
 
 def _normalises(stream: Stream, ops: Iterable[int]) -> bool:
@@ -89,16 +99,15 @@ def _above(stream: Stream, start: int) -> set[int]:
     return found
 
 
-def _between(stream: Stream, end: int, skip: int) -> list[int] | None:
-    """Ops that make ``skip`` of ``end``; None when they read anything else but constants."""
+def _between(stream: Stream, end: int, skip: int) -> list[int]:
+    """Ops of the stream that make ``skip`` of ``end``; none when they read an earlier value of the stream."""
     found, pending = [skip], [skip]
     while pending:
-        op = pending.pop()
-        for source in stream.view.producers(op):
-            if source == end or stream.view.constant(source) or source in found:
+        for source in stream.sources[pending.pop()]:
+            if source == end or source in found:
                 continue
-            if source not in stream.ops or stream.rank[source] < stream.rank[end]:
-                return None
+            if stream.rank[source] < stream.rank[end]:
+                return []
             found.append(source)
             pending.append(source)
     return found
