@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.lint.part import Part
+from irtools.lint.part import Part, State
 
-__all__ = ["converts_before_attention"]
+__all__ = ["converts_before_attention", "unconverted_states"]
 
 _KEY, _VALUE = 1, 2
 
@@ -51,3 +51,46 @@ def _below_state(part: Part, convert: int, within: set[int]) -> bool:
     """Whether a conversion is below a ReadValue, or below the Concat that a ReadValue joins."""
     graph = part.graph
     return any(graph.op_type(key) == "ReadValue" for key in part.ancestors([convert], through_shapes=False) & within)
+
+
+_HANDS_ON = {
+    "Broadcast",
+    "Concat",
+    "Convert",
+    "Gather",
+    "Reshape",
+    "Slice",
+    "Split",
+    "Squeeze",
+    "StridedSlice",
+    "Transpose",
+    "Unsqueeze",
+    "VariadicSplit",
+}
+_RECURRENCES = {"Loop", "TensorIterator", "GroupConvolution", "Convolution", "ScatterUpdate", "ScatterElementsUpdate"}
+
+
+def unconverted_states(part: Part) -> Iterator[State]:
+    """States that no fused attention, convolution or recurrence reads.
+
+    A state of fixed shape counts as converted without looking further: which recurrences the
+    conversion knows is not to be told from the file.
+    """
+    for state in part.states:
+        if state.reads and (state.grows or len(state.shape) == 3) and not _managed(part, state.reads[0]):
+            yield state
+
+
+def _managed(part: Part, read: int) -> bool:
+    graph, seen, pending = part.graph, {read}, [read]
+    while pending:
+        for consumer in graph.consumers(pending.pop()):
+            kind = graph.op_type(consumer.op)
+            if kind == "ScaledDotProductAttention" and consumer.input in (_KEY, _VALUE):
+                return True
+            if kind in _RECURRENCES:
+                return True
+            if kind in _HANDS_ON and consumer.op not in seen:
+                seen.add(consumer.op)
+                pending.append(consumer.op)
+    return False

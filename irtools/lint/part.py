@@ -97,6 +97,11 @@ class State:
     reads: tuple[int, ...]
     writes: tuple[int, ...]
 
+    @property
+    def grows(self) -> bool:
+        """Whether it has the form of a cache of keys or values: rank 4, with a dynamic length."""
+        return len(self.shape) == 4 and DYNAMIC in self.shape[1:3]
+
 
 def show_shape(shape: Iterable[int]) -> str:
     """``[?,?,32]``, as OpenVINO prints a shape."""

@@ -70,8 +70,8 @@ def head_width(part: Part) -> int | None:
 
 
 def attention_states(part: Part) -> tuple[State, ...]:
-    """The states that hold keys or values: rank 4, growing with the sequence."""
-    return tuple(state for state in part.states if len(state.shape) == 4 and state.shape[2] == DYNAMIC)
+    """The states that hold keys or values, growing with the sequence."""
+    return tuple(state for state in part.states if state.grows)
 
 
 def find_embedding_gather(part: Part) -> int | None:

@@ -46,6 +46,8 @@ class Job:
     prefix_caching : bool
         What the scheduler is told; GenAI's own default is on in some pipelines.
     device : str
+    stateful : bool
+        Use ``LLMPipeline`` with the SDPA backend, as it does for models that cannot be paged.
     """
 
     model: str
@@ -55,6 +57,7 @@ class Job:
     assistant_tokens: int = 1
     prefix_caching: bool = False
     device: str = "CPU"
+    stateful: bool = False
 
     @classmethod
     def plain(cls, model: str | Path, **options: Any) -> Job:
@@ -225,14 +228,20 @@ def _execute(job: Job) -> Outcome:
         config.num_assistant_tokens = job.assistant_tokens
     tokens: list[int] = []
     start = time.monotonic()
+    streamer = _recorder(genai, tokens)
     try:
-        result = pipeline.generate([job.prompt], [config], streamer=_recorder(genai, tokens))[0]
+        if job.stateful:
+            pipeline.generate(job.prompt, config, streamer)
+            return Outcome("ran", tokens=tuple(tokens), steps=len(tokens), seconds=time.monotonic() - start)
+        result = pipeline.generate([job.prompt], [config], streamer=streamer)[0]
     except (RuntimeError, ValueError) as error:
         return Outcome("generate", _first_words(error))
     return _outcome(result, tokens, time.monotonic() - start)
 
 
 def _load(genai: Any, job: Job) -> Any:
+    if job.stateful:
+        return genai.LLMPipeline(job.model, job.device, ATTENTION_BACKEND="SDPA")
     scheduler = genai.SchedulerConfig()
     scheduler.enable_prefix_caching = job.prefix_caching
     scheduler.cache_size = 1

@@ -1,0 +1,32 @@
+"""What the rules about running a target share."""
+
+from __future__ import annotations
+
+from irtools.lint.draft import is_draft
+from irtools.lint.model import Context
+from irtools.lint.part import Part
+
+__all__ = ["FED", "target_part"]
+
+FED = frozenset(
+    {
+        "input_ids",
+        "inputs_embeds",
+        "attention_mask",
+        "position_ids",
+        "beam_idx",
+        "token_type_ids",
+        "per_layer_inputs",
+        "visual_pos_masks",
+        "deepstack_visual_embeds",
+    }
+)
+"""Tensor names of the inputs that GenAI 2026.4 sets on a target."""
+
+
+def target_part(context: Context) -> Part | None:
+    """The target's facts; None without a readable target, or when it is a draft."""
+    if context.target is None:
+        return None
+    part = context.part(context.target)
+    return None if is_draft(part) else part
