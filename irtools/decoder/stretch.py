@@ -87,14 +87,14 @@ class Stretch:
 
     @cached_property
     def feed_forward(self) -> str:
-        """``dense``, ``experts`` or ``none``: of the branches that do not mix."""
+        """``dense``, ``experts`` or ``none``: of the branches that do not mix; experts beside a dense one count."""
         mixing = self.mixing_branch[0] if self.mixing_branch is not None else 0 if self.states else -1
-        for position, branch in enumerate(self.branches):
-            if position != mixing:
-                match, _ = self.matcher.find("feed_forward", branch)
-                if match is not None:
-                    return match.kind
-        return "none"
+        found = [
+            match.kind
+            for position, branch in enumerate(self.branches)
+            if position != mixing and (match := self.matcher.find("feed_forward", branch)[0]) is not None
+        ]
+        return "experts" if "experts" in found else found[0] if found else "none"
 
 
 def stretches(stream: Stream, sums: Sequence[Sum]) -> tuple[Stretch, ...]:
