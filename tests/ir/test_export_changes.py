@@ -1,0 +1,92 @@
+"""Changing an export through the Python API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import irtools
+from irtools.errors import AnnotationDiffersError, CheckError, ExportError
+from irtools.ir.document import Document
+from irtools.ir.rt_info import ANNOTATION_KEY, set_entry
+
+ExportCopy = Callable[..., Path]
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def test_annotate_save_strip_save_gives_every_byte_back(export_copy: ExportCopy) -> None:
+    directory = export_copy("falcon")
+    before = contents(directory)
+    weights = (directory / "openvino_model.bin").stat()
+    export = irtools.open_export(directory)
+    assert export.target.annotation is None
+    patch = export.annotate()
+    assert contents(directory) == before, "nothing is written before it is saved"
+    (saved,) = export.save()
+    assert saved.path == directory / "openvino_model.xml"
+    assert export.target.annotation == patch.new
+    assert {name for name, content in contents(directory).items() if content != before[name]} == {"openvino_model.xml"}
+    assert export.save() == ()
+    export.strip()
+    export.save()
+    assert export.target.annotation is None
+    assert contents(directory) == before
+    after = (directory / "openvino_model.bin").stat()
+    assert (after.st_ino, after.st_mtime_ns) == (weights.st_ino, weights.st_mtime_ns)
+
+
+def test_an_equal_annotation_is_not_written_again(export_copy: ExportCopy) -> None:
+    directory = export_copy("qwen3_5_vl")
+    path = directory / "openvino_language_model.xml"
+    before = path.stat()
+    export = irtools.open_export(directory)
+    assert export.annotate().status == "unchanged"
+    assert export.save() == ()
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_a_complete_export_elsewhere_leaves_this_one_alone(export_copy: ExportCopy, tmp_path: Path) -> None:
+    directory = export_copy("qwen3")
+    before = contents(directory)
+    export = irtools.open_export(directory)
+    export.strip()
+    (saved,) = export.save(tmp_path / "out")
+    assert contents(directory) == before
+    assert contents(tmp_path / "out") == before | {saved.path.name: saved.path.read_bytes()}
+    assert irtools.open_export(tmp_path / "out").target.annotation is None
+
+
+def test_another_annotation_is_kept_unless_forced(export_copy: ExportCopy) -> None:
+    directory = export_copy("qwen3")
+    path = directory / "openvino_model.xml"
+    path.write_bytes(set_entry(Document(path).scan, ANNOTATION_KEY, '{"layers":{}}'))
+    export = irtools.open_export(directory)
+    with pytest.raises(AnnotationDiffersError):
+        export.annotate()
+    assert export.save() == ()
+    assert export.annotate(force=True).old == '{"layers":{}}'
+    export.save()
+    assert irtools.open_export(directory).annotate().status == "unchanged"
+
+
+def test_what_the_runtime_would_refuse_is_not_written(export_copy: ExportCopy) -> None:
+    directory = export_copy("falcon")
+    (directory / "openvino_model.bin").write_bytes(b"short")
+    before = contents(directory)
+    export = irtools.open_export(directory)
+    export.annotate()
+    with pytest.raises(CheckError):
+        export.save()
+    assert contents(directory) == before
+    (saved,) = export.save(check=False)
+    assert Document(saved.path).annotation is not None
+
+
+def test_a_part_that_is_not_there_is_an_error(export_copy: ExportCopy) -> None:
+    with pytest.raises(ExportError):
+        irtools.open_export(export_copy("falcon")).annotate("mtp")

@@ -1,0 +1,248 @@
+"""The rehearsal of what the runtime does when it loads an annotated target."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from irtools.errors import CheckError
+from irtools.ir.document import Document
+from irtools.ir.rt_info import ANNOTATION_KEY, set_entry
+from irtools.runtime.check import Remark, check_annotated, checker, warm_up
+
+NAMES = ("falcon", "gpt2", "granite", "llama", "llava", "mixtral", "opt", "qwen3", "qwen3_5_vl", "qwen3_5_moe_vl")
+
+
+@pytest.fixture
+def annotated(
+    export_copy: Callable[[str], Path], truth: Callable[[str], dict[str, Any]]
+) -> Callable[..., tuple[Path, Path, str]]:
+    """A copy of an export with the given or the true annotation: XML, weights, annotation."""
+
+    def make(name: str, annotation: str | None = None) -> tuple[Path, Path, str]:
+        directory = export_copy(name)
+        files = [directory / "openvino_model.xml", directory / "openvino_language_model.xml"]
+        path = next(path for path in files if path.is_file())
+        layers = {
+            key: {"producer": places[0][0], "output_index": places[0][1]}
+            for key, places in truth(name)["layers"].items()
+        }
+        value = annotation if annotation is not None else json.dumps({"layers": layers}, separators=(",", ":"))
+        path.write_bytes(set_entry(Document(path).scan, ANNOTATION_KEY, value))
+        return path, path.with_suffix(".bin"), value
+
+    return make
+
+
+def locators(**layers: tuple[str, int]) -> str:
+    return json.dumps(
+        {"layers": {key[1:]: {"producer": name, "output_index": at} for key, (name, at) in layers.items()}}
+    )
+
+
+def problems(remarks: tuple[Remark, ...]) -> list[str]:
+    return [remark.message for remark in remarks if remark.problem]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_true_annotation_has_no_problem(name: str, annotated: Callable[..., tuple[Path, Path, str]]) -> None:
+    messages = [(remark.problem, remark.message) for remark in check_annotated(*annotated(name))]
+    if name == "gpt2":  # GenAI does refuse it: "could not find the target token-embedding Gather"
+        assert [(problem, "no Gather reads a table" in message) for problem, message in messages] == [(False, True)]
+    else:
+        assert messages == []
+
+
+FALCON = "__module.transformer.h.{}/aten::add/Add"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "said"),
+    [
+        ("{", "the annotation is malformed"),
+        (locators(l0=("nowhere", 0)), "no op has this name"),
+        (locators(l0=(FALCON.format(0), 1)), "the op has 1 outputs and no index 1"),
+        (locators(l0=(FALCON.format(0), 0), l1=(FALCON.format(0), 0)), "layers 0 and 1 share"),
+        (locators(l0=("attention_mask", 0)), "the value has the shape [?,?], not three dimensions"),
+        (locators(l0=("logits", 0)), ""),
+    ],
+)
+def test_what_the_runtime_refuses_is_a_problem(
+    annotation: str, said: str, annotated: Callable[..., tuple[Path, Path, str]]
+) -> None:
+    found = problems(check_annotated(*annotated("falcon", annotation)))
+    assert found
+    assert said in found[0]
+
+
+def test_a_name_that_two_ops_have_is_a_problem(annotated: Callable[..., tuple[Path, Path, str]]) -> None:
+    path, weights, annotation = annotated("falcon")
+    name = FALCON.format(1).encode()
+    twin = b'name="__module.transformer.h.2/aten::add/Add"'
+    assert path.read_bytes().count(twin) == 1
+    path.write_bytes(path.read_bytes().replace(twin, b'name="' + name + b'"'))
+    found = problems(check_annotated(path, weights, annotation))
+    assert any("2 ops have this name" in message for message in found)
+
+
+def test_another_annotation_than_meant_is_a_problem(annotated: Callable[..., tuple[Path, Path, str]]) -> None:
+    path, weights, annotation = annotated("falcon")
+    assert problems(check_annotated(path, weights, annotation.replace("h.0", "h.1"))) == [
+        "OpenVINO reads another annotation from it"
+    ]
+
+
+def test_a_file_that_openvino_cannot_read_is_a_problem(annotated: Callable[..., tuple[Path, Path, str]]) -> None:
+    path, weights, annotation = annotated("falcon")
+    path.write_bytes(
+        path.read_bytes().replace(b'type="Softmax"', b'type="Softmux"').replace(b'type="MatMul"', b'type="MatMull"')
+    )
+    (message,) = problems(check_annotated(path, weights, annotation))
+    assert message.startswith("OpenVINO cannot read it: ")
+    assert "\n" not in message
+
+
+def test_a_conversion_that_cannot_be_made_is_a_note(annotated: Callable[..., tuple[Path, Path, str]]) -> None:
+    """An eager export has no ScaledDotProductAttention op: here they are cut out of the graph."""
+    ov = pytest.importorskip("openvino")
+    path, _, annotation = annotated("llama")
+    model = ov.Core().read_model(path)
+    for op in model.get_ops():
+        if op.get_type_name() == "ScaledDotProductAttention":
+            op.output(0).replace(op.input_value(2))
+    ov.save_model(model, path.with_name("eager.xml"), compress_to_fp16=False)
+    remarks = check_annotated(path.with_name("eager.xml"), path.with_name("eager.bin"), annotation)
+    assert remarks == (
+        Remark(
+            False,
+            "the conversion to paged attention could not be rehearsed: it has no ScaledDotProductAttention op",
+        ),
+    )
+
+
+def test_a_head_that_the_runtime_does_not_find_is_a_note(annotated: Callable[..., tuple[Path, Path, str]]) -> None:
+    """As in Cohere, whose logits are scaled."""
+    ov = pytest.importorskip("openvino")
+    path, _, annotation = annotated("llama")
+    model = ov.Core().read_model(path)
+    result = model.output("logits").get_node()
+    scaled = ov.opset13.multiply(result.input_value(0), ov.opset13.constant([[[2.0]]], dtype=ov.Type.f32))
+    scaled.output(0).set_names({"logits"})
+    result.input(0).replace_source_output(scaled.output(0))
+    ov.save_model(model, path.with_name("scaled.xml"), compress_to_fp16=False)
+    (remark,) = check_annotated(path.with_name("scaled.xml"), path.with_name("scaled.bin"), annotation)
+    assert not remark.problem
+    assert "`logits`" in remark.message
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "the weights cannot be read (no such file or directory)"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "a Git-LFS pointer"),
+        (b"", "has 0 bytes, and the IR needs"),
+        (b"\0" * 1000, "has 1000 bytes, and the IR needs"),
+    ],
+)
+def test_missing_or_short_weights_are_a_clear_error(
+    content: bytes | None, said: str, annotated: Callable[..., tuple[Path, Path, str]]
+) -> None:
+    path, weights, annotation = annotated("falcon")
+    weights.unlink()
+    if content is not None:
+        weights.write_bytes(content)
+    with pytest.raises(CheckError) as caught:
+        check_annotated(path, weights, annotation)
+    assert said in str(caught.value)
+    assert str(weights) in str(caught.value)
+    assert "--no-check" in str(caught.value)
+
+
+def test_huge_sparse_weights_are_not_read(annotated: Callable[..., tuple[Path, Path, str]]) -> None:
+    path, weights, annotation = annotated("falcon")
+    before = weights.stat()
+    with weights.open("r+b") as file:
+        file.truncate(40 << 30)
+    os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert check_annotated(path, weights, annotation) == ()
+    after = weights.stat()
+    assert (after.st_ino, after.st_mtime_ns, after.st_blocks) == (before.st_ino, before.st_mtime_ns, before.st_blocks)
+
+
+def test_the_file_may_have_any_name(annotated: Callable[..., tuple[Path, Path, str]]) -> None:
+    path, weights, annotation = annotated("falcon")
+    other = path.rename(path.with_name(".模型 ü.irtools-tmp"))
+    assert check_annotated(other, weights.rename(weights.with_name("w ä.bin")), annotation) == ()
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from irtools.runtime.check import check_annotated, warm_up
+if sys.argv[4] == "warm":
+    warm_up()
+print(check_annotated(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]), "openvino" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("how", ["warm", "cold"])
+def test_nothing_is_printed_and_openvino_is_not_loaded_here(
+    how: str, annotated: Callable[..., tuple[Path, Path, str]], tmp_path: Path
+) -> None:
+    arguments = [str(argument) for argument in annotated("falcon")]
+    trap = tmp_path / "here"
+    trap.mkdir()
+    for module in ("openvino", "json", "irtools"):  # the working directory is no place for modules
+        (trap / f"{module}.py").write_text("raise SystemExit('imported from the working directory')")
+    run = subprocess.run(
+        [sys.executable, "-P", "-c", SCRIPT, *arguments, how],
+        cwd=trap,
+        env={**os.environ, "OPENVINO_LOG_LEVEL": "4", "OV_ENABLE_PROFILE_PASS": "true"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout == "() False\n"
+    assert run.stderr == ""
+
+
+def test_a_process_that_was_warmed_up_in_vain_ends_with_its_parent() -> None:
+    code = (
+        "from irtools.runtime.check import _waiting, warm_up; warm_up(); warm_up(); print(*[p.pid for p in _waiting])"
+    )
+    run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    (pid,) = run.stdout.split()
+    assert run.stderr == ""
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid), 0)
+
+
+def test_a_rehearsal_that_dies_is_a_clear_error(
+    annotated: Callable[..., tuple[Path, Path, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from irtools.runtime import check
+
+    monkeypatch.setattr(check, "_waiting", [])
+    warm_up()
+    check._waiting[0].kill()
+    with pytest.raises(CheckError, match="ended with code -9"):
+        check_annotated(*annotated("falcon"))
+
+
+def test_the_check_for_saving_names_the_file_and_all_problems(
+    annotated: Callable[..., tuple[Path, Path, str]],
+) -> None:
+    path, _, annotation = annotated("falcon", locators(l0=("nowhere", 0), l1=("neither", 0)))
+    with pytest.raises(CheckError) as caught:
+        checker(path, annotation)(path)
+    assert str(caught.value).startswith(f"{path}: the runtime would refuse")
+    assert "'nowhere'" in str(caught.value)
+    assert "'neither'" in str(caught.value)
+    assert "nothing was changed" in str(caught.value)
