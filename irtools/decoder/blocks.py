@@ -97,10 +97,17 @@ class StackBlocks:
     layers : tuple of LayerBlocks
     closing : LayerBlocks
         What comes after the last residual sum: the final norm.
+    stream : Stream
+        The residual stream that they are on.
     """
 
     layers: tuple[LayerBlocks, ...]
     closing: LayerBlocks
+    stream: Stream = field(repr=False)
+
+    def norms_within(self, block: Block) -> tuple[Block, ...]:
+        """Norms inside a block, such as those of queries and keys."""
+        return tuple(Splitter(self.stream).norms_within(block.ops))
 
 
 def stack_blocks(view: GraphView, stack: DecoderStack) -> StackBlocks:
@@ -184,7 +191,7 @@ class _Wiring:
         layers = tuple(
             self._wired(index, entry, blocks) for index, (entry, blocks) in enumerate(zip(entries, split, strict=True))
         )
-        return StackBlocks(layers, self._wired(len(layers), last, closing))
+        return StackBlocks(layers, self._wired(len(layers), last, closing), self.stream)
 
     def _wired(self, index: int, entry: int, blocks: Sequence[Block]) -> LayerBlocks:
         owner = {op: position for position, block in enumerate(blocks) for op in block.ops}

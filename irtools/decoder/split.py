@@ -84,7 +84,9 @@ class Splitter:
             return piece.mixer, piece.mixing_branch[1]
         if piece.mixing_branch is None and piece.states and position == 0:
             return piece.mixer, None
-        match, _ = self.matcher.find("feed_forward", piece.branches[position])
+        match, _ = self.matcher.find("token_mixer", piece.branches[position])
+        if match is None:
+            match, _ = self.matcher.find("feed_forward", piece.branches[position])
         return (match.kind, match) if match else ("", None)
 
     def _own(self, piece: Stretch) -> frozenset[int]:
@@ -154,6 +156,20 @@ class Splitter:
             blocks += self._unnamed(rest)
         return blocks + ([after] if after else [])
 
+    def norms_within(self, ops: Collection[int]) -> list[Block]:
+        """Norms inside a block, such as those of queries and keys."""
+        found: list[Block] = []
+        left = frozenset(ops)
+        for op in sorted(ops, key=self.stream.rank.__getitem__):
+            match = self.matcher.at("norm", op)[0] if op in left else None
+            value = self._norm_input(match, through=("Convert", "Subtract")) if match else None
+            if match and value is not None and self._width(value) == self._width(op):
+                inside = self._above(op, left) - (self._above(value, left) if value in left else set())
+                if self._closed(inside, op, value):
+                    found.append(Block("norm", self._extended(inside, op, left), match))
+                    left -= found[-1].ops
+        return found
+
     def _rest(self, ops: set[int], values: Sequence[int]) -> list[Block]:
         """Blocks outside all branches: norms after a sum, feed-forward without a residual, single ops."""
         blocks = []
@@ -180,7 +196,7 @@ class Splitter:
             match, _ = self.matcher.at("norm", op)
             if match and self._width(op) == width and self._norm_input(match, value) == value:
                 ops = self._above(op, branch)
-                if self._closed(ops, op):
+                if self._closed(ops, op, value):
                     return Block("norm", self._extended(ops, op, branch), match)
         return None
 
@@ -191,14 +207,16 @@ class Splitter:
             start = self._norm_input(match) if match else None
             if match and start in branch:
                 ops = self._above(out, branch) - self._above(start, branch)
-                if ops and self._closed(ops, out):
+                if start is not None and ops and self._closed(ops, out, start):
                     return Block("norm", frozenset(ops), match)
         return None
 
-    def _norm_input(self, match: Match, value: int | None = None) -> int | None:
+    def _norm_input(
+        self, match: Match, value: int | None = None, *, through: Collection[str] = _BEFORE_MEAN
+    ) -> int | None:
         """The value that a norm reads, before it is converted or centred; not beyond ``value``."""
         op = match.ops.get("input")
-        while op is not None and op != value and op in self.stream.ops and self.view.op_type(op) in _BEFORE_MEAN:
+        while op is not None and op != value and op in self.stream.ops and self.view.op_type(op) in through:
             op = self.view.producers(op)[0]
         return op
 
@@ -218,9 +236,13 @@ class Splitter:
     def _readers(self, op: int) -> Iterator[int]:
         return (target for target in self.view.succ[op] if target in self.stream.ops)
 
-    def _closed(self, ops: Collection[int], out: int) -> bool:
-        """Whether only the value of ``out`` leaves a set of ops."""
-        return all(reader in ops for op in ops if op != out for reader in self._readers(op))
+    def _closed(self, ops: Collection[int], out: int, value: int) -> bool:
+        """Whether only ``value`` enters a set of ops and only that of ``out`` leaves it."""
+        inside = {*ops, value}
+        return all(
+            inside.issuperset(self.stream.sources[op]) and (op == out or inside.issuperset(self._readers(op)))
+            for op in ops
+        )
 
     def _extended(self, ops: set[int], out: int, branch: Collection[int]) -> frozenset[int]:
         """Take in the weight and bias that follow a norm, and a change of form."""

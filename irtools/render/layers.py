@@ -16,9 +16,9 @@ from irtools.render.sketch import Sketch
 from irtools.report.describe import block_facts, block_title, ranges, symbolic
 from irtools.report.kinds import LayerKind, Run, Segment, layer_kinds, segments
 
-__all__ = ["LayerDrawer", "value_text"]
+__all__ = ["BOX_KINDS", "LayerDrawer", "value_text"]
 
-_BOX_KINDS = {
+BOX_KINDS = {
     "norm": "norm",
     "full_attention": "attention",
     "sliding_attention": "attention",
@@ -53,7 +53,7 @@ def value_text(part: DrawnPart, source: Source) -> str:
     if port is None:
         return ""
     hidden = part.stack.hidden_size if part.stack else 0
-    stream = len(port.shape) == 3 and (port.shape[-1] == hidden or not hidden)
+    stream = not hidden or port.shape[-1:] == (hidden,)
     return f"{port.element_type} {symbolic(port.shape, stream=stream)}"
 
 
@@ -170,7 +170,7 @@ class LayerDrawer:
         lines = [*block_facts(view, block), weights] if block.kind != "sum" else []
         hint = op or f"{len(block.ops)} ops"
         column = "" if block.kind in _BESIDE_EACH_OTHER else self.prefix
-        self.sketch.box(key, _BOX_KINDS.get(block.kind, "mixer"), title, lines, hint=hint, op=op, column=column)
+        self.sketch.box(key, BOX_KINDS.get(block.kind, "mixer"), title, lines, hint=hint, op=op, column=column)
 
     def _state(self, key: str, owner: str, block: Block) -> None:
         outputs = [self.part.view.op(state.op).outputs for state in block.states]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from irtools.render.picture import Arrow, Box, Frame, walk
+from irtools.render.picture import Arrow, Box, Frame
 
 __all__ = ["Sketch"]
 
@@ -14,6 +14,7 @@ class Sketch:
     """Boxes, frames and arrows in the order in which they are added."""
 
     def __init__(self) -> None:
+        self._keys: set[str] = set()
         self._levels: list[list[Box | Frame]] = [[]]
         self._arrows: dict[tuple[str, str, str], Arrow] = {}
 
@@ -28,7 +29,10 @@ class Sketch:
         op: str = "",
         column: str = "",
     ) -> str:
-        """Add a box to the innermost frame; returns its key."""
+        """Add a box to the innermost frame, unless its key is there already; returns the key."""
+        if key in self._keys:
+            return key
+        self._keys.add(key)
         self._levels[-1].append(Box(key, kind, title, tuple(line for line in lines if line), hint, op, column))
         return key
 
@@ -53,5 +57,5 @@ class Sketch:
     @property
     def arrows(self) -> tuple[Arrow, ...]:
         """The arrows whose ends are both there."""
-        known = {box.key for box in walk(self.items)}
+        known = self._keys
         return tuple(arrow for arrow in self._arrows.values() if arrow.tail in known and arrow.head in known)

@@ -95,7 +95,11 @@ def symbolic(shape: Sequence[int], name: str = "", *, state: bool = False, strea
         letters = ["B", "P"]
     elif name.startswith(("present", "cache_params.present")):
         letters = ["B", "T"]
-    elif stream or name in _TOKENS:
+    elif stream and len(shape) == 3 and shape[0] in (DYNAMIC, 1):
+        return (
+            f"[{', '.join(letter if dim == DYNAMIC else str(dim) for dim, letter in zip(shape, 'BS?', strict=True))}]"
+        )
+    elif name in _TOKENS:
         letters = ["B", "S"]
     elif name == "attention_mask":
         letters = ["B", "T"]

@@ -1,0 +1,390 @@
+"""Op by op: one layer, the surroundings of an op, what lies between two ops, everything."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from functools import cached_property
+
+from irtools.decoder.blocks import Block
+from irtools.decoder.stream import ancestors
+from irtools.errors import UsageError
+from irtools.graph.view import GraphView, Source
+from irtools.render.layers import BOX_KINDS
+from irtools.render.part import DrawnPart, weight_line
+from irtools.render.picture import TIMES, Picture
+from irtools.render.sketch import Sketch
+from irtools.report.describe import SYMBOLS, block_title, symbolic
+from irtools.report.kinds import layer_kinds
+from irtools.report.text import plural
+
+__all__ = ["OpsDrawer", "around", "between", "find_op", "full_order"]
+
+_LONGEST_NAME = 44
+_MANY_USES = 3
+_REORDERS = ("Gather", "Convert", "Reshape", "Slice")
+
+
+def find_op(view: GraphView, wanted: str) -> int:
+    """The op that a user means: by friendly name, by layer id, or by a part of its name that fits no other.
+
+    Raises
+    ------
+    UsageError
+        There is none, or several.
+    """
+    names: dict[str, list[int]] = {}
+    for key, name in zip(view.scan.ids, view.scan.names, strict=True):
+        names.setdefault(name, []).append(key)
+    found = names.get(wanted) or [key for name, keys in names.items() if wanted and wanted in name for key in keys]
+    if wanted not in names and wanted.isdecimal() and int(wanted) in view.index:
+        found = [int(wanted)]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        close = get_close_matches(wanted, names, 3, 0.5)
+        hint = (
+            f"Close: {', '.join(map(repr, close))}." if close else "`irtools inspect --format json` lists the layers."
+        )
+        raise UsageError(f"no op is called {wanted!r}.", hint=hint)
+    some = ", ".join(f"{view.op_name(key)!r} (id {key})" for key in found[:4])
+    more = ", ..." if len(found) > 4 else ""
+    raise UsageError(f"{wanted!r} could be {plural(len(found), 'op')}: {some}{more}; give the whole name or the id")
+
+
+def around(view: GraphView, op: int, radius: int) -> list[int]:
+    """Ops within some steps of one, nearest first; constants are no steps."""
+    if view.constant(op):
+        users = [consumer.op for consumer in view.consumers(op)]
+        return [op, *(key for user in users for key in around(view, user, max(radius - 1, 0)))]
+    found = _distances(view, op, radius)
+    return sorted(found, key=lambda key: (found[key], view.rank[key]))
+
+
+def _distances(view: GraphView, start: int, radius: int) -> dict[int, int]:
+    found, pending = {start: 0}, [start]
+    for key in pending:
+        if found[key] < radius:
+            fresh = [other for other in (*view.pred[key], *view.succ[key]) if other not in found]
+            found |= dict.fromkeys(fresh, found[key] + 1)
+            pending += dict.fromkeys(fresh)
+    return found
+
+
+def reached(neighbours: Mapping[int, Iterable[int]], start: int) -> set[int]:
+    """Everything that can be reached from an op, itself included."""
+    found, pending = {start}, [start]
+    while pending:
+        for key in neighbours[pending.pop()]:
+            if key not in found:
+                found.add(key)
+                pending.append(key)
+    return found
+
+
+def between(view: GraphView, start: int, end: int) -> list[int]:
+    """Ops on a path from one op to another, in the order of computation.
+
+    Raises
+    ------
+    UsageError
+        No path leads from either to the other.
+    """
+    for first, last in ((start, end), (end, start)):
+        if first in view and last in view:
+            ops = reached(view.succ, first) & reached(view.pred, last)
+            if ops:
+                return sorted(ops, key=view.rank.__getitem__)
+    raise UsageError(f"no path leads from {view.op_name(start)!r} to {view.op_name(end)!r} or back")
+
+
+class OpsDrawer:
+    """Draws ops of one part.
+
+    Parameters
+    ----------
+    part : DrawnPart
+    """
+
+    def __init__(self, part: DrawnPart) -> None:
+        self.part = part
+        self.view = part.view
+        self.sketch = Sketch()
+        self._scope = ""
+
+    # -- selections --------------------------------------------------------------------
+
+    def layer(self, index: int) -> tuple[list[int], int]:
+        """Ops of a decoder layer with its states, and how many ops of shape arithmetic are left out."""
+        stack = self.part.stack
+        layers = self.part.blocks.layers if self.part.blocks else ()
+        if not 0 <= index < len(layers):
+            last = f"0 to {len(layers) - 1}" if layers else "none"
+            raise UsageError(f"{self.part.document.path.name} has no layer {index} (layers: {last})")
+        ops = {op for block in layers[index].blocks for op in block.ops}
+        inside = set(stack.layers[index].ops) | ops if stack else ops
+        if stack and index == len(layers) - 1:
+            inside -= (
+                {op for block in self.part.blocks.closing.blocks for op in block.ops} if self.part.blocks else set()
+            )
+        states = {state.op for block in layers[index].blocks for state in block.states}
+        writes = {
+            key for key in self.view.by_type.get("Assign", ()) if self._variable(key) in map(self._variable, states)
+        }
+        reads = {key for op in states for key in self.view.succ[op] if key not in ops and key not in self._shape_ops}
+        wanted = inside | states | reads | writes | self._between_states(states, ops)
+        wanted |= self._above(writes, wanted)
+        drawn = [key for key in sorted(wanted, key=self.view.rank.__getitem__) if key not in self._shape_ops]
+        return drawn, len(wanted) - len(drawn)
+
+    def norms(self, index: int) -> list[Block]:
+        """Norms of a layer, those inside its blocks included."""
+        if self.part.blocks is None:
+            return []
+        blocks = self.part.blocks.layers[index].blocks
+        inner = [norm for block in blocks if block.kind != "norm" for norm in self.part.blocks.norms_within(block)]
+        return [block for block in blocks if block.kind == "norm"] + inner
+
+    def _between_states(self, states: Collection[int], ops: Collection[int]) -> set[int]:
+        """What stands between the states of a layer and its ops: reordering by beam."""
+        found: set[int] = set()
+        pending = list(states)
+        while pending:
+            for key in set(self.view.succ[pending.pop()]) - found:
+                if key not in ops and self.view.op_type(key) in _REORDERS:
+                    found.add(key)
+                    pending.append(key)
+        return found
+
+    def _above(self, writes: Collection[int], known: Collection[int]) -> set[int]:
+        """What stands between the ops of a layer and the states that it writes."""
+        found: set[int] = set()
+        pending = list(writes)
+        while pending:
+            for key in self.view.pred[pending.pop()]:
+                if key not in known and key not in found and key not in self._shape_ops:
+                    found.add(key)
+                    pending.append(key)
+        return found
+
+    def _variable(self, key: int) -> str:
+        return self.view.data(key).get("variable_id", "")
+
+    @cached_property
+    def _shape_ops(self) -> frozenset[int]:
+        """Ops that only look at shapes: ShapeOf and what is computed from such alone."""
+        found: set[int] = set()
+        for key in self.view.topological:
+            if self.view.constant(key) or self.view.op_type(key) == "ReadValue":
+                continue
+            sources = [source for source in self.view.producers(key) if not self.view.constant(source)]
+            if self.view.op_type(key) == "ShapeOf" or (sources and all(source in found for source in sources)):
+                found.add(key)
+        return frozenset(found)
+
+    @cached_property
+    def _block_of(self) -> Mapping[int, str]:
+        """Kind of the box for each op that a pattern names."""
+        if self.part.blocks is None:
+            return {}
+        layers = (*self.part.blocks.layers, self.part.blocks.closing)
+        found = {
+            op: BOX_KINDS.get(block.kind, "mixer") for layer in layers for block in layer.blocks for op in block.ops
+        }
+        if self.part.stack:
+            found |= {self.part.stack.embedding: "embedding", self.part.stack.head: "head"}
+        return found
+
+    # -- drawing -----------------------------------------------------------------------
+
+    def draw(
+        self,
+        ops: Sequence[int],
+        title: str,
+        subtitle: Iterable[str],
+        *,
+        focus: Collection[int] = (),
+        groups: Sequence[Block] = (),
+        frames: bool = False,
+        most: int = 0,
+    ) -> Picture:
+        """Draw some ops.
+
+        Parameters
+        ----------
+        ops : sequence of int
+            The most important first, if they may be too many.
+        title : str
+        subtitle : iterable of str
+        focus : collection of int
+            Ops to draw with a thick border.
+        groups : sequence of Block
+            Ops to draw as one box.
+        frames : bool
+            Put the ops of each block into a frame.
+        most : int
+            Draw no more than this; 0 for no limit.
+        """
+        self._most, self._focus = most, frozenset(focus)
+        omitted = []
+        if most and len(ops) > most:
+            omitted.append(f"{len(ops) - most} of {len(ops)} ops, beyond the limit of {most} (--max-nodes)")
+        drawn = list(ops)[:most] if most else list(ops)
+        names = [self.view.op_name(key) for key in drawn]
+        self._scope = _common_scope(names)
+        self._drawn = frozenset(drawn)
+        self._group = {op: min(group.ops) for group in groups for op in group.ops if group.ops <= self._drawn}
+        self._titles = {min(group.ops): group for group in groups}
+        rest = self._frames(drawn) if frames else drawn
+        for key in rest:
+            self._box(key)
+        for key in drawn:
+            self._arrows(key)
+        lines = [*subtitle, f"names without {self._scope!r}" if self._scope else ""]
+        return Picture(
+            title,
+            tuple(line for line in lines if line),
+            self.sketch.items,
+            self.sketch.arrows,
+            tuple(omitted),
+            (", ".join((*SYMBOLS, "? not known")),),
+        )
+
+    def _frames(self, drawn: Sequence[int]) -> list[int]:
+        """Frame the ops of each block; returns those that are in none."""
+        if self.part.blocks is None:
+            return list(drawn)
+        done: set[int] = set()
+        for layer in (*self.part.blocks.layers, self.part.blocks.closing):
+            for position, block in enumerate(layer.blocks):
+                inside = [key for key in drawn if key in block.ops]
+                if len(inside) > 1 and inside[0] not in self._group and block.kind != "sum":
+                    done.update(inside)
+                    title = block_title(self.view, block)
+                    with self.sketch.frame(f"L{layer.index}b{position}", title[0].upper() + title[1:]):
+                        for key in inside:
+                            self._box(key)
+        return [key for key in drawn if key not in done]
+
+    def _kind(self, key: int) -> str:
+        kind = self.view.op_type(key)
+        if key in self._focus:
+            return "focus"
+        if kind in ("Parameter", "Result"):
+            return "input"
+        if kind in ("ReadValue", "Assign"):
+            return "state"
+        return self._block_of.get(key, "op")
+
+    def _key(self, op: int) -> str:
+        return f"n{self._group.get(op, op)}"
+
+    def _grouped(self, key: int) -> None:
+        """Draw several ops as the one box that a pattern names."""
+        block = self._titles[key]
+        names = [self._without_scope(self.view.op_name(op)) for op in block.ops]
+        name = _shorten(_common_scope([f"{name}." for name in names]).rstrip("./") or names[0])
+        title = block_title(self.view, block)
+        lines = (name, weight_line(self.part.weights_of(block.ops)))
+        self.sketch.box(f"n{key}", block.kind, title[0].upper() + title[1:], lines, hint="\n".join(sorted(names)))
+
+    def _box(self, key: int) -> None:
+        if key in self._group:
+            if self._group[key] == key:
+                self._grouped(key)
+            return
+        view, kind = self.view, self._kind(key)
+        name = view.op_name(key)
+        if kind == "sum" and view.op_type(key) == "Add":
+            self.sketch.box(f"n{key}", kind, "+", hint=name, op=name)
+            return
+        weights = self.part.weights_of([key])
+        learned = [weight for weight in weights if weight.learned]
+        shapes = [f" {TIMES} ".join(map(str, weight.shape)) for weight in learned]
+        lines = [_shorten(self._without_scope(name)), ", ".join(shapes[:2]), weight_line(learned)]
+        if kind == "state":
+            lines[0] = _shorten(self._variable(key) or name)
+        self.sketch.box(f"n{key}", "op" if kind == "sum" else kind, view.op_type(key), lines, hint=name, op=name)
+
+    def _without_scope(self, name: str) -> str:
+        return name.removeprefix(self._scope) or name
+
+    def _arrows(self, key: int) -> None:
+        for source in self.view.inputs(key):
+            if self.view.constant(source.op):
+                continue
+            label = self._value(source)
+            tail, head = self._key(source.op), self._key(key)
+            if source.op in self._drawn and not self._shared(source.op):
+                if tail != head:
+                    self.sketch.arrow(tail, head, label)
+            else:
+                self._use(key, source, label)
+
+    def _use(self, key: int, source: Source, label: str) -> None:
+        """Draw a shared value, or one that comes from outside the picture, beside the op that reads it."""
+        if source.op not in self._drawn and source.op in self._shape_ops and key not in self._shape_ops:
+            return
+        view, name = self.view, self.view.op_name(source.op)
+        stub = self.sketch.box(
+            f"{self._key(key)}i{source.op}p{source.port}",
+            "shared",
+            view.op_type(source.op),
+            (_shorten(self._without_scope(name)),),
+            hint=name,
+            op=name,
+        )
+        self.sketch.arrow(stub, self._key(key), label, "shared")
+
+    @cached_property
+    def _stream(self) -> frozenset[int]:
+        stack = self.part.stack
+        if stack is None:
+            return frozenset()
+        below = reached(self.view.succ, stack.embedding)
+        return frozenset(below & ancestors(self.view, stack.head_input.op))
+
+    def _shared(self, op: int) -> bool:
+        """Whether a value is drawn once per use: read in many places, and not the residual stream."""
+        users = {consumer.op for consumer in self.view.consumers(op)} & self._drawn
+        limit = 2 * _MANY_USES if op in self._stream else _MANY_USES
+        return len(users) > limit
+
+    def _value(self, source: Source) -> str:
+        port = self.view.port(source)
+        if port is None:
+            return ""
+        hidden = self.part.stack.hidden_size if self.part.stack else None
+        stream = source.op in self._stream and port.shape[-1:] == (hidden,)
+        name = port.names[0] if port.names and self.view.op_type(source.op) == "Parameter" else ""
+        which = f"output {self.view.output_index(source)}: " if len(self.view.op(source.op).outputs) > 1 else ""
+        return f"{which}{port.element_type} {symbolic(port.shape, name, stream=stream)}"
+
+
+def _common_scope(names: Sequence[str]) -> str:
+    """The dotted scope that most names begin with, so that it need not be written in every box."""
+    counts: dict[str, int] = {}
+    for name in names:
+        scope = name.split("/", 1)[0]
+        while "." in scope:
+            scope = scope.rsplit(".", 1)[0]
+            counts[scope + "."] = counts.get(scope + ".", 0) + 1
+    often = [scope for scope, count in counts.items() if count * 2 > len(names)]
+    return max(often, key=len, default="")
+
+
+def _shorten(name: str) -> str:
+    """A name that fits a box: the end of it tells more than the beginning."""
+    return name if len(name) <= _LONGEST_NAME else "\N{HORIZONTAL ELLIPSIS}" + name[-_LONGEST_NAME:]
+
+
+def full_order(part: DrawnPart) -> list[int]:
+    """All ops, those of one layer of each kind and those outside layers first."""
+    view = part.view
+    everything = [key for key in view.topological if not view.constant(key)]
+    if part.stack is None or part.blocks is None:
+        return everything
+    kinds = layer_kinds(part.blocks.layers)
+    shown = {kind.indices[0] for kind in kinds}
+    late = {op for layer in part.stack.layers if layer.index not in shown for op in layer.ops}
+    return [key for key in everything if key not in late] + [key for key in everything if key in late]
