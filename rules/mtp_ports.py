@@ -70,6 +70,8 @@ def missing_mtp_input(context: Context) -> Iterator[Finding]:
             continue
         named = found.part.input_called(port.name)
         where = f" (an op has the friendly name, its tensor is {named.label!r})" if named is not None else ""
+        if port.name == "beam_idx" and not found.part.states:
+            continue  # it belongs to the states; MTP020 says that there are none
         harmless = not port.needed and (port.name != "beam_idx" or _replaced(found, port))
         yield _at(
             found,
@@ -162,8 +164,10 @@ def surplus_mtp_input(context: Context) -> Iterator[Finding]:
         yield _at(found, there, f"the runtime feeds no input {there.label!r}", "export the head without it")
 
 
-def _is_past(port: Input) -> bool:
-    return len(port.shape) == 4 and any("past" in name or "cache" in name for name in (*port.names, port.friendly))
+def _is_past(port: Input | Output) -> bool:
+    """Whether it carries keys or values of a stateless head, which MTP020 reports."""
+    words = ("past", "present", "cache")
+    return len(port.shape) == 4 and any(word in name for name in (*port.names, port.friendly) for word in words)
 
 
 @rule("MTP013", "missing-mtp-output", Severity.ERROR, "The MTP head lacks an output")
@@ -231,7 +235,9 @@ def own_logits(context: Context) -> Iterator[Finding]:
         return
     known = {port.name for port in found.profile.outputs}
     for output in found.part.outputs:
-        if known.isdisjoint(output.names) and any(found.output(port) for port in found.profile.outputs):
+        if _is_past(output) or not any(found.output(port) for port in found.profile.outputs):
+            continue
+        if known.isdisjoint(output.names):
             logits = "logits" in output.names
             yield _at(
                 found,

@@ -220,7 +220,7 @@ def _execute(job: Job) -> Outcome:
 
     try:
         pipeline = _load(genai, job)
-    except RuntimeError as error:
+    except (RuntimeError, ValueError, IndexError) as error:
         return Outcome("load", _first_words(error))
     config = genai.GenerationConfig()
     config.max_new_tokens, config.do_sample, config.ignore_eos = job.max_new_tokens, False, True
@@ -234,7 +234,7 @@ def _execute(job: Job) -> Outcome:
             pipeline.generate(job.prompt, config, streamer)
             return Outcome("ran", tokens=tuple(tokens), steps=len(tokens), seconds=time.monotonic() - start)
         result = pipeline.generate([job.prompt], [config], streamer=streamer)[0]
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, IndexError) as error:
         return Outcome("generate", _first_words(error))
     return _outcome(result, tokens, time.monotonic() - start)
 

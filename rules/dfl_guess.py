@@ -1,0 +1,80 @@
+"""DFL: what the runtime's own guess finds in a target without annotation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from irtools.decoder.stack import DecoderStack
+from irtools.lint.annotation import annotation
+from irtools.lint.draft import pair
+from irtools.lint.guess import guess
+from irtools.lint.model import Context, Finding, Severity, rule
+from irtools.lint.part import Part
+from irtools.lint.run import target_part
+
+
+@rule("DFL020", "unguessable-layers", Severity.NOTE, "The runtime's guess for hidden states is wrong or finds nothing")
+def unguessable_layers(context: Context) -> Iterator[Finding]:
+    """EAGLE-3, and DFlash without annotation, would not get the hidden states of this target.
+
+    What it checks
+    --------------
+    For a target without annotation: what the runtime's guess (an Add named `layers.<id>/` whose
+    second operand is a MatMul over a Multiply) finds for each layer, against the located hidden
+    states. For the last layer it always takes the value before the final norm, which alone is
+    not reported.
+
+    Why it matters
+    --------------
+    "Eagle3 fallback found 0 outputs" at load, or a value from inside a layer, which nothing reports.
+
+    How to fix it
+    -------------
+    `irtools annotate` for DFlash. EAGLE-3 goes by the guess in any case.
+
+    Source
+    ------
+    OpenVINO GenAI, `eagle3_model_transforms.cpp`.
+    """
+    part, stack = target_part(context), context.stack
+    if part is None or stack is None or annotation(part) is not None or pair(context) is not None:
+        return
+    message = _verdict(part, stack)
+    if message:
+        yield Finding(
+            f"without annotation, {message}",
+            "`irtools annotate` makes the target usable for DFlash",
+            file=part.document.path,
+            line=part.document.line(part.document.scan.net_tag),
+        )
+
+
+def _verdict(part: Part, stack: DecoderStack) -> str:
+    taken = guess(part, range(len(stack.layers)))
+    if not taken:
+        return "the runtime's guess finds no layer"
+    missing = [layer.index for layer in stack.layers if layer.index not in taken]
+    wrong = [
+        layer.index for layer in stack.layers[:-1] if layer.index in taken and taken[layer.index] != layer.source.op
+    ]
+    last = stack.layers[-1].index
+    if last in taken and taken[last] not in (stack.last_sum, stack.layers[-1].source.op):
+        wrong.append(last)
+    parts = []
+    if missing:
+        parts.append(f"finds nothing for {_listed(missing)}")
+    if wrong:
+        parts.append(f"takes another value for {_listed(wrong)}")
+    return f"the runtime's guess {' and '.join(parts)} (of {len(stack.layers)} layers)" if parts else ""
+
+
+def _listed(layers: list[int]) -> str:
+    """``layers 0-2, 5``."""
+    runs: list[list[int]] = []
+    for layer in layers:
+        if runs and runs[-1][-1] == layer - 1:
+            runs[-1].append(layer)
+        else:
+            runs.append([layer])
+    shown = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+    return f"{'layer' if len(layers) == 1 else 'layers'} {shown}"
