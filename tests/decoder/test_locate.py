@@ -111,7 +111,7 @@ def test_states_belong_to_the_layer_that_reads_them():
     stack = open_export(FIXTURES / "qwen3_5_vl").locate()
     assert [len(layer.states) for layer in stack.layers] == [2, 2, 2, 2]
     assert all("conv" in layer.states[0] or "ssm" in layer.states[0] for layer in stack.layers[:3])
-    assert [("key" in name, "value" in name) for name in stack.layers[3].states] == [(True, False), (False, True)]
+    assert sorted("key" in name for name in stack.layers[3].states) == [False, True]
 
 
 def test_layers_that_share_keys_own_no_state():
