@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from irtools.ir.document import Document
     from irtools.ir.export import Export
     from irtools.ir.integrity import Fault
+    from irtools.lint.compression import Compression
     from irtools.lint.part import Part
     from irtools.surgery.patch import Patch
 
@@ -139,6 +140,7 @@ class Context:
     target_runtime: str = "2026.4"
     _faults: dict[Document, tuple[Fault, ...]] = field(default_factory=dict, init=False, repr=False)
     _constants: dict[Document, tuple[Constant, ...]] = field(default_factory=dict, init=False, repr=False)
+    _compressions: dict[Document, Compression | None] = field(default_factory=dict, init=False, repr=False)
     _facts: dict[Document, Part] = field(default_factory=dict, init=False, repr=False)
 
     def part(self, document: Document) -> Part:
@@ -197,6 +199,18 @@ class Context:
         if document not in self._constants:
             self._constants[document] = read_constants(document)
         return self._constants[document]
+
+    def compression(self, document: Document) -> Compression | None:
+        """How the weights of a file are stored; None when its graph cannot be built.
+
+        Cheap for a file that says nothing about compression and has no compressed constant.
+        """
+        from irtools.lint.compression import Compression
+
+        if document not in self._compressions:
+            sound = self.readable(document)
+            self._compressions[document] = Compression(sound, self.constants(sound)) if sound else None
+        return self._compressions[document]
 
     def readable(self, document: Document | None) -> Document | None:
         """The document if its graph can be built and has no cycle, else None (an IR rule reports why)."""

@@ -1,0 +1,224 @@
+"""What was asked of weight compression, and what the constants of a part are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from irtools.graph.view import GraphView
+from irtools.ir.constants import ELEMENT_BITS, Constant
+from irtools.ir.document import Document
+from irtools.ir.rt_info import read_rt_info
+from irtools.ir.weights import Weight, weights
+
+__all__ = ["FLOATS", "STORED", "Compression", "Matrix", "Request", "asked"]
+
+FLOATS = frozenset(("f32", "f16", "bf16", "f64"))
+STORED = frozenset(kind for kind, bits in ELEMENT_BITS.items() if bits <= 8 and kind != "boolean")
+"""Element types of compressed weights."""
+_SMALLEST = 256  # elements; what is smaller is no weight worth compressing
+_MATRIX_OPS = {"MatMul", "Gather", "Convolution", "GroupConvolution"}
+_FLOAT_MODES = {
+    "f4e2m1": ("mxfp4", "fp4", "nvfp4"),
+    "f8e4m3": ("mxfp8_e4m3", "fp8_e4m3"),
+    "nf4": ("nf4",),
+}
+_MODES = {"int8_sym", "int8_asym", "int4_sym", "int4_asym", *(m for modes in _FLOAT_MODES.values() for m in modes)}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What ``nncf/weight_compression`` of the rt_info says.
+
+    Attributes
+    ----------
+    mode : str
+        ``int4_asym``, ``int8_sym``, ...
+    group_size : int
+        -1: one scale per channel.
+    ratio : float
+        Share of the weights in the primary precision.
+    all_layers : bool
+        Whether embeddings and the last layer count as well.
+    ignored : bool
+        Whether some ops were left out on purpose.
+    """
+
+    mode: str
+    group_size: int
+    ratio: float
+    all_layers: bool
+    ignored: bool
+
+    @property
+    def known(self) -> bool:
+        """Whether irtools can tell from the constants that this mode was applied."""
+        return self.mode in _MODES
+
+
+def asked(document: Document) -> Request | None:
+    """The request that a part's rt_info records, None without one."""
+    nncf = read_rt_info(document.scan).get("nncf")
+    said = nncf.get("weight_compression") if isinstance(nncf, Mapping) else None
+    if not isinstance(said, Mapping) or not isinstance(said.get("mode"), str):
+        return None
+    text = {key: value for key, value in said.items() if isinstance(value, str)}
+    return Request(
+        text["mode"].lower().removeprefix("compressweightsmode."),
+        int(_number(text.get("group_size"), -1)),
+        _number(text.get("ratio"), 1.0),
+        text.get("all_layers", "False").lower() == "true",
+        text.get("ignored_scope", "[]").strip() not in ("[]", "{}", "", "None"),
+    )
+
+
+def _number(text: str | None, default: float) -> float:
+    try:
+        value = float(text or default)
+    except ValueError:
+        return default
+    return value if abs(value) < 1e9 else default
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """One weight with at least two dimensions.
+
+    Attributes
+    ----------
+    weight : Weight
+    role : str
+        ``embedding``, ``last`` for the last MatMul of the graph, ``convolution`` or ``inner``.
+    """
+
+    weight: Weight
+    role: str
+
+    @property
+    def element_type(self) -> str:
+        """Of the stored values."""
+        return self.weight.constant.element_type
+
+    @property
+    def compressed(self) -> bool:
+        """Whether it is stored in less than 16-bit floats."""
+        return self.element_type not in FLOATS
+
+    @property
+    def bits(self) -> int:
+        """Per value."""
+        return ELEMENT_BITS.get(self.element_type, 0)
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The modes that store a weight like this."""
+        kind, zero = self.element_type, self.weight.zero_point
+        if kind in _FLOAT_MODES:
+            return _FLOAT_MODES[kind]
+        if kind in ("i4", "u4", "i8", "u8"):
+            # Older compression stored symmetric weights unsigned, with one zero point for all.
+            symmetric = zero is None or zero.elements == 1
+            return (f"int{kind[1]}_{'sym' if symmetric else 'asym'}",)
+        return ()
+
+
+class Compression:
+    """The matrices of one part and what is stored in which precision.
+
+    Parameters
+    ----------
+    document : Document
+        Its graph can be built.
+    constants : iterable of Constant
+        Those of the document.
+    """
+
+    def __init__(self, document: Document, constants: Iterable[Constant]) -> None:
+        self.document = document
+        self.request = asked(document)
+        self._sizes = [
+            (c.element_type, c.elements)
+            for c in constants
+            if c.element_type in FLOATS | STORED and not c.in_body and _is_matrix(c.shape)
+        ]
+
+    @cached_property
+    def touched(self) -> bool:
+        """Whether the part was compressed, or says so: only then is its graph looked at."""
+        return self.request is not None or any(kind in STORED for kind, _ in self._sizes)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing that could be compressed."""
+        return not (self.matrices if self.touched else self._sizes)
+
+    @cached_property
+    def matrices(self) -> tuple[Matrix, ...]:
+        """Every weight with at least two dimensions that a matrix product, lookup or convolution reads.
+
+        Empty for a part that compression has not touched.
+        """
+        if not self.touched:
+            return ()
+        graph = self.document.graph
+        last = _last_product(graph)
+        found = []
+        for weight in weights(graph):
+            kinds = {graph.op_type(user) for user in weight.consumers if user in graph.index}
+            values = weight.constant
+            if values.element_type not in FLOATS | STORED or values.elements < _SMALLEST:
+                continue  # such as the shape that a Reshape of a grouped weight reads
+            if values.body or not kinds & _MATRIX_OPS or not _is_matrix(weight.shape):
+                continue
+            role = "inner"
+            if "Gather" in kinds:
+                role = "embedding"
+            elif kinds & {"Convolution", "GroupConvolution"}:
+                role = "convolution"
+            elif last in weight.consumers:
+                role = "last"
+            found.append(Matrix(weight, role))
+        return tuple(found)
+
+    @property
+    def inner(self) -> tuple[Matrix, ...]:
+        """Those that the primary precision is meant for."""
+        everything = self.request is not None and self.request.all_layers
+        roles = {"inner", "last", "embedding"} if everything else {"inner"}
+        return tuple(matrix for matrix in self.matrices if matrix.role in roles)
+
+    @property
+    def share(self) -> float:
+        """Share of the values that is stored compressed, 0 to 1."""
+        total = sum(matrix.weight.elements for matrix in self.matrices)
+        return sum(m.weight.elements for m in self.matrices if m.compressed) / total if total else 0.0
+
+    @property
+    def main_type(self) -> str:
+        """Element type of most of the values of the inner matrices."""
+        if not self.touched:
+            return _most(self._sizes)
+        return _most((matrix.element_type, matrix.weight.elements) for matrix in self.inner or self.matrices)
+
+
+def _is_matrix(shape: tuple[int, ...]) -> bool:
+    wide = [size for size in shape if size > 1]
+    elements = 1
+    for size in wide:
+        elements *= size
+    return len(wide) > 1 and elements >= _SMALLEST
+
+
+def _most(sizes: Iterable[tuple[str, int]]) -> str:
+    totals: Counter[str] = Counter()
+    for key, size in sizes:
+        totals[key] += size
+    return totals.most_common(1)[0][0] if totals else ""
+
+
+def _last_product(graph: GraphView) -> int | None:
+    """The last MatMul with a constant operand on the way to an output."""
+    products = [key for key in graph.by_type.get("MatMul", ()) if any(map(graph.constant, graph.producers(key)))]
+    return max(products, key=graph.rank.__getitem__, default=None)
