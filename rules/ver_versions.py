@@ -1,0 +1,279 @@
+"""VER001 to VER007: who made the parts of an export, and when."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from irtools.ir.document import Document
+from irtools.lint import Context, Finding, Severity, rule
+from irtools.lint.directory import json_line
+from irtools.lint.provenance import provenance, short, version_line
+from irtools.lint.versions import parse_version
+
+_FIRST_WITH_MTP = (2, 2)
+_UNRELEASED = re.compile(r"\.dev|\d(?:a|b|rc)\d|\+")
+_NIGHTLY = re.compile(r"-\d+-[0-9a-f]{7,}")
+
+
+def _is_tokenizer(name: str) -> bool:
+    return "tokenizer" in name
+
+
+def _beside_target(context: Context) -> Iterator[tuple[str, Document]]:
+    """The parts of the export other than the target."""
+    if context.target is not None:
+        for name, document in context.documents.items():
+            if document is not context.target and document.path.name.startswith("openvino_"):
+                yield name, document
+
+
+@rule("VER001", "mixed-openvino-versions", Severity.WARNING, "Parts were converted by different OpenVINO versions")
+def mixed_openvino_versions(context: Context) -> Iterator[Finding]:
+    """Parts were converted by different OpenVINO versions.
+
+    What it checks
+    --------------
+    ``Runtime_version`` of each part against the target's. A tokenizer that was converted with another
+    version gets a note: it is often converted again on purpose.
+
+    Why it matters
+    --------------
+    The parts do not come from one export. Sizes may fit and weights may not: a head or a text
+    embedding of another checkpoint is noticed by nothing but worse text.
+
+    How to fix it
+    -------------
+    Export everything again at once.
+
+    Source
+    ------
+    The rt_info that OpenVINO writes.
+    """
+    for name, document in _beside_target(context):
+        yield from _mixed(context, name, document, "openvino", "OpenVINO")
+
+
+@rule("VER002", "mixed-exporter-versions", Severity.WARNING, "Parts were exported by different exporter versions")
+def mixed_exporter_versions(context: Context) -> Iterator[Finding]:
+    """Parts were exported by different exporter versions.
+
+    What it checks
+    --------------
+    The versions of optimum-intel, transformers and nncf in each part against the target's. For a
+    tokenizer a note.
+
+    Why it matters
+    --------------
+    The parts do not come from one export. Sizes may fit and weights may not: a head or a text
+    embedding of another checkpoint is noticed by nothing but worse text.
+
+    How to fix it
+    -------------
+    Export everything again at once.
+
+    Source
+    ------
+    The rt_info that Optimum Intel and nncf write.
+    """
+    for name, document in _beside_target(context):
+        for field, product in (
+            ("exporter", "optimum-intel"),
+            ("transformers", "transformers"),
+            ("compression", "nncf"),
+        ):
+            yield from _mixed(context, name, document, field, product)
+
+
+def _mixed(context: Context, name: str, document: Document, field: str, product: str) -> Iterator[Finding]:
+    assert context.target is not None
+    theirs = short(getattr(provenance(document), field))
+    targets = short(getattr(provenance(context.target), field))
+    if theirs and targets and theirs != targets:
+        yield Finding(
+            f"made with {product} {theirs}, and {context.target.path.name} with {targets}",
+            "Export everything again at once",
+            file=document.path,
+            line=version_line(document, field),
+            severity=Severity.NOTE if _is_tokenizer(name) else None,
+        )
+
+
+@rule("VER003", "exporter-too-old", Severity.WARNING, "The exporter is older than what the export claims to have")
+def exporter_too_old(context: Context) -> Iterator[Finding]:
+    """The exporter is older than what the export claims to have.
+
+    What it checks
+    --------------
+    With an MTP head in the directory, ``--expect-mtp`` or a DFlash draft: that the target or draft
+    was exported by optimum-intel 2.2 or newer.
+
+    Why it matters
+    --------------
+    2.2 is the first release that exports MTP heads and DFlash drafts. Beside an older target the
+    head comes from somewhere else.
+
+    How to fix it
+    -------------
+    Export again with optimum-intel 2.2 or newer.
+
+    Source
+    ------
+    The released wheels: 2.1 knows neither ``openvino_mtp_model.xml`` nor ``dflash_mode``.
+    """
+    wanted = context.expect_mtp or context.export.mtp is not None
+    for document in context.judged:
+        version = provenance(document).exporter
+        about_mtp = wanted and document in (context.target, context.mtp)
+        about_draft = b"<dflash_mode " in document.data
+        if version and (about_mtp or about_draft) and parse_version(version) < _FIRST_WITH_MTP:
+            what = "DFlash drafts" if about_draft else "MTP heads"
+            yield Finding(
+                f"exported by optimum-intel {short(version)}, which knows no {what}",
+                "Export again with optimum-intel 2.2 or newer",
+                file=document.path,
+                line=version_line(document, "exporter"),
+            )
+
+
+@rule("VER004", "unreleased-version", Severity.NOTE, "A part was made with an unreleased version")
+def unreleased_version(context: Context) -> Iterator[Finding]:
+    """A part was made with an unreleased version.
+
+    What it checks
+    --------------
+    For development, alpha, beta and release-candidate versions of optimum-intel, transformers and
+    nncf, and for OpenVINO builds that are not from a release branch.
+
+    Why it matters
+    --------------
+    Nobody can make the same export again, and what such a version writes may differ from the release.
+
+    How to fix it
+    -------------
+    Export again with released versions before publishing.
+
+    Source
+    ------
+    A released OpenVINO names its branch: ``2026.4.1-22982-e213a147257-releases/2026/4``.
+    """
+    for document in context.judged:
+        found = provenance(document)
+        products = {
+            "exporter": ("optimum-intel", found.exporter),
+            "transformers": ("transformers", found.transformers),
+            "compression": ("nncf", found.compression),
+            "openvino": ("OpenVINO", found.openvino),
+        }
+        for field, (product, version) in products.items():
+            nightly = field == "openvino" and _NIGHTLY.search(version) and "releases/" not in version
+            if nightly or _UNRELEASED.search(short(version)):
+                yield Finding(
+                    f"made with {product} {short(version)}, which is no release",
+                    "Export again with released versions before publishing",
+                    file=document.path,
+                    line=version_line(document, field),
+                )
+
+
+@rule("VER005", "newer-than-runtime", Severity.WARNING, "A part is newer than the runtime it is meant for")
+def newer_than_runtime(context: Context) -> Iterator[Finding]:
+    """A part is newer than the runtime it is meant for.
+
+    What it checks
+    --------------
+    The OpenVINO version of each part against ``--target-runtime``, by year and release.
+
+    Why it matters
+    --------------
+    An older runtime may not know the ops, types or rt_info of a newer export.
+
+    How to fix it
+    -------------
+    Export again with the version that will run it, or ask users for a newer runtime.
+
+    Source
+    ------
+    OpenVINO promises that newer versions read older IRs, not the other way round.
+    """
+    runtime = _release(context.target_runtime)
+    for document in context.judged:
+        version = provenance(document).openvino
+        if version and runtime and _release(version) > runtime:
+            yield Finding(
+                f"made with OpenVINO {short(version)}, and meant for {context.target_runtime}",
+                "Export again with the version that will run it",
+                file=document.path,
+                line=version_line(document, "openvino"),
+            )
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return parse_version(version)[:2]
+
+
+@rule("VER006", "tokenizer-version", Severity.WARNING, "A tokenizer was converted with tokenizers of another release")
+def tokenizer_version(context: Context) -> Iterator[Finding]:
+    """A tokenizer was converted with tokenizers of another release.
+
+    What it checks
+    --------------
+    ``openvino_tokenizers_version`` against ``openvino_version`` in the same file, by year and release.
+
+    Why it matters
+    --------------
+    The extension is built for one OpenVINO release; a pair of different releases can fail to load or
+    convert ops that the runtime's own extension does not know.
+
+    How to fix it
+    -------------
+    Install openvino-tokenizers of the same release and convert the tokenizer again.
+
+    Source
+    ------
+    The installation notes of openvino-tokenizers.
+    """
+    for document in context.judged:
+        found = provenance(document)
+        ours, theirs = _release(found.tokenizers), _release(found.openvino)
+        if found.tokenizers and found.openvino and ours != theirs:
+            yield Finding(
+                f"converted with openvino-tokenizers {short(found.tokenizers)} and OpenVINO {short(found.openvino)}",
+                "Install both of the same release and convert again",
+                file=document.path,
+                line=version_line(document, "tokenizers"),
+            )
+
+
+@rule("VER007", "config-from-elsewhere", Severity.NOTE, "config.json was written by another transformers version")
+def config_from_elsewhere(context: Context) -> Iterator[Finding]:
+    """config.json was written by another transformers version.
+
+    What it checks
+    --------------
+    ``transformers_version`` of config.json against that in the target's rt_info.
+
+    Why it matters
+    --------------
+    The exporter writes both. When they differ, one of the files was replaced later.
+
+    How to fix it
+    -------------
+    Make sure that config.json belongs to the exported checkpoint.
+
+    Source
+    ------
+    The same in every export of Optimum Intel 2.2 that was looked at.
+    """
+    said = context.config.get("transformers_version")
+    if context.target is None or not isinstance(said, str):
+        return
+    version = provenance(context.target).transformers
+    if version and said != version:
+        path = context.export.directory / "config.json"
+        yield Finding(
+            f"config.json was written by transformers {said}, and the target exported with {version}",
+            "Make sure that config.json belongs to the exported checkpoint",
+            file=path,
+            line=json_line(path, "transformers_version", said),
+        )
