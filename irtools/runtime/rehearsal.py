@@ -44,12 +44,11 @@ def rehearse(request: Mapping[str, Any]) -> Remarks:
     widths = yield from _resolved(model, layers, "")
     if len(widths) < len(layers):
         return
-    attention = any(op.get_type_name() == "ScaledDotProductAttention" for op in model.get_ops())
+    missing = _missing(model)
     try:
         paged_attention_transformation(model)
     except RuntimeError as error:
-        why = _reason(error) if attention else "it has no ScaledDotProductAttention op"
-        yield False, f"the conversion to paged attention could not be rehearsed: {why}"
+        yield False, f"the conversion to paged attention could not be rehearsed: {missing or _reason(error)}"
         return
     after = yield from _resolved(model, layers, " after the conversion to paged attention")
     for layer, width in after.items():  # C7
@@ -62,6 +61,16 @@ def _reason(error: Exception) -> str:
     """The last line of an OpenVINO message: the ones above say where in its source."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
+
+
+def _missing(model: Any) -> str:
+    """What a model lacks that OpenVINO cannot convert; better words than its own."""
+    types = {op.get_type_name() for op in model.get_ops()}
+    if "ScaledDotProductAttention" not in types:
+        return "it has no ScaledDotProductAttention op"
+    return (
+        "" if "ReadValue" in types else "it keeps no state, as an export with `--task text-generation-with-past` does"
+    )
 
 
 def _shared(layers: Layers) -> Remarks:

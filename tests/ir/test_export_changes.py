@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,3 +92,35 @@ def test_what_the_runtime_would_refuse_is_not_written(export_copy: ExportCopy) -
 def test_a_part_that_is_not_there_is_an_error(export_copy: ExportCopy) -> None:
     with pytest.raises(ExportError):
         irtools.open_export(export_copy("falcon")).annotate("mtp")
+
+
+AUDIT = """
+import sys
+opened = []
+
+def hook(event, arguments):
+    if event == "open":
+        path, mode, flags = arguments
+        opened.append((str(path), flags & 3))
+    elif event in ("os.rename", "os.remove", "os.truncate", "os.chmod", "os.chown", "os.utime", "os.link"):
+        opened.extend((str(argument), 1) for argument in arguments if not isinstance(argument, (int, float)))
+
+import irtools
+from irtools.ir import save, listing
+from irtools.surgery import annotate
+sys.addaudithook(hook)
+export = irtools.open_export(sys.argv[1])
+export.annotate()
+export.save()
+export.strip()
+export.save()
+print([path for path, access in opened if access and ".bin" in path])
+print(any(access and ".xml" in path for path, access in opened))
+"""
+
+
+def test_weights_are_never_opened_for_writing(export_copy: ExportCopy) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", AUDIT, str(export_copy("falcon"))], capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "[]\nTrue\n"

@@ -127,6 +127,21 @@ def test_a_conversion_that_cannot_be_made_is_a_note(annotated: Callable[..., tup
     )
 
 
+def test_a_model_without_state_is_not_converted(annotated: Callable[..., tuple[Path, Path, str]]) -> None:
+    ov = pytest.importorskip("openvino")
+    path, _, annotation = annotated("llama")
+    model = ov.Core().read_model(path)
+    for op in model.get_ops():
+        if op.get_type_name() == "ReadValue":
+            op.output(0).replace(op.input_value(0))
+    for sink in model.get_sinks():
+        model.remove_sink(sink)
+    ov.save_model(model, path.with_name("stateless.xml"), compress_to_fp16=False)
+    (remark,) = check_annotated(path.with_name("stateless.xml"), path.with_name("stateless.bin"), annotation)
+    assert not remark.problem
+    assert "it keeps no state" in remark.message
+
+
 def test_a_head_that_the_runtime_does_not_find_is_a_note(annotated: Callable[..., tuple[Path, Path, str]]) -> None:
     """As in Cohere, whose logits are scaled."""
     ov = pytest.importorskip("openvino")
