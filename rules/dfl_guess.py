@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.decoder.stack import DecoderStack
-from irtools.lint.annotation import annotation
+from irtools.lint.annotation import annotation, layer_count
 from irtools.lint.draft import pair
-from irtools.lint.guess import guess
+from irtools.lint.guess import default_layers, guess
 from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.part import Part
 from irtools.lint.run import target_part
@@ -39,6 +39,8 @@ def unguessable_layers(context: Context) -> Iterator[Finding]:
     part, stack = target_part(context), context.stack
     if part is None or stack is None or annotation(part) is not None or pair(context) is not None:
         return
+    if not part.states:
+        return  # no strategy at all; RUN002 reports it
     message = _verdict(part, stack)
     if message:
         yield Finding(
@@ -66,6 +68,53 @@ def _verdict(part: Part, stack: DecoderStack) -> str:
     if wrong:
         parts.append(f"takes another value for {_listed(wrong)}")
     return f"the runtime's guess {' and '.join(parts)} (of {len(stack.layers)} layers)" if parts else ""
+
+
+@rule("DFL021", "eagle3-layers", Severity.ERROR, "The runtime does not find the layers that the EAGLE-3 draft reads")
+def eagle3_layers(context: Context) -> Iterator[Finding]:
+    """An EAGLE-3 draft is given, and the guess finds other than three hidden states.
+
+    What it checks
+    --------------
+    The layers of the draft's rt_info `hidden_layers_list`, else 2, N/2 and N-3 of a target with N
+    layers, 10 or more: what the guess finds for each, against the located hidden states. Another
+    value than the located one is a warning.
+
+    Why it matters
+    --------------
+    EAGLE-3 does not read the annotation. When a layer is not found, the target is refused at load.
+
+    How to fix it
+    -------------
+    Use DFlash or MTP, or a target whose layers the guess finds.
+
+    Source
+    ------
+    OpenVINO GenAI, `extract_eagle3_info_from_config` and `transform_hidden_state`.
+    """
+    judged = pair(context)
+    if judged is None or judged.draft.kind != "eagle3" or judged.target is None:
+        return
+    target, document = judged.target, judged.target.document
+    count = layer_count(context, context.stack)
+    layers = judged.draft.eagle3_layers or (default_layers(count) if count is not None else ())
+    taken = guess(target, layers)
+    missing = [layer for layer in layers if layer not in taken]
+    hint = "EAGLE-3 goes by this guess even when there is an annotation"
+    start = document.line(document.scan.net_tag)
+    if len(layers) != 3:
+        message = f"EAGLE-3 reads three layers, and the draft names {len(layers)}"
+        if not judged.draft.eagle3_layers:
+            message = f"the draft names no layers, and of a target with {count} layers the runtime chooses none"
+        yield Finding(message, "name three layers in hidden_layers_list", document.path, start)
+    elif missing:
+        yield Finding(f"the runtime's guess finds nothing for {_listed(missing)}", hint, document.path, start)
+    for layer, op in taken.items():
+        wanted = context.stack.layers[layer] if context.stack and layer < len(context.stack.layers) else None
+        if wanted is not None and op not in (wanted.source.op, context.stack.last_sum if context.stack else op):
+            name = target.graph.op_name(op)
+            message = f"the runtime's guess for layer {layer} is {name!r}, not {wanted.locator.producer!r}"
+            yield Finding(message, hint, document.path, target.graph.line(op), name, Severity.WARNING)
 
 
 def _listed(layers: list[int]) -> str:

@@ -290,3 +290,41 @@ def _vocabulary(path: Path) -> object:
     added = content.get("added_tokens")
     extra = [(t.get("id"), t.get("content")) for t in added if isinstance(t, dict)] if isinstance(added, list) else []
     return model.get("vocab"), sorted(extra, key=repr)
+
+
+@rule("DFL015", "plain-draft", Severity.NOTE, "The draft does not read the target's hidden states")
+def plain_draft(context: Context) -> Iterator[Finding]:
+    """The directory given with `--draft` holds an ordinary language model.
+
+    What it checks
+    --------------
+    Whether the draft is one for DFlash, EAGLE-3 or MTP. An error for a target that takes embeddings.
+
+    Why it matters
+    --------------
+    A small language model can draft for a text target. For a vision-language target it is refused at
+    load: "Speculative decoding is not supported for models with embeddings".
+
+    How to fix it
+    -------------
+    Give the directory of a DFlash draft.
+
+    Source
+    ------
+    OpenVINO GenAI 2026.4.
+    """
+    judged = pair(context)
+    if judged is None or judged.target is None or context.draft is None or context.draft.mtp is not None:
+        return
+    names = {name for port in judged.draft.part.inputs for name in port.names}
+    if judged.draft.kind != "plain" or "full_attention_key" in names:
+        return
+    refused = judged.target.input("inputs_embeds") is not None
+    document = judged.draft.part.document
+    yield Finding(
+        "the draft is an ordinary language model" + (", which no target with embeddings accepts" if refused else ""),
+        "give the directory of a DFlash draft",
+        document.path,
+        document.line(document.scan.net_tag),
+        severity=Severity.ERROR if refused else None,
+    )

@@ -79,63 +79,6 @@ def mtp_state_count(context: Context) -> Iterator[Finding]:
             yield at_op(found, _op(state), message, "export the head again")
 
 
-@rule("MTP022", "mtp-state-not-written", Severity.WARNING, "A state of the MTP head is read or written only")
-def mtp_state_not_written(context: Context) -> Iterator[Finding]:
-    """A variable has a ReadValue without Assign, or the other way round.
-
-    What it checks
-    --------------
-    Whether every variable is read and written.
-
-    Why it matters
-    --------------
-    The paged path replaces the states and does not notice; the same file fails on the stateful path
-    of the CPU: "doesn't have sibling output".
-
-    How to fix it
-    -------------
-    Export the head again; a tool has dropped an op.
-
-    Source
-    ------
-    Reproduced with GenAI 2026.4: silent on the paged path.
-    """
-    found = qwen_like(context)
-    for state in found.part.states if found is not None else ():
-        if found is not None and not (state.reads and state.writes):
-            what = "written but never read" if state.writes else "read but never written"
-            yield at_op(found, _op(state), f"the state {state.variable!r} is {what}", "export the head again")
-
-
-@rule("MTP023", "shared-mtp-state", Severity.ERROR, "Keys and values of the MTP head share one state")
-def shared_mtp_state(context: Context) -> Iterator[Finding]:
-    """Two ReadValue or Assign ops have the same `variable_id`.
-
-    What it checks
-    --------------
-    Whether each variable has one ReadValue and one Assign.
-
-    Why it matters
-    --------------
-    On a stateful path keys overwrite values. The paged path replaces the states and says nothing.
-
-    How to fix it
-    -------------
-    Give each state a `variable_id` of its own, the same for its ReadValue and its Assign.
-
-    Source
-    ------
-    Reproduced with GenAI 2026.4: silent on the paged path.
-    """
-    found = qwen_like(context)
-    for state in found.part.states if found is not None else ():
-        if found is not None and (len(state.reads) > 1 or len(state.writes) > 1):
-            ops = state.reads if len(state.reads) > 1 else state.writes
-            lines = ", ".join(str(found.part.graph.line(op)) for op in ops)
-            message = f"{len(ops)} ops share the state {state.variable!r} (lines {lines})"
-            yield at_op(found, ops[1], message, "give each state a variable_id of its own")
-
-
 @rule("MTP024", "mtp-state-shape", Severity.ERROR, "The MTP head's cache does not fit the target's attention")
 def mtp_state_shape(context: Context) -> Iterator[Finding]:
     """The key and value states have other heads or head sizes than the target's full attention.

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from irtools.ir.op import DYNAMIC
 from irtools.lint.model import Context
 from irtools.lint.part import Part
 
 __all__ = ["Draft", "Pair", "draft", "is_draft", "layer_ids", "pair", "truthy"]
 
 _TRUE = {"true", "yes", "on", "1"}
+_NUMBERS = re.compile(r"-?[0-9]{1,9}")
 _FALSE = {"false", "no", "off", "0", ""}
 
 
@@ -56,6 +57,8 @@ class Draft:
         Value of ``dflash_mode``.
     mask_token_id, target_layer_ids : str or None
         As written.
+    eagle3_layers : tuple of int
+        Of ``hidden_layers_list``, which an EAGLE-3 draft may have.
     """
 
     part: Part
@@ -63,6 +66,7 @@ class Draft:
     mode: str | None
     mask_token_id: str | None
     target_layer_ids: str | None
+    eagle3_layers: tuple[int, ...] = ()
 
     @property
     def layers(self) -> list[int] | None:
@@ -87,7 +91,8 @@ def draft(part: Part) -> Draft:
         kind = "eagle3"
     else:
         kind = "dflash" if takes_hidden and part.output("last_hidden_state") is not None else "plain"
-    return Draft(part, kind, mode, _text(nested.get("mask_token_id")), _text(nested.get("target_layer_ids")))
+    eagle3 = tuple(int(digits) for digits in _NUMBERS.findall(_text(info.get("hidden_layers_list")) or ""))
+    return Draft(part, kind, mode, _text(nested.get("mask_token_id")), _text(nested.get("target_layer_ids")), eagle3)
 
 
 def is_draft(part: Part) -> bool:
@@ -122,8 +127,3 @@ def pair(context: Context) -> Pair | None:
     if target is not None and is_draft(target):
         return Pair(draft(target), None)
     return None
-
-
-def fixed(shape: tuple[int, ...]) -> bool:
-    """Whether the last dimension is known."""
-    return bool(shape) and shape[-1] != DYNAMIC
