@@ -19,7 +19,7 @@ docs-check: .venv/installed-dev
 	$(BIN)/python docs/check.py
 
 bench: .venv/installed-dev
-	$(BIN)/python tests/bench.py
+	$(BIN)/python tests/benchmarks/bench.py
 
 clean:
 	rm -rf .venv build dist demo *.egg-info

@@ -1,0 +1,239 @@
+"""Speed, as ratios of whole processes measured in one go: ``make bench``.
+
+Each row runs two commands by turns and divides the medians, so that a busy machine slows both.
+Times are wall-clock seconds, memory is the peak of the process. A row above its limit makes the exit
+code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from large import write_large
+
+ROOT = Path(__file__).resolve().parents[2]
+FIXTURES = ROOT / "fixtures"
+IRTOOLS = [sys.executable, "-m", "irtools"]
+READ = "import sys, openvino; openvino.Core().read_model(sys.argv[1])"
+SAVE = (
+    "import sys, openvino; model = openvino.Core().read_model(sys.argv[1]); "
+    "openvino.save_model(model, sys.argv[2], compress_to_fp16=False)"
+)
+# As installed: byte code is compiled once, not at every start.
+ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+
+
+@dataclass
+class Command:
+    """One process that is measured, and what to do before each run."""
+
+    arguments: Sequence[str | Path]
+    prepare: Callable[[], None] = lambda: None
+    codes: tuple[int, ...] = (0,)
+    seconds: list[float] = field(default_factory=list)
+    peak: float = 0.0
+
+    def run(self) -> None:
+        self.prepare()
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            list(map(str, self.arguments)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        self.seconds.append(time.perf_counter() - started)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode not in self.codes:
+            raise SystemExit(f"{' '.join(map(str, self.arguments))} exited with {process.returncode}")
+        self.peak = max(self.peak, usage.ru_maxrss / 1024)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+
+def interleave(*commands: Command, runs: int) -> None:
+    """Run the commands by turns, after one run that warms the caches and does not count."""
+    for number in range(runs + 1):
+        for command in commands:
+            command.run()
+            if not number:
+                command.seconds.clear()
+
+
+class Model:
+    """A model directory whose target has no annotation before each run."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.xml = next(directory.glob("openvino_*model.xml"))
+        subprocess.run([*IRTOOLS, "strip", "-q", directory], check=True, env=ENVIRONMENT)
+        self.plain = self.xml.read_bytes()
+        self.ops = len(re.findall(rb"\n\t\t<layer id=", self.plain))  # not those in loop bodies
+
+    def restore(self) -> None:
+        self.xml.write_bytes(self.plain)
+
+    def annotate(self, *options: str) -> Command:
+        return Command([*IRTOOLS, "annotate", "-q", *options, self.directory], self.restore)
+
+    def read(self) -> Command:
+        return Command([sys.executable, "-c", READ, self.xml], self.restore)
+
+    def with_weights(self, size: int) -> None:
+        with self.xml.with_suffix(".bin").open("r+b") as file:
+            file.truncate(size)  # sparse: takes no room on the disk
+
+
+def huge_table(model: Model, size: int) -> None:
+    """Move the embedding table to the end of a .bin and let it have ``size`` bytes."""
+    table = re.compile(
+        rb'<data element_type="f16" shape="32, ?8" offset="\d+" size="512" />(\s*<output>\s*<port[^>]*>\s*<dim>)32<'
+    )
+    offset, rows = 1 << 20, size // 16
+    new = rb'<data element_type="f16" shape="%d, 8" offset="%d" size="%d" />\g<1>%d<' % (rows, offset, rows * 16, rows)
+    model.plain, count = table.subn(new, model.plain, count=1)
+    if not count:
+        raise SystemExit("the embedding table was not found")
+    model.plain = model.plain.replace(
+        b"<dim>32</dim>\n\t\t\t\t\t<dim>8</dim>", b"<dim>%d</dim>\n\t\t\t\t\t<dim>8</dim>" % rows, 0
+    )
+    model.with_weights(offset + rows * 16)
+
+
+@dataclass
+class Row:
+    """One line of the table."""
+
+    work: str
+    limit: str
+    measured: str
+    memory: str
+    good: bool
+
+
+def ratio_row(work: str, ours: Command, theirs: Command, limit: float, memory_limit: float | None = None) -> Row:
+    ratio = ours.median / theirs.median
+    fits = memory_limit is None or ours.peak <= memory_limit
+    wanted = f"{limit:g} x" + (f", {memory_limit:.0f} MB" if memory_limit else "")
+    return Row(
+        work,
+        wanted,
+        f"{ratio:.2f} x ({ours.median:.2f} s / {theirs.median:.2f} s)",
+        f"{ours.peak:.0f} / {theirs.peak:.0f} MB",
+        ratio <= limit and fits,
+    )
+
+
+def scale_rows(scale: Model, runs: int) -> list[Row]:
+    unchecked, read = scale.annotate("--no-check"), scale.read()
+    interleave(unchecked, read, runs=runs)
+    checked, again = scale.annotate(), scale.annotate("--no-check")
+    interleave(checked, again, runs=runs)
+    verify, read_again = (
+        Command([*IRTOOLS, "verify", "-q", "--exit-zero", scale.directory], scale.restore),
+        scale.read(),
+    )
+    interleave(verify, read_again, runs=runs)
+    return [
+        ratio_row(f"annotate --no-check, {scale.ops:,} ops, to read_model", unchecked, read, 0.9, 150),
+        ratio_row("annotate with its check to without", checked, again, 2.5),
+        ratio_row(f"verify, {scale.ops:,} ops, to read_model", verify, read_again, 1.0),
+    ]
+
+
+def large_rows(large: Model, small: Model, tiny: Model, runs: int) -> list[Row]:
+    ours, read = large.annotate("--no-check"), large.read()
+    interleave(ours, read, runs=runs)
+    short, start = small.annotate("--no-check"), tiny.annotate("--no-check")
+    interleave(short, start, runs=5)
+    grown = (ours.median - start.median) / (short.median - start.median)
+    power = math.log(grown) / math.log(large.ops / small.ops)
+    return [
+        ratio_row(f"annotate --no-check, {large.ops:,} ops, to read_model", ours, read, 1.1, read.peak),
+        Row(
+            f"growth from {small.ops:,} to {large.ops:,} ops, start-up subtracted",
+            "n^1.1",
+            f"n^{power:.2f}",
+            "",
+            power <= 1.1,
+        ),
+    ]
+
+
+def weights_rows(scratch: Path, runs: int) -> list[Row]:
+    small, sparse = (Model(_copy(FIXTURES / "falcon", scratch / name)) for name in ("falcon", "falcon_40gb"))
+    sparse.with_weights(40 << 30)
+    ours, theirs = sparse.annotate(), small.annotate()
+    interleave(ours, theirs, runs=2 * runs + 1)
+    heavy = Model(write_large(scratch / "heavy", layers=4, experts=8))
+    huge_table(heavy, 5 << 30)
+    weights = heavy.xml.with_suffix(".bin")
+    before = weights.stat()
+    patch = heavy.annotate()
+    save = Command([sys.executable, "-c", SAVE, heavy.xml, scratch / "saved.xml"], heavy.restore)
+    interleave(patch, save, runs=1)
+    after = weights.stat()
+    untouched = (before.st_ino, before.st_mtime_ns, before.st_blocks) == (
+        after.st_ino,
+        after.st_mtime_ns,
+        after.st_blocks,
+    )
+    ratio = save.median / patch.median
+    return [
+        ratio_row("annotate with check, 40 GB of sparse weights, to a small file", ours, theirs, 1.05),
+        Row(
+            "read_model + save_model with 5 GB of weights, to annotate",
+            "100 x, 0 bytes of weights",
+            f"{ratio:.0f} x ({save.median:.1f} s / {patch.median:.2f} s), "
+            + ("0 bytes of weights" if untouched else "weights changed"),
+            f"{patch.peak:.0f} / {save.peak:.0f} MB",
+            ratio >= 100 and untouched,
+        ),
+    ]
+
+
+def help_row(runs: int) -> Row:
+    command = Command([*IRTOOLS, "--help"])
+    interleave(command, runs=runs)
+    return Row("irtools --help", "0.25 s", f"{command.median:.2f} s", f"{command.peak:.0f} MB", command.median <= 0.25)
+
+
+def _copy(source: Path, target: Path) -> Path:
+    return shutil.copytree(source, target)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="leave out the large decoder and the 5 GB of weights")
+    parser.add_argument("--runs", type=int, default=5)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="irtools-bench-") as name:
+        scratch = Path(name)
+        rows = [help_row(options.runs)]
+        rows += scale_rows(Model(_copy(FIXTURES / "scale", scratch / "scale")), options.runs)
+        if not options.quick:
+            tiny = Model(write_large(scratch / "tiny", layers=1, experts=2))
+            small = Model(write_large(scratch / "small", layers=64, experts=8))
+            rows += large_rows(Model(write_large(scratch / "large")), small, tiny, 3)
+            rows += weights_rows(scratch, options.runs)
+    widths = [max(len(getattr(row, key)) for row in rows) for key in ("work", "limit", "measured")]
+    for row in [Row("work", "at most", "measured", "memory (ours / theirs)", True), *rows]:
+        cells = (cell.ljust(width) for cell, width in zip((row.work, row.limit, row.measured), widths, strict=True))
+        sys.stdout.write("  ".join((*cells, row.memory)) + ("" if row.good else "  <- over the limit") + "\n")
+    return 0 if all(row.good for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
