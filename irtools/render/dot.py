@@ -19,6 +19,7 @@ _ARROWS = {
     "tap": {"color": "#222222", "arrowhead": "none", "minlen": "0", "style": "bold"},
     "shared": {"style": "dotted", "arrowsize": "0.6"},
     "wire": {"style": "dashed", "penwidth": "1.6", "color": "#8a1c5b", "fontcolor": "#8a1c5b"},
+    "below": {"style": "invis"},
     "same": {"style": "dashed", "color": "#8a1c5b", "fontcolor": "#8a1c5b", "arrowhead": "none", "constraint": "false"},
 }
 _LEGEND_COLUMNS = 4

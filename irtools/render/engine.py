@@ -23,7 +23,7 @@ FORMATS = ("svg", "png", "pdf")
 """What an engine draws."""
 DPI = 144
 """Of a PNG: twice the points of the SVG, sharp on today's screens."""
-LARGEST_SIDE = 8000
+LARGEST_SIDE = 5000
 """Pixels of a PNG; a larger drawing is scaled down (drawing and packing more takes seconds)."""
 
 _FONTS = Path(__file__).parent / "fonts"

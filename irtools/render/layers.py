@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
@@ -38,6 +39,8 @@ _OUTSIDE = {
     "input": "computed from inputs",
 }
 _MOST_UNITS = 12
+_MOST_IN_COLUMN = 2
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _MOST_RANGES = 4
 
 
@@ -87,6 +90,8 @@ class LayerDrawer:
         self.kinds = layer_kinds(blocks.layers)
         self.omitted: list[str] = []
         self._shown: dict[int, int] = {}
+        # More than two kinds below each other make a picture that no page holds.
+        self._aside = opened and len(self.kinds) > _MOST_IN_COLUMN
 
     def draw(self, current: str) -> str:
         """Draw all layers and the final norm below a box; returns the key of the last one."""
@@ -98,7 +103,19 @@ class LayerDrawer:
             with repeated if segment.repeat > 1 else nullcontext():
                 for run in segment.runs:
                     current = self._run(run, current)
+        if self._aside:
+            across = math.isqrt(len(self.kinds) - 1) + 1
+            ends = [self._beside(position, kind) for position, kind in enumerate(self.kinds)]
+            for position, end in enumerate(ends[:-across]):
+                self.sketch.arrow(end, f"{self.prefix}kind{position + across}entry", style="below")
         return self.layer(self.blocks.closing, (self.blocks.closing,), current)
+
+    def _beside(self, position: int, kind: LayerKind) -> str:
+        """Open one layer of a kind in a frame that stands beside the column of closed ones; returns its last box."""
+        key = f"{self.prefix}kind{position}"
+        with self.sketch.frame(key, f"{_LETTERS[position]}: {kind.text}", (f"layers {_short(kind.indices)}",)):
+            entry = self.sketch.box(f"{key}entry", "layers", "the layer before", column=key)
+            return self.layer(kind.layers[0], kind.layers, entry)
 
     def _segments(self) -> tuple[Segment, ...]:
         found = segments(self.kinds)
@@ -112,7 +129,7 @@ class LayerDrawer:
         kind = self.kinds[run.kind]
         layers = [layer for layer in kind.layers if layer.index in set(run.indices)]
         label = f"layer{'s' if len(layers) > 1 else ''} {_short(run.indices)}"
-        if not self.opened or run.kind in self._shown:
+        if not self.opened or self._aside or run.kind in self._shown:
             current = self._closed(kind, layers, label, current)
         else:
             self._shown[run.kind] = layers[0].index
@@ -123,8 +140,9 @@ class LayerDrawer:
         return current
 
     def _closed(self, kind: LayerKind, layers: Sequence[LayerBlocks], label: str, current: str) -> str:
-        shown = self._shown.get(self.kinds.index(kind))
-        like = f"like layer {shown}" if shown is not None else kind.text
+        position = self.kinds.index(kind)
+        like = f"like layer {self._shown[position]}" if position in self._shown else kind.text
+        like = f"{_LETTERS[position]}: {kind.text}" if self._aside else like
         found = self.part.weights_of(op for layer in layers for block in layer.blocks for op in block.ops)
         key = self.sketch.box(
             f"{self.prefix}layer{layers[0].index}", "layers", label, (like, weight_line(found)), column=self.prefix

@@ -118,8 +118,9 @@ class Arrow:
     label : str
         Precision and shape of the value.
     style : str
-        ``data``, ``skip`` (residual), ``state``, ``tap`` or ``wire`` (done by the runtime, not
-        in the files).
+        ``data``, ``skip`` (residual), ``state``, ``tap``, ``shared``, ``wire`` (done by the
+        runtime, not in the files), ``same`` (the same weights) or ``below`` (not drawn: only
+        puts the head below the tail).
     """
 
     tail: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from irtools.decoder.stack import DecoderStack
+from irtools.errors import RenderError
 from irtools.ir.export import Export
 from irtools.render.layers import LayerDrawer, value_text
 from irtools.render.part import DrawnPart, weight_line
@@ -23,33 +25,63 @@ class ExportDrawer:
     Parameters
     ----------
     export : Export
-    stack : DecoderStack
-        Of the target.
+    stack : DecoderStack or None
+        Of the target; None when only a head is to be drawn.
     """
 
-    def __init__(self, export: Export, stack: DecoderStack) -> None:
+    def __init__(self, export: Export, stack: DecoderStack | None) -> None:
         self.export = export
-        self.stack = stack
-        self.target = DrawnPart(export.target, stack)
-        self.mtp = DrawnPart(export.mtp) if export.mtp is not None else None
+        self._stack = stack
         self.sketch = Sketch()
         self.omitted: list[str] = []
 
-    def whole(self, title: str, subtitle: Sequence[str]) -> Picture:
-        """Inputs, embedding, layers, head, taps, other parts, MTP head."""
-        embeds = self._inputs()
+    @cached_property
+    def target(self) -> DrawnPart:
+        """The target."""
+        return DrawnPart(self.export.target, self._stack)
+
+    @cached_property
+    def mtp(self) -> DrawnPart | None:
+        """The MTP head."""
+        return DrawnPart(self.export.mtp) if self.export.mtp is not None else None
+
+    @property
+    def stack(self) -> DecoderStack:
+        """The decoder stack of the target."""
+        if self._stack is None:
+            raise RenderError(f"{self.export.directory}: no decoder stack to draw")
+        return self._stack
+
+    def whole(self, title: str, subtitle: Sequence[str], *, opened: bool = True) -> Picture:
+        """Draw inputs, embedding, layers, head, taps, other parts, MTP head.
+
+        Parameters
+        ----------
+        title : str
+        subtitle : sequence of str
+        opened : bool
+            Whether to open one layer of each kind.
+        """
+        return self._both(title, subtitle, opened=opened, wired=False)
+
+    def pair(self, title: str, subtitle: Sequence[str], *, opened: bool = True) -> Picture:
+        """Draw target, its layers closed, and MTP head, wired as the runtime wires them."""
+        return self._both(title, subtitle, opened=opened, wired=True)
+
+    def _both(self, title: str, subtitle: Sequence[str], *, opened: bool, wired: bool) -> Picture:
+        embeds = self._inputs(vision=not wired)
         with self.sketch.frame("target", f"target: {self.export.target.path.name}", (self._part_line(self.target),)):
-            self._target(embeds, opened=True)
-        if self.mtp is not None and self.mtp.head:
-            self._mtp(wired=False)
+            self._target(embeds, opened=opened and not wired)
+        if self.mtp is not None and self.mtp.head is not None:
+            self._mtp(self.mtp, wired=wired, opened=opened)
+        if not opened:
+            self.omitted.append("the inside of the layers")
         return self._picture(title, subtitle)
 
-    def pair(self, title: str, subtitle: Sequence[str]) -> Picture:
-        """Target and MTP head, wired as the runtime wires them."""
-        embeds = self._inputs(vision=False)
-        with self.sketch.frame("target", f"target: {self.export.target.path.name}", (self._part_line(self.target),)):
-            self._target(embeds, opened=False)
-        self._mtp(wired=True)
+    def head(self, part: DrawnPart, title: str, subtitle: Sequence[str]) -> Picture:
+        """Draw one part that is a head or a draft: inputs, layers, output."""
+        with self.sketch.frame("head", part.document.path.name, (self._part_line(part),)):
+            self.omitted += draw_head(self.sketch, part)
         return self._picture(title, subtitle)
 
     def _picture(self, title: str, subtitle: Sequence[str]) -> Picture:
@@ -169,13 +201,10 @@ class ExportDrawer:
 
     # -- the MTP head ----------------------------------------------------------------------
 
-    def _mtp(self, *, wired: bool) -> None:
+    def _mtp(self, part: DrawnPart, *, wired: bool, opened: bool) -> None:
         """Draw the MTP head beside the target, wired as the runtime wires it."""
-        part = self.mtp
-        if part is None or part.head is None:
-            return
         with self.sketch.frame("mtp", f"MTP head: {part.document.path.name}", (self._part_line(part),)):
-            draw_head(self.sketch, part)
+            self.omitted += draw_head(self.sketch, part, opened=opened)
         last = len(self.stack.layers) - 1
         tap = "taplast" if wired else self.sketch.box("taprepeated", "tap", f"tap {last} of the target")
         self.sketch.box("headclone", "head", "Head", ("cloned from the target by the runtime",))
@@ -189,11 +218,11 @@ class ExportDrawer:
             self.sketch.arrow("head", "headclone", "same weights", "same")
 
 
-def draw_head(sketch: Sketch, part: DrawnPart) -> None:
-    """Draw an MTP head: inputs, fusion, layers, final norm, output."""
+def draw_head(sketch: Sketch, part: DrawnPart, *, opened: bool = True) -> list[str]:
+    """Draw a head: inputs, fusion, layers, final norm, output; returns what was left out."""
     head, view = part.head, part.view
     if head is None:
-        return
+        return []
     names: Mapping[int, tuple[str, ...]] = {key: view.op(key).outputs[0].names for key in view.parameters}
     fused = [key for key in view.parameters if {"hidden_states", "inputs_embeds"} & set(names[key])]
     for key in fused:
@@ -210,9 +239,10 @@ def draw_head(sketch: Sketch, part: DrawnPart) -> None:
         current = sketch.box("mfusion", "fusion", "Fusion", lines, op=view.op_name(projection))
         for role in ("first", "second"):
             sketch.arrow(f"min{head.fusion.ops[role]}", current)
-    drawer = LayerDrawer(sketch, part, head.blocks, "m")
+    drawer = LayerDrawer(sketch, part, head.blocks, "m", opened=opened)
     end = drawer.draw(current)
     out = view.port(head.end)
     text = f"{out.element_type} {symbolic(out.shape, 'last_hidden_state')}" if out else ""
     sketch.box("mout", "input", "last_hidden_state", (text,))
     sketch.arrow(end, "mout")
+    return drawer.omitted

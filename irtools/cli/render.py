@@ -1,0 +1,102 @@
+"""``irtools render``: draw an export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from irtools.cli.common import Ui, attempt, model_argument, output_options, print_error
+from irtools.report.json import Entry, envelope, to_json
+
+__all__ = ["command"]
+
+_FORMATS = ("svg", "png", "pdf", "dot")
+
+
+@click.command("render")
+@model_argument
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="Where to write it: .svg, .png, .pdf or .dot.",
+)
+@click.option("--part", metavar="PART", default="target", help="Part to draw: target, mtp, or a file's stem.")
+@click.option("--layer", metavar="N", type=click.IntRange(0), help="One decoder layer, op by op.")
+@click.option("--around", metavar="OP", help="An op (friendly name, part of it, or id) and what is near it.")
+@click.option("--radius", metavar="R", type=click.IntRange(0), help="How many steps around it.  [default: 2]")
+@click.option("--between", metavar="A B", nargs=2, help="What lies between two ops.")
+@click.option("--pair", is_flag=True, help="Target and MTP head, wired as the runtime wires them.")
+@click.option("--full", is_flag=True, help="Every op.")
+@click.option("--max-nodes", metavar="N", type=click.IntRange(1), help="Draw at most so many ops.  [default: 300]")
+@output_options()
+def command(
+    model: Path,
+    output: Path,
+    layer: int | None,
+    around: str | None,
+    radius: int | None,
+    between: tuple[str, str] | None,
+    pair: bool,
+    full: bool,
+    part: str,
+    max_nodes: int | None,
+    ui: Ui,
+) -> int:
+    """Draw an export as a person would on a whiteboard, or a part of it op by op.
+
+    Equal layers are collapsed, each kind of layer is opened once. There is an answer within
+    5 seconds; what was left out for it is said on stderr and in the picture.
+    """
+    chosen = [name for name, value in _views(layer, around, between, pair, full).items() if value]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(chosen)} ask for different pictures: give one of them")
+    if radius is not None and around is None:
+        raise click.UsageError("--radius goes with --around")
+    form = output.suffix.lower().removeprefix(".")
+    if form not in _FORMATS:
+        raise click.UsageError(f"-o {output}: the suffix says the format; give one of .{', .'.join(_FORMATS)}")
+
+    def work(path: Path) -> Entry:
+        from irtools.ir.export import open_export
+        from irtools.render.drawing import render
+        from irtools.render.pictures import MOST_NODES, Request
+
+        # Nothing is laid out for a .dot file, so it need not be cut short.
+        most = max_nodes or (0 if form == "dot" else MOST_NODES)
+        request = Request(part, layer, around, 2 if radius is None else radius, between, pair, full, most)
+        with ui.working(f"Drawing {path}"):
+            drawing = render(open_export(path), request, form)
+        output.write_bytes(drawing.data)
+        for sentence in drawing.picture.omitted:
+            ui.note(f"left out: {sentence}")
+        details = {
+            "output": str(output),
+            "format": form,
+            "bytes": len(drawing.data),
+            "boxes": len(drawing.picture.boxes),
+            "omitted": list(drawing.picture.omitted),
+        }
+        return Entry(str(path), "written", details=details)
+
+    entry = attempt(model, work)
+    if entry.error is not None:
+        print_error(entry.error, path=model)
+    if ui.format == "json":
+        click.echo(to_json(envelope("render", [entry])), nl=False)
+    return entry.exit_code
+
+
+def _views(
+    layer: int | None, around: str | None, between: tuple[str, str] | None, pair: bool, full: bool
+) -> dict[str, bool]:
+    return {
+        "--layer": layer is not None,
+        "--around": around is not None,
+        "--between": between is not None,
+        "--pair": pair,
+        "--full": full,
+    }

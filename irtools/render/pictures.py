@@ -1,0 +1,201 @@
+"""Which picture a request asks for, and the coarser ones to fall back on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from irtools.decoder.stack import DecoderStack
+from irtools.errors import LocateRefusedError, RenderError
+from irtools.graph.view import GraphView
+from irtools.ir.document import Document
+from irtools.ir.export import Export
+from irtools.render.ops import OpsDrawer, around, between, find_op, full_order
+from irtools.render.part import DrawnPart
+from irtools.render.picture import Box, Picture
+from irtools.render.whole import ExportDrawer
+from irtools.report.provenance import annotation_status, versions
+from irtools.report.text import plural
+
+__all__ = ["MOST_NODES", "Request", "pictures"]
+
+MOST_NODES = 300
+"""Ops that are drawn at most; laying out more than that takes long and nobody reads it."""
+_COARSER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to draw. Without anything: the whole export.
+
+    Attributes
+    ----------
+    part : str
+        As the command line names it.
+    layer : int or None
+        One decoder layer, op by op.
+    around : str or None
+        Friendly name or layer id of an op.
+    radius : int
+        How many steps around it.
+    between : tuple of str or None
+        Two ops.
+    pair : bool
+        Target and MTP head, wired as the runtime wires them.
+    full : bool
+        Every op.
+    most : int
+        Ops that are drawn at most; 0 for no limit.
+    """
+
+    part: str = "target"
+    layer: int | None = None
+    around: str | None = None
+    radius: int = 2
+    between: tuple[str, str] | None = None
+    pair: bool = False
+    full: bool = False
+    most: int = MOST_NODES
+
+
+def pictures(export: Export, request: Request) -> Iterator[Picture]:
+    """The picture that was asked for, then coarser ones, the last of which is always quick to lay out.
+
+    Raises
+    ------
+    RenderError
+        There is nothing of the kind to draw.
+    UsageError
+        An op, layer or part that does not exist.
+    """
+    subject = _Subject(export, request)
+    if request.layer is not None:
+        yield from _limited(subject, _layer)
+    elif request.around is not None or request.between is not None:
+        yield from _limited(subject, _selection)
+    elif request.full:
+        yield _full(subject, request.most)
+        yield from _whole(subject)
+    else:
+        yield from _whole(subject)
+    yield _card(subject)
+
+
+class _Subject:
+    """The part that a request is about, and what is known of it."""
+
+    def __init__(self, export: Export, request: Request) -> None:
+        self.export = export
+        self.request = request
+        self.document: Document = export.part(request.part)
+        self.refusal = ""
+
+    @property
+    def view(self) -> GraphView:
+        return self.document.graph
+
+    @cached_property
+    def stack(self) -> DecoderStack | None:
+        """The decoder stack of the part; without one, ``refusal`` says why."""
+        if self.document is self.export.mtp and "logits" not in self._outputs:
+            return None
+        try:
+            return self.export.locate(self.request.part)
+        except LocateRefusedError as error:
+            self.refusal = str(error.args[0]).removeprefix(f"{self.document.path}: ")
+            return None
+
+    @property
+    def _outputs(self) -> set[str]:
+        return {name for result in self.view.results for name in self.view.result_names(result)}
+
+    @cached_property
+    def drawn(self) -> DrawnPart:
+        """The part as it is drawn."""
+        return DrawnPart(self.document, self.stack)
+
+    @property
+    def is_target(self) -> bool:
+        """Whether the part is the export's target."""
+        return self.document in self.export.target_candidates
+
+    def title(self, what: str) -> str:
+        """Name of the export and what of it is shown."""
+        name = self.export.directory.resolve().name
+        return f"{name}: {what}" if what else name
+
+    @cached_property
+    def subtitle(self) -> tuple[str, ...]:
+        """File, model type, versions, annotation."""
+        kind = str(self.export.config.get("model_type", ""))
+        made = ", ".join(f"{name} {version}" for name, version in list(versions(self.document).items())[:2])
+        facts = [self.document.path.name, kind, made]
+        if self.stack is not None:
+            facts.append(annotation_status(self.document, self.stack)[1])
+        return (" \N{MIDDLE DOT} ".join(fact for fact in facts if fact),)
+
+
+def _limited(subject: _Subject, draw: Callable[[_Subject, int], Picture]) -> Iterator[Picture]:
+    """A picture of ops, then the same with a quarter of them."""
+    picture = draw(subject, subject.request.most)
+    yield picture
+    yield draw(subject, max(len(picture.boxes) // _COARSER, 1))
+
+
+def _layer(subject: _Subject, most: int) -> Picture:
+    index = subject.request.layer or 0
+    if subject.drawn.blocks is None:
+        raise RenderError(f"{subject.document.path}: no layers to draw: {subject.refusal or 'it is no decoder'}")
+    drawer = OpsDrawer(subject.drawn)
+    ops, folded = drawer.layer(index)
+    lines = [*subject.subtitle, f"{plural(folded, 'op')} of shape arithmetic not drawn" if folded else ""]
+    return drawer.draw(ops, subject.title(f"layer {index}"), lines, groups=drawer.norms(index), frames=True, most=most)
+
+
+def _selection(subject: _Subject, most: int) -> Picture:
+    request, view = subject.request, subject.view
+    drawer = OpsDrawer(subject.drawn)
+    if request.around is not None:
+        op = find_op(view, request.around)
+        what = f"{plural(request.radius, 'step')} around {view.op_name(op)}"
+        return drawer.draw(
+            around(view, op, request.radius), subject.title(what), subject.subtitle, focus=[op], most=most
+        )
+    first, second = (find_op(view, name) for name in request.between or ("", ""))
+    what = f"from {view.op_name(first)} to {view.op_name(second)}"
+    ops = between(view, first, second)
+    return drawer.draw(ops, subject.title(what), subject.subtitle, focus=[first, second], most=most)
+
+
+def _full(subject: _Subject, most: int) -> Picture:
+    order = full_order(subject.drawn)
+    lines = [*subject.subtitle, subject.refusal and f"no decoder stack: {subject.refusal}"]
+    return OpsDrawer(subject.drawn).draw(order, subject.title("every op"), lines, most=most)
+
+
+def _whole(subject: _Subject) -> Iterator[Picture]:
+    """The whiteboard, then with all layers closed; op by op for what has no layers."""
+    request = subject.request
+    if request.pair and (subject.export.mtp is None or not subject.is_target):
+        raise RenderError(f"{subject.export.directory}: no MTP head (openvino_mtp_model.xml) to draw a pair with")
+    if subject.stack is not None and subject.is_target:
+        for opened in (True, False):
+            drawer = ExportDrawer(subject.export, subject.stack)
+            if request.pair:
+                yield drawer.pair(subject.title("target and MTP head"), subject.subtitle, opened=opened)
+            else:
+                yield drawer.whole(subject.title(""), subject.subtitle, opened=opened)
+    elif subject.drawn.blocks is not None:
+        what = "MTP head" if subject.document is subject.export.mtp else subject.document.part
+        drawer = ExportDrawer(subject.export, subject.stack)
+        yield drawer.head(subject.drawn, subject.title(what), subject.subtitle)
+    else:
+        yield from _limited(subject, _full)
+
+
+def _card(subject: _Subject) -> Picture:
+    """One box that says how much there is: the layout of it cannot fail."""
+    count = len(subject.view)
+    box = Box("card", "omitted", subject.document.path.name, (plural(count, "op"), *subject.subtitle))
+    return Picture(subject.title(""), (), (box,), (), (f"all {plural(count, 'op')}",))

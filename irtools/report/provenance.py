@@ -1,0 +1,75 @@
+"""Where a part comes from, and what it says about its hidden states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from irtools.decoder.stack import DecoderStack
+from irtools.errors import AnnotationDiffersError, IrtoolsError
+from irtools.ir.document import Document
+from irtools.ir.rt_info import ANNOTATION_KEY, RtInfo
+
+__all__ = ["annotation_status", "flat_rt_info", "versions"]
+
+_VERSIONS = {
+    "Runtime_version": "OpenVINO",
+    "optimum/optimum_intel_version": "Optimum Intel",
+    "optimum/optimum_version": "Optimum",
+    "optimum/transformers_version": "Transformers",
+    "optimum/pytorch_version": "PyTorch",
+    "nncf/version": "NNCF",
+    "nncf/nncf_version": "NNCF",
+    "openvino_tokenizers_version": "OpenVINO Tokenizers",
+}
+
+
+def flat_rt_info(document: Document) -> Mapping[str, str]:
+    """Model-level rt_info with nested keys joined by ``/``."""
+    return dict(_flat(document.rt_info, ""))
+
+
+def _flat(entries: RtInfo, path: str) -> Iterator[tuple[str, str]]:
+    for key, value in entries.items():
+        if isinstance(value, str):
+            yield path + key, value
+        else:
+            yield from _flat(value, f"{path}{key}/")
+
+
+def versions(document: Document) -> Mapping[str, str]:
+    """What made a part: versions by program, as far as its rt_info says."""
+    entries = flat_rt_info(document)
+    found: dict[str, str] = {}
+    for key, name in _VERSIONS.items():
+        if key in entries:
+            found.setdefault(name, entries[key].split("-", 1)[0] if name == "OpenVINO" else entries[key])
+    return found
+
+
+def annotation_status(document: Document, stack: DecoderStack | None) -> tuple[str, str]:
+    """What the annotation of a part is worth.
+
+    Returns
+    -------
+    status : str
+        ``absent``, ``present`` (it agrees with the located stack), ``early`` (agrees, in the
+        form that the runtime does not read), ``differs`` or ``unknown`` (nothing to compare
+        it with).
+    text : str
+        The same as a sentence without full stop.
+    """
+    from irtools.surgery.annotate import annotate
+
+    if ANNOTATION_KEY not in document.rt_info:
+        return "absent", "not annotated"
+    if stack is None:
+        return "unknown", "annotated, but no decoder stack was located to compare it with"
+    try:
+        patch = annotate(document, stack)
+    except AnnotationDiffersError as error:
+        return "differs", str(error.args[0]).split(" already: ")[-1].split(";")[0]
+    except IrtoolsError as error:
+        return "unknown", str(error)
+    if patch.changed:
+        return "early", "annotated in the early form, which the runtime does not read"
+    return "present", f"annotated, {len(stack.layers)} layers, as located"
