@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING
 
 from irtools.ir.op import data_attributes
 from irtools.ir.scan import Scan, Span, child_spans, scan_graph
-
-if TYPE_CHECKING:
-    from irtools.ir.document import Document
 
 __all__ = ["ELEMENT_BITS", "Constant", "byte_size", "iter_graphs", "read_constants"]
 
@@ -105,23 +101,20 @@ def iter_graphs(scan: Scan) -> Iterator[Scan]:
                     yield from iter_graphs(scan_graph(scan.data, body))
 
 
-def read_constants(document: Document) -> tuple[Constant, ...]:
-    """Every constant of an IR in file order, those of bodies after the others.
+def read_constants(graphs: Iterable[Scan]) -> tuple[Constant, ...]:
+    """Every constant of some graphs, in file order.
 
-    Raises
-    ------
-    InvalidIRError
-        The XML cannot be read.
+    Parameters
+    ----------
+    graphs : iterable of Scan
+        From :func:`iter_graphs`: the first is that of the model, the others are bodies.
     """
-    return tuple(_constants(document.scan))
-
-
-def _constants(scan: Scan) -> Iterator[Constant]:
-    for graph in iter_graphs(scan):
-        in_body = graph is not scan
-        for key, name, kind, span in zip(graph.ids, graph.names, graph.types, graph.spans, strict=True):
-            if kind in ("Const", "Constant"):
-                yield _constant(scan.data, key, name, span, in_body)
+    return tuple(
+        _constant(graph.data, key, name, span, number > 0)
+        for number, graph in enumerate(graphs)
+        for key, name, kind, span in zip(graph.ids, graph.names, graph.types, graph.spans, strict=True)
+        if kind in ("Const", "Constant")
+    )
 
 
 def _constant(data: bytes, key: int, name: str, span: Span, in_body: bool) -> Constant:

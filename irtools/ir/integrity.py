@@ -7,11 +7,11 @@ some silently.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 
-from irtools.ir.constants import iter_graphs
 from irtools.ir.scan import Scan, Span
 
 __all__ = ["Fault", "FaultKind", "find_faults"]
@@ -53,15 +53,15 @@ class Fault:
     op: str | None = None
 
 
-def find_faults(scan: Scan) -> tuple[Fault, ...]:
-    """Faults of a graph and of every body in it, in the order of their kinds.
+def find_faults(graphs: Iterable[Scan]) -> tuple[Fault, ...]:
+    """Faults of the graphs of a file.
 
     Parameters
     ----------
-    scan : Scan
-        Of a whole file.
+    graphs : iterable of Scan
+        From :func:`irtools.ir.constants.iter_graphs`: that of the model and those of the bodies in it.
     """
-    return tuple(fault for graph in iter_graphs(scan) for fault in _graph_faults(graph))
+    return tuple(fault for graph in graphs for fault in _graph_faults(graph))
 
 
 def _graph_faults(scan: Scan) -> Iterator[Fault]:
@@ -92,20 +92,27 @@ def _duplicate_ids(scan: Scan) -> Iterator[Fault]:
         seen.setdefault(key, name)
 
 
+Ports = tuple[Sequence[int | None], Sequence[int | None]]
 _CONSECUTIVE = [[b"%d" % i for i in range(n)] for n in range(64)]
-Ports = tuple[list[int | None], list[int | None]]
+
+
+@cache
+def _numbered(inputs: int, ports: int) -> Ports:
+    """Ports as OpenVINO numbers them; few different ones, shared by thousands of ops."""
+    return tuple(range(inputs)), tuple(range(inputs, ports))
 
 
 def _ports(data: bytes, span: Span) -> Ports:
     """Ids of the input and the output ports of one layer; None for one that is no number."""
-    layer = data[span.start : span.end]
-    found = _PORT_ID.findall(layer)
-    if len(found) == layer.count(b"<port") and len(found) < len(_CONSECUTIVE) and found == _CONSECUTIVE[len(found)]:
-        inputs = layer.count(b"<port", 0, max(layer.find(b"</input>"), 0))
-        return list(range(inputs)), list(range(inputs, len(found)))
-    outer = _MARKUP.sub(b"", layer)
+    start, end = span
+    found = _PORT_ID.findall(data, start, end)
+    count = len(found)
+    if count == data.count(b"<port", start, end) and count < len(_CONSECUTIVE) and found == _CONSECUTIVE[count]:
+        border = data.find(b"</input>", start, end)
+        return _numbered(data.count(b"<port", start, border) if border > 0 else 0, count)
+    outer = _MARKUP.sub(b"", data[start:end])
     border = max(outer.find(b"</input>"), 0)
-    ids: Ports = ([], [])
+    ids: tuple[list[int | None], list[int | None]] = ([], [])
     for port in _PORT.finditer(outer):
         number = _ID.search(port[1])
         ids[port.start() >= border].append(int(number[1]) if number else None)
@@ -131,7 +138,7 @@ def _edge_faults(scan: Scan, index: dict[int, int], ports: list[Ports]) -> Itera
             feeds[to].append(target_port)
     for position, fed in enumerate(feeds):
         wanted = ports[position][0]
-        if len(fed) == len(wanted) and (len(fed) < 2 or sorted(fed) == wanted):
+        if len(fed) == len(wanted) and (len(fed) < 2 or set(fed) == set(wanted)):
             continue
         for port in wanted:
             if port is not None and port not in fed:

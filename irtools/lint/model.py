@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from irtools.ir.document import Document
     from irtools.ir.export import Export
     from irtools.ir.integrity import Fault
+    from irtools.ir.scan import Scan
     from irtools.lint.compression import Compression
     from irtools.lint.part import Part
     from irtools.surgery.patch import Patch
@@ -138,6 +139,7 @@ class Context:
     expect_mtp: bool | None = None
     draft: Export | None = None
     target_runtime: str = "2026.4"
+    _graphs: dict[Document, tuple[Scan, ...]] = field(default_factory=dict, init=False, repr=False)
     _faults: dict[Document, tuple[Fault, ...]] = field(default_factory=dict, init=False, repr=False)
     _constants: dict[Document, tuple[Constant, ...]] = field(default_factory=dict, init=False, repr=False)
     _compressions: dict[Document, Compression | None] = field(default_factory=dict, init=False, repr=False)
@@ -184,12 +186,20 @@ class Context:
             found += [(self.draft.parts[name], error) for name, error in self._read_draft[1].items()]
         return tuple(found)
 
+    def graphs(self, document: Document) -> tuple[Scan, ...]:
+        """The graph of a file and those of the bodies in it, scanned once."""
+        from irtools.ir.constants import iter_graphs
+
+        if document not in self._graphs:
+            self._graphs[document] = tuple(iter_graphs(document.scan))
+        return self._graphs[document]
+
     def faults(self, document: Document) -> tuple[Fault, ...]:
         """Faults in the wiring of a file, found once."""
         from irtools.ir.integrity import find_faults
 
         if document not in self._faults:
-            self._faults[document] = find_faults(document.scan)
+            self._faults[document] = find_faults(self.graphs(document))
         return self._faults[document]
 
     def constants(self, document: Document) -> tuple[Constant, ...]:
@@ -197,7 +207,7 @@ class Context:
         from irtools.ir.constants import read_constants
 
         if document not in self._constants:
-            self._constants[document] = read_constants(document)
+            self._constants[document] = read_constants(self.graphs(document))
         return self._constants[document]
 
     def compression(self, document: Document) -> Compression | None:

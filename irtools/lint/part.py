@@ -125,6 +125,7 @@ class Part:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.graph: GraphView = document.graph
+        self._entries: dict[str, tuple[Entry, ...]] = {}
 
     # -- ports -------------------------------------------------------------------------
 
@@ -254,7 +255,9 @@ class Part:
 
     def entries(self, key: str) -> tuple[Entry, ...]:
         """All model-level entries with a key, the one that counts last."""
-        return entries(self.document.scan, key)
+        if key not in self._entries:
+            self._entries[key] = entries(self.document.scan, key)
+        return self._entries[key]
 
     def entry(self, key: str) -> Entry | None:
         """The model-level entry of a key that counts, or None."""
