@@ -1,5 +1,5 @@
 #!/bin/sh
-# `make demo`: annotate a copy of a real export and look at the result.
+# `make demo`: annotate a copy of a real export, look at the result and check it.
 set -eu
 rm -rf demo
 mkdir demo
@@ -13,3 +13,5 @@ show() {
 show irtools annotate demo/falcon
 show grep -n hidden_states_decoder_layers demo/falcon/openvino_model.xml
 show irtools annotate demo/falcon
+show irtools verify demo/falcon
+show irtools render demo/falcon -o demo/falcon.svg
