@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from irtools.errors import RenderError
 from irtools.ir.export import Export
 from irtools.render.dot import to_dot
-from irtools.render.engine import LayoutTimeoutError, draw, engine_command
+from irtools.render.engine import DPI, LARGE_DPI, Layout, engine_command
 from irtools.render.picture import Picture
 from irtools.render.pictures import Request, pictures
+from irtools.report.text import plural
 
 __all__ = ["Drawing", "render"]
 
-SECONDS = 3.6
+SECONDS = 3.2
 """For everything after the program has started: the answer is there within 5 s."""
-_SHARE = 0.6
+_NEXT_START = (0.45, 0.6, 0.75)
+"""When to begin with a coarser picture, as shares of the time that is left for layouts."""
+_GRACE = 10.0
+_PAUSE = 0.01
+_MANY_BOXES = 150
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +64,56 @@ def render(export: Export, request: Request, form: str = "svg", *, seconds: floa
     UsageError
         An op, layer or part that does not exist.
     """
-    deadline = time.monotonic() + seconds
+    started = time.monotonic()
     if form != "dot":
         engine_command()  # no engine: say so before any work
-    return _first_in_time(pictures(export, request), form, deadline)
+    candidates = pictures(export, request)
+    if form == "dot":
+        picture = next(candidates)
+        return Drawing(to_dot(picture).encode(), picture)
+    with _Race(candidates, form) as race:
+        return race.run(started, started + seconds)
 
 
-def _first_in_time(candidates: Iterable[Picture], form: str, deadline: float) -> Drawing:
-    """Try pictures from fine to coarse, each with a share of the time that is left."""
-    failed: list[str] = []
-    for picture in candidates:
-        shown = picture.without(*failed)
-        text = to_dot(shown)
-        if form == "dot":
-            return Drawing(text.encode(), shown)
-        left = max(deadline - time.monotonic(), 0.5)
-        try:
-            return Drawing(draw(text, form, seconds=left * _SHARE if len(picture.boxes) > 1 else left), shown)
-        except LayoutTimeoutError:
-            failed = [f"a picture of {len(picture.boxes)} boxes, whose layout took too long"]
-    raise RenderError("no layout was found in time; -o FILE.dot works without")
+class _Race:
+    """Lays out the picture that was asked for and, when that takes long, coarser ones beside it."""
+
+    def __init__(self, candidates: Iterator[Picture], form: str) -> None:
+        self._candidates = candidates
+        self._form = form
+        self._running: list[tuple[Picture, Layout]] = []
+        self._slow: list[str] = []
+
+    def __enter__(self) -> _Race:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for _, layout in self._running:
+            layout.close()
+
+    def _start(self) -> None:
+        picture = next(self._candidates, None)
+        if picture is None:
+            return
+        shown = picture.without(*self._slow)
+        boxes = len(picture.boxes)
+        layout = Layout(to_dot(shown), self._form, dpi=DPI if boxes <= _MANY_BOXES else LARGE_DPI)
+        self._running.append((shown, layout))
+        self._slow.append(f"a finer picture of {plural(boxes, 'element')}, whose layout took too long")
+
+    def run(self, started: float, deadline: float) -> Drawing:
+        """Return the finest picture that is ready by the deadline, or else the first one after it."""
+        self._start()
+        begun = time.monotonic()
+        starts = [begun + share * max(deadline - begun, 1.0) for share in _NEXT_START]
+        while True:
+            now = time.monotonic()
+            if starts and now >= starts[0]:
+                starts.pop(0)
+                self._start()
+            for position, (picture, layout) in enumerate(self._running):
+                if (position == 0 or now >= deadline) and (data := layout.result()) is not None:
+                    return Drawing(data, picture)
+            if now > max(deadline, begun) + _GRACE:
+                raise RenderError(f"no layout was found in {now - started:.0f} s; -o FILE.dot works without")
+            time.sleep(_PAUSE)

@@ -8,8 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,12 +15,14 @@ from xml.sax.saxutils import escape
 
 from irtools.errors import RenderError
 
-__all__ = ["DPI", "FORMATS", "LARGEST_SIDE", "LayoutTimeoutError", "draw", "engine_command"]
+__all__ = ["DPI", "FORMATS", "LARGEST_SIDE", "LARGE_DPI", "Layout", "engine_command"]
 
 FORMATS = ("svg", "png", "pdf")
 """What an engine draws."""
 DPI = 144
 """Of a PNG: twice the points of the SVG, sharp on today's screens."""
+LARGE_DPI = 96
+"""Of a PNG with many boxes: drawing and packing pixels takes longer than the layout."""
 LARGEST_SIDE = 5000
 """Pixels of a PNG; a larger drawing is scaled down (drawing and packing more takes seconds)."""
 
@@ -30,10 +30,6 @@ _FONTS = Path(__file__).parent / "fonts"
 # What Liberation Sans covers; other letters need the fonts of the machine.
 _COVERED = re.compile("[\x00-\u024f\u0370-\u052f\u2000-\u206f\u20a0-\u20bf\u2190-\u21ff\u2200-\u22ff]*")
 _PROLOGUE = re.compile(r"<!DOCTYPE.*?>\s*|<!--.*?-->\s*", re.DOTALL)
-
-
-class LayoutTimeoutError(RenderError):
-    """The layout took longer than allowed and was killed."""
 
 
 @cache
@@ -56,73 +52,78 @@ def engine_command() -> tuple[str, ...]:
     return (sys.executable, "-P", str(Path(__file__).with_name("layout.py")))
 
 
-def _arguments(command: tuple[str, ...], form: str) -> list[str]:
-    side = round(LARGEST_SIDE / DPI, 2)
-    settings = [f"dpi={DPI}", f"size={side},{side}"] if form == "png" else []
-    if len(command) == 1:
-        return [command[0], f"-T{form}", *(f"-G{setting}" for setting in settings)]
-    return [*command, form, *settings]
+class Layout:
+    """A layout under way in a process of its own.
+
+    Parameters
+    ----------
+    dot : str
+        What to lay out.
+    form : str
+        One of ``FORMATS``.
+    dpi : int
+        Of a PNG.
+
+    Raises
+    ------
+    RenderError
+        There is no engine, or it cannot be run.
+    """
+
+    def __init__(self, dot: str, form: str, *, dpi: int = DPI) -> None:
+        self._form = form
+        self._folder = tempfile.TemporaryDirectory(prefix="irtools-")
+        folder = Path(self._folder.name)
+        (folder / "in.dot").write_text(dot, encoding="utf-8")
+        (folder / "fonts.conf").write_text(_font_configuration(dot, folder), encoding="utf-8")
+        self._output, self._messages = folder / f"out.{form}", folder / "messages"
+        side = round(LARGEST_SIDE / dpi, 2)
+        settings = [f"-Gdpi={dpi}", f"-Gsize={side},{side}"] if form == "png" else []
+        command = [*engine_command(), f"-T{form}", f"-o{self._output}", *settings, str(folder / "in.dot")]
+        environment = {**os.environ, "FONTCONFIG_FILE": str(folder / "fonts.conf")}
+        with self._messages.open("wb") as messages:
+            try:
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=messages, stderr=messages, env=environment
+                )
+            except OSError as error:
+                self._folder.cleanup()
+                raise RenderError(f"{command[0]}: cannot be run: {error.strerror}") from error
+
+    def result(self) -> bytes | None:
+        """The drawing, None while it is not finished.
+
+        An SVG has no document type and no comments, so that it can stand inside HTML.
+
+        Raises
+        ------
+        RenderError
+            The engine failed.
+        """
+        code = self._process.poll()
+        if code is None:
+            return None
+        if code or not self._output.is_file():
+            said = self._messages.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            raise RenderError(f"Graphviz could not draw this ({said[-1] if said else f'exit code {code}'})")
+        data = self._output.read_bytes()
+        return _PROLOGUE.sub("", data.decode("utf-8")).encode() if self._form == "svg" else data
+
+    def close(self) -> None:
+        """Kill the process if it still runs, and remove its files."""
+        self._process.kill()
+        self._process.wait()
+        self._folder.cleanup()
 
 
-@contextmanager
-def _environment(text: str) -> Iterator[dict[str, str]]:
+def _font_configuration(dot: str, folder: Path) -> str:
     """Show the engine our own font, and those of the machine only when the text needs them.
 
     With one font the result does not depend on the machine, and no cache of hundreds of
     fonts has to be built first.
     """
-    with tempfile.TemporaryDirectory(prefix="irtools-") as folder:
-        system = "" if _COVERED.fullmatch(text) else '<include ignore_missing="yes">/etc/fonts/fonts.conf</include>'
-        configuration = Path(folder, "fonts.conf")
-        configuration.write_text(
-            '<?xml version="1.0"?>\n<!DOCTYPE fontconfig SYSTEM "fonts.dtd">\n<fontconfig>'
-            f"<dir>{escape(str(_FONTS))}</dir>{system}<cachedir>{escape(folder)}</cachedir></fontconfig>\n",
-            encoding="utf-8",
-        )
-        yield {**os.environ, "FONTCONFIG_FILE": str(configuration)}
-
-
-def draw(dot: str, form: str, *, seconds: float) -> bytes:
-    """Lay out DOT text and draw it.
-
-    Parameters
-    ----------
-    dot : str
-    form : str
-        One of ``FORMATS``.
-    seconds : float
-        After which the engine is killed.
-
-    Returns
-    -------
-    bytes
-        The file; an SVG without document type and comments, so that it can stand inside HTML.
-
-    Raises
-    ------
-    LayoutTimeoutError
-        It took too long.
-    RenderError
-        There is no engine, or it failed.
-    """
-    command = _arguments(engine_command(), form)
-    with _environment(dot) as environment:
-        try:
-            done = subprocess.run(
-                command,
-                input=dot.encode(),
-                capture_output=True,
-                timeout=max(seconds, 0.01),
-                env=environment,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise LayoutTimeoutError(f"the layout took longer than {seconds:.1f} s") from None
-        except OSError as error:
-            raise RenderError(f"{command[0]}: cannot be run: {error.strerror}") from error
-    if done.returncode or not done.stdout:
-        reason = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise RenderError(f"Graphviz could not draw this ({reason[-1] if reason else done.returncode})")
-    if form != "svg":
-        return done.stdout
-    return _PROLOGUE.sub("", done.stdout.decode("utf-8")).encode()
+    system = "" if _COVERED.fullmatch(dot) else '<include ignore_missing="yes">/etc/fonts/fonts.conf</include>'
+    return (
+        '<?xml version="1.0"?>\n<!DOCTYPE fontconfig SYSTEM "fonts.dtd">\n<fontconfig>'
+        f"<dir>{escape(str(_FONTS))}</dir>{system}<cachedir>{escape(str(folder))}</cachedir></fontconfig>\n"
+    )

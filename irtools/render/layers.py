@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 
 from irtools.decoder.blocks import Block, LayerBlocks, Link, StackBlocks
@@ -50,6 +50,10 @@ def _short(numbers: Iterable[int]) -> str:
     return ", ".join(parts) if len(parts) <= _MOST_RANGES else ", ".join([*parts[:2], "...", parts[-1]])
 
 
+def _layers(numbers: Sequence[int]) -> str:
+    return f"layer{'s' if len(numbers) > 1 else ''} {_short(numbers)}"
+
+
 def value_text(part: DrawnPart, source: Source) -> str:
     """Precision and shape of a value: ``f32 [B, S, 32]``."""
     port = part.view.port(source)
@@ -77,16 +81,26 @@ class LayerDrawer:
         Of the keys of its boxes.
     opened : bool
         Whether to open one layer of each kind.
+    inputs : mapping of str to str
+        Keys of the boxes of model inputs that have been drawn, by tensor name.
     """
 
     def __init__(
-        self, sketch: Sketch, part: DrawnPart, blocks: StackBlocks, prefix: str, *, opened: bool = True
+        self,
+        sketch: Sketch,
+        part: DrawnPart,
+        blocks: StackBlocks,
+        prefix: str,
+        *,
+        opened: bool = True,
+        inputs: Mapping[str, str] | None = None,
     ) -> None:
         self.sketch = sketch
         self.part = part
         self.blocks = blocks
         self.prefix = prefix
         self.opened = opened
+        self.inputs = inputs or {}
         self.kinds = layer_kinds(blocks.layers)
         self.omitted: list[str] = []
         self._shown: dict[int, int] = {}
@@ -113,7 +127,7 @@ class LayerDrawer:
     def _beside(self, position: int, kind: LayerKind) -> str:
         """Open one layer of a kind in a frame that stands beside the column of closed ones; returns its last box."""
         key = f"{self.prefix}kind{position}"
-        with self.sketch.frame(key, f"{_LETTERS[position]}: {kind.text}", (f"layers {_short(kind.indices)}",)):
+        with self.sketch.frame(key, f"{_LETTERS[position]}: {kind.text}", (_layers(kind.indices),)):
             entry = self.sketch.box(f"{key}entry", "layers", "the layer before", column=key)
             return self.layer(kind.layers[0], kind.layers, entry)
 
@@ -128,7 +142,7 @@ class LayerDrawer:
     def _run(self, run: Run, current: str) -> str:
         kind = self.kinds[run.kind]
         layers = [layer for layer in kind.layers if layer.index in set(run.indices)]
-        label = f"layer{'s' if len(layers) > 1 else ''} {_short(run.indices)}"
+        label = _layers(run.indices)
         if not self.opened or self._aside or run.kind in self._shown:
             current = self._closed(kind, layers, label, current)
         else:
@@ -210,7 +224,11 @@ class LayerDrawer:
             self.sketch.arrow(tail, keys[link.head], value_text(self.part, link.source))
 
     def _outside(self, value: Outside, key: str, owner: str) -> None:
+        text = value_text(self.part, value.source)
+        if value.kind == "input" and len(value.inputs) == 1 and value.inputs[0] in self.inputs:
+            self.sketch.arrow(self.inputs[value.inputs[0]], owner, f"{text} made of it", "shared")
+            return
         title = f"from layer {value.layer}" if value.kind == "layer" else _OUTSIDE[value.kind]
         names = "" if value.kind == "layer" else "from " + ", ".join(value.inputs)
         self.sketch.box(key, "shared", title, (names,), hint=self.part.view.op_name(value.source.op))
-        self.sketch.arrow(key, owner, value_text(self.part, value.source), "shared")
+        self.sketch.arrow(key, owner, text, "shared")

@@ -1,4 +1,4 @@
-"""Run by :mod:`irtools.render.engine` as a process of its own: DOT on stdin, a drawing on stdout.
+"""Run by :mod:`irtools.render.engine` as a process of its own: lays out a DOT file and draws it.
 
 The engine inside the pygraphviz wheel is C code that no Python signal handler interrupts;
 a process can be killed.
@@ -7,20 +7,27 @@ a process can be killed.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 __all__ = ["main"]
 
 
 def main(arguments: list[str]) -> int:
-    """Lay out and draw: ``layout.py FORMAT [NAME=VALUE ...]`` (graph attributes)."""
+    """Draw: ``layout.py -Tpng -oOUTPUT [-Gname=value ...] INPUT``, as ``dot`` takes them."""
     import pygraphviz
 
-    drawing = pygraphviz.AGraph(string=sys.stdin.buffer.read().decode("utf-8"))
-    for setting in arguments[1:]:
-        name, _, value = setting.partition("=")
-        drawing.graph_attr[name] = value
-    sys.stdout.buffer.write(drawing.draw(format=arguments[0], prog="dot"))
-    sys.stdout.buffer.flush()
+    *settings, source = arguments
+    drawing = pygraphviz.AGraph(string=Path(source).read_text(encoding="utf-8"))
+    form = output = ""
+    for setting in settings:
+        if setting.startswith("-T"):
+            form = setting[2:]
+        elif setting.startswith("-o"):
+            output = setting[2:]
+        else:
+            name, _, value = setting.removeprefix("-G").partition("=")
+            drawing.graph_attr[name] = value
+    Path(output).write_bytes(drawing.draw(format=form, prog="dot"))
     return 0
 
 

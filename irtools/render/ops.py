@@ -356,7 +356,8 @@ class OpsDrawer:
             return ""
         hidden = self.part.stack.hidden_size if self.part.stack else None
         stream = source.op in self._stream and port.shape[-1:] == (hidden,)
-        name = port.names[0] if port.names and self.view.op_type(source.op) == "Parameter" else ""
+        known = self.part.blocks is not None and self.view.op_type(source.op) == "Parameter"
+        name = port.names[0] if port.names and known else ""
         which = f"output {self.view.output_index(source)}: " if len(self.view.op(source.op).outputs) > 1 else ""
         return f"{which}{port.element_type} {symbolic(port.shape, name, stream=stream)}"
 

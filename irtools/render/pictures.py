@@ -170,8 +170,11 @@ def _selection(subject: _Subject, most: int) -> Picture:
 
 def _full(subject: _Subject, most: int) -> Picture:
     order = full_order(subject.drawn)
-    lines = [*subject.subtitle, subject.refusal and f"no decoder stack: {subject.refusal}"]
-    return OpsDrawer(subject.drawn).draw(order, subject.title("every op"), lines, most=most)
+    lines = list(subject.subtitle)
+    if subject.refusal and subject.is_target:
+        lines.append(f"no decoder stack: {subject.refusal}")
+    what = "every op" if subject.is_target else f"{subject.document.part}, every op"
+    return OpsDrawer(subject.drawn).draw(order, subject.title(what), lines, most=most)
 
 
 def _whole(subject: _Subject) -> Iterator[Picture]:
@@ -187,7 +190,8 @@ def _whole(subject: _Subject) -> Iterator[Picture]:
             else:
                 yield drawer.whole(subject.title(""), subject.subtitle, opened=opened)
     elif subject.drawn.blocks is not None:
-        what = "MTP head" if subject.document is subject.export.mtp else subject.document.part
+        draft = "DFlash draft" if "dflash_mode" in subject.document.rt_info else subject.document.part
+        what = "MTP head" if subject.document is subject.export.mtp else draft
         drawer = ExportDrawer(subject.export, subject.stack)
         yield drawer.head(subject.drawn, subject.title(what), subject.subtitle)
     else:

@@ -239,7 +239,9 @@ def draw_head(sketch: Sketch, part: DrawnPart, *, opened: bool = True) -> list[s
         current = sketch.box("mfusion", "fusion", "Fusion", lines, op=view.op_name(projection))
         for role in ("first", "second"):
             sketch.arrow(f"min{head.fusion.ops[role]}", current)
-    drawer = LayerDrawer(sketch, part, head.blocks, "m", opened=opened)
+    drawer = LayerDrawer(
+        sketch, part, head.blocks, "m", opened=opened, inputs={names[key][0]: f"min{key}" for key in fused}
+    )
     end = drawer.draw(current)
     out = view.port(head.end)
     text = f"{out.element_type} {symbolic(out.shape, 'last_hidden_state')}" if out else ""
