@@ -39,7 +39,9 @@ class IrtoolsError(Exception):
 
     def __str__(self) -> str:
         message = str(self.args[0])
-        return f"{message} {self.hint}" if self.hint else message
+        if not self.hint:
+            return message
+        return f"{message.rstrip('.')}. {self.hint[:1].upper()}{self.hint[1:]}"
 
 
 class UsageError(IrtoolsError):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from irtools.ir.document import Document
-from irtools.lint import Context, Finding, Severity, rule
+from irtools.lint import Context, Finding, Fix, Severity, rule
+from irtools.surgery.rename import unique_names
 
 
 @rule("IR016", "duplicate-friendly-name", Severity.WARNING, "Two ops have the same friendly name")
@@ -51,6 +53,7 @@ def duplicate_friendly_name(context: Context) -> Iterator[Finding]:
                     line=document.line(span),
                     op=name,
                     severity=Severity.NOTE if harmless else None,
+                    fix=Fix("Make the names unique", unique_names, safe=False),
                 )
                 counts[name] = 1
             seen.add(name)
@@ -67,8 +70,8 @@ def state_without_partner(context: Context) -> Iterator[Finding]:
     Why it matters
     --------------
     An Assign without ReadValue is refused at load with the message "map::at". A ReadValue without
-    Assign never gets a new value: it runs on the paged-attention path and is lost or refused on
-    others.
+    Assign never gets a new value: on the paged-attention path nothing happens, everywhere else the
+    model forgets what it has read. In an MTP head, which runs on that path only, it is a warning.
 
     How to fix it
     -------------
@@ -83,7 +86,9 @@ def state_without_partner(context: Context) -> Iterator[Finding]:
         for mine, others, wanted in ((reads, writes, "Assign"), (writes, reads, "ReadValue")):
             for variable, positions in mine.items():
                 if variable not in others:
-                    yield _about_state(document, positions[0], f"the state {variable!r} has no {wanted}")
+                    found = _about_state(document, positions[0], f"the state {variable!r} has no {wanted}")
+                    harmless = wanted == "Assign" and document is context.export.mtp
+                    yield replace(found, severity=Severity.WARNING if harmless else None)
 
 
 @rule("IR018", "shared-state", Severity.ERROR, "Several ops read or write the same state")

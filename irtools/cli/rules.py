@@ -1,0 +1,64 @@
+"""``irtools rules``: list the rules of ``verify`` and explain one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from irtools.cli.common import Ui, output_options
+
+__all__ = ["command"]
+
+_folders = click.option(
+    "--rules",
+    "folders",
+    metavar="DIR",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Rules of your own, beside the installed ones.",
+)
+
+
+@click.group("rules")
+def command() -> None:
+    """List the rules of verify, or explain one."""
+
+
+@command.command("list")
+@_folders
+@output_options()
+def list_(folders: tuple[Path, ...], ui: Ui) -> int:
+    """List the rules: code, severity, name and title."""
+    from irtools.lint.rules import load_rules
+    from irtools.report.rules import rule_details, rules_text
+
+    rules = load_rules(folders)
+    if ui.format == "json":
+        _print_json("rules list", [rule_details(rule) for rule in rules])
+    else:
+        ui.result(rules_text(rules, ui.style))
+    return 0
+
+
+@command.command("explain")
+@click.argument("code")
+@_folders
+@output_options()
+def explain(code: str, folders: tuple[Path, ...], ui: Ui) -> int:
+    """Explain the rule with a CODE or name: what it checks, why, how to fix it, its source."""
+    from irtools.lint.rules import find_rule, load_rules
+    from irtools.report.rules import rule_details, rule_text
+
+    rule = find_rule(load_rules(folders), code)
+    if ui.format == "json":
+        _print_json("rules explain", [rule_details(rule)])
+    else:
+        ui.result(rule_text(rule, ui.style))
+    return 0
+
+
+def _print_json(name: str, rules: list[dict[str, object]]) -> None:
+    from irtools.report.json import envelope, to_json
+
+    click.echo(to_json({**envelope(name, []), "rules": rules}), nl=False)
