@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from irtools.ir.document import Document
 if TYPE_CHECKING:
     from irtools.decoder.stack import DecoderStack
     from irtools.ir.save import Progress, Saved
+    from irtools.lint.engine import Verification
     from irtools.surgery.patch import Patch
 
 __all__ = ["Export", "open_export"]
@@ -143,6 +144,61 @@ class Export:
         from irtools.decoder import locate
 
         return locate(self.part(part), config=self.config)
+
+    def verify(
+        self,
+        *,
+        expect_mtp: bool | None = None,
+        draft: str | Path | None = None,
+        target_runtime: str | None = None,
+        select: Sequence[str] = (),
+        ignore: Sequence[str] = (),
+        rules: Sequence[str | Path] = (),
+    ) -> Verification:
+        """Run the rules over the files; neither weights nor a device are needed.
+
+        Parameters
+        ----------
+        expect_mtp : bool, optional
+            True: it is to be released with an MTP head; False: without one.
+        draft : path-like, optional
+            Directory of a draft to judge together with it.
+        target_runtime : str, optional
+            OpenVINO GenAI release that it is meant for.
+        select, ignore : sequence of str
+            Codes or groups of rules.
+        rules : sequence of path-like
+            Folders of your own rules.
+
+        Returns
+        -------
+        Verification
+            Frozen; ``findings`` are sorted by file, line and code.
+
+        Raises
+        ------
+        ExportError
+            There is no IR here.
+        UsageError
+            An argument makes no sense, or a rule failed.
+
+        Examples
+        --------
+        >>> import irtools
+        >>> [finding.code for finding in irtools.open_export("fixtures/mixtral").verify(select=["EXP"]).findings]
+        ['EXP003', 'EXP003']
+        """
+        from irtools.lint.engine import DEFAULT_RUNTIME, Options, verify
+
+        options = Options(
+            expect_mtp=expect_mtp,
+            draft=Path(draft) if draft is not None else None,
+            target_runtime=target_runtime or DEFAULT_RUNTIME,
+            select=tuple(select),
+            ignore=tuple(ignore),
+            rule_folders=tuple(map(Path, rules)),
+        )
+        return verify(self, options)
 
     def annotate(self, part: str = "target", *, stack: DecoderStack | None = None, force: bool = False) -> Patch:
         """Annotate a part in memory; :meth:`save` writes it.
