@@ -171,3 +171,8 @@ class DecoderStack:
             for layer in self.layers
         }
         return json.dumps({"layers": layers}, separators=(",", ":"))
+
+    def _repr_svg_(self) -> str | None:
+        from irtools.render.notebook import svg_of
+
+        return svg_of(self)

@@ -44,6 +44,11 @@ class Document:
     def __repr__(self) -> str:
         return f"Document({str(self.path)!r})"
 
+    def _repr_svg_(self) -> str | None:
+        from irtools.render.notebook import svg_of
+
+        return svg_of(self)
+
     @property
     def weights_path(self) -> Path:
         """The ``.bin`` that belongs to the file."""

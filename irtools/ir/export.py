@@ -45,6 +45,11 @@ class Export:
     def __repr__(self) -> str:
         return f"Export({str(self.path)!r})"
 
+    def _repr_svg_(self) -> str | None:
+        from irtools.render.notebook import svg_of
+
+        return svg_of(self)
+
     @cached_property
     def parts(self) -> Mapping[str, Document]:
         """Every IR of the directory by the name of its part (not read yet)."""

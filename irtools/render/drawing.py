@@ -14,7 +14,7 @@ from irtools.render.picture import Picture
 from irtools.render.pictures import Request, pictures
 from irtools.report.text import plural
 
-__all__ = ["Drawing", "render"]
+__all__ = ["SECONDS", "Drawing", "first_in_time", "render"]
 
 SECONDS = 3.2
 """For everything after the program has started: the answer is there within 5 s."""
@@ -71,8 +71,13 @@ def render(export: Export, request: Request, form: str = "svg", *, seconds: floa
     if form == "dot":
         picture = next(candidates)
         return Drawing(to_dot(picture).encode(), picture)
+    return first_in_time(candidates, form, started, started + seconds)
+
+
+def first_in_time(candidates: Iterator[Picture], form: str, started: float, deadline: float) -> Drawing:
+    """Draw the first picture whose layout is ready by the deadline, trying coarser ones in good time."""
     with _Race(candidates, form) as race:
-        return race.run(started, started + seconds)
+        return race.run(started, deadline)
 
 
 class _Race:

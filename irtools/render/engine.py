@@ -93,7 +93,7 @@ class Layout:
     def result(self) -> bytes | None:
         """The drawing, None while it is not finished.
 
-        An SVG has no document type and no comments, so that it can stand inside HTML.
+        An SVG has no document type and no comments: nothing in it names another file.
 
         Raises
         ------

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from irtools.decoder import locate
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import LocateRefusedError, RenderError
 from irtools.graph.view import GraphView
@@ -59,8 +60,15 @@ class Request:
     most: int = MOST_NODES
 
 
-def pictures(export: Export, request: Request) -> Iterator[Picture]:
+def pictures(export: Export, request: Request, document: Document | None = None) -> Iterator[Picture]:
     """The picture that was asked for, then coarser ones, the last of which is always quick to lay out.
+
+    Parameters
+    ----------
+    export : Export
+    request : Request
+    document : Document, optional
+        Draw this one alone, whatever ``request.part`` says.
 
     Raises
     ------
@@ -69,7 +77,7 @@ def pictures(export: Export, request: Request) -> Iterator[Picture]:
     UsageError
         An op, layer or part that does not exist.
     """
-    subject = _Subject(export, request)
+    subject = _Subject(export, request, document)
     if request.layer is not None:
         yield from _limited(subject, _layer)
     elif request.around is not None or request.between is not None:
@@ -85,29 +93,32 @@ def pictures(export: Export, request: Request) -> Iterator[Picture]:
 class _Subject:
     """The part that a request is about, and what is known of it."""
 
-    def __init__(self, export: Export, request: Request) -> None:
+    def __init__(self, export: Export, request: Request, document: Document | None) -> None:
         self.export = export
         self.request = request
-        self.document: Document = export.part(request.part)
+        self.alone = document
+        self.document: Document = document or export.part(request.part)
         self.refusal = ""
 
     @property
     def view(self) -> GraphView:
+        """Its graph."""
         return self.document.graph
 
     @cached_property
     def stack(self) -> DecoderStack | None:
         """The decoder stack of the part; without one, ``refusal`` says why."""
-        if self.document is self.export.mtp and "logits" not in self._outputs:
+        if "logits" not in self._outputs and not self.is_target:
             return None
         try:
-            return self.export.locate(self.request.part)
+            return locate(self.document, config=self.export.config)
         except LocateRefusedError as error:
             self.refusal = str(error.args[0]).removeprefix(f"{self.document.path}: ")
             return None
 
     @property
     def _outputs(self) -> set[str]:
+        """Tensor names of the outputs."""
         return {name for result in self.view.results for name in self.view.result_names(result)}
 
     @cached_property
@@ -118,7 +129,7 @@ class _Subject:
     @property
     def is_target(self) -> bool:
         """Whether the part is the export's target."""
-        return self.document in self.export.target_candidates
+        return any(self.document.path == target.path for target in self.export.target_candidates)
 
     def title(self, what: str) -> str:
         """Name of the export and what of it is shown."""
@@ -184,14 +195,14 @@ def _whole(subject: _Subject) -> Iterator[Picture]:
         raise RenderError(f"{subject.export.directory}: no MTP head (openvino_mtp_model.xml) to draw a pair with")
     if subject.stack is not None and subject.is_target:
         for opened in (True, False):
-            drawer = ExportDrawer(subject.export, subject.stack)
+            drawer = ExportDrawer(subject.export, subject.stack, subject.alone)
             if request.pair:
                 yield drawer.pair(subject.title("target and MTP head"), subject.subtitle, opened=opened)
             else:
                 yield drawer.whole(subject.title(""), subject.subtitle, opened=opened)
     elif subject.drawn.blocks is not None:
         draft = "DFlash draft" if "dflash_mode" in subject.document.rt_info else subject.document.part
-        what = "MTP head" if subject.document is subject.export.mtp else draft
+        what = "MTP head" if subject.document.part == "mtp" else draft
         drawer = ExportDrawer(subject.export, subject.stack)
         yield drawer.head(subject.drawn, subject.title(what), subject.subtitle)
     else:

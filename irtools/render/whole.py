@@ -7,6 +7,7 @@ from functools import cached_property
 
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import RenderError
+from irtools.ir.document import Document
 from irtools.ir.export import Export
 from irtools.render.layers import LayerDrawer, value_text
 from irtools.render.part import DrawnPart, weight_line
@@ -27,23 +28,28 @@ class ExportDrawer:
     export : Export
     stack : DecoderStack or None
         Of the target; None when only a head is to be drawn.
+    alone : Document, optional
+        Draw this target, and no other part of the export.
     """
 
-    def __init__(self, export: Export, stack: DecoderStack | None) -> None:
+    def __init__(self, export: Export, stack: DecoderStack | None, alone: Document | None = None) -> None:
         self.export = export
         self._stack = stack
+        self._alone = alone
         self.sketch = Sketch()
         self.omitted: list[str] = []
 
     @cached_property
     def target(self) -> DrawnPart:
         """The target."""
-        return DrawnPart(self.export.target, self._stack)
+        return DrawnPart(self._alone or self.export.target, self._stack)
 
     @cached_property
     def mtp(self) -> DrawnPart | None:
         """The MTP head."""
-        return DrawnPart(self.export.mtp) if self.export.mtp is not None else None
+        if self._alone is not None or self.export.mtp is None:
+            return None
+        return DrawnPart(self.export.mtp)
 
     @property
     def stack(self) -> DecoderStack:
@@ -70,7 +76,8 @@ class ExportDrawer:
 
     def _both(self, title: str, subtitle: Sequence[str], *, opened: bool, wired: bool) -> Picture:
         embeds = self._inputs(vision=not wired)
-        with self.sketch.frame("target", f"target: {self.export.target.path.name}", (self._part_line(self.target),)):
+        named = f"target: {self.target.document.path.name}"
+        with self.sketch.frame("target", named, (self._part_line(self.target),)):
             self._target(embeds, opened=opened and not wired)
         if self.mtp is not None and self.mtp.head is not None:
             self._mtp(self.mtp, wired=wired, opened=opened)
@@ -98,7 +105,7 @@ class ExportDrawer:
 
     def _inputs(self, *, vision: bool = True) -> str:
         """Boxes above the target; returns the key of the one that the target's embeddings come from."""
-        embedding = self.export.parts.get("text_embeddings")
+        embedding = self.export.parts.get("text_embeddings") if self._alone is None else None
         if embedding is None or self.target.view.op_type(self.stack.embedding) != "Parameter":
             return ""
         part = DrawnPart(embedding)

@@ -1,0 +1,76 @@
+"""What a notebook shows for the Python objects: their ``_repr_svg_`` calls in here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from irtools.decoder.stack import DecoderStack
+from irtools.errors import IrtoolsError
+from irtools.ir.document import Document
+from irtools.ir.export import Export
+from irtools.render.drawing import SECONDS, first_in_time
+from irtools.render.picture import Picture
+from irtools.render.pictures import Request, pictures
+from irtools.render.sketch import Sketch
+from irtools.report.describe import MIXERS, ranges
+from irtools.report.text import plural
+
+__all__ = ["stack_picture", "svg_of"]
+
+
+def svg_of(shown: Export | Document | DecoderStack) -> str | None:
+    """Draw an object for a notebook.
+
+    Returns
+    -------
+    str or None
+        None when it cannot be drawn (no engine, not readable); the notebook then shows its
+        ``repr``.
+    """
+    started = time.monotonic()
+    try:
+        drawing = first_in_time(_pictures(shown), "svg", started, started + SECONDS)
+    except IrtoolsError:
+        return None
+    return drawing.data.decode().partition("?>")[2].lstrip()  # HTML has no XML declaration
+
+
+def _pictures(shown: Export | Document | DecoderStack) -> Iterator[Picture]:
+    if isinstance(shown, DecoderStack):
+        yield stack_picture(shown)
+    elif isinstance(shown, Document):
+        yield from pictures(Export(shown.path), Request(), shown)
+    else:
+        yield from pictures(shown, Request())
+
+
+def stack_picture(stack: DecoderStack) -> Picture:
+    """The layers of a stack, as far as it knows them without its graph."""
+    sketch = Sketch()
+    current = sketch.box("start", "embedding", "embeddings", (f"hidden size {stack.hidden_size}",))
+    last = len(stack.layers) - 1
+    start = 0
+    for index, layer in enumerate(stack.layers):
+        following = stack.layers[index + 1] if index < last else None
+        if following and (following.mixer, following.feed_forward) == (layer.mixer, layer.feed_forward):
+            continue
+        numbers = range(start, index + 1)
+        words = (
+            MIXERS.get(layer.mixer, layer.mixer),
+            {"dense": "dense MLP"}.get(layer.feed_forward, layer.feed_forward),
+        )
+        text = " + ".join(word for word in words if word != "none")
+        title = f"layer{'s' if len(numbers) > 1 else ''} {ranges(numbers)}"
+        key = sketch.box(f"layer{start}", "layers", title, (text,), hint=layer.locator.producer)
+        sketch.arrow(current, key)
+        taps = [number for number in numbers if number < last]
+        if taps:
+            sketch.arrow(key, sketch.box(f"tap{start}", "tap", f"tap {ranges(taps)}"), style="tap")
+        current, start = key, index + 1
+    norm = sketch.box("end", "norm", "what the head reads")
+    sketch.arrow(current, norm)
+    sketch.arrow(norm, sketch.box("taplast", "tap", f"tap {last}"), style="tap")
+    sketch.arrow(norm, sketch.box("head", "head", "Head"))
+    scope = (stack.scope,) if stack.scope else ()
+    return Picture(f"decoder stack of {plural(len(stack.layers), 'layer')}", scope, sketch.items, sketch.arrows)
