@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from irtools.ir.op import DYNAMIC
 from irtools.lint.model import Context, Finding, Severity, rule
-from irtools.lint.mtp import at_op, expected, head, qwen_like, rotary_width
+from irtools.lint.mtp import at_op, expected, head, qwen_like, rotary_widths
 from irtools.lint.part import Part
 from irtools.lint.target import head_width, logits_head
 
@@ -207,9 +207,10 @@ def mtp_attention_size(context: Context) -> Iterator[Finding]:
         listed = " or ".join(f"{other} of size {width}" for other, width in sorted(theirs))
         message = f"the attention has {heads} heads of size {size}, the target's full attention has {listed}"
         yield at_op(found, found.part.attentions[0], message, "take head and target from one export")
-    ours, wanted = rotary_width(found.part), rotary_width(target)
-    if ours is not None and wanted is not None and ours != wanted:
-        message = f"the head rotates with {ours} frequencies, the target with {wanted}"
+    ours, wanted = rotary_widths(found.part), rotary_widths(target)
+    if wanted and ours - wanted:
+        listed = " or ".join(map(str, sorted(wanted)))
+        message = f"the head rotates with {max(ours - wanted)} frequencies, the target with {listed}"
         yield at_op(found, None, message, "take head and target from one export")
 
 

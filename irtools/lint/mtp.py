@@ -9,6 +9,7 @@ from functools import cached_property
 from irtools.graph.view import GraphView, Source
 from irtools.lint.model import Context, Finding, Severity
 from irtools.lint.part import Input, Output, Part
+from irtools.lint.target import head_width
 from irtools.registry import collect
 
 __all__ = [
@@ -24,7 +25,7 @@ __all__ = [
     "head",
     "norm_input",
     "qwen_like",
-    "rotary_width",
+    "rotary_widths",
 ]
 
 DECLARATION_KEYS = ("mtp_num_hidden_layers", "num_nextn_predict_layers", "num_mtp_layers")
@@ -252,7 +253,8 @@ def head(context: Context) -> Head | None:
     if context.mtp is None or context.expect_mtp is False:
         return None
     part = context.part(context.mtp)
-    return nearest(part, collect(MtpProfile), str(context.config.get("model_type", "")))
+    width = head_width(context.part(context.target)) if context.target is not None else None
+    return nearest(part, collect(MtpProfile), str(context.config.get("model_type", "")), width)
 
 
 def qwen_like(context: Context) -> Head | None:
@@ -273,15 +275,32 @@ def expected(context: Context, otherwise: Severity | None = None) -> Severity | 
     return Severity.ERROR if context.expect_mtp else otherwise
 
 
-def nearest(part: Part, profiles: Iterable[MtpProfile], model_type: str = "") -> Head | None:
-    """Pair a head with the profile whose ports agree most; equal ones by experts and model type."""
+def nearest(part: Part, profiles: Iterable[MtpProfile], model_type: str = "", width: int | None = None) -> Head | None:
+    """Pair a head with the profile whose ports agree most; equal ones by experts and model type.
+
+    Parameters
+    ----------
+    part : Part
+    profiles : iterable of MtpProfile
+    model_type : str
+        Of config.json.
+    width : int, optional
+        Hidden size of the target: tells embeddings that are joined already from plain ones.
+    """
     experts = next(part.live_ops("TopK"), None) is not None
 
     def fit(profile: MtpProfile) -> tuple[float, bool, bool]:
-        return _likeness(part, profile), profile.experts in (None, experts), model_type in profile.model_types
+        likeness = _likeness(part, profile) * (0.5 if _other_width(part, profile, width) else 1.0)
+        return likeness, profile.experts in (None, experts), model_type in profile.model_types
 
     best = max(profiles, key=fit, default=None)
-    return Head(part, best, _likeness(part, best)) if best is not None else None
+    return Head(part, best, fit(best)[0]) if best is not None else None
+
+
+def _other_width(part: Part, profile: MtpProfile, width: int | None) -> bool:
+    """Whether an input that the profile has twice as wide as the target is only as wide."""
+    doubled = (part.input(port.name) for port in profile.inputs if port.shape[-1] == "2H")
+    return width is not None and any(port is not None and port.shape[-1:] == (width,) for port in doubled)
 
 
 # -- what a value is -------------------------------------------------------------------
@@ -347,14 +366,10 @@ def same_value(graph: GraphView, one: Source, other: Source) -> bool:
 # -- attention -------------------------------------------------------------------------
 
 
-def rotary_width(part: Part) -> int | None:
-    """Number of rotary frequencies, taken from the constant that positions are multiplied with."""
-    graph = part.graph
-    for key in part.live_ops("Cos"):
-        found = _frequencies(graph, key)
-        if found is not None:
-            return found
-    return None
+def rotary_widths(part: Part) -> frozenset[int]:
+    """Numbers of rotary frequencies: of the constants that positions are multiplied with."""
+    found = (_frequencies(part.graph, key) for key in part.live_ops("Cos"))
+    return frozenset(width for width in found if width is not None)
 
 
 def _frequencies(graph: GraphView, key: int) -> int | None:
@@ -362,6 +377,8 @@ def _frequencies(graph: GraphView, key: int) -> int | None:
         if graph.op_type(above) not in ("MatMul", "Multiply"):
             continue
         for source in graph.inputs(above):
+            if graph.op_type(source.op) == "Broadcast":
+                source = graph.inputs(source.op)[0]
             port = graph.port(source) if graph.constant(source.op) else None
             wide = [dim for dim in port.shape if dim != 1] if port is not None else []
             if len(wide) == 1:
@@ -369,7 +386,7 @@ def _frequencies(graph: GraphView, key: int) -> int | None:
     return None
 
 
-def _upward(graph: GraphView, key: int, limit: int = 64) -> Iterator[int]:
+def _upward(graph: GraphView, key: int, limit: int = 256) -> Iterator[int]:
     """Moving ops above one, nearest first."""
     pending, seen = [key], {key}
     for current in pending:

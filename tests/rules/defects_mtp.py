@@ -1,0 +1,666 @@
+"""Seeded defects of MTP heads and of what belongs to them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from defects import Defect
+from ir_edit import IR, edit
+
+BASE = "qwen3_5_vl_trained"
+M, L, E = "openvino_mtp_model.xml", "openvino_language_model.xml", "openvino_text_embeddings_model.xml"
+NET = "<net "
+RESULT = '<layer [^>]*type="Result"'
+LOGITS = '<layer [^>]*output_names="logits"'
+ATTENTION = '<layer [^>]*type="ScaledDotProductAttention"'
+READ = '<layer [^>]*type="ReadValue"'
+SECOND_READ = f"{READ}(?!.*{READ})"
+READ_KEYS = READ + '[^>]*>\\s*<data variable_id="[^"]*[.]keypresent'
+FUSION = "aten::cat/Concat"
+EXPECT = {"expect_mtp": True}
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+
+
+def layer(name: str) -> str:
+    """Where the op with a friendly name is."""
+    return f'<layer id="[0-9]+" name="{name}"'
+
+
+def on(file: str, change: Callable[[IR], object]) -> Callable[[Path], object]:
+    return lambda directory: edit(directory / file, change)
+
+
+def head(change: Callable[[IR], object]) -> Callable[[Path], object]:
+    return on(M, change)
+
+
+def target(change: Callable[[IR], object]) -> Callable[[Path], object]:
+    return on(L, change)
+
+
+def configured(**values: Any) -> Callable[[Path], object]:
+    """Set keys of text_config; None takes one out."""
+
+    def change(directory: Path) -> None:
+        path = directory / "config.json"
+        config = json.loads(path.read_text())
+        for key, value in values.items():
+            config["text_config"].pop(key, None)
+            if value is not None:
+                config["text_config"][key] = value
+        path.write_text(json.dumps(config, indent=2))
+
+    return change
+
+
+def removed(*names: str) -> Callable[[Path], object]:
+    return lambda directory: [(directory / name).unlink() for name in names]
+
+
+def renamed(old: str, new: str | None = None, *, tensor: bool = True, friendly: bool = True) -> Callable[[IR], None]:
+    def change(ir: IR) -> None:
+        if friendly:
+            ir.parameter(old).set("name", new or f"{old}_x")
+        if tensor:
+            ir.rename_tensor(old, new or f"{old}_x")
+
+    return change
+
+
+def swap_names(ir: IR) -> None:
+    one, other = ir.parameter("hidden_states"), ir.parameter("inputs_embeds")
+    for op, name in ((one, "inputs_embeds"), (other, "hidden_states")):
+        op.set("name", name)
+        op.find("output/port").set("names", name)
+
+
+def feed_twice(kept: int) -> Callable[[IR], None]:
+    """Let both operands of the fusion come from one of them."""
+
+    def change(ir: IR) -> None:
+        concat = ir.layer(FUSION)
+        ir.rewire(concat, 1 - kept, ir.source(concat, kept))
+
+    return change
+
+
+def output_from(name: str, *, result: str = "last_hidden_state") -> Callable[[IR], None]:
+    def change(ir: IR) -> None:
+        op = ir.result(result)
+        op.set("output_names", result)
+        ir.rewire(op, 0, ir.output(ir.layer(name)))
+
+    return change
+
+
+def logits_in_head(ir: IR) -> None:
+    """A projection of the head's own, 64 to 64 with the weights of another layer, as ``logits``."""
+    norm = ir.source(ir.result("last_hidden_state"), 0)
+    ir.add("Result", [norm], name="own_logits").set("output_names", "logits")
+
+
+def language_model_as_head(directory: Path) -> None:
+    for suffix in (".xml", ".bin"):
+        shutil.copy((directory / L).with_suffix(suffix), (directory / M).with_suffix(suffix))
+
+
+def converted(layer: Any, index: int, ir: IR, through: str = "bf16") -> None:
+    """Put a pair of conversions before an input."""
+    rank = len(ir.port_of(ir.source(layer, index)).findall("dim"))
+    shape = (-1,) * rank
+
+    def make(source: tuple[str, str]) -> Any:
+        data = {"destination_type": through}
+        down = ir.add("Convert", [source], name="to_narrow", data=data, outputs=[(through, shape)])
+        back = {"destination_type": "f32"}
+        return ir.add("Convert", [ir.output(down)], name="to_wide", data=back, outputs=[("f32", shape)])
+
+    ir.between(layer, index, make)
+
+
+def converted_keys(ir: IR) -> None:
+    converted(ir.typed("ScaledDotProductAttention")[0], 1, ir)
+
+
+def converted_past(ir: IR) -> None:
+    converted(ir.producer(ir.typed("Assign")[0], 0), 0, ir, "f16")
+
+
+def without_states(ir: IR) -> None:
+    """Past keys and values as inputs, present ones as outputs."""
+    for assign in ir.typed("Assign"):
+        ir.add("Result", [ir.source(assign, 0)], name="present").set("output_names", "present_" + assign.get("name"))
+        ir.remove(assign)
+    for read in ir.typed("ReadValue"):
+        shape = read.find("data").get("variable_shape")
+        dims = [int(dim) if dim.isdecimal() else -1 for dim in shape.split(",")]
+        name = "past_" + read.get("name")
+        past = ir.add("Parameter", [], name=name, data={"shape": shape, "element_type": "f32"}, outputs=[("f32", dims)])
+        past.find("output/port").set("names", name)
+        for edge in ir.consumers(ir.output(read)):
+            edge.set("from-layer", past.get("id"))
+            edge.set("from-port", "0")
+        ir.remove(read)
+
+
+def third_state(ir: IR) -> None:
+    value = ir.source(ir.result("last_hidden_state"), 0)
+    data = {"variable_id": "more", "variable_type": "f32", "variable_shape": "?,?,64"}
+    read = ir.add("ReadValue", [value], name="more_read", opset="opset6", data=data, outputs=[("f32", (-1, -1, 64))])
+    ir.rewire(ir.result("last_hidden_state"), 0, ir.output(read))
+    ir.add("Assign", [value], name="more_write", opset="opset6", data={"variable_id": "more"})
+    ir.typed("Result")[0].set("output_names", "last_hidden_state")
+
+
+def second_attention(ir: IR) -> None:
+    """Attend once more over the same keys and values."""
+    first = ir.typed("ScaledDotProductAttention")[0]
+    sources = [ir.source(first, index) for index in range(len(first.findall("input/port")))]
+    sources[0] = ir.output(first)
+    second = ir.add(
+        "ScaledDotProductAttention",
+        sources,
+        name="again",
+        opset="opset13",
+        data={"causal": "false"},
+        outputs=[("f32", [int(dim.text) for dim in first.findall("output/port/dim")])],
+    )
+    for edge in ir.consumers(ir.output(first)):
+        if edge.get("to-layer") != second.get("id"):
+            edge.set("from-layer", second.get("id"))
+            edge.set("from-port", ir.output(second)[1])
+
+
+def unfused_attention(ir: IR) -> None:
+    """Keep the query in place of what the attention yields."""
+    attention = ir.typed("ScaledDotProductAttention")[0]
+    query = ir.source(attention, 0)
+    for edge in ir.consumers(ir.output(attention)):
+        edge.set("from-layer", query[0])
+        edge.set("from-port", query[1])
+    ir.remove(attention)
+
+
+def embedding_in_head(ir: IR) -> None:
+    """Add rows of a table, looked up by position, to what the fusion yields."""
+    size = {"element_type": "f32", "shape": "512, 64", "offset": "0", "size": "131072"}
+    table = ir.add("Const", [], name="table", data=size, outputs=[("f32", (512, 64))])
+    axis = next(c for c in ir.typed("Const") if c.find("data").get("shape") == "")
+    rows = ir.add(
+        "Gather",
+        [ir.output(table), ir.output(ir.parameter("position_ids")), ir.output(axis)],
+        name="table_lookup",
+        opset="opset8",
+        data={"batch_dims": "0"},
+        outputs=[("f32", (-1, -1, 64))],
+    )
+    sum_ = ir.layer("layers.0/aten::add/Add")
+    ir.between(
+        sum_,
+        0,
+        lambda source: ir.add(
+            "Add",
+            [source, ir.output(rows)],
+            name="with_rows",
+            data={"auto_broadcast": "numpy"},
+            outputs=[("f32", (-1, -1, 64))],
+        ),
+    )
+
+
+def projection_in_head(ir: IR) -> None:
+    """Widen to 512 and cut back to the width before the output."""
+    result = ir.result("last_hidden_state")
+    source = ir.source(result, 0)
+    weights = ir.add(
+        "Const",
+        [],
+        name="vocabulary",
+        data={"element_type": "f32", "shape": "512, 64", "offset": "0", "size": "131072"},
+        outputs=[("f32", (512, 64))],
+    )
+    wide = ir.add(
+        "MatMul",
+        [source, ir.output(weights)],
+        name="lm_head_inside",
+        data={"transpose_a": "false", "transpose_b": "true"},
+        outputs=[("f32", (-1, -1, 512))],
+    )
+    ir.add("Result", [ir.output(wide)], name="scores").set("output_names", "scores")
+
+
+def behind_logits(kind: str) -> Callable[[IR], None]:
+    def change(ir: IR) -> None:
+        result = ir.result("logits")
+        if kind == "Convert":
+            ir.between(
+                result,
+                0,
+                lambda s: ir.add(
+                    "Convert", [s], name="tail", data={"destination_type": "f32"}, outputs=[("f32", (-1, -1, 512))]
+                ),
+            )
+        else:
+            scale = next(c for c in ir.typed("Const") if c.find("data").get("shape") == "1, 1, 1")
+            ir.between(
+                result,
+                0,
+                lambda s: ir.add(
+                    kind,
+                    [s, ir.output(scale)],
+                    name="tail",
+                    data={"auto_broadcast": "numpy"},
+                    outputs=[("f32", (-1, -1, 512))],
+                ),
+            )
+        result.set("output_names", "logits")
+
+    return change
+
+
+def exposed(name: str) -> Callable[[IR], None]:
+    """Give the target a first output ``last_hidden_state`` with the value of an op."""
+
+    def change(ir: IR) -> None:
+        made = ir.add("Result", [ir.output(ir.layer(name))], name="exposed", before=ir.result("logits"))
+        made.set("output_names", "last_hidden_state")
+
+    return change
+
+
+def from_other(name: str, *files: str) -> Callable[[Path], object]:
+    """Take files from another fixture."""
+
+    def change(directory: Path) -> None:
+        for file in files:
+            shutil.copy(FIXTURES / name / file, directory / file)
+
+    return change
+
+
+MTP_FILES = (M, "openvino_mtp_model.bin")
+MANY = ("MTP010", "MTP014", "MTP016", "MTP018", "MTP021", "MTP024", "MTP033", "MTP035", "MTP037", "MTP052")
+
+
+def without_beam(ir: IR) -> None:
+    """Take the reordering by beams out, and the input with it."""
+    beam = ir.parameter("beam_idx")
+    for edge in ir.consumers(ir.output(beam)):
+        gather = ir.by_id(edge.get("to-layer"))
+        past = ir.source(gather, 0)
+        for below in ir.consumers(ir.output(gather)):
+            below.set("from-layer", past[0])
+            below.set("from-port", past[1])
+        ir.remove(gather)
+    ir.remove(beam)
+
+
+def surplus_input(ir: IR) -> None:
+    data = {"shape": "?,?,8", "element_type": "f32"}
+    first = ir.typed("Const")[0]
+    ir.add("Parameter", [], name="foo", data=data, outputs=[("f32", (-1, -1, 8))], before=first)
+
+
+def surplus_output(ir: IR) -> None:
+    ir.add("Result", [ir.output(ir.layer(FUSION))], name="more").set("output_names", "fused")
+
+
+def self_contained(ir: IR) -> None:
+    """The ports of a head that gets embeddings and hidden state joined, and has logits of its own."""
+    concat = ir.layer(FUSION)
+    ir.set_input("inputs_embeds", shape="?,?,128")
+    projection = ir.by_id(ir.consumers(ir.output(concat))[0].get("to-layer"))
+    ir.rewire(projection, 0, ir.output(ir.parameter("inputs_embeds")))
+    shapes = [ir.by_id(e.get("to-layer")) for e in ir.consumers(ir.output(ir.parameter("hidden_states")))]
+    for op in shapes:
+        ir.rewire(op, 0, ir.output(ir.parameter("inputs_embeds")))
+    ir.remove(ir.parameter("hidden_states"))
+    ir.rename_tensor("last_hidden_state", "logits")
+
+
+def half_output(ir: IR) -> None:
+    result = ir.typed("Result")[0]
+    data = {"destination_type": "f16"}
+    outputs = [("f16", (-1, -1, 64))]
+    ir.between(result, 0, lambda source: ir.add("Convert", [source], name="half", data=data, outputs=outputs))
+    result.set("output_names", "last_hidden_state")
+
+
+def share_state(ir: IR) -> None:
+    first = ir.typed("ReadValue")[0].find("data").get("variable_id")
+    for op in (*ir.typed("ReadValue"), *ir.typed("Assign")):
+        op.find("data").set("variable_id", first)
+
+
+def bypass_fusion(ir: IR) -> None:
+    """The layer reads the normalised embeddings alone."""
+    concat = ir.layer(FUSION)
+    projection = ir.by_id(ir.consumers(ir.output(concat))[0].get("to-layer"))
+    embeds = ir.source(concat, 0)
+    for edge in ir.consumers(ir.output(projection)):
+        edge.set("from-layer", embeds[0])
+        edge.set("from-port", embeds[1])
+    ir.remove(projection)
+    ir.remove(concat)
+
+
+def zero_operand(index: int) -> Callable[[IR], None]:
+    """Keep the shape of an operand of the fusion and lose its value."""
+
+    def change(ir: IR) -> None:
+        concat = ir.layer(FUSION)
+        kept = ir.source(concat, index)
+        zero = next(c for c in ir.typed("Const") if c.find("data").get("element_type") == "f32")
+        shape = ir.add(
+            "ShapeOf", [kept], name="kept_shape", opset="opset3", data={"output_type": "i64"}, outputs=[("i64", (3,))]
+        )
+        made = ir.add(
+            "Broadcast",
+            [ir.output(zero), ir.output(shape)],
+            name="filled",
+            opset="opset3",
+            data={"mode": "numpy"},
+            outputs=[("f32", (-1, -1, 64))],
+        )
+        ir.rewire(concat, index, ir.output(made))
+
+    return change
+
+
+def other_heads(ir: IR) -> None:
+    dims = ir.typed("ScaledDotProductAttention")[0].findall("input/port")[0].findall("dim")
+    dims[1].text, dims[3].text = "2", "32"
+
+
+def fewer_frequencies(ir: IR) -> None:
+    """Half as many rotary frequencies in the file; the first half of the same bytes."""
+    constant = ir.layer("__module.rotary_emb/aten::to/Convert")
+    data = constant.find("data")
+    count = int(data.get("shape").split(",")[2])
+    data.set("shape", data.get("shape").replace(f" {count},", f" {count // 2},"))
+    data.set("size", str(int(data.get("size")) // 2))
+    dims = constant.findall("output/port/dim")
+    dims[2].text = str(count // 2)
+
+
+KINDS = [f"{kind}_attention_{what}" for kind in ("full", "sliding") for what in ("key", "value")]
+
+
+def gemma_assistant(ir: IR) -> None:
+    """Ports of a Gemma 4 assistant on a head whose inside does not matter."""
+    ir.set_input("inputs_embeds", shape="?,?,128")
+    ir.set_input("hidden_states", shape="?,2,?,16")
+    ir.parameter("hidden_states").find("output/port").set("names", KINDS[0])
+    before = ir.typed("Const")[0]
+    for kind in KINDS[1:]:
+        data = {"shape": "?,2,?,16", "element_type": "f32"}
+        made = ir.add("Parameter", [], name=kind, data=data, outputs=[("f32", (-1, 2, -1, 16))], before=before)
+        made.find("output/port").set("names", kind)
+    ir.add("Result", [ir.source(ir.typed("Result")[0], 0)], name="own").set("output_names", "logits")
+
+
+def gemma_outputs(ir: IR) -> None:
+    """All outputs that the assistant needs but one."""
+    attention = ir.typed("ScaledDotProductAttention")[0]
+    for kind in KINDS[:3]:
+        made = ir.add("Result", [ir.source(attention, 1)], name=kind)
+        made.set("output_names", f"mtp_{kind}")
+    norm = ir.source(ir.producer(ir.result("logits"), 0), 0)
+    ir.add("Result", [norm], name="hidden").set("output_names", "mtp_last_hidden_state")
+
+
+def seed(
+    name: str,
+    change: Callable[[IR], object],
+    code: str,
+    at: str,
+    *,
+    base: str = BASE,
+    file: str = M,
+    **more: Any,
+) -> Defect:
+    """A defect of one file that is reported in this file."""
+    return Defect(name, base, on(file, change), code, file, at, **more)
+
+
+def swapped(ir: IR) -> None:
+    ir.swap(ir.layer(FUSION), 0, 1)
+
+
+def unnormed(index: int, name: str) -> Callable[[IR], None]:
+    return lambda ir: ir.rewire(ir.layer(FUSION), index, ir.output(ir.parameter(name)))
+
+
+def set_inputs(*names: str, **what: str) -> Callable[[IR], object]:
+    return lambda ir: [ir.set_input(name, **what) for name in names]
+
+
+def cache(shape: str, *which: int) -> Callable[[IR], object]:
+    """Give some states another shape."""
+    return lambda ir: [ir.typed("ReadValue")[index].find("data").set("variable_shape", shape) for index in which]
+
+
+def tokenizer_as_head(directory: Path) -> None:
+    for suffix in (".xml", ".bin"):
+        shutil.copy(directory / f"openvino_tokenizer{suffix}", directory / f"openvino_mtp_model{suffix}")
+
+
+def nameless(ir: IR) -> None:
+    for number, parameter in enumerate(ir.typed("Parameter")):
+        parameter.find("output/port").set("names", f"p{number}")
+
+
+WARNING = {"severity": "warning"}
+NOTE = {"severity": "note"}
+PLAIN = configured(mtp_num_hidden_layers=None)
+
+PRESENCE = (
+    Defect("mtp-not-exported", BASE, removed(*MTP_FILES), "MTP001", "config.json", options=EXPECT),
+    Defect("mtp-not-exported-plain", BASE, removed(*MTP_FILES), "MTP001", "config.json", **WARNING),
+    Defect("mtp-config-zero", BASE, configured(mtp_num_hidden_layers=0), "MTP002", "config.json", options=EXPECT),
+    Defect("mtp-config-none", BASE, PLAIN, "MTP002", "config.json", **WARNING),
+    Defect("mtp-config-three", BASE, configured(mtp_num_hidden_layers=3), "MTP003", "config.json", options=EXPECT),
+    Defect(
+        "mtp-config-two-other-key",
+        BASE,
+        configured(mtp_num_hidden_layers=None, num_nextn_predict_layers=2),
+        "MTP003",
+        "config.json",
+        **WARNING,
+    ),
+    Defect("mtp-unwanted", BASE, lambda directory: None, "MTP004", M, options={"expect_mtp": False}),
+    Defect("mtp-unwanted-moe", "qwen3_5_moe_vl", lambda directory: None, "MTP004", M, options={"expect_mtp": False}),
+    Defect("mtp-expected-of-llama", "llama", lambda directory: None, "MTP005", None, options=EXPECT),
+    Defect(
+        "mtp-removed-and-undeclared",
+        BASE,
+        lambda directory: [removed(*MTP_FILES)(directory), PLAIN(directory)],
+        "MTP005",
+        None,
+        options=EXPECT,
+    ),
+    Defect(
+        "mtp-without-text-embeddings",
+        BASE,
+        removed(E, "openvino_text_embeddings_model.bin"),
+        "MTP006",
+        M,
+        causes=("EXP004", "EXP005"),
+    ),
+    Defect(
+        "mtp-in-text-only",
+        "qwen3",
+        from_other(BASE, *MTP_FILES),
+        "MTP006",
+        M,
+        causes=("MTP018", "MTP024", "MTP052"),
+    ),
+    Defect("mtp-tokenizer-in-its-place", BASE, tokenizer_as_head, "MTP007", M, NET),
+    seed("mtp-all-ports-renamed", nameless, "MTP007", NET),
+    seed("mtp-self-contained", self_contained, "MTP007", NET, **WARNING),
+    seed("mtp-self-contained-expected", self_contained, "MTP007", NET, options=EXPECT),
+)
+
+PORTS = (
+    seed("mtp-hidden-states-tensor", renamed("hidden_states", friendly=False), "MTP010", layer("hidden_states")),
+    seed("mtp-hidden-states-both", renamed("hidden_states"), "MTP010", NET),
+    seed(
+        "mtp-hidden-states-friendly", renamed("hidden_states", tensor=False), "MTP011", layer("hidden_states_x"), **NOTE
+    ),
+    seed("mtp-inputs-embeds-tensor", renamed("inputs_embeds", friendly=False), "MTP010", layer("inputs_embeds")),
+    seed("mtp-inputs-embeds-friendly", renamed("inputs_embeds", tensor=False), "MTP011", layer("inputs_embeds_x")),
+    seed("mtp-position-ids-tensor", renamed("position_ids", friendly=False), "MTP010", layer("position_ids")),
+    seed("mtp-position-ids-friendly", renamed("position_ids", tensor=False), "MTP011", layer("position_ids_x")),
+    seed("mtp-position-ids-both", renamed("position_ids"), "MTP010", NET),
+    seed("mtp-attention-mask-renamed", renamed("attention_mask"), "MTP010", NET, **WARNING),
+    seed("mtp-beam-idx-renamed", renamed("beam_idx"), "MTP010", NET, **WARNING),
+    seed("mtp-beam-idx-friendly", renamed("beam_idx", tensor=False), "MTP011", layer("beam_idx_x"), **NOTE),
+    seed("mtp-beam-idx-removed", without_beam, "MTP010", NET),
+    seed("mtp-surplus-input", surplus_input, "MTP012", layer("foo"), **WARNING),
+    seed("mtp-surplus-input-moe", surplus_input, "MTP012", layer("foo"), base="qwen3_5_moe_vl", **WARNING),
+    seed("mtp-output-renamed", lambda ir: ir.rename_tensor("last_hidden_state", "hidden"), "MTP013", RESULT),
+    seed("mtp-output-own-name-only", lambda ir: ir.typed("Result")[0].set("output_names", "hidden"), "MTP013", RESULT),
+    Defect("mtp-language-model-in-place", BASE, language_model_as_head, "MTP013", M, LOGITS, causes=MANY),
+    seed("mtp-own-logits", logits_in_head, "MTP014", layer("own_logits")),
+    seed("mtp-surplus-output", surplus_output, "MTP014", layer("more"), **WARNING),
+    seed("mtp-position-ids-i32", set_inputs("position_ids", element_type="i32"), "MTP015", layer("position_ids")),
+    seed(
+        "mtp-inputs-f16",
+        set_inputs("hidden_states", "inputs_embeds", element_type="f16"),
+        "MTP015",
+        layer("hidden_states"),
+    ),
+    seed("mtp-output-f16", half_output, "MTP015", RESULT),
+    seed(
+        "mtp-attention-mask-f32",
+        set_inputs("attention_mask", element_type="f32"),
+        "MTP015",
+        layer("attention_mask"),
+        **NOTE,
+    ),
+    seed("mtp-beam-idx-i64", set_inputs("beam_idx", element_type="i64"), "MTP015", layer("beam_idx"), **NOTE),
+    seed("mtp-position-ids-rank-3", set_inputs("position_ids", shape="4,?,?"), "MTP016", layer("position_ids")),
+    seed("mtp-hidden-states-rank-2", set_inputs("hidden_states", shape="?,64"), "MTP016", layer("hidden_states")),
+    seed("mtp-static-batch", set_inputs("hidden_states", shape="1,?,64"), "MTP017", layer("hidden_states")),
+    seed("mtp-static-length", set_inputs("position_ids", shape="?,16"), "MTP017", layer("position_ids")),
+    seed("mtp-hidden-width", set_inputs("hidden_states", shape="?,?,48"), "MTP018", layer("hidden_states")),
+    Defect(
+        "mtp-of-narrower-model",
+        BASE,
+        from_other("qwen3_5_vl", *MTP_FILES),
+        "MTP018",
+        M,
+        layer("hidden_states"),
+        causes=("MTP024", "MTP052"),
+    ),
+    Defect(
+        "mtp-embeddings-of-narrower-model",
+        BASE,
+        from_other("qwen3_5_vl", E, "openvino_text_embeddings_model.bin"),
+        "MTP018",
+        E,
+        RESULT,
+        causes=("EXP023",),
+    ),
+)
+
+STATES = (
+    seed("mtp-stateless", without_states, "MTP020", NET),
+    seed("mtp-stateless-moe", without_states, "MTP020", NET, base="qwen3_5_moe_vl"),
+    seed("mtp-third-state", third_state, "MTP021", layer("more_read"), causes=("MTP037",)),
+    seed("mtp-state-of-rank-3", cache("?,2,16", 0), "MTP021", READ, causes=("IR010",)),
+    seed("mtp-states-of-other-heads", cache("?,4,?,8", 0, 1), "MTP024", READ),
+    seed("mtp-states-of-other-size", cache("?,2,?,64", 0, 1), "MTP024", READ, base="qwen3_5_vl_int4"),
+    seed("mtp-assign-missing", lambda ir: ir.remove(ir.typed("Assign")[0]), "IR017", READ_KEYS, **WARNING),
+    seed(
+        "mtp-state-shared",
+        share_state,
+        "IR018",
+        layer("ReadValue_76[0-9]*") + "[^>]*>.{0,400}?value",
+        base="qwen3_5_vl_int4",
+    ),
+)
+
+ATTENTIONS = (
+    seed("mtp-unfused", unfused_attention, "MTP030", NET),
+    seed("mtp-unfused-moe", unfused_attention, "MTP030", NET, base="qwen3_5_moe_vl"),
+    seed("mtp-second-attention", second_attention, "MTP031", layer("again"), options=EXPECT),
+    seed("mtp-second-attention-plain", second_attention, "MTP031", layer("again"), **WARNING),
+    seed("mtp-converted-keys", converted_keys, "MTP032", layer("to_narrow")),
+    seed("mtp-converted-past", converted_past, "MTP032", layer("to_narrow")),
+)
+
+FUSIONS = (
+    seed("mtp-no-fusion", bypass_fusion, "MTP033", NET, causes=("MTP035",)),
+    seed("mtp-no-fusion-moe", bypass_fusion, "MTP033", NET, base="qwen3_5_moe_vl", causes=("MTP035",)),
+    seed("mtp-concat-swapped", swapped, "MTP034", layer(FUSION)),
+    seed("mtp-concat-swapped-moe", swapped, "MTP034", layer(FUSION), base="qwen3_5_moe_vl"),
+    seed("mtp-concat-swapped-int4", swapped, "MTP034", layer(FUSION), base="qwen3_5_vl_int4"),
+    seed("mtp-input-names-swapped", swap_names, "MTP034", layer(FUSION)),
+    seed("mtp-hidden-state-unused", feed_twice(0), "MTP035", layer("hidden_states")),
+    seed("mtp-embeddings-unused", feed_twice(1), "MTP035", layer("inputs_embeds")),
+    seed("mtp-hidden-state-zeroed", zero_operand(1), "MTP035", layer("hidden_states")),
+    seed("mtp-hidden-norm-missing", unnormed(1, "hidden_states"), "MTP036", layer(FUSION), options=EXPECT),
+    seed("mtp-embedding-norm-missing", unnormed(0, "inputs_embeds"), "MTP036", layer(FUSION), **WARNING),
+)
+
+SUM, NORM = "layers.0/aten::add/Add_1", "layers.0.post_attention_layernorm/aten::mul/Multiply_1"
+
+CONTENTS = (
+    seed("mtp-output-before-norm", output_from(SUM), "MTP037", layer(f"__module.{SUM}")),
+    seed("mtp-output-mid-layer-norm", output_from(NORM), "MTP037", layer(f"__module.{NORM}")),
+    seed("mtp-embedding-inside", embedding_in_head, "MTP038", layer("table_lookup"), options=EXPECT),
+    seed("mtp-embedding-inside-plain", embedding_in_head, "MTP038", layer("table_lookup"), **WARNING),
+    seed("mtp-head-inside", projection_in_head, "MTP039", layer("lm_head_inside"), options=EXPECT),
+    seed("mtp-head-inside-plain", projection_in_head, "MTP039", layer("lm_head_inside"), **WARNING),
+)
+
+LAYER_1, LAST_SUM = "language_model.layers.1/aten::add/Add_1", "language_model.layers.3/aten::add/Add_1"
+FROM_2_1 = ("2.1.0", "optimum", "optimum_intel_version")
+
+TARGET = (
+    seed("mtp-logits-scaled", behind_logits("Multiply"), "MTP050", LOGITS, file=L),
+    seed("mtp-logits-biased", behind_logits("Add"), "MTP050", LOGITS, file=L),
+    seed("mtp-logits-converted", behind_logits("Convert"), "MTP050", LOGITS, file=L),
+    seed(
+        "mtp-logits-renamed",
+        lambda ir: ir.rename_tensor("logits", "scores"),
+        "MTP050",
+        NET,
+        file=L,
+        causes=("RUN001",),
+    ),
+    seed("mtp-exposed-hidden-state", exposed(LAYER_1), "MTP051", layer("exposed"), file=L),
+    seed("mtp-exposed-before-norm", exposed(LAST_SUM), "MTP051", layer("exposed"), file=L, base="qwen3_5_vl"),
+    seed("mtp-of-other-heads", other_heads, "MTP052", ATTENTION),
+    seed("mtp-rotary-size", fewer_frequencies, "MTP052", NET),
+    seed("mtp-from-other-exporter", lambda ir: ir.set_rt(*FROM_2_1), "MTP053", NET, options=EXPECT),
+    seed("mtp-from-other-runtime", lambda ir: ir.set_rt("2026.3.0-1-abc", "Runtime_version"), "MTP053", NET, **WARNING),
+    Defect(
+        "mtp-dense-head-of-moe",
+        "qwen3_5_moe_vl",
+        from_other("qwen3_5_vl", *MTP_FILES),
+        "MTP054",
+        M,
+        NET,
+        options=EXPECT,
+    ),
+    Defect(
+        "mtp-moe-head-of-dense", "qwen3_5_vl", from_other("qwen3_5_moe_vl", *MTP_FILES), "MTP054", M, NET, **WARNING
+    ),
+    Defect("mtp-gemma-pair", BASE, head(gemma_assistant), "MTP055", L, NET),
+    Defect(
+        "mtp-gemma-pair-one-output-missing",
+        BASE,
+        lambda directory: [head(gemma_assistant)(directory), target(gemma_outputs)(directory)],
+        "MTP055",
+        L,
+        NET,
+    ),
+)
+
+DEFECTS = (*PRESENCE, *PORTS, *STATES, *ATTENTIONS, *FUSIONS, *CONTENTS, *TARGET)
