@@ -14,6 +14,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from irtools.errors import RenderError
+from irtools.render.metrics import fit_text
 
 __all__ = ["DPI", "FORMATS", "LARGEST_SIDE", "LARGE_DPI", "Layout", "engine_command"]
 
@@ -107,7 +108,7 @@ class Layout:
             said = self._messages.read_text(encoding="utf-8", errors="replace").strip().splitlines()
             raise RenderError(f"Graphviz could not draw this ({said[-1] if said else f'exit code {code}'})")
         data = self._output.read_bytes()
-        return _PROLOGUE.sub("", data.decode("utf-8")).encode() if self._form == "svg" else data
+        return fit_text(_PROLOGUE.sub("", data.decode("utf-8"))).encode() if self._form == "svg" else data
 
     def close(self) -> None:
         """Kill the process if it still runs, and remove its files."""
