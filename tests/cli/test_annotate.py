@@ -98,7 +98,8 @@ def test_an_equal_annotation_is_said_and_nothing_written(llama: Path, cli: Calla
     done = cli("annotate", llama)
     assert done.code == 0
     assert done.out.endswith(f"{llama / 'openvino_model.xml'} says this already; nothing written\n")
-    assert (llama / "openvino_model.xml").stat() == before
+    after = (llama / "openvino_model.xml").stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
 def test_strip_gives_the_file_back(llama: Path, fixtures: Path, cli: Callable[..., Done]) -> None:
