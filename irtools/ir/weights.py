@@ -10,51 +10,17 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
+from irtools.ir.constants import Constant, read_constants
+
 if TYPE_CHECKING:
     from irtools.graph.view import GraphView
 
-__all__ = ["Constant", "Weight", "by_precision", "constants", "covered_bytes", "weights"]
+__all__ = ["Weight", "by_precision", "covered_bytes", "weights"]
 
 _PASSING = ("Convert", "Reshape", "Transpose", "Squeeze", "Unsqueeze")
 _PLAIN = ("f64", "f32", "f16", "bf16", "i64", "i32", "u64", "u32", "boolean", "string")
 _NOT_LEARNED = ("i64", "i32", "u64", "u32", "boolean", "string")
 _BODY_OWNERS = ("Loop", "TensorIterator", "If")
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """One ``Const`` of the file.
-
-    Attributes
-    ----------
-    op : int
-        Layer id.
-    name : str
-        Friendly name.
-    element_type : str
-    shape : tuple of int
-    offset, size : int
-        Bytes in the ``.bin``.
-    body : str
-        Where it is when not at the top level: friendly name of the Loop or If and of the body,
-        separated by ``/``.
-    owner : int or None
-        Layer id of that Loop or If at the top level.
-    """
-
-    op: int
-    name: str
-    element_type: str
-    shape: tuple[int, ...]
-    offset: int
-    size: int
-    body: str = ""
-    owner: int | None = None
-
-    @property
-    def elements(self) -> int:
-        """Number of elements."""
-        return prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +38,12 @@ class Weight:
         given to :func:`weights`; several (tied weights) are joined by ``+``; ``other`` when
         nobody said.
     consumers : tuple of int
-        Layer ids of the ops that read it.
+        Layer ids of the ops that read it, in the graph that it is in.
+    body : str
+        Where it is when not at the top level: friendly name of the Loop or If and of the body,
+        separated by ``/``.
+    owner : int or None
+        Layer id of that Loop or If at the top level.
     scale, zero_point : Constant or None
     """
 
@@ -80,6 +51,8 @@ class Weight:
     shape: tuple[int, ...]
     kind: str
     consumers: tuple[int, ...]
+    body: str = ""
+    owner: int | None = None
     scale: Constant | None = None
     zero_point: Constant | None = None
 
@@ -123,10 +96,6 @@ class Weight:
         return f"{kind} {scheme}, per {'tensor' if self.scale.elements == 1 else 'channel'}"
 
 
-def _number(text: str) -> int:
-    return int(text) if text.strip().isdecimal() else 0
-
-
 @dataclass(frozen=True, slots=True)
 class _Place:
     """Where a graph is: at the top level, or in a body."""
@@ -135,39 +104,12 @@ class _Place:
     owner: int | None = None
 
 
-def _constant(graph: GraphView, key: int, place: _Place) -> Constant:
-    data = graph.data(key)
-    shape = tuple(_number(dim) for dim in data.get("shape", "").split(",") if dim.strip())
-    kind, offset, size = data.get("element_type", ""), _number(data.get("offset", "")), _number(data.get("size", ""))
-    return Constant(key, graph.op_name(key), kind, shape, offset, size, place.body, place.owner)
-
-
-def _table(graph: GraphView, place: _Place) -> dict[int, Constant]:
-    return {key: _constant(graph, key, place) for kind in ("Const", "Constant") for key in graph.by_type.get(kind, ())}
-
-
 def _bodies(graph: GraphView, place: _Place) -> Iterator[tuple[GraphView, _Place]]:
     for kind in _BODY_OWNERS:
         for owner in graph.by_type.get(kind, ()):
             for name, body in graph.bodies(owner).items():
                 path = f"{place.body}/{graph.op_name(owner)}/{name}".lstrip("/")
                 yield body, _Place(path, owner if place.owner is None else place.owner)
-
-
-def constants(graph: GraphView) -> tuple[Constant, ...]:
-    """Every constant of a graph, in file order, those in Loop and If bodies last.
-
-    Parameters
-    ----------
-    graph : GraphView
-    """
-    return tuple(_constants(graph, _Place()))
-
-
-def _constants(graph: GraphView, place: _Place) -> Iterator[Constant]:
-    yield from _table(graph, place).values()
-    for body, inner in _bodies(graph, place):
-        yield from _constants(body, inner)
 
 
 def weights(graph: GraphView, kinds: Mapping[int, str] | None = None) -> tuple[Weight, ...]:
@@ -189,7 +131,7 @@ def weights(graph: GraphView, kinds: Mapping[int, str] | None = None) -> tuple[W
 
 
 def _weights(graph: GraphView, kinds: Mapping[int, str], place: _Place) -> Iterator[Weight]:
-    table = _table(graph, place)
+    table = {constant.id: constant for constant in read_constants((graph.scan,))}
     found: dict[int, Weight] = {}
     taken: set[int] = set()
     for key, constant in table.items():
@@ -198,8 +140,8 @@ def _weights(graph: GraphView, kinds: Mapping[int, str], place: _Place) -> Itera
         if scale is None or values != key:
             scale = zero_point = None
         kind = _kind(users if place.owner is None else (place.owner,), kinds)
-        found[key] = Weight(constant, _shape_after(graph, end), kind, users, scale, zero_point)
-        taken |= {part.op for part in found[key].parts[1:]}
+        found[key] = Weight(constant, _shape_after(graph, end), kind, users, place.body, place.owner, scale, zero_point)
+        taken |= {part.id for part in found[key].parts[1:]}
     yield from (weight for key, weight in found.items() if key not in taken)
     for body, inner in _bodies(graph, place):
         yield from _weights(body, kinds, inner)

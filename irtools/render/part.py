@@ -151,16 +151,14 @@ class DrawnPart:
     def _by_consumer(self) -> Mapping[int, tuple[Weight, ...]]:
         found: dict[int, list[Weight]] = {}
         for weight in self.weights:
-            owner = weight.constant.owner
+            owner = weight.owner
             for consumer in weight.consumers if owner is None else (owner,):
                 found.setdefault(consumer, []).append(weight)
         return {consumer: tuple(weights) for consumer, weights in found.items()}
 
     def weights_of(self, ops: Iterable[int]) -> tuple[Weight, ...]:
         """The weights that some ops read, each once."""
-        found = {
-            (weight.constant.body, weight.constant.op): weight for op in ops for weight in self._by_consumer.get(op, ())
-        }
+        found = {(weight.body, weight.constant.id): weight for op in ops for weight in self._by_consumer.get(op, ())}
         return tuple(found[key] for key in sorted(found))
 
     def block_weights(self, layers: Iterable[LayerBlocks], position: int) -> tuple[Weight, ...]:
