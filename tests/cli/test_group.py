@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -12,10 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
+import jsonschema
 import pytest
 
 import irtools
 import irtools.cli
+from irtools.report.json import schema
 from tests.cli.conftest import Done, command
 
 COMMANDS = irtools.cli.cli.list_commands(click.Context(irtools.cli.cli))
@@ -45,6 +48,28 @@ def test_help_of_each_command(name: str, cli: Callable[..., Done]) -> None:
     summary = irtools.cli.cli.get_command(click.Context(irtools.cli.cli), name)
     assert summary is not None
     assert "".join(summary.get_short_help_str(1000).split()) in "".join(cli("--help").out.split())
+
+
+# What a command needs beside one model.
+NEEDED: dict[str, tuple[str, ...]] = {"render": ("-o", "picture.dot")}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_json_of_each_command_is_the_one_envelope(
+    name: str, export_copy: Callable[..., Path], cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = irtools.cli.cli.get_command(click.Context(irtools.cli.cli), name)
+    assert found is not None
+    if isinstance(found, click.Group):
+        pytest.skip("its commands take no model")
+    directory = export_copy("falcon")
+    monkeypatch.chdir(directory.parent)
+    done = cli(name, "falcon", "--format", "json", *NEEDED.get(name, ()))
+    answer = json.loads(done.out)
+    jsonschema.validate(answer, schema(), jsonschema.Draft202012Validator)
+    assert answer["command"] == name
+    assert answer["summary"]["exit_code"] == done.code == 0
+    assert [model["path"] for model in answer["models"]] == ["falcon"]
 
 
 def test_version(cli: Callable[..., Done]) -> None:
