@@ -123,7 +123,7 @@ def compression_fell_back(context: Context) -> Iterator[Finding]:
             f"of {len(inner)} weights for {request.mode}, {', '.join(parts)}; the first is {name!r} of shape [{shape}]",
             "Nothing, or choose a group size that divides the channels",
             file=document.path,
-            line=document.graph.line(first.weight.constant.op),
+            line=document.graph.line(first.weight.constant.id),
             op=name,
             severity=Severity.WARNING if _elements(plain) * 2 > _elements(list(inner)) else None,
         )
@@ -170,7 +170,7 @@ def last_layer_backup(context: Context) -> Iterator[Finding]:
                     f"the last matrix product is {matrix.weight.precision}, the others {request.mode}",
                     "Nothing, or compress with --all-layers",
                     file=document.path,
-                    line=document.graph.line(constant.op),
+                    line=document.graph.line(constant.id),
                     op=constant.name,
                 )
 

@@ -170,7 +170,7 @@ class Compression:
             values = weight.constant
             if values.element_type not in FLOATS | STORED or values.elements < _SMALLEST:
                 continue  # such as the shape that a Reshape of a grouped weight reads
-            if values.body or not kinds & _MATRIX_OPS or not _is_matrix(weight.shape):
+            if weight.body or not kinds & _MATRIX_OPS or not _is_matrix(weight.shape):
                 continue
             role = "inner"
             if "Gather" in kinds:
