@@ -25,16 +25,25 @@ F = TypeVar("F", bound=Callable[..., Any])
 _PROGRESS_AFTER = 1.0
 
 
+class _ModelPath(click.Path):
+    """A path; the empty text of an unset variable is not taken for the working directory."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the path of a model is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def _default_to_here(_ctx: click.Context, _param: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
     return value or (Path(),)
 
 
 models_argument = click.argument(
-    "models", metavar="[MODEL_DIR]...", nargs=-1, type=click.Path(path_type=Path), callback=_default_to_here
+    "models", metavar="[MODEL_DIR]...", nargs=-1, type=_ModelPath(path_type=Path), callback=_default_to_here
 )
 """Model directories or ``.xml`` files; the working directory when there is none."""
 
-model_argument = click.argument("model", metavar="[MODEL_DIR]", type=click.Path(path_type=Path), default=Path())
+model_argument = click.argument("model", metavar="[MODEL_DIR]", type=_ModelPath(path_type=Path), default=Path())
 """One model directory or ``.xml`` file; the working directory when there is none."""
 
 part_option = click.option(

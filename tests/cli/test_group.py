@@ -82,6 +82,7 @@ def test_version(cli: Callable[..., Done]) -> None:
         (("anotate",), "there is no command 'anotate'. Did you mean 'annotate'? (see 'irtools --help')"),
         (("annotate", "--dryrun"), "no such option '--dryrun'"),
         (("locate", "--format", "yaml"), "'yaml' is not one of"),
+        (("annotate", ""), "the path of a model is empty"),
         (("locate", "-q", "-v"), "-q and -v contradict each other (see 'irtools locate --help')"),
     ],
 )
