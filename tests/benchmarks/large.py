@@ -95,7 +95,9 @@ class Builder:
         beam = op.parameter(ov.PartialShape([-1]), np.int32, name="beam_idx")
         for parameter in (ids, attention_mask, beam):
             parameter.output(0).get_tensor().set_names({parameter.get_friendly_name()})
-        stream = self.named(op.gather(self.weight(VOCABULARY, HIDDEN), ids, op.constant(np.int64(0))), "embed_tokens")
+        stream = self.named(
+            op.gather(self.weight(VOCABULARY, HIDDEN, half=False), ids, op.constant(np.int64(0))), "embed_tokens"
+        )
         mask = self.causal_mask(attention_mask)
         for layer in range(self.layers):
             self.scope = f"layers.{layer}."
