@@ -106,7 +106,8 @@ def eagle3_layers(context: Context) -> Iterator[Finding]:
         message = f"EAGLE-3 reads three layers, and the draft names {len(layers)}"
         if not judged.draft.eagle3_layers:
             message = f"the draft names no layers, and of a target with {count} layers the runtime chooses none"
-        yield Finding(message, "name three layers in hidden_layers_list", document.path, start)
+        own = judged.draft.part.document
+        yield Finding(message, "name three layers in hidden_layers_list", own.path, own.line(own.scan.net_tag))
     elif missing:
         yield Finding(f"the runtime's guess finds nothing for {_listed(missing)}", hint, document.path, start)
     for layer, op in taken.items():

@@ -576,13 +576,7 @@ STATES = (
     seed("mtp-states-of-other-heads", cache("?,4,?,8", 0, 1), "MTP024", READ),
     seed("mtp-states-of-other-size", cache("?,2,?,64", 0, 1), "MTP024", READ, base="qwen3_5_vl_int4"),
     seed("mtp-assign-missing", lambda ir: ir.remove(ir.typed("Assign")[0]), "IR017", READ_KEYS, **WARNING),
-    seed(
-        "mtp-state-shared",
-        share_state,
-        "IR018",
-        layer("ReadValue_76[0-9]*") + "[^>]*>.{0,400}?value",
-        base="qwen3_5_vl_int4",
-    ),
+    seed("mtp-state-shared", share_state, "IR018", SECOND_READ),
 )
 
 ATTENTIONS = (

@@ -1,0 +1,260 @@
+"""Seeded defects of DFlash pairs: in the draft, in the target, and between them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from defects import Defect
+from defects_mtp import MTP_FILES, renamed, set_inputs
+from defects_run import scaled_logits
+from ir_edit import IR, edit
+
+DRAFT, BASE = "qwen3_dflash", "qwen3"
+X, L = "openvino_model.xml", "openvino_language_model.xml"
+NET = "<net "
+RESULT = '<layer [^>]*type="Result"'
+ENTRY = "<dflash>"
+PAIR = {"draft": DRAFT}
+NOTE, WARNING = {"severity": "note"}, {"severity": "warning"}
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+
+
+def layer(name: str) -> str:
+    return f'<layer id="[0-9]+" name="{name}"'
+
+
+def seed(name: str, change: Callable[[IR], object], code: str, at: str, **more: Any) -> Defect:
+    """A defect of the draft's IR, verified as a directory of its own."""
+    return Defect(name, DRAFT, lambda directory: edit(directory / X, change), code, X, at, **more)
+
+
+def rt(value: str | None, *path: str) -> Callable[[IR], object]:
+    return lambda ir: ir.set_rt(value, *path)
+
+
+def ids(value: str | None) -> Callable[[IR], object]:
+    return rt(value, "dflash", "target_layer_ids")
+
+
+def mask(value: str | None) -> Callable[[IR], object]:
+    return rt(value, "dflash", "mask_token_id")
+
+
+def second_input(ir: IR) -> None:
+    data = {"shape": "?,?", "element_type": "i64"}
+    before = ir.typed("Const")[0]
+    made = ir.add("Parameter", [], name="input_ids", data=data, outputs=[("i64", (-1, -1))], before=before)
+    made.find("output/port").set("names", "input_ids")
+
+
+def second_output(ir: IR) -> None:
+    source = ir.source(ir.typed("Result")[0], 0)
+    ir.add("Result", [source], name="second").set("output_names", "logits")
+
+
+def pair(name: str, base: str, change: Callable[[Path], object], code: str, file: str, at: str, **more: Any) -> Defect:
+    """A defect of the pair that is reported at the target."""
+    return Defect(name, base, change, code, file, at, options=PAIR, **more)
+
+
+def target(change: Callable[[IR], object], file: str = X) -> Callable[[Path], object]:
+    return lambda directory: edit(directory / file, change)
+
+
+def in_draft(change: Callable[[IR], object]) -> Callable[[Path], object]:
+    """Change the draft that lies beside the copy."""
+    return lambda directory: edit(directory.parent / "draft" / X, change)
+
+
+def nothing(directory: Path) -> None:
+    """The pair does not fit as it is."""
+
+
+def renamed_table(ir: IR) -> None:
+    ir.layer("self.model.embed_tokens.weight").set("name", "table")
+
+
+def unannotated(ir: IR) -> None:
+    ir.set_rt(None, "hidden_states_decoder_layers")
+
+
+def scope_renamed(ir: IR) -> None:
+    """No annotation, and scopes that the runtime's guess does not know."""
+    unannotated(ir)
+    for op in ir.layers:
+        op.set("name", op.get("name").replace("layers.", "blocks."))
+
+
+def operands_swapped(ir: IR) -> None:
+    """No annotation, and the sums of layer 1 with the skip second."""
+    unannotated(ir)
+    ir.swap(ir.layer("layers.1/aten::add/Add_1"), 0, 1)
+
+
+def gated_attention(ir: IR) -> None:
+    """No annotation, and an attention whose output is scaled before its projection."""
+    unannotated(ir)
+    scale = next(c for c in ir.typed("Const") if c.find("data").get("shape") == "1, 1, 1")
+    projection = ir.producer(ir.layer("layers.1/aten::add/Add"), 1)
+    ir.between(
+        projection,
+        0,
+        lambda source: ir.add(
+            "Multiply",
+            [source, ir.output(scale)],
+            name="gated",
+            data={"auto_broadcast": "numpy"},
+            outputs=[("f32", (-1, -1, 32))],
+        ),
+    )
+
+
+def other_tokenizer(directory: Path) -> None:
+    path = directory.parent / "draft" / "tokenizer.json"
+    content = json.loads(path.read_text())
+    vocabulary = content["model"]["vocab"]
+    first, second = list(vocabulary)[:2]
+    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
+    path.write_text(json.dumps(content))
+
+
+def head_in_draft(directory: Path) -> None:
+    for file in MTP_FILES:
+        shutil.copy(FIXTURES / "qwen3_5_vl" / file, directory.parent / "draft" / file)
+
+
+def without_embeddings(directory: Path) -> None:
+    for suffix in ("xml", "bin"):
+        (directory / f"openvino_text_embeddings_model.{suffix}").unlink()
+
+
+def as_eagle3(ir: IR) -> None:
+    """A draft that calls itself EAGLE-3."""
+    ir.rt_info.remove(ir.rt_info.find("dflash"))
+    ir.set_rt(None, "dflash_mode")
+    ir.set_rt("True", "eagle3_mode")
+
+
+def eagle3_draft(layers: str | None, change: Callable[[IR], object] | None = None) -> Callable[[Path], object]:
+    def seeded(directory: Path) -> None:
+        in_draft(as_eagle3)(directory)
+        if layers is not None:
+            in_draft(rt(layers, "hidden_layers_list"))(directory)
+        if change is not None:
+            target(change)(directory)
+
+    return seeded
+
+
+RT_INFO = (
+    seed("dfl-mode-missing", rt(None, "dflash_mode"), "DFL001", NET),
+    seed("dfl-mode-false", rt("False", "dflash_mode"), "DFL001", "<dflash_mode "),
+    seed("dfl-mode-maybe", rt("maybe", "dflash_mode"), "DFL001", "<dflash_mode "),
+    seed("dfl-mask-missing", mask(None), "DFL002", ENTRY),
+    seed("dfl-mask-abc", mask("abc"), "DFL002", ENTRY),
+    seed("dfl-mask-empty", mask(""), "DFL002", ENTRY),
+    seed("dfl-mask-with-rest", mask("258.5"), "DFL002", ENTRY, **WARNING),
+    seed("dfl-mask-negative", mask("-1"), "DFL003", ENTRY),
+    seed("dfl-mask-too-big", mask("99999"), "DFL003", ENTRY),
+    seed("dfl-ids-missing", ids(None), "DFL004", ENTRY),
+    seed("dfl-ids-empty", ids(""), "DFL004", ENTRY),
+    seed("dfl-ids-spaces", ids("0 1 2"), "DFL004", ENTRY),
+    seed("dfl-ids-brackets", ids("[0,1,2]"), "DFL004", ENTRY),
+    seed("dfl-ids-blank-item", ids("0,1,2, "), "DFL004", ENTRY),
+    seed("dfl-ids-twice", ids("0,1,1"), "DFL004", ENTRY),
+    seed("dfl-ids-negative", ids("0,1,-1"), "DFL005", ENTRY),
+)
+
+PORTS = (
+    seed("dfl-hidden-states-renamed", renamed("hidden_states", friendly=False), "DFL006", layer("hidden_states")),
+    seed("dfl-position-ids-renamed", renamed("position_ids"), "DFL006", NET),
+    seed("dfl-attention-mask-renamed", renamed("attention_mask"), "DFL006", NET),
+    seed("dfl-inputs-embeds-renamed", renamed("inputs_embeds"), "DFL006", NET),
+    seed("dfl-beam-idx-renamed", renamed("beam_idx"), "DFL006", layer("beam_idx_x")),
+    seed("dfl-both-inputs", second_input, "DFL006", layer("input_ids")),
+    seed("dfl-both-outputs", second_output, "DFL006", layer("second"), causes=("DFL003",)),
+    seed("dfl-output-renamed", lambda ir: ir.rename_tensor("last_hidden_state", "hidden"), "DFL006", NET),
+    seed("dfl-hidden-states-rank-2", set_inputs("hidden_states", shape="?,96"), "DFL007", layer("hidden_states")),
+    seed("dfl-hidden-states-batch-2", set_inputs("hidden_states", shape="2,?,96"), "DFL007", layer("hidden_states")),
+    seed("dfl-position-ids-i32", set_inputs("position_ids", element_type="i32"), "DFL007", layer("position_ids")),
+    seed("dfl-mask-f32", set_inputs("attention_mask", element_type="f32"), "DFL007", layer("attention_mask")),
+    seed("dfl-beam-idx-i64", set_inputs("beam_idx", element_type="i64"), "DFL007", layer("beam_idx")),
+    seed(
+        "dfl-hidden-states-indivisible", set_inputs("hidden_states", shape="?,?,100"), "DFL008", layer("hidden_states")
+    ),
+)
+
+
+def at_draft(name: str, change: Callable[[IR], object], code: str, at: str, **more: Any) -> Defect:
+    """A defect of the pair that is reported at the draft."""
+    return Defect(name, BASE, in_draft(change), code, f"../draft/{X}", at, options=PAIR, **more)
+
+
+PAIRS = (
+    at_draft("dfl-ids-out-of-range", ids("0,1,4"), "DFL005", ENTRY),
+    at_draft("dfl-two-ids", ids("0,1"), "DFL008", layer("hidden_states")),
+    at_draft("dfl-mask-beyond-target", mask("512"), "DFL003", ENTRY),
+    Defect(
+        "dfl-target-twice-as-wide",
+        "qwen3_5_vl_trained",
+        nothing,
+        "DFL009",
+        f"../draft/{X}",
+        layer("inputs_embeds"),
+        options=PAIR,
+    ),
+    pair("dfl-logits-scaled", BASE, target(scaled_logits), "DFL010", X, '<layer [^>]*output_names="logits"'),
+    pair(
+        "dfl-logits-renamed",
+        BASE,
+        target(lambda ir: ir.rename_tensor("logits", "scores")),
+        "DFL010",
+        X,
+        NET,
+        causes=("RUN001",),
+    ),
+    pair("dfl-embedding-renamed", BASE, target(renamed_table), "DFL011", X, NET),
+    pair("dfl-embedding-of-gpt2", "gpt2", nothing, "DFL011", X, NET),
+    pair("dfl-vl-without-embeddings", "qwen3_5_vl", without_embeddings, "DFL012", L, NET, causes=("EXP004", "MTP006")),
+    Defect(
+        "dfl-draft-of-ids-for-vl",
+        "qwen3_5_vl",
+        in_draft(lambda ir: ir.rename_tensor("inputs_embeds", "input_ids")),
+        "DFL012",
+        f"../draft/{X}",
+        ENTRY,
+        options=PAIR,
+        causes=("DFL007",),
+    ),
+    pair("dfl-nothing-to-guess", "falcon", nothing, "DFL013", X, NET),
+    pair("dfl-scopes-renamed", BASE, target(scope_renamed), "DFL013", X, NET),
+    pair("dfl-guess-without-layer-1", BASE, target(operands_swapped), "DFL013", X, NET),
+    pair(
+        "dfl-guess-inside-layer-1",
+        BASE,
+        target(gated_attention),
+        "DFL013",
+        X,
+        layer("__module.model.layers.1/aten::add/Add"),
+        **WARNING,
+    ),
+    Defect("dfl-other-tokenizer", BASE, other_tokenizer, "DFL014", "../draft/tokenizer.json", options=PAIR, **WARNING),
+    Defect("dfl-plain-draft-for-vl", "qwen3_5_vl", nothing, "DFL015", f"../draft/{X}", NET, options={"draft": "llama"}),
+    Defect("dfl-plain-draft", BASE, nothing, "DFL015", f"../draft/{X}", NET, options={"draft": "llama"}, **NOTE),
+    Defect("dfl-head-in-draft", BASE, head_in_draft, "DFL016", "../draft/openvino_mtp_model.xml", options=PAIR),
+)
+
+GUESSES = (
+    Defect("dfl-guess-of-falcon", "falcon", nothing, "DFL020", X, NET, **NOTE),
+    Defect("dfl-guess-of-mixtral", "mixtral", nothing, "DFL020", X, NET, **NOTE),
+    Defect("dfl-guess-misses-one", BASE, target(operands_swapped), "DFL020", X, NET, **NOTE),
+    pair("dfl-eagle3-without-layers", BASE, eagle3_draft(None), "DFL021", f"../draft/{X}", NET),
+    pair("dfl-eagle3-two-layers", BASE, eagle3_draft("0,1"), "DFL021", f"../draft/{X}", NET),
+    pair("dfl-eagle3-unfound", BASE, eagle3_draft("0, 1, 2", scope_renamed), "DFL021", X, NET),
+)
+
+DEFECTS = (*RT_INFO, *PORTS, *PAIRS, *GUESSES)
