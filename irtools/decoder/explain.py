@@ -49,7 +49,7 @@ def rejections(
         found += [
             Rejection(view.op_name(op), layer.index, f"{reason}, {_unfit(evidence, op)}") for op in twins[layer.index]
         ]
-        found += _hidden_adds(evidence, layer, {piece.sum.op for piece in pieces})
+        found += _hidden_adds(evidence, layer, {op for piece in pieces for op in (piece.sum.op, *piece.sum.inner)})
     return tuple(found)
 
 
