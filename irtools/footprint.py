@@ -199,6 +199,5 @@ def _terms(name: str, document: Document, context: int, batch: int) -> Iterator[
         width = _BYTES.get(state.element_type, 4)
         kind = "keys and values" if state.grows else "recurrent state"
         formula = state.formula(context, batch)
-        if not state.grows:
-            formula += f" x {width} bytes"
+        formula += " x bytes of one" if state.grows else f" x {width} bytes"
         yield Term(f"{name} {kind}", document.part, kind, formula, elements * width, elements)

@@ -129,17 +129,34 @@ class DrawnPart:
     @cached_property
     def kinds(self) -> Mapping[int, str]:
         """What each op is part of, by layer id, in the words of the weights table."""
-        found: dict[int, str] = {}
         if self.stack is not None:
-            found |= {self.stack.embedding: "embedding", self.stack.head: "head"}
-        if self.blocks is None:
-            return found
-        for layer in (*self.blocks.layers, self.blocks.closing):
-            for block in layer.blocks:
-                if block.kind in WEIGHT_KINDS:
-                    found |= dict.fromkeys(block.ops, WEIGHT_KINDS[block.kind])
-        if self.stack is None and self.head and self.head.fusion:
-            found[self.head.fusion.ops["projection"]] = "fusion"
+            found = {self.stack.embedding: "embedding", self.stack.head: "head"}
+        else:
+            matcher = Matcher(self.view)
+            gathers = self.view.by_type.get("Gather", ())
+            found = {key: "embedding" for key in gathers if matcher.at("embedding", key)[0]}
+        if self.blocks is not None:
+            if self.stack is None:
+                found |= dict.fromkeys(self._before_layers(self.blocks), "fusion")
+            for layer in (*self.blocks.layers, self.blocks.closing):
+                for block in layer.blocks:
+                    if block.kind in WEIGHT_KINDS:
+                        found |= dict.fromkeys(block.ops, WEIGHT_KINDS[block.kind])
+        return found
+
+    def _before_layers(self, blocks: StackBlocks) -> set[int]:
+        """What a head does with its inputs before they reach the layers."""
+        view = self.view
+        inputs = [
+            key for key in view.parameters if {"hidden_states", "inputs_embeds"} & set(view.op(key).outputs[0].names)
+        ]
+        stop = {op for layer in (*blocks.layers, blocks.closing) for block in layer.blocks for op in block.ops}
+        found: set[int] = set()
+        while inputs:
+            for key in view.succ[inputs.pop()]:
+                if key not in stop and key not in found:
+                    found.add(key)
+                    inputs.append(key)
         return found
 
     @cached_property

@@ -42,7 +42,7 @@ def versions(document: Document) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for key, name in _VERSIONS.items():
         if key in entries:
-            found.setdefault(name, entries[key].split("-", 1)[0] if name == "OpenVINO" else entries[key])
+            found.setdefault(name, entries[key].split("-", 1)[0] if name.startswith("OpenVINO") else entries[key])
     return found
 
 

@@ -1,0 +1,37 @@
+"""``irtools inspect``: what is in an export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from irtools.cli.common import Ui, models_argument, output_options, part_option, run_models
+from irtools.report.json import Entry
+
+__all__ = ["command"]
+
+
+@click.command("inspect")
+@models_argument
+@part_option
+@click.option(
+    "--context", metavar="N", type=click.IntRange(1), default=4096, show_default=True, help="Tokens in the state."
+)
+@click.option("--batch", metavar="B", type=click.IntRange(1), default=1, show_default=True, help="Sequences.")
+@output_options()
+def command(models: tuple[Path, ...], part: str, context: int, batch: int, ui: Ui) -> int:
+    """Show parts, layers, ports, states, weights, ways of decoding and memory in one screen."""
+
+    def work(path: Path) -> Entry:
+        from irtools.ir.export import open_export
+        from irtools.report.inspect import inspection_text
+        from irtools.report.inspection import Inspection
+
+        with ui.working(f"Inspecting {path}"):
+            found = Inspection(open_export(path), part, context=context, batch=batch)
+            if ui.format == "json":
+                return Entry(str(path), "ok", details=found.details())
+            return Entry(str(path), "ok", text=inspection_text(found, ui.style))
+
+    return run_models(ui, "inspect", models, work)
