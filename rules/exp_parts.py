@@ -75,10 +75,12 @@ def two_targets(context: Context) -> Iterator[Finding]:
     candidates = context.export.target_candidates
     if len(candidates) > 1:
         names = " and ".join(document.path.name for document in candidates)
+        wrapper = "text_embeddings" in context.export.parts
+        odd = [document for document in candidates if (document.part == "language") != wrapper]
         yield Finding(
             f"{names} could both be the target",
             "Give each export a directory of its own, or the path of the .xml you mean",
-            file=candidates[-1].path,
+            file=(odd or list(candidates))[0].path,
         )
 
 

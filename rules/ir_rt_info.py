@@ -1,4 +1,4 @@
-"""IR020 and IR022: the runtime information of the model."""
+"""IR020 and IR021: the runtime information of the model."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _ordinal(number: int) -> str:
     return {2: "second", 3: "third"}.get(number, f"{number}th")
 
 
-@rule("IR022", "repeated-rt-info-key", Severity.WARNING, "A key stands twice in the rt_info of a model")
+@rule("IR021", "repeated-rt-info-key", Severity.WARNING, "A key stands twice in the rt_info of a model")
 def repeated_rt_info_key(context: Context) -> Iterator[Finding]:
     """A key stands twice in the rt_info of a model.
 

@@ -25,7 +25,7 @@ _PRECISIONS = {
     *(name.encode() for kind in _TYPES for name in (kind, kind.upper())),
     *(b"FP64", b"FP32", b"FP16", b"BOOL", b"UNSPECIFIED"),
 }
-_OPSETS = {f"opset{number}".encode() for number in range(1, 17)} | {b"extension"}
+_OPSETS = {f"opset{number}".encode() for number in range(1, 18)} | {b"extension"}
 
 
 @rule("IR010", "malformed-value", Severity.ERROR, "A number or type that the format requires is missing or unusable")
@@ -141,7 +141,7 @@ def unknown_opset(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That the ``version`` of every layer is one of ``opset1`` to ``opset16``, or ``extension``, where
+    That the ``version`` of every layer is one of ``opset1`` to ``opset17``, or ``extension``, where
     the tokenizer ops live.
 
     Why it matters

@@ -111,7 +111,7 @@ def needs_embeddings(context: Context) -> bool:
     if "hidden_states" in names:
         return False
     if context.target is None:
-        return any(d.part == "language" for d in context.export.target_candidates)
+        return [document.part for document in context.export.target_candidates] == ["language"]
     return "inputs_embeds" in names and "input_ids" not in names
 
 

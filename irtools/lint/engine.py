@@ -255,7 +255,9 @@ def _drop_echoes(findings: list[Finding]) -> Iterator[Finding]:
         f.file for f in findings if f.code.startswith("IR") and f.code != UNREADABLE and f.severity == Severity.ERROR
     }
     for finding in findings:
-        if finding.code != UNREADABLE or finding.file not in explained:
+        # An op that cannot be read does not always say of which file it is.
+        is_echo = finding.code == UNREADABLE and (finding.file in explained or (finding.file is None and explained))
+        if not is_echo:
             yield finding
 
 

@@ -6,13 +6,14 @@ them all, applies each to a copy of its base export and compares what ``verify``
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Defect", "rewrite", "sub"]
+__all__ = ["Defect", "add", "both", "copy", "in_json", "remove", "rewrite", "sub"]
 
 
 @dataclass(frozen=True)
@@ -83,3 +84,55 @@ def sub(file: str, pattern: str, replacement: str, count: int = 1) -> Callable[[
     return rewrite(
         file, lambda data: re.sub(pattern.encode(), replacement.encode(), data, count=count, flags=re.DOTALL)
     )
+
+
+def remove(*files: str) -> Callable[[Path], object]:
+    """An edit that deletes files."""
+
+    def edit(directory: Path) -> None:
+        for file in files:
+            (directory / file).unlink()
+
+    return edit
+
+
+def add(file: str, content: bytes = b"") -> Callable[[Path], object]:
+    """An edit that writes a file that was not there."""
+
+    def edit(directory: Path) -> None:
+        assert not (directory / file).exists()
+        (directory / file).write_bytes(content)
+
+    return edit
+
+
+def copy(source: str, to: str) -> Callable[[Path], object]:
+    """An edit that copies a file of the export under another name."""
+    return lambda directory: (directory / to).write_bytes((directory / source).read_bytes())
+
+
+def both(*edits: Callable[[Path], object]) -> Callable[[Path], object]:
+    """Several edits, one after the other."""
+
+    def edit(directory: Path) -> None:
+        for one in edits:
+            one(directory)
+
+    return edit
+
+
+def in_json(file: str, *path: str, value: object) -> Callable[[Path], object]:
+    """An edit that sets one key of a JSON file, or removes it with ``...``."""
+
+    def edit(directory: Path) -> None:
+        content = json.loads((directory / file).read_text())
+        table = content
+        for key in path[:-1]:
+            table = table[key]
+        if value is ...:
+            del table[path[-1]]
+        else:
+            table[path[-1]] = value
+        (directory / file).write_text(json.dumps(content, indent=2))
+
+    return edit

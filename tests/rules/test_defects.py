@@ -14,6 +14,7 @@ from defects import Defect
 from irtools.ir.export import open_export
 from irtools.lint import Severity
 from irtools.lint.engine import Options, verify
+from irtools.lint.rules import load_rules
 
 MODULES = sorted(path.stem for path in Path(__file__).parent.glob("defects_*.py"))
 DEFECTS: list[Defect] = [d for module in MODULES for d in importlib.import_module(module).DEFECTS]
@@ -43,3 +44,12 @@ def test_is_reported_under_its_own_code(defect: Defect, export_copy: Callable[..
 
 def test_names_are_unique() -> None:
     assert [name for name, count in Counter(defect.name for defect in DEFECTS).items() if count > 1] == []
+
+
+def test_every_rule_is_hit_at_least_twice() -> None:
+    hits = Counter(defect.code for defect in DEFECTS)
+    assert [rule.code for rule in load_rules() if hits[rule.code] < 2] == []
+
+
+def test_there_are_at_least_a_hundred() -> None:
+    assert len(DEFECTS) >= 100
