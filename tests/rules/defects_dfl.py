@@ -122,9 +122,19 @@ def other_tokenizer(directory: Path) -> None:
     path.write_text(json.dumps(content))
 
 
-def head_in_draft(directory: Path) -> None:
-    for file in MTP_FILES:
-        shutil.copy(FIXTURES / "qwen3_5_vl" / file, directory.parent / "draft" / file)
+def head_in_draft(name: str) -> Callable[[Path], object]:
+    def change(directory: Path) -> None:
+        for file in MTP_FILES:
+            shutil.copy(FIXTURES / name / file, directory.parent / "draft" / file)
+
+    return change
+
+
+def token_renamed(directory: Path) -> None:
+    path = directory / "tokenizer.json"
+    content = json.loads(path.read_text())
+    content["added_tokens"][-1]["content"] = "<|other|>"
+    path.write_text(json.dumps(content))
 
 
 def without_embeddings(directory: Path) -> None:
@@ -245,7 +255,24 @@ PAIRS = (
     Defect("dfl-other-tokenizer", BASE, other_tokenizer, "DFL014", "../draft/tokenizer.json", options=PAIR, **WARNING),
     Defect("dfl-plain-draft-for-vl", "qwen3_5_vl", nothing, "DFL015", f"../draft/{X}", NET, options={"draft": "llama"}),
     Defect("dfl-plain-draft", BASE, nothing, "DFL015", f"../draft/{X}", NET, options={"draft": "llama"}, **NOTE),
-    Defect("dfl-head-in-draft", BASE, head_in_draft, "DFL016", "../draft/openvino_mtp_model.xml", options=PAIR),
+    Defect(
+        "dfl-head-in-draft",
+        BASE,
+        head_in_draft("qwen3_5_vl"),
+        "DFL016",
+        "../draft/openvino_mtp_model.xml",
+        options=PAIR,
+    ),
+    Defect(
+        "dfl-moe-head-in-draft",
+        "llama",
+        head_in_draft("qwen3_5_moe_vl"),
+        "DFL016",
+        "../draft/openvino_mtp_model.xml",
+        options=PAIR,
+    ),
+    Defect("dfl-other-added-token", BASE, token_renamed, "DFL014", "../draft/tokenizer.json", options=PAIR, **WARNING),
+    at_draft("dfl-draft-widened", set_inputs("inputs_embeds", shape="?,?,64"), "DFL009", layer("inputs_embeds")),
 )
 
 GUESSES = (

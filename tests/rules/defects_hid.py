@@ -98,6 +98,14 @@ def dead(ir: IR) -> None:
     entry(ir).set("value", json.dumps(content))
 
 
+def cut_off(ir: IR) -> None:
+    """The logits come from layer 1; what is above is dead, and so is the annotation of layer 2."""
+    attention = ir.layer("__module.model.layers.2/aten::add/Add")
+    for edge in ir.consumers(ir.output(ir.layer("__module.model.layers.2/aten::add/Add_1"))):
+        edge.set("from-layer", attention.get("id"))
+        edge.set("from-port", ir.output(attention)[1])
+
+
 def moved_below(ir: IR) -> None:
     """Below another key of the same rt_info."""
     ir.rt_info.find("optimum").append(entry(ir))
@@ -205,6 +213,7 @@ PRODUCERS = (
         ENTRY,
     ),
     Defect("hid-producer-dead", BASE, on(dead), "HID010", X, ENTRY),
+    Defect("hid-producer-cut-off", BASE, on(cut_off), "HID010", X, ENTRY),
     Defect("hid-producer-named-twice", BASE, on(another(MID)), "HID011", X, ENTRY),
     Defect("hid-producer-like-an-input", BASE, on(another("beam_idx")), "HID011", X, ENTRY, causes=("RUN006",)),
     seed("hid-index-one", set_layer("1", output_index=1), "HID012"),
@@ -219,6 +228,7 @@ PRODUCERS = (
 
 LOCATIONS = (
     seed("hid-embedding", tap(EMBEDDING, "0"), "HID016"),
+    seed("hid-embedding-for-last", tap(EMBEDDING, "3"), "HID016"),
     seed("hid-shifted", shifted, "HID017", causes=("HID016",)),
     seed("hid-two-exchanged", lambda layers: layers.update({"1": layers["2"], "2": layers["1"]}), "HID017"),
     seed("hid-after-attention", tap(MID), "HID018"),
@@ -234,4 +244,18 @@ LOCATIONS = (
     ),
 )
 
-DEFECTS = (*PRESENCE, *FORM, *PRODUCERS, *LOCATIONS)
+UNVERIFIED = tuple(
+    Defect(
+        f"hid-not-to-be-compared-{base}",
+        base,
+        on(lambda ir: ir.rename_tensor("logits", "scores"), file),
+        "HID020",
+        file,
+        ENTRY,
+        causes=("RUN001", "MTP050"),
+        **NOTE,
+    )
+    for base, file in ((BASE, X), ("qwen3_5_vl", L))
+)
+
+DEFECTS = (*UNVERIFIED, *PRESENCE, *FORM, *PRODUCERS, *LOCATIONS)
