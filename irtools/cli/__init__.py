@@ -113,13 +113,19 @@ def _run(arguments: list[str] | None) -> int:
         print_error("interrupted")
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        # The reader (`| head`) has what it wanted. Python would complain once more at its end.
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
+        _give_up_stdout()  # the reader (`| head`) has what it wanted
         return 128 + signal.SIGPIPE
     except OSError as error:
+        _give_up_stdout()
         print_error(f"standard output cannot be written: {error.strerror}")
         return 2
     return code if isinstance(code, int) else 0
+
+
+def _give_up_stdout() -> None:
+    """Let what is left in the buffer go nowhere: Python would fail on it once more at its end."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage(error: click.UsageError) -> str:
