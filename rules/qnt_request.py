@@ -121,7 +121,7 @@ def compression_fell_back(context: Context) -> Iterator[Finding]:
         name = first.weight.constant.name
         yield Finding(
             f"of {len(inner)} weights for {request.mode}, {', '.join(parts)}; the first is {name!r} of shape [{shape}]",
-            "Nothing, or choose a group size that divides the channels",
+            "If that is not meant, choose a group size that divides the channels",
             file=document.path,
             line=document.graph.line(first.weight.constant.id),
             op=name,
@@ -168,7 +168,7 @@ def last_layer_backup(context: Context) -> Iterator[Finding]:
                 constant = matrix.weight.constant
                 yield Finding(
                     f"the last matrix product is {matrix.weight.precision}, the others {request.mode}",
-                    "Nothing, or compress with --all-layers",
+                    "If that is not meant, compress with --all-layers",
                     file=document.path,
                     line=document.graph.line(constant.id),
                     op=constant.name,

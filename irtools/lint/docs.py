@@ -22,7 +22,7 @@ _PAGE = Path(__file__).resolve().parents[2] / "docs" / "rules.md"
 
 def reference() -> str:
     """The page, made from the built-in rules."""
-    builtin = _PAGE.parents[1] / "rules"
+    builtin = (_PAGE.parents[1] / "rules").resolve()
     return rules_markdown(rule for rule in load_rules() if Path(source_of(rule)).resolve().parent == builtin)
 
 

@@ -116,8 +116,9 @@ class Finding:
     @property
     def text(self) -> str:
         """Message and hint as sentences."""
-        hint = self.hint.strip().rstrip(".")
-        return f"{self.message}. {hint[:1].upper()}{hint[1:]}." if hint else self.message
+        hint = self.hint.strip()
+        end = "" if hint.endswith((".", "?", "!")) else "."
+        return f"{self.message}. {hint[:1].upper()}{hint[1:]}{end}" if hint else self.message
 
 
 @dataclass

@@ -1,0 +1,228 @@
+"""Which rules run, what becomes of their findings, and what happens when a rule is bad."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import irtools
+from irtools.errors import ExportError, UsageError
+from irtools.lint import Severity
+from irtools.lint.engine import Options, verify
+from irtools.lint.rules import find_rule, load_rules
+from irtools.lint.versions import matches, parse_version
+
+RULE = '''
+from irtools.lint import Finding, Severity, rule
+
+@rule("{code}", "{name}", Severity.WARNING, "A title"{more})
+def check(context):
+    """A title."""
+    {body}
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Callable[..., Path]:
+    """A folder with one rule."""
+
+    def make(body: str, code: str = "ACME001", name: str = "acme-rule", more: str = "") -> Path:
+        path = tmp_path / "rules"
+        path.mkdir()
+        (path / "acme.py").write_text(RULE.format(body=body, code=code, name=name, more=more))
+        return path
+
+    return make
+
+
+def codes(directory: Path, **options: object) -> set[str]:
+    return {finding.code for finding in irtools.open_export(directory).verify(**options).findings}
+
+
+# -- selection ---------------------------------------------------------------------------
+
+
+def test_groups_and_codes_select_rules(fixtures: Path) -> None:
+    assert codes(fixtures / "mixtral", select=["EXP"]) == {"EXP003"}
+    assert codes(fixtures / "mixtral", select=["HID001"]) == {"HID001"}
+    assert codes(fixtures / "mixtral", ignore=["HID", "EXP003", "DFL"]) == set()
+
+
+def test_a_code_counts_more_than_a_group(fixtures: Path) -> None:
+    assert codes(fixtures / "mixtral", select=["EXP", "HID001"], ignore=["EXP003"]) == {"HID001"}
+    assert codes(fixtures / "mixtral", select=["EXP003"], ignore=["EXP"]) == {"EXP003"}
+
+
+def test_unknown_selector_is_refused(fixtures: Path) -> None:
+    with pytest.raises(UsageError, match=r"no rule or group 'EXQ'.*The groups are"):
+        codes(fixtures / "falcon", select=["EXQ"])
+
+
+def test_rules_of_other_runtimes_do_not_run(fixtures: Path, folder: Callable[..., Path]) -> None:
+    rules = folder("yield Finding('old')", more=', runtimes="<2026.3"')
+
+    assert "ACME001" in codes(fixtures / "falcon", rules=[rules], target_runtime="2026.2")
+    assert "ACME001" not in codes(fixtures / "falcon", rules=[rules], target_runtime="2026.3")
+
+
+def test_target_runtime_must_be_a_version(fixtures: Path) -> None:
+    with pytest.raises(UsageError, match="'latest' is no runtime version"):
+        codes(fixtures / "falcon", target_runtime="latest")
+
+
+@pytest.mark.parametrize(
+    ("specifier", "version", "meets"),
+    [
+        ("", "2026.4", True),
+        (">=2026.3,<2027", "2026.4.1", True),
+        (">=2026.3,<2027", "2027.0", False),
+        ("==2026.4", "2026.4.1", True),
+        (">2026.4", "2026.4.1", False),
+        ("<=2026.4", "2026.4.1", True),
+        ("!=2026.4", "2026.10", True),
+    ],
+)
+def test_version_specifiers(specifier: str, version: str, meets: bool) -> None:
+    assert matches(specifier, version) is meets
+
+
+def test_versions_with_absurd_numbers_are_compared() -> None:
+    assert parse_version("9" * 5000) > parse_version("2026.4")
+    assert parse_version("no version") == ()
+
+
+# -- findings ----------------------------------------------------------------------------
+
+
+def test_findings_are_filled_in_and_sorted(fixtures: Path) -> None:
+    findings = irtools.open_export(fixtures / "bert").verify().findings
+
+    assert all((f.code and f.severity is not None and f.part is not None) or f.file for f in findings)
+    keys = [(str(f.file), f.line or 0, f.code) for f in findings]
+    assert keys == sorted(keys)
+
+
+def test_severities_can_be_changed(fixtures: Path) -> None:
+    options = Options(severities={"EXP003": Severity.NOTE, "HID": Severity.ERROR})
+    found = verify(irtools.open_export(fixtures / "mixtral"), options).findings
+
+    assert {f.severity for f in found if f.code == "EXP003"} == {Severity.NOTE}
+    assert {f.severity for f in found if f.code == "HID001"} == {Severity.ERROR}
+
+
+def test_findings_of_a_file_can_be_ignored(fixtures: Path) -> None:
+    options = Options(per_file_ignores={"openvino_tok*.xml": ("EXP",), "openvino_model.xml": ("HID001", "DFL")})
+    found = verify(irtools.open_export(fixtures / "mixtral"), options).findings
+
+    assert [(f.code, f.file.name) for f in found if f.file] == [("EXP003", "openvino_detokenizer.xml")]
+
+
+def test_one_file_is_judged_with_its_directory_around_it(export_copy: Callable[..., Path]) -> None:
+    directory = export_copy("qwen3_5_vl")
+    mtp = directory / "openvino_mtp_model.xml"
+    mtp.write_bytes(mtp.read_bytes().replace(b'names="hidden_states"', b'names="hidden"'))
+    (directory / "openvino_tokenizer.xml").unlink()
+
+    assert codes(mtp) == {"MTP010"}
+    assert "EXP003" in codes(directory)
+
+
+def test_one_of_two_targets_can_be_named(export_copy: Callable[..., Path]) -> None:
+    directory = export_copy("falcon")
+    for suffix in ("xml", "bin"):
+        (directory / f"openvino_language_model.{suffix}").write_bytes(
+            (directory / f"openvino_model.{suffix}").read_bytes()
+        )
+
+    assert "EXP002" in codes(directory)
+    assert codes(directory / "openvino_model.xml") == {"HID001", "DFL020"}
+
+
+def test_nothing_to_verify(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match=r"no \.xml here"):
+        codes(tmp_path)
+
+
+def test_several_broken_parts_do_not_hide_each_other(export_copy: Callable[..., Path]) -> None:
+    directory = export_copy("qwen3_5_vl")
+    (directory / "openvino_mtp_model.xml").write_bytes(b"")
+    text = directory / "openvino_text_embeddings_model.xml"
+    text.write_bytes(text.read_bytes().replace(b"<dim>32<", b"<dim>x<"))
+    (directory / "config.json").write_text("{")
+
+    found = {(f.code, f.file.name) for f in irtools.open_export(directory).verify().findings if f.file}
+
+    assert {
+        ("IR001", "openvino_mtp_model.xml"),
+        ("IR010", "openvino_text_embeddings_model.xml"),
+        ("EXP010", "config.json"),
+    } <= found
+
+
+# -- rules of users ----------------------------------------------------------------------
+
+
+def test_rule_of_a_folder_runs(fixtures: Path, folder: Callable[..., Path]) -> None:
+    rules = folder("yield Finding(f'{len(context.documents)} parts', file=context.target.path, line=3)")
+
+    found = [f for f in irtools.open_export(fixtures / "falcon").verify(rules=[rules]).findings if f.code == "ACME001"]
+
+    assert [(f.message, f.severity, f.line, f.part) for f in found] == [("3 parts", Severity.WARNING, 3, "model")]
+
+
+def test_rule_that_raises_is_named(fixtures: Path, folder: Callable[..., Path]) -> None:
+    rules = folder("yield 1 / 0")
+
+    with pytest.raises(UsageError, match=r"rule ACME001 \(acme-rule\) of .*acme\.py failed: ZeroDivisionError"):
+        codes(fixtures / "falcon", rules=[rules])
+
+
+def test_rule_that_yields_something_else_is_named(fixtures: Path, folder: Callable[..., Path]) -> None:
+    with pytest.raises(UsageError, match=r"rule ACME001 \(acme-rule\) of .*acme\.py failed"):
+        codes(fixtures / "falcon", rules=[folder("yield 'a string'")])
+
+
+def test_folder_with_a_syntax_error_is_named(fixtures: Path, folder: Callable[..., Path]) -> None:
+    with pytest.raises(UsageError, match=r"acme\.py: cannot be loaded: SyntaxError"):
+        codes(fixtures / "falcon", rules=[folder("yield (")])
+
+
+def test_missing_folder_is_named(fixtures: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nowhere: no such folder of rules"):
+        codes(fixtures / "falcon", rules=[tmp_path / "nowhere"])
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "message"),
+    [
+        ("IR001", "acme-rule", "two rules have the code IR001"),
+        ("ACME001", "missing-target", "two rules have the name 'missing-target'"),
+        ("acme1", "acme-rule", "the rule code 'acme1' is malformed"),
+    ],
+)
+def test_codes_and_names_are_unique(folder: Callable[..., Path], code: str, name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        load_rules([folder("yield", code=code, name=name)])
+
+
+def test_rules_are_found_by_code_and_name() -> None:
+    rules = load_rules()
+
+    assert find_rule(rules, "ir007") is find_rule(rules, "short-weights")
+    with pytest.raises(UsageError, match="no rule 'IR999'"):
+        find_rule(rules, "IR999")
+
+
+HEADINGS = ["What it checks", "Why it matters", "How to fix it", "Source"]
+
+
+@pytest.mark.parametrize("rule", load_rules(), ids=lambda rule: rule.code)
+def test_every_rule_explains_itself(rule: object) -> None:
+    lines = rule.explanation.splitlines()  # type: ignore[attr-defined]
+    headings = [lines[i - 1] for i, line in enumerate(lines) if line and set(line) == {"-"}]
+
+    assert headings == HEADINGS
+    assert rule.name == rule.name.lower()  # type: ignore[attr-defined]
+    assert not rule.title.endswith(".")  # type: ignore[attr-defined]
