@@ -52,17 +52,16 @@ def decomposed_attention(probe: Probe, op: int) -> Match | Mismatch:
     ``MatMul(SoftMax([scale, mask, soft-cap](MatMul(query, key))), value)``. A routing SoftMax has
     a product with constant weights above it.
     """
-    scores, mask = op, None
+    scores, masks = op, []
     for _ in range(24):
         if probe.type(scores) in _PRODUCTS:
             break
         streaming = probe.streaming(scores)
         if not streaming or (scores != op and probe.type(scores) not in _OVER_SCORES):
             return probe.fail(f"{probe.type(scores)} above the SoftMax is no product of query and key", scores)
-        if probe.type(scores) in ("Add", "Select", "Subtract"):
+        if probe.type(scores) in ("Add", "Select", "Subtract", "Multiply"):
             others = [source for source in probe.inputs(scores) if source not in streaming]
-            wide = [source for source in others if len(probe.view.op(source).outputs[0].shape) > 1]
-            mask = wide[0] if wide and mask is None else mask
+            masks += [source for source in others if len(probe.view.op(source).outputs[0].shape) > 1]
         scores = streaming[0]
     if probe.type(scores) not in _PRODUCTS:
         return probe.fail("no product of query and key above the SoftMax", scores)
@@ -75,10 +74,10 @@ def decomposed_attention(probe: Probe, op: int) -> Match | Mismatch:
     found = {"query": query, "key": key, "scores": scores, "output": weighted}
     if probe.on_stream(query) != probe.on_stream(key):
         return probe.match("cross_attention", op, found)
-    if mask is not None:
-        found["mask"] = mask
-        return probe.match(_attention_kind(probe, mask), op, found)
-    return probe.match("full_attention", op, found)
+    # Padding and the future may be masked one after the other.
+    found |= {f"mask_{number}": mask for number, mask in enumerate(masks)}
+    kinds = {_attention_kind(probe, mask) for mask in masks}
+    return probe.match("sliding_attention" if "sliding_attention" in kinds else "full_attention", op, found)
 
 
 def _product_below(probe: Probe, op: int) -> int | None:

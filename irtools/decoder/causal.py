@@ -34,11 +34,11 @@ def looks_causal(view: GraphView, pieces: Iterable[Stretch]) -> bool:
         match = piece.mixing_branch[1]
         if view.data(match.anchor).get("causal", "false") == "true":
             return True
-        mask = match.ops.get("mask")
-        if mask is not None and mask not in masks:
-            masks[mask] = _hides_future(view, mask)
-        if mask is not None and masks[mask]:
-            return True
+        for mask in (op for name, op in match.ops.items() if name.startswith("mask")):
+            if mask not in masks:
+                masks[mask] = _hides_future(view, mask)
+            if masks[mask]:
+                return True
     return False
 
 
@@ -53,9 +53,7 @@ def _hides_future(view: GraphView, mask: int) -> bool:
         sources = view.producers(op)
         if kind in _COMPARISONS and sum(not view.constant(source) for source in sources) == 2:
             return True
-        if kind in ("Slice", "StridedSlice", "Gather", "Select", "Add", "Multiply", "LogicalAnd", "BitwiseAnd") and any(
-            _is_table(view, source) for source in sources
-        ):
+        if any(_is_table(view, source) for source in sources):
             return True
         if kind not in SHAPE_OPS:
             fresh = [source for source in sources if source not in seen and not view.constant(source)]

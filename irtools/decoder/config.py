@@ -10,6 +10,7 @@ __all__ = ["TextConfig", "read_config"]
 
 _NESTED = ("text_config", "language_config", "llm_config", "thinker_config", "decoder", "language_model", "text_model")
 _LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "num_decoder_layers")
+_KINDS = ("layer_types", "layers_block_type", "hybrid_override_pattern")  # one entry, or letter, per layer
 _WIDTH = ("hidden_size", "n_embd", "d_model", "dim", "model_dim")
 
 
@@ -47,9 +48,8 @@ def _integer(config: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
 def read_config(config: Mapping[str, Any] | None) -> TextConfig:
     """Read the language model's part of a config, nested in a wrapper's or not."""
     for candidate in _candidates(config or {}):
-        layers = _integer(candidate, _LAYERS)
+        kinds = next((found for key in _KINDS if isinstance(found := candidate.get(key), list | str)), ())
+        layers = _integer(candidate, _LAYERS) or len(kinds) or None
         if layers is not None:
-            types = candidate.get("layer_types")
-            kinds = tuple(str(kind) for kind in types) if isinstance(types, list) else ()
-            return TextConfig(layers, _integer(candidate, _WIDTH), kinds)
+            return TextConfig(layers, _integer(candidate, _WIDTH), tuple(str(kind) for kind in kinds))
     return TextConfig(None, _integer(config or {}, _WIDTH), ())

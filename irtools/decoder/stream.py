@@ -90,12 +90,13 @@ class Stream:
         self.roots = frozenset(roots)
         self.end = end
         self.ops = _descendants(view, self.roots, within) & within
-        rank, ops = view.rank, self.ops
+        ops = self.ops
         self.sources: dict[int, tuple[int, ...]] = {
             op: () if op in self.roots else tuple([source for source in view.pred[op] if source in ops]) for op in ops
         }
-        self.rank = {op: rank[op] for op in ops}
+        self.rank = view.rank
         self._residuals: dict[int, Sum | None] = {}
+        self._meeting_points: dict[int, int] = {}
         self._carriers: dict[int, int] = {}
 
     @cached_property
@@ -105,6 +106,16 @@ class Stream:
         for sources in self.sources.values():
             for source in sources:
                 found[source] = found.get(source, 0) + 1
+        return found
+
+    def meeting_point(self, op: int) -> int:
+        """``op``, or the nearest op above it that reads several values of the stream or none."""
+        passed = []
+        while op not in self._meeting_points and len(self.sources[op]) == 1:
+            passed.append(op)
+            op = self.sources[op][0]
+        found = self._meeting_points.get(op, op)
+        self._meeting_points.update(dict.fromkeys(passed, found))
         return found
 
     def depends(self, op: int, on: int) -> bool:
@@ -181,27 +192,19 @@ class Stream:
             found.append(op)
         return found
 
-    def residual(self, add: int, skip: int | None = None) -> Sum | None:
+    def residual(self, add: int) -> Sum | None:
         """Read an Add as a sum on the residual stream.
-
-        Parameters
-        ----------
-        add : int
-            Layer id of an Add.
-        skip : int, optional
-            The stream value to look for; otherwise the operand that all others are computed from.
 
         Returns
         -------
         Sum or None
-            None when no operand is the stream value that the others start from.
+            None when no operand is a stream value that all others are computed from.
         """
         if self.view.op_type(add) != "Add" or len(self.sources.get(add, ())) < 2:
             return None
         if add not in self._residuals:
             self._residuals[add] = self._read(add)
-        found = self._residuals[add]
-        return found if found is not None and skip in (None, found.skip) else None
+        return self._residuals[add]
 
     def _read(self, add: int) -> Sum | None:
         direct = [source for source in self.view.producers(add) if source in self.ops]

@@ -97,11 +97,18 @@ class GraphView(_DiGraph):
         if len(self.index) != len(scan.ids):
             raise _duplicate_ids(scan)
         gathered: dict[int, list[tuple[int, int, int]]] = {}
+        position = self.index.get
+        self._in_order = True  # as OpenVINO writes it: each op after its inputs
         for source, source_port, target, target_port in scan.edges:
-            if source in self.index and target in self.index:
-                gathered.setdefault(target, []).append((target_port, source, source_port))
+            here, there = position(source), position(target)
+            if here is None or there is None:
+                continue
+            if here >= there:
+                self._in_order = False
+            gathered.setdefault(target, []).append((target_port, source, source_port))
         self._inputs = {
-            target: tuple((source, port) for _, source, port in sorted(ports)) for target, ports in gathered.items()
+            target: tuple([(source, port) for _, source, port in (sorted(ports) if len(ports) > 1 else ports)])
+            for target, ports in gathered.items()
         }
         self._constant = self._find_constants()
         self.add_nodes_from(
@@ -119,25 +126,17 @@ class GraphView(_DiGraph):
 
     def _find_constants(self) -> set[int]:
         """Constants and every op all of whose inputs come from constants."""
-        users: dict[int, list[int]] = {}
-        for target, sources in self._inputs.items():
-            for source in {source for source, _ in sources}:
-                users.setdefault(source, []).append(target)
-        kinds = self.scan.types
-        found = {key for key, kind in zip(self.scan.ids, kinds, strict=True) if kind in ("Const", "Constant")}
-        sinks = {"Result", "Assign", "ReadValue"} | _RANDOM
-        pending = list(found)
-        missing: dict[int, int] = {}
-        while pending:
-            for user in users.get(pending.pop(), ()):
-                left = missing.get(user)
-                if left is None:
-                    left = len({source for source, _ in self._inputs[user]})
-                missing[user] = left - 1
-                if left == 1 and kinds[self.index[user]] not in sinks:
-                    found.add(user)
-                    pending.append(user)
-        return found
+        found: set[int] = set()
+        inputs, never = self._inputs, {"Result", "Assign", "ReadValue"} | _RANDOM
+        while True:
+            before = len(found)
+            for key, kind in zip(self.scan.ids, self.scan.types, strict=True):
+                sources = inputs.get(key, ())
+                computed = sources and kind not in never and all(source in found for source, _ in sources)
+                if computed or kind in ("Const", "Constant"):
+                    found.add(key)
+            if self._in_order or len(found) == before:
+                return found
 
     # -- ops ---------------------------------------------------------------------------
 
@@ -219,14 +218,13 @@ class GraphView(_DiGraph):
         InvalidIRError
             The graph has a cycle.
         """
-        index = self.index
-        if all(index[edge[0]] < index[edge[2]] for edge in self.scan.edges if edge[0] in index and edge[2] in index):
-            return tuple(self.scan.ids)  # as OpenVINO writes it
+        if self._in_order:
+            return tuple(self.scan.ids)
         whole: nx.DiGraph[int] = nx.DiGraph()
         whole.add_nodes_from(self.scan.ids)
         whole.add_edges_from((source, target) for target, sources in self._inputs.items() for source, _ in sources)
         try:
-            return tuple(nx.lexicographical_topological_sort(whole, key=index.__getitem__))
+            return tuple(nx.lexicographical_topological_sort(whole, key=self.index.__getitem__))
         except nx.NetworkXUnfeasible:
             cycle = " -> ".join(repr(self.op_name(source)) for source, _ in nx.find_cycle(whole))
             raise InvalidIRError(f"the graph has a cycle through {cycle}; export the model again") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import pytest
 
 from irtools.decoder.config import read_config
@@ -48,9 +49,15 @@ def test_values_that_bypass_layers_disturb_the_dominators_and_not_the_walk():
     assert not wanted & carried(stream, dominating_sums(stream))
 
 
-def test_the_chain_ends_with_what_the_head_reads():
+def test_every_op_of_the_chain_cuts_the_embeddings_off_from_the_head():
     stream = stream_of("llama")
-    assert chain(stream)[-1] == stream.end.op
+    graph = nx.DiGraph([(source, op) for op, sources in stream.sources.items() for source in sources])
+    (root,) = stream.roots
+    passed = chain(stream)
+    assert len(passed) > 8  # the embeddings and 8 sums
+    for op in set(passed) - {root, stream.end.op}:
+        without = graph.subgraph(set(graph) - {op})
+        assert not nx.has_path(without, root, stream.end.op)
 
 
 def test_a_sum_of_three_has_two_branches_and_an_inner_add():
@@ -109,6 +116,7 @@ def test_past_values_are_states_when_they_are_inputs_and_other_inputs_are_not():
         ({"text_config": {"num_hidden_layers": 6, "hidden_size": 8}, "hidden_size": 99}, (6, 8)),
         ({"thinker_config": {"text_config": {"num_hidden_layers": 3}}}, (3, None)),
         ({"vision_config": {"num_hidden_layers": 27}, "llm_config": {"n_layers": 2, "d_model": 4}}, (2, 4)),
+        ({"layers_block_type": ["mamba", "moe", "attention"], "hidden_size": 2}, (3, 2)),
         ({"num_hidden_layers": "four", "hidden_size": True}, (None, None)),
     ],
 )
