@@ -138,7 +138,7 @@ def target_hidden_output(context: Context) -> Iterator[Finding]:
     Why it matters
     --------------
     The runtime adds an output of that name and later asks for it by name. It gets the one that was
-    there: in a test 5 of 33 candidates were accepted instead of 19 of 19, and nothing was said.
+    there, the head guesses from a wrong context, fewer candidates are accepted, and nothing is said.
 
     How to fix it
     -------------

@@ -97,10 +97,23 @@ def output_from(name: str, *, result: str = "last_hidden_state") -> Callable[[IR
     return change
 
 
-def logits_in_head(ir: IR) -> None:
-    """A projection of the head's own, 64 to 64 with the weights of another layer, as ``logits``."""
-    norm = ir.source(ir.result("last_hidden_state"), 0)
-    ir.add("Result", [norm], name="own_logits").set("output_names", "logits")
+def projection_in_head(output: str) -> Callable[[IR], None]:
+    """A projection of the final norm to 512 tokens, with whatever weights are in the file, given out."""
+
+    def change(ir: IR) -> None:
+        norm = ir.source(ir.typed("Result")[0], 0)
+        size = {"element_type": "f32", "shape": "512, 64", "offset": "0", "size": "131072"}
+        weights = ir.add("Const", [], name="vocabulary", data=size, outputs=[("f32", (512, 64))])
+        wide = ir.add(
+            "MatMul",
+            [norm, ir.output(weights)],
+            name="lm_head_inside",
+            data={"transpose_a": "false", "transpose_b": "true"},
+            outputs=[("f32", (-1, -1, 512))],
+        )
+        ir.add("Result", [ir.output(wide)], name="own").set("output_names", output)
+
+    return change
 
 
 def language_model_as_head(directory: Path) -> None:
@@ -212,27 +225,6 @@ def embedding_in_head(ir: IR) -> None:
     )
 
 
-def projection_in_head(ir: IR) -> None:
-    """Widen to 512 and cut back to the width before the output."""
-    result = ir.result("last_hidden_state")
-    source = ir.source(result, 0)
-    weights = ir.add(
-        "Const",
-        [],
-        name="vocabulary",
-        data={"element_type": "f32", "shape": "512, 64", "offset": "0", "size": "131072"},
-        outputs=[("f32", (512, 64))],
-    )
-    wide = ir.add(
-        "MatMul",
-        [source, ir.output(weights)],
-        name="lm_head_inside",
-        data={"transpose_a": "false", "transpose_b": "true"},
-        outputs=[("f32", (-1, -1, 512))],
-    )
-    ir.add("Result", [ir.output(wide)], name="scores").set("output_names", "scores")
-
-
 def behind_logits(kind: str) -> Callable[[IR], None]:
     def change(ir: IR) -> None:
         result = ir.result("logits")
@@ -320,6 +312,19 @@ def self_contained(ir: IR) -> None:
         ir.rewire(op, 0, ir.output(ir.parameter("inputs_embeds")))
     ir.remove(ir.parameter("hidden_states"))
     ir.rename_tensor("last_hidden_state", "logits")
+
+
+def half_inputs(ir: IR) -> None:
+    """f16 inputs that are widened at once, as a conversion of the ports leaves them."""
+    for name in ("hidden_states", "inputs_embeds"):
+        ir.set_input(name, element_type="f16")
+        source = ir.output(ir.parameter(name))
+        readers = ir.consumers(source)
+        data = {"destination_type": "f32"}
+        wide = ir.add("Convert", [source], name=f"{name}_wide", data=data, outputs=[("f32", (-1, -1, 64))])
+        for edge in readers:
+            edge.set("from-layer", wide.get("id"))
+            edge.set("from-port", ir.output(wide)[1])
 
 
 def half_output(ir: IR) -> None:
@@ -525,15 +530,10 @@ PORTS = (
     seed("mtp-output-renamed", lambda ir: ir.rename_tensor("last_hidden_state", "hidden"), "MTP013", RESULT),
     seed("mtp-output-own-name-only", lambda ir: ir.typed("Result")[0].set("output_names", "hidden"), "MTP013", RESULT),
     Defect("mtp-language-model-in-place", BASE, language_model_as_head, "MTP013", M, LOGITS, causes=MANY),
-    seed("mtp-own-logits", logits_in_head, "MTP014", layer("own_logits")),
+    seed("mtp-own-logits", projection_in_head("logits"), "MTP014", layer("own")),
     seed("mtp-surplus-output", surplus_output, "MTP014", layer("more"), **WARNING),
     seed("mtp-position-ids-i32", set_inputs("position_ids", element_type="i32"), "MTP015", layer("position_ids")),
-    seed(
-        "mtp-inputs-f16",
-        set_inputs("hidden_states", "inputs_embeds", element_type="f16"),
-        "MTP015",
-        layer("hidden_states"),
-    ),
+    seed("mtp-inputs-f16", half_inputs, "MTP015", layer("hidden_states")),
     seed("mtp-output-f16", half_output, "MTP015", RESULT),
     seed(
         "mtp-attention-mask-f32",
@@ -609,8 +609,8 @@ CONTENTS = (
     seed("mtp-output-mid-layer-norm", output_from(NORM), "MTP037", layer(f"__module.{NORM}")),
     seed("mtp-embedding-inside", embedding_in_head, "MTP038", layer("table_lookup"), options=EXPECT),
     seed("mtp-embedding-inside-plain", embedding_in_head, "MTP038", layer("table_lookup"), **WARNING),
-    seed("mtp-head-inside", projection_in_head, "MTP039", layer("lm_head_inside"), options=EXPECT),
-    seed("mtp-head-inside-plain", projection_in_head, "MTP039", layer("lm_head_inside"), **WARNING),
+    seed("mtp-head-inside", projection_in_head("scores"), "MTP039", layer("lm_head_inside"), options=EXPECT),
+    seed("mtp-head-inside-plain", projection_in_head("scores"), "MTP039", layer("lm_head_inside"), **WARNING),
 )
 
 LAYER_1, LAST_SUM = "language_model.layers.1/aten::add/Add_1", "language_model.layers.3/aten::add/Add_1"
