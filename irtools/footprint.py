@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
+from pathlib import Path
 
 from irtools.errors import UsageError
 from irtools.ir.constants import iter_graphs, read_constants
@@ -177,11 +178,13 @@ def footprint(export: Export, *, context: int = 4096, batch: int = 1) -> Footpri
     """
     if context < 1 or batch < 1:
         raise UsageError(f"context {context} and batch {batch}: both are at least 1")
-    target = export.target
-    terms = list(_terms("target", target, context, batch))
-    if export.mtp is not None and export.mtp.path != target.path:
-        terms += _terms("MTP", export.mtp, context, batch)
-    done = {target.path, export.mtp.path if export.mtp is not None else target.path}
+    terms: list[Term] = []
+    done: set[Path] = set()
+    targets = export.target_candidates
+    for name, document in (("target", targets[0] if len(targets) == 1 else None), ("MTP", export.mtp)):
+        if document is not None and document.path not in done:
+            done.add(document.path)
+            terms += _terms(name, document, context, batch)
     others = [document for document in export.parts.values() if document.path not in done]
     terms += [_weights(document.part, document) for document in others if document.part not in _SIDE]
     return Footprint(context, batch, tuple(terms))
