@@ -131,7 +131,7 @@ def _emit(format_: str, file: Path | None, judged: list[Judged], ui: Ui, *, exit
         return
     text = render(format_, judged, Style(), exit_code=_exit_code(judged, exit_zero=exit_zero))
     try:
-        file.write_text(text, "utf-8")
+        file.write_text(text, "utf-8", "backslashreplace")
     except OSError as error:
         raise SaveError(f"{file}: cannot be written: {error.strerror}") from error
 

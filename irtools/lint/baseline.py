@@ -36,7 +36,7 @@ def fingerprints(verification: Verification) -> tuple[str, ...]:
     for finding in verification.findings:
         key = "\0".join((finding.code, _file(finding, verification), finding.op or "", _message(finding)))
         seen[key] += 1
-        found.append(hashlib.sha256(f"{key}\0{seen[key]}".encode()).hexdigest()[:32])
+        found.append(hashlib.sha256(f"{key}\0{seen[key]}".encode("utf-8", "surrogatepass")).hexdigest()[:32])
     return tuple(found)
 
 

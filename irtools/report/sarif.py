@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -101,5 +102,5 @@ def _uri(path: Path) -> str:
     whole = path.absolute()
     here = Path.cwd()
     if whole.is_relative_to(here):
-        return quote(whole.relative_to(here).as_posix())
+        return quote(os.fsencode(whole.relative_to(here).as_posix()))
     return whole.as_uri()

@@ -1,0 +1,181 @@
+"""``irtools verify`` and ``irtools rules`` from the outside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from irtools.report.json import schema
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture
+def broken(export_copy: Callable[..., Path]) -> Path:
+    directory = export_copy("qwen3")
+    (directory / "openvino_model.bin").unlink()
+    return directory
+
+
+def test_exit_codes(cli: Cli, fixtures: Path, broken: Path, tmp_path: Path) -> None:
+    assert cli("verify", fixtures / "qwen3").code == 0
+    assert cli("verify", broken).code == 1
+    assert cli("verify", broken, "--exit-zero").code == 0
+    assert cli("verify", tmp_path / "nowhere").code == 2
+    assert cli("verify", fixtures / "qwen3", broken).code == 1
+    assert cli("verify", tmp_path / "nowhere", broken).code == 2
+
+
+def test_threshold(cli: Cli, fixtures: Path) -> None:
+    assert cli("verify", fixtures / "llama").code == 0
+    assert cli("verify", fixtures / "llama", "--fail-on", "warning").code == 0
+    assert cli("verify", fixtures / "llama", "--fail-on", "note").code == 1
+
+
+def test_broken_part_is_a_finding(cli: Cli, export_copy: Callable[..., Path]) -> None:
+    directory = export_copy("falcon")
+    for path in directory.glob("*.xml"):
+        path.write_bytes(b"<net")
+
+    done = cli("verify", directory)
+
+    assert done.code == 1
+    assert done.out.count("IR001") == 3
+
+
+def test_usage_errors_are_sentences(cli: Cli, fixtures: Path) -> None:
+    for arguments, message in (
+        (("--select", "NOPE"), "there is no rule or group 'NOPE'"),
+        (("--config", "nowhere.toml"), "nowhere.toml: cannot be read"),
+        (("--baseline", "nowhere.json"), "nowhere.json: the baseline cannot be read"),
+        (("--draft", "nowhere"), "nowhere: no such file or directory"),
+        (("--rules", "nowhere"), "nowhere: no such folder of rules"),
+        (("--target-runtime", "new"), "'new' is no runtime version"),
+        (("--format", "sarif", "--format", "junit"), "only one of sarif and junit can go to standard output"),
+        (("--fail-on", "fatal"), "'fatal' is not one of"),
+    ):
+        done = cli("verify", fixtures / "falcon", *arguments)
+        assert done.code == 2
+        assert message in done.err
+        assert done.err.count("\n") == 1
+
+
+def test_json_fits_the_schema(cli: Cli, fixtures: Path, tmp_path: Path) -> None:
+    done = cli("verify", fixtures / "bert", fixtures / "qwen3", tmp_path / "nowhere", "--format", "json")
+
+    content = json.loads(done.out)
+    jsonschema.validate(content, schema())
+    assert [model["status"] for model in content["models"]] == ["findings", "ok", "failed"]
+    assert (content["summary"]["errors"], content["summary"]["exit_code"], done.code) == (3, 2, 2)
+
+
+def test_several_formats_in_one_run(cli: Cli, fixtures: Path, tmp_path: Path) -> None:
+    done = cli(
+        *("verify", fixtures / "bert"),
+        *("--format", "sarif", "--output", tmp_path / "a.sarif"),
+        *("--format", "junit", "--output", tmp_path / "b.xml"),
+        *("--output", tmp_path / "c.json", "--output", tmp_path / "d.txt"),
+    )
+
+    assert done.out == ""
+    assert json.loads((tmp_path / "a.sarif").read_text())["version"] == "2.1.0"
+    assert (tmp_path / "b.xml").read_text().startswith("<?xml")
+    assert json.loads((tmp_path / "c.json").read_text())["command"] == "verify"
+    assert "3 errors" in (tmp_path / "d.txt").read_text()
+
+
+def test_format_without_output_goes_to_stdout(cli: Cli, fixtures: Path, tmp_path: Path) -> None:
+    done = cli("verify", fixtures / "bert", "--format", "sarif", "--output", tmp_path / "x", "--format", "github")
+
+    assert done.out.startswith("::error file=")
+    assert json.loads((tmp_path / "x").read_text())["version"] == "2.1.0"
+
+
+def test_unwritable_output(cli: Cli, fixtures: Path, tmp_path: Path) -> None:
+    done = cli("verify", fixtures / "qwen3", "--output", tmp_path / "no" / "x.json")
+
+    assert done.code == 2
+    assert "x.json: cannot be written" in done.err
+
+
+def test_baseline_round_trip(cli: Cli, broken: Path, tmp_path: Path) -> None:
+    known = tmp_path / "known.json"
+
+    assert cli("verify", broken, "--write-baseline", known).code == 0
+    done = cli("verify", broken, "--baseline", known)
+    assert (done.code, "known from the baseline" in done.out) == (0, True)
+    (broken / "openvino_tokenizer.xml").unlink()
+    done = cli("verify", broken, "--baseline", known, "--format", "json")
+    found = json.loads(done.out)["models"][0]
+    assert ({finding["code"] for finding in found["findings"]}, done.code) == ({"EXP003", "EXP007"}, 1)
+
+
+def test_diff_shows_and_fix_applies(cli: Cli, export_copy: Callable[..., Path]) -> None:
+    directory = export_copy("llama")
+    xml = directory / "openvino_model.xml"
+    before = xml.read_bytes()
+
+    shown = cli("verify", directory, "--fail-on", "note", "--diff")
+    assert (shown.code, xml.read_bytes()) == (0, before)
+    assert "+\t\t<hidden_states_decoder_layers value=" in shown.out
+
+    assert cli("verify", directory, "--fail-on", "note").code == 1
+    fixed = cli("verify", directory, "--fail-on", "note", "--fix")
+    assert (fixed.code, f"wrote {xml}" in fixed.err) == (0, True)
+    assert cli("verify", directory, "--fail-on", "note").code == 0
+
+
+def test_exit_code_after_a_fix_is_that_of_what_remains(cli: Cli, export_copy: Callable[..., Path]) -> None:
+    done = cli("verify", export_copy("mixtral"), "--fix", "--format", "json")
+
+    found = json.loads(done.out)["models"][0]
+    assert (done.code, {f["code"] for f in found["findings"]}) == (1, {"EXP003"})
+    assert [Path(file).name for file in found["written"]] == ["openvino_model.xml"]
+
+
+def test_expectations(cli: Cli, fixtures: Path) -> None:
+    assert cli("verify", fixtures / "qwen3_5_vl", "--expect-mtp").code == 0
+    assert cli("verify", fixtures / "qwen3_5_vl", "--no-mtp").code == 1
+    assert "MTP005" in cli("verify", fixtures / "qwen3", "--expect-mtp").out
+
+
+def test_quiet_prints_nothing_but_errors(cli: Cli, broken: Path) -> None:
+    done = cli("verify", broken, "-q")
+
+    assert (done.code, done.out, done.err) == (1, "", "")
+
+
+# -- rules -------------------------------------------------------------------------------
+
+
+def test_rules_list(cli: Cli) -> None:
+    text, machine = cli("rules", "list"), json.loads(cli("rules", "list", "--format", "json").out)
+
+    codes = [line.split()[0] for line in text.out.splitlines()[1:]]
+    assert [rule["code"] for rule in machine["rules"]] == codes
+    jsonschema.validate(machine, schema())
+
+
+def test_rules_explain(cli: Cli) -> None:
+    done = cli("rules", "explain", "ir007")
+
+    assert done.out.startswith("IR007 short-weights (error)\n")
+    assert "How to fix it" in done.out
+    assert cli("rules", "explain", "short-weights").out == done.out
+    missing = cli("rules", "explain", "IR999")
+    assert (missing.code, "there is no rule 'IR999'. `irtools rules list`" in missing.err) == (2, True)
+
+
+def test_rules_of_a_folder_are_listed(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from irtools.lint import Severity, rule\n\n"
+        '@rule("ACME001", "acme", Severity.NOTE, "Mine")\ndef check(context):\n    """Mine."""\n    return ()\n'
+    )
+
+    assert "ACME001  note" in cli("rules", "list", "--rules", tmp_path).out
+    assert cli("rules", "explain", "acme", "--rules", tmp_path).code == 0
