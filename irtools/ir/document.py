@@ -117,8 +117,9 @@ class Document:
         """
         from irtools.graph.view import GraphView
 
+        scan = self.scan
         try:
-            return GraphView(self.scan)
+            return GraphView(scan)
         except InvalidIRError as error:
             raise InvalidIRError(f"{self.path}: {error.args[0]}", line=error.line) from None
 
