@@ -1,0 +1,173 @@
+"""Compare two exports."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from difflib import get_close_matches
+from pathlib import Path
+
+from irtools.compare.entries import config_changes, file_changes
+from irtools.compare.model import CATEGORIES, Change, Comparison, PartDiff
+from irtools.compare.parts import compare_parts
+from irtools.errors import ExportError, IrtoolsError, UsageError
+from irtools.ir.document import Document
+from irtools.ir.export import Export, open_export
+
+__all__ = ["compare"]
+
+Operand = str | Path | Export
+_CONFIG = "config.json"
+
+
+def compare(a: Operand, b: Operand, *, ignore: Collection[str] = (), part: str | None = None) -> Comparison:
+    """Say what changed between two exports, or two IRs.
+
+    Ops are paired by structure, layer by layer, so that other names, ids and orders in the file are
+    no difference of their own. Layers are paired by position; where one side has more of them, by
+    what they are made of, then by name.
+
+    Parameters
+    ----------
+    a, b : path-like or Export
+        Model directories, or ``.xml`` files.
+    ignore : collection of str
+        Categories to leave out, of :data:`irtools.compare.CATEGORIES`; ``weights`` includes ``values``.
+    part : str, optional
+        Only this part, as of :meth:`irtools.ir.export.Export.part`.
+
+    Returns
+    -------
+    Comparison
+        Frozen; ``equal``, ``counts`` and ``exit_code`` sum it up. A part that cannot be read has its
+        ``error``; the others are compared all the same.
+
+    Raises
+    ------
+    UsageError
+        A category that there is not.
+    ExportError
+        There is no such file, directory or part.
+
+    Examples
+    --------
+    >>> from irtools.compare import compare
+    >>> compare("fixtures/falcon", "fixtures/falcon").equal
+    True
+    """
+    ignored = _categories(ignore)
+    one, other = (side if isinstance(side, Export) else open_export(side) for side in (a, b))
+    if part is not None or not (one.path.is_dir() and other.path.is_dir()):
+        documents = _chosen(one, other, part)
+        return Comparison(one.path, other.path, ignored, (_part(documents, one, other, ignored),))
+    shared, only = _parts(one, other)
+    if not shared:
+        raise ExportError(f"{one.path} and {other.path}: no IR is in both; give the .xml files to compare")
+    config, config_versions, files, errors = _directories(one, other)
+    return Comparison(
+        one.path,
+        other.path,
+        ignored,
+        tuple(_part(documents, one, other, ignored) for documents in shared),
+        only=() if "parts" in ignored else only,
+        config=() if "config" in ignored else config,
+        config_versions=() if {"versions", "config"} & ignored else config_versions,
+        files=() if "files" in ignored else files,
+        errors=errors,
+    )
+
+
+def _categories(words: Collection[str]) -> frozenset[str]:
+    if isinstance(words, str):
+        words = [words]
+    for word in words:
+        if word not in CATEGORIES:
+            close = get_close_matches(word, CATEGORIES, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(CATEGORIES)}"
+            raise UsageError(f"there is no category {word!r} to ignore", hint=hint)
+    return frozenset(words)
+
+
+Documents = tuple[Document, Document]
+
+
+def _chosen(a: Export, b: Export, part: str | None) -> Documents:
+    """The documents to compare when it is not whole directories."""
+    if part is not None:
+        return _named(a, part), _named(b, part)
+    file = (b if a.path.is_dir() else a).target
+    return _beside(a, file), _beside(b, file)
+
+
+def _named(export: Export, part: str) -> Document:
+    return export.part(part) if export.path.is_dir() else export.target
+
+
+def _beside(export: Export, file: Document) -> Document:
+    """The file itself, or the part of a directory that has its name, else the target."""
+    if not export.path.is_dir():
+        return export.target
+    return export.parts.get(file.part) or export.target
+
+
+def _parts(a: Export, b: Export) -> tuple[list[Documents], tuple[Change, ...]]:
+    """Parts that both have, the target first, and those that one has."""
+    first, second = dict(a.parts), dict(b.parts)
+    shared: list[Documents] = []
+    targets = _target(a), _target(b)
+    if targets[0] is not None and targets[1] is not None:
+        shared.append((first.pop(targets[0].part), second.pop(targets[1].part)))
+    shared += [(first.pop(name), second.pop(name)) for name in sorted(first.keys() & second.keys())]
+    only = [Change(name, document.path.name, None) for name, document in first.items()]
+    only += [Change(name, None, document.path.name) for name, document in second.items()]
+    # A part without its weights is as good as none.
+    missing = [
+        Change(
+            f"weights of {pair[0].part}",
+            *(document.weights_path.name if document.weights_path.is_file() else None for document in pair),
+        )
+        for pair in shared
+        if pair[0].weights_path.is_file() != pair[1].weights_path.is_file()
+    ]
+    return shared, (*only, *missing)
+
+
+def _target(export: Export) -> Document | None:
+    candidates = export.target_candidates
+    return candidates[0] if len(candidates) == 1 and candidates[0].part in export.parts else None
+
+
+def _part(documents: Documents, a: Export, b: Export, ignored: frozenset[str]) -> PartDiff:
+    one, other = documents
+    try:
+        # Only a target has a decoder stack; of a pair of files nobody knows before.
+        located = all(_target(export) in (None, document) for export, document in ((a, one), (b, other)))
+        configs = (a.config, b.config) if located else None
+        return compare_parts(one.part, one, other, configs, ignored)
+    except IrtoolsError as error:
+        return PartDiff(one.part, one.path, other.path, error=str(error))
+
+
+def _directories(
+    a: Export, b: Export
+) -> tuple[tuple[Change, ...], tuple[Change, ...], tuple[Change, ...], tuple[str, ...]]:
+    """config.json and the other files."""
+    known = {_CONFIG, *_ir_files(a), *_ir_files(b)}
+    errors: list[str] = []
+    config: tuple[Change, ...] = ()
+    versions: tuple[Change, ...] = ()
+    try:
+        config, versions = config_changes(a.config, b.config)
+    except IrtoolsError as error:
+        errors.append(str(error))
+    try:
+        files = tuple(file_changes(a.directory, b.directory, known))
+    except OSError as error:
+        errors.append(f"{error.filename}: cannot be read: {error.strerror}")
+        files = ()
+    return config, versions, files, tuple(errors)
+
+
+def _ir_files(export: Export) -> Iterator[str]:
+    for document in export.parts.values():
+        yield document.path.name
+        yield document.weights_path.name

@@ -1,0 +1,143 @@
+"""What can be compared without aligning ops: ports, metadata, config.json, files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from irtools.compare.blob import same_file
+from irtools.compare.model import Change
+from irtools.compare.ops import port_text
+from irtools.graph.view import GraphView
+from irtools.ir.document import Document
+from irtools.ir.op import Op, Port
+from irtools.ir.rt_info import ANNOTATION_KEY
+from irtools.report.describe import size_text
+from irtools.report.provenance import flat_rt_info
+
+__all__ = ["config_changes", "file_changes", "mappings", "metadata", "ports"]
+
+_COMPRESSION = "nncf/"
+_VERSION_KEYS = ("OpenVINO Runtime",)
+
+
+def mappings(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Change]:
+    """Entries that differ, in the order of the keys of ``a``, then of ``b``."""
+    for key in dict.fromkeys((*a, *b)):
+        if a.get(key) != b.get(key):
+            yield Change(key, a.get(key), b.get(key))
+
+
+# -- ports -----------------------------------------------------------------------------
+
+
+def ports(a: GraphView, b: GraphView) -> tuple[Change, ...]:
+    """Inputs and outputs that differ in name, type, shape or order."""
+    return (*_kind("input", _inputs(a), _inputs(b)), *_kind("output", _outputs(a), _outputs(b)))
+
+
+def _inputs(view: GraphView) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key in view.parameters:
+        op = view.op(key)
+        _record(found, op.outputs[0].names if op.outputs else (), op, op.outputs)
+    return found
+
+
+def _outputs(view: GraphView) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key in view.results:
+        op = view.op(key)
+        _record(found, view.result_names(key), op, op.inputs)
+    return found
+
+
+def _record(found: dict[str, str], names: tuple[str, ...], op: Op, ports: tuple[Port, ...]) -> None:
+    # A tensor can have several names, in no order that means anything.
+    label = " = ".join(sorted(names)) or f"{op.name} (no tensor name)"
+    while label in found:
+        label += " again"
+    found[label] = port_text(ports[0]) if ports else ""
+
+
+def _kind(kind: str, a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Change]:
+    for change in mappings(a, b):
+        yield Change(f"{kind} {change.what}", change.a, change.b)
+    orders = [[name for name in side if name in other] for side, other in ((a, b), (b, a))]
+    if orders[0] != orders[1]:
+        yield Change(f"order of {kind}s", ", ".join(orders[0]), ", ".join(orders[1]))
+
+
+# -- metadata --------------------------------------------------------------------------
+
+
+def metadata(a: Document, b: Document) -> Mapping[str, tuple[Change, ...]]:
+    """Entries of rt_info that differ, without the annotation.
+
+    Returns
+    -------
+    mapping
+        With the keys ``rt_info``, ``versions`` and ``compression``.
+    """
+    found: dict[str, list[Change]] = {"rt_info": [], "versions": [], "compression": []}
+    ir = [document.scan.net.get("version", "") for document in (a, b)]
+    if ir[0] != ir[1]:
+        found["versions"].append(Change("IR format", *ir))
+    for change in mappings(flat_rt_info(a), flat_rt_info(b)):
+        if change.what.split("/")[0] == ANNOTATION_KEY:
+            continue
+        found[_category(change.what)].append(change)
+    return {key: tuple(changes) for key, changes in found.items()}
+
+
+def _category(key: str) -> str:
+    if _says_version(key) or key in _VERSION_KEYS:
+        return "versions"
+    return "compression" if key.startswith(_COMPRESSION) else "rt_info"
+
+
+def _says_version(key: str) -> bool:
+    return "version" in key.rsplit("/", 1)[-1].lower()
+
+
+# -- the directory ---------------------------------------------------------------------
+
+
+def config_changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
+    """Entries of config.json that differ: those that say no version, and those that do."""
+    changes = list(mappings(dict(_flat(a)), dict(_flat(b))))
+    return (
+        tuple(change for change in changes if not _says_version(change.what)),
+        tuple(change for change in changes if _says_version(change.what)),
+    )
+
+
+def _flat(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    for key, inner in sorted(value.items()):
+        if isinstance(inner, dict) and inner:
+            yield from _flat(inner, f"{path}{key}/")
+        else:
+            yield f"{path}{key}", json.dumps(inner, sort_keys=True)
+
+
+def file_changes(a: Path, b: Path, known: Collection[str]) -> Iterator[Change]:
+    """Files of two directories that differ, but for those with a known name.
+
+    Raises
+    ------
+    OSError
+        A directory or file cannot be read.
+    """
+    sides = [{path.name: path for path in folder.iterdir() if path.is_file()} for folder in (a, b)]
+    for name in sorted(sides[0].keys() | sides[1].keys()):
+        one, other = sides[0].get(name), sides[1].get(name)
+        if name in known or name.startswith("."):
+            continue
+        sizes = [size_text(path.stat().st_size) if path is not None else None for path in (one, other)]
+        if one is None or other is None:
+            yield Change(name, *sizes)
+        elif not same_file(one, other):
+            same_size = sizes[0] == sizes[1]
+            yield Change(name, sizes[0], f"{sizes[1]}, other content" if same_size else sizes[1])

@@ -1,0 +1,149 @@
+"""Label the ops of a graph by what they compute, whatever they are called and numbered."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from irtools.compare.blob import Blob
+from irtools.graph.view import GraphView, Source
+from irtools.ir.constants import Constant, read_constants
+from irtools.ir.op import Op, parse_element
+
+__all__ = ["COMMUTATIVE", "Graph", "Palette"]
+
+COMMUTATIVE = frozenset(
+    ("Add", "Multiply", "Maximum", "Minimum", "Equal", "NotEqual", "LogicalAnd", "LogicalOr", "LogicalXor")
+    + ("BitwiseAnd", "BitwiseOr", "BitwiseXor", "SquaredDifference")
+)
+"""Ops whose operands may be swapped."""
+_NAMES = frozenset(("variable_id",))
+"""Attributes that are names."""
+_WITH_BODIES = frozenset(("Loop", "TensorIterator", "If"))
+_INNER = frozenset(("internal_layer_id", "from-layer", "to-layer"))
+
+
+class Palette:
+    """Numbers for labels: equal ones get the same, on both sides."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, int] = {}
+
+    def __call__(self, label: Hashable) -> int:
+        """The number of a label."""
+        return self._known.setdefault(label, len(self._known))
+
+
+@dataclass(eq=False)
+class Graph:
+    """One graph, the model's or a body's, with a label for each of its ops.
+
+    Attributes
+    ----------
+    view : GraphView
+    blob : Blob
+        The weights of the file.
+    palette : Palette
+        Of the comparison.
+    body : str
+        Where it is, when not at the top level.
+    """
+
+    view: GraphView
+    blob: Blob
+    palette: Palette
+    body: str = ""
+    _fine: dict[int, int] = field(default_factory=dict, repr=False)
+    _coarse: dict[int, int] = field(default_factory=dict, repr=False)
+    _bodies: dict[int, dict[str, Graph]] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def constants(self) -> Mapping[int, Constant]:
+        """Constants by layer id."""
+        return {constant.id: constant for constant in read_constants((self.view.scan,))}
+
+    def number(self, source: Source | tuple[int, int], *, floats: bool = False) -> tuple[float, ...] | None:
+        """The numbers of a small constant that an op reads as it is."""
+        constant = self.constants.get(source[0])
+        return self.blob.numbers(constant, floats=floats) if constant is not None else None
+
+    def bodies(self, op: int) -> Mapping[str, Graph]:
+        """Graphs inside a Loop or If."""
+        found = self._bodies.get(op)
+        if found is None:
+            inside = self.view.bodies(op) if self.view.op_type(op) in _WITH_BODIES else {}
+            path = f"{self.body}/{self.view.op_name(op)}".lstrip("/")
+            found = self._bodies[op] = {
+                name: Graph(view, self.blob, self.palette, f"{path}/{name}") for name, view in inside.items()
+            }
+        return found
+
+    def coarse(self, op: int) -> int:
+        """Label by type and by which inputs are constants."""
+        found = self._coarse.get(op)
+        if found is None:
+            view = self.view
+            inputs = [view.constant(source) for source in view.producers(op)]
+            if view.op_type(op) in COMMUTATIVE:
+                inputs.sort()
+            found = self._coarse[op] = self.palette((view.op_type(op), tuple(inputs)))
+        return found
+
+    def fine(self, op: int) -> int:
+        """Label by everything that says what an op computes: attributes, types, shapes, small constants, bodies."""
+        found = self._fine.get(op)
+        if found is None:
+            found = self._fine[op] = self.palette((self.coarse(op), self._details(op)))
+        return found
+
+    def _details(self, key: int) -> Hashable:
+        op = self.view.op(key)
+        constants = [
+            (port.shape, self.number(source)) if self.view.constant(source.op) else None
+            for source, port in zip(self.view.inputs(key), op.inputs, strict=False)
+        ]
+        if op.type in COMMUTATIVE:
+            constants.sort(key=repr)
+        return (
+            attributes(op),
+            tuple((port.element_type, port.shape) for port in op.outputs),
+            tuple(constants),
+            tuple((name, body.digest) for name, body in self.bodies(key).items()),
+            self.wiring(key) if op.type in _WITH_BODIES else (),
+        )
+
+    def wiring(self, op: int) -> tuple[object, ...]:
+        """How the inputs and outputs of a Loop or If are connected to its bodies, without the ids inside."""
+        element = parse_element(self.view.scan.data, self.view.span(op))
+        return tuple(
+            (entry.tag, tuple(sorted((str(k), str(v)) for k, v in entry.attrib.items() if k not in _INNER)))
+            for section in element
+            if str(section.tag).endswith("port_map")
+            for entry in section
+        )
+
+    @cached_property
+    def digest(self) -> int:
+        """A label of the graph as a whole."""
+        seen: dict[int, int] = {}
+        for key in self.view.topological:
+            if self.view.constant(key):
+                continue
+            inputs = [seen.get(source, -1) for source in self.view.producers(key)]
+            if self.view.op_type(key) in COMMUTATIVE:
+                inputs.sort()
+            seen[key] = self.palette((self.fine(key), tuple(inputs)))
+        return self.palette(tuple(sorted(seen.values())))
+
+    def neighbours(self, op: int, inside: Mapping[int, int]) -> Iterable[tuple[int, int, int]]:
+        """Ops of a set that read an op: id, input index (0 where operands may be swapped) and port."""
+        for consumer in self.view.consumers(op):
+            if consumer.op in inside:
+                swaps = self.view.op_type(consumer.op) in COMMUTATIVE
+                yield consumer.op, 0 if swaps else consumer.input, consumer.port
+
+
+def attributes(op: Op) -> tuple[tuple[str, str], ...]:
+    """Attributes of an op that are no names, sorted."""
+    return tuple(sorted((key, value) for key, value in op.attributes.items() if key not in _NAMES))

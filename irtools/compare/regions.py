@@ -1,0 +1,160 @@
+"""Stretches of a graph: before the layers, each layer, after them; and which stretch is which on the other side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from irtools.compare.model import Region
+from irtools.decoder.stack import DecoderLayer, DecoderStack
+from irtools.graph.view import GraphView
+
+__all__ = ["INPUTS", "Regions", "find_regions", "pair_layers"]
+
+INPUTS = -1
+"""Key of what comes before the layers; those have their positions as keys, what comes after has their number."""
+_SINKS = ("Assign", "Result")
+
+
+@dataclass(frozen=True)
+class Regions:
+    """Which op is where.
+
+    Attributes
+    ----------
+    of : mapping of int to int
+        Region of each op that is no constant.
+    ops : mapping of int to tuple of int
+        Ops by region, in topological order.
+    layers : tuple of DecoderLayer
+        Empty when no stack was located: then everything is in ``INPUTS``.
+    """
+
+    of: Mapping[int, int]
+    ops: Mapping[int, tuple[int, ...]]
+    layers: tuple[DecoderLayer, ...] = ()
+
+
+def find_regions(view: GraphView, stack: DecoderStack | None) -> Regions:
+    """Give every op to a region.
+
+    An op that only one layer uses, such as the one that reads its state, belongs to that layer.
+
+    Parameters
+    ----------
+    view : GraphView
+    stack : DecoderStack or None
+    """
+    order = [op for op in view.topological if not view.constant(op)]
+    of: dict[int, int] = {}
+    if stack is not None:
+        of = {op: layer.index for layer in stack.layers for op in layer.ops}
+        _add_head(view, stack, order, of)
+        _add_private(view, stack, order, of)
+    ops: dict[int, list[int]] = {}
+    for op in order:
+        ops.setdefault(of.setdefault(op, INPUTS), []).append(op)
+    return Regions(of, {key: tuple(found) for key, found in ops.items()}, stack.layers if stack else ())
+
+
+def _add_head(view: GraphView, stack: DecoderStack, order: Sequence[int], of: dict[int, int]) -> None:
+    """What is computed from the last residual sum."""
+    below = {stack.last_sum}
+    for op in order:
+        if op not in of and below.intersection(view.producers(op)):
+            below.add(op)
+            of[op] = len(stack.layers)
+
+
+def _add_private(view: GraphView, stack: DecoderStack, order: Sequence[int], of: dict[int, int]) -> None:
+    """Ops that only one layer needs: states and inputs of its own, and what writes them."""
+    for op in order:
+        if op not in of and view.op_type(op) in _SINKS:
+            # A Result of the last layer may be one of keys: its producer says where it belongs.
+            homes = {of[source] for source in view.producers(op) if source in of}
+            if len(homes) == 1:
+                of[op] = homes.pop()
+    shared = {stack.embedding, stack.stream_start}
+    for op in reversed(order):
+        if op in shared:
+            shared.update(view.producers(op))
+            continue
+        homes = {of.get(consumer.op, INPUTS) for consumer in view.consumers(op)}
+        if op not in of and len(homes) == 1 and 0 <= (home := homes.pop()) < len(stack.layers):
+            of[op] = home
+
+
+def pair_layers(a: tuple[GraphView, Regions], b: tuple[GraphView, Regions]) -> list[Region]:
+    """Say which layer is which: by position, else by pattern, else by name.
+
+    Parameters
+    ----------
+    a, b : tuple of GraphView and Regions
+
+    Returns
+    -------
+    list of Region
+        Layers only, in order.
+    """
+    first, second = a[1].layers, b[1].layers
+    if len(first) == len(second):
+        return [_region(one, other) for one, other in zip(first, second, strict=True)]
+    counts = [[_types(view, regions, layer) for layer in regions.layers] for view, regions in (a, b)]
+    scores = [
+        [_likeness(one, other, types, counts[1][other.index]) for other in second]
+        for one, types in zip(first, counts[0], strict=True)
+    ]
+    return [
+        _region(None if one is None else first[one], None if other is None else second[other])
+        for one, other in _aligned(scores, len(first), len(second))
+    ]
+
+
+def _likeness(one: DecoderLayer, other: DecoderLayer, types: Counter[str], other_types: Counter[str]) -> float:
+    same_kind = (one.mixer, one.feed_forward) == (other.mixer, other.feed_forward)
+    return 1 + 8 * same_kind + 4 * (types == other_types) + 0.5 * (one.scope == other.scope != "")
+
+
+def _types(view: GraphView, regions: Regions, layer: DecoderLayer) -> Counter[str]:
+    return Counter(view.op_type(op) for op in regions.ops[layer.index])
+
+
+def _aligned(scores: Sequence[Sequence[float]], rows: int, columns: int) -> list[tuple[int | None, int | None]]:
+    """The alignment in order with the highest sum of scores; where several have it, the pairs come first."""
+    best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
+    for i in reversed(range(rows)):
+        for j in reversed(range(columns)):
+            best[i][j] = max(scores[i][j] + best[i + 1][j + 1], best[i + 1][j], best[i][j + 1])
+    found: list[tuple[int | None, int | None]] = []
+    i = j = 0
+    while i < rows and j < columns:
+        if best[i][j] == scores[i][j] + best[i + 1][j + 1]:
+            found.append((i, j))
+            i, j = i + 1, j + 1
+        elif best[i][j] == best[i + 1][j]:
+            found.append((i, None))
+            i += 1
+        else:
+            found.append((None, j))
+            j += 1
+    return [*found, *((row, None) for row in range(i, rows)), *((None, column) for column in range(j, columns))]
+
+
+def _region(one: DecoderLayer | None, other: DecoderLayer | None) -> Region:
+    return Region(
+        "layer",
+        None if one is None else one.index,
+        None if other is None else other.index,
+        _text(one),
+        _text(other),
+    )
+
+
+def _text(layer: DecoderLayer | None) -> str:
+    """What a layer is, in a few words."""
+    if layer is None:
+        return ""
+    words = [layer.mixer.replace("_", " ")] if layer.mixer != "none" else []
+    words += [{"dense": "dense MLP"}.get(layer.feed_forward, layer.feed_forward)] if layer.feed_forward != "none" else []
+    return " + ".join(words)

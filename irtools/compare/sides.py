@@ -1,0 +1,180 @@
+"""Two IRs side by side, their ops paired region by region."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from irtools.compare.align import Alignment
+from irtools.compare.blob import Blob
+from irtools.compare.labels import Graph, Palette
+from irtools.compare.model import Region
+from irtools.compare.regions import INPUTS, Regions, find_regions, pair_layers
+from irtools.decoder import DecoderStack, locate
+from irtools.errors import LocateRefusedError
+from irtools.graph.view import GraphView
+from irtools.ir.document import Document
+
+__all__ = ["Pair", "Side", "pair_up"]
+
+Configs = tuple[Mapping[str, Any], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One IR.
+
+    Attributes
+    ----------
+    document : Document
+    graph : Graph
+    regions : Regions
+    stack : DecoderStack or None
+    """
+
+    document: Document
+    graph: Graph
+    regions: Regions
+    stack: DecoderStack | None
+
+    @property
+    def view(self) -> GraphView:
+        """The graph of the model."""
+        return self.graph.view
+
+    def roles(self) -> dict[int, str]:
+        """Ops whose weights have a name of their own."""
+        return {self.stack.embedding: "embedding", self.stack.head: "head"} if self.stack is not None else {}
+
+    def key(self, region: Region, layer: int | None) -> int | None:
+        """Key of a region on this side; None when it lacks it."""
+        if region.kind == "layer":
+            return layer
+        return len(self.regions.layers) if region.kind == "head" else INPUTS
+
+    def ops(self, region: Region, layer: int | None) -> tuple[int, ...]:
+        """Ops of a region in topological order."""
+        key = self.key(region, layer)
+        return self.regions.ops.get(key, ()) if key is not None else ()
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Both IRs, aligned.
+
+    Attributes
+    ----------
+    a, b : Side
+    alignment : Alignment
+    regions : tuple of Region
+        In order of computation.
+    same : bool
+        Whether layers and edges are the same bytes in both files.
+    notes : tuple of str
+        What could not be compared, and why.
+    """
+
+    a: Side
+    b: Side
+    alignment: Alignment
+    regions: tuple[Region, ...]
+    same: bool
+    notes: tuple[str, ...] = field(default=())
+
+
+def pair_up(a: Document, b: Document, configs: Configs | None) -> Pair:
+    """Read two IRs and pair their ops.
+
+    Parameters
+    ----------
+    a, b : Document
+    configs : tuple of mapping, optional
+        Content of config.json on both sides, when there is a decoder stack to locate.
+
+    Raises
+    ------
+    InvalidIRError
+        One is no IR, or its edges make no sense.
+    ExportError
+        One cannot be read.
+    """
+    notes: list[str] = []
+    stacks = _stacks((a, b), configs, notes)
+    palette = Palette()
+    one, other = (
+        _side(document, stack, palette, notes) for document, stack in zip((a, b), stacks, strict=True)
+    )
+    alignment = Alignment(one.graph, other.graph, palette)
+    regions = _regions(one, other)
+    same = _same_graph(a, b)
+    if same:
+        for op in one.regions.of:
+            alignment.pair(op, op)
+    else:
+        _align(alignment, one, other, regions)
+    return Pair(one, other, alignment, tuple(regions), same, tuple(notes))
+
+
+def _stacks(
+    documents: tuple[Document, Document], configs: Configs | None, notes: list[str]
+) -> tuple[DecoderStack | None, DecoderStack | None]:
+    """Both stacks, or none: layers of one side alone have no counterpart."""
+    if configs is None:
+        return None, None
+    try:
+        return locate(documents[0], configs[0]), locate(documents[1], configs[1])
+    except LocateRefusedError as error:
+        notes.append(f"compared as a whole, not layer by layer: {error}")
+        return None, None
+
+
+def _side(document: Document, stack: DecoderStack | None, palette: Palette, notes: list[str]) -> Side:
+    blob = Blob(document.weights_path)
+    if blob.fault is not None:
+        notes.append(f"weights and small constants are compared by type and shape alone: {blob.fault}")
+    graph = Graph(document.graph, blob, palette)
+    return Side(document, graph, find_regions(graph.view, stack), stack)
+
+
+def _same_graph(a: Document, b: Document) -> bool:
+    return all(
+        a.data[one.start : one.end] == b.data[other.start : other.end]
+        for one, other in ((a.scan.layers, b.scan.layers), (a.scan.edges_section, b.scan.edges_section))
+    )
+
+
+def _regions(one: Side, other: Side) -> list[Region]:
+    if one.stack is None:
+        return [Region("graph")]
+    layers = pair_layers((one.view, one.regions), (other.view, other.regions))
+    return [Region("inputs"), *layers, Region("head")]
+
+
+def _align(alignment: Alignment, one: Side, other: Side, regions: list[Region]) -> None:
+    for region in regions:
+        if not region.one_sided:
+            alignment.region(
+                one.ops(region, region.a), other.ops(region, region.b), anchors=_anchors(region, one, other)
+            )
+    # An edit may have moved an op from one region to another.
+    alone = [{region.a for region in regions if region.b is None}, {region.b for region in regions if region.a is None}]
+    rest = [
+        [op for op in side.regions.of if side.regions.of[op] not in lonely]
+        for side, lonely in zip((one, other), alone, strict=True)
+    ]
+    rank = [side.view.rank for side in (one, other)]
+    alignment.region(*(sorted(ops, key=places.__getitem__) for ops, places in zip(rest, rank, strict=True)))
+
+
+def _anchors(region: Region, one: Side, other: Side) -> list[tuple[int, int]]:
+    """Ops that correspond by what they are for."""
+    if one.stack is None or other.stack is None:
+        return []
+    if region.a is not None and region.b is not None:
+        sums = zip(one.stack.layers[region.a].sums, other.stack.layers[region.b].sums, strict=False)
+        same = len(one.stack.layers[region.a].sums) == len(other.stack.layers[region.b].sums)
+        return list(sums) if same else []
+    if region.kind == "head":
+        return [(one.stack.head, other.stack.head)]
+    return [(one.stack.embedding, other.stack.embedding)]

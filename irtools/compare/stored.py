@@ -1,0 +1,99 @@
+"""Weights of paired ops: their precision, shape and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from irtools.compare.blob import Blob, same_bytes, same_file
+from irtools.compare.labels import Graph
+from irtools.compare.model import OpRef, WeightChange
+from irtools.ir.weights import Weight, weights
+
+if TYPE_CHECKING:
+    from irtools.compare.ops import Found
+
+__all__ = ["StoredPair"]
+
+_INTEGERS = frozenset(("i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "boolean", "string"))
+
+
+class StoredPair:
+    """The weights of two files.
+
+    Parameters
+    ----------
+    a, b : Graph
+        The graphs of the models.
+    roles : tuple of mapping
+        For each side, what some ops are: ``embedding``, ``head``.
+    values : bool
+        Whether to compare the numbers too.
+    """
+
+    def __init__(self, a: Graph, b: Graph, roles: dict[int, str], *, values: bool) -> None:
+        self._tables = {id(graph.blob): _table(graph) for graph in (a, b)}
+        self._roles = roles
+        self.values = values
+        self.unread = 0
+        self.same = values and _same_files(a.blob, b.blob)
+        self._blobs = (a.blob, b.blob)
+
+    def compare(self, a: Graph, b: Graph, ops: tuple[OpRef, OpRef], found: Found) -> None:
+        """Compare what two paired ops read from their files."""
+        sides = [list(self._read(graph, op.id)) for graph, op in zip((a, b), ops, strict=True)]
+        for one, other in zip(*sides, strict=False):
+            if self._plain(one) and self._plain(other):
+                continue  # an axis, a shape, an index: part of what the op is
+            differs = (one.precision, one.shape) != (other.precision, other.shape)
+            if differs or (self.values and one.elements > 1 and self._other_numbers(one, other)):
+                found.weights.append(self._change(ops, one, other, values=not differs))
+
+    def _change(self, ops: tuple[OpRef, OpRef], one: Weight, other: Weight, *, values: bool) -> WeightChange:
+        role = ops[0].type if ops[0].body else self._roles.get(ops[0].id, ops[0].type)
+        return WeightChange(*ops, role, one.precision, other.precision, one.shape, other.shape, values)
+
+    @staticmethod
+    def _plain(weight: Weight) -> bool:
+        return weight.scale is None and weight.constant.element_type in _INTEGERS and weight.elements <= 64
+
+    def _read(self, graph: Graph, op: int) -> Iterable[Weight]:
+        """The weights behind the constant inputs of an op, by input index."""
+        table = self._tables[id(graph.blob)]
+        for source in graph.view.inputs(op):
+            if graph.view.constant(source.op):
+                for constant in _leaves(graph, source.op):
+                    weight = table.get(graph.view.span(constant).start)
+                    if weight is not None:
+                        yield weight
+
+    def _other_numbers(self, one: Weight, other: Weight) -> bool:
+        pairs = list(zip(one.parts, other.parts, strict=False))
+        if self.same and all(first.offset == second.offset for first, second in pairs):
+            return False
+        if any(first.size != second.size for first, second in pairs):
+            return True
+        same = same_bytes(*self._blobs, pairs)
+        self.unread += same is None
+        return same is False
+
+
+def _table(graph: Graph) -> dict[int, Weight]:
+    return {weight.constant.span.start: weight for weight in weights(graph.view)}
+
+
+def _leaves(graph: Graph, op: int) -> list[int]:
+    """Constants that a constant op is computed from, in the order of inputs."""
+    producers = graph.view.producers(op)
+    if not producers:
+        return [op]
+    return [leaf for producer in dict.fromkeys(producers) for leaf in _leaves(graph, producer)]
+
+
+def _same_files(a: Blob, b: Blob) -> bool:
+    if a.fault is not None or b.fault is not None:
+        return False
+    try:
+        return same_file(a.path, b.path)
+    except OSError:
+        return False
