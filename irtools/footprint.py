@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 
-from irtools.errors import UsageError
+from irtools.errors import InvalidIRError, UsageError
 from irtools.ir.constants import iter_graphs, read_constants
 from irtools.ir.document import Document
 from irtools.ir.export import Export
@@ -120,11 +119,14 @@ class Footprint:
     ----------
     context, batch : int
     terms : tuple of Term
+    unread : tuple of str
+        Parts whose XML cannot be read; nothing of them is counted.
     """
 
     context: int
     batch: int
     terms: tuple[Term, ...]
+    unread: tuple[str, ...] = ()
 
     def total(self, precision: str) -> int:
         """Sum of all terms with keys and values in a precision."""
@@ -178,16 +180,23 @@ def footprint(export: Export, *, context: int = 4096, batch: int = 1) -> Footpri
     """
     if context < 1 or batch < 1:
         raise UsageError(f"context {context} and batch {batch}: both are at least 1")
-    terms: list[Term] = []
-    done: set[Path] = set()
     targets = export.target_candidates
-    for name, document in (("target", targets[0] if len(targets) == 1 else None), ("MTP", export.mtp)):
-        if document is not None and document.path not in done:
-            done.add(document.path)
-            terms += _terms(name, document, context, batch)
-    others = [document for document in export.parts.values() if document.path not in done]
-    terms += [_weights(document.part, document) for document in others if document.part not in _SIDE]
-    return Footprint(context, batch, tuple(terms))
+    names = {export.mtp.path: "MTP"} if export.mtp is not None else {}
+    names |= {targets[0].path: "target"} if len(targets) == 1 else {}
+    order = {"target": 0, "MTP": 1}
+    documents = {document.path: document for document in (*export.parts.values(), *targets)}
+    terms: list[Term] = []
+    unread: list[str] = []
+    for path in sorted(documents, key=lambda path: (order.get(names.get(path, ""), 2), path)):
+        document = documents[path]
+        if document.part in _SIDE:
+            continue
+        try:
+            name = names.get(path)
+            terms += _terms(name, document, context, batch) if name else [_weights(document.part, document)]
+        except InvalidIRError:
+            unread.append(document.part)
+    return Footprint(context, batch, tuple(terms), tuple(unread))
 
 
 def _weights(name: str, document: Document) -> Term:

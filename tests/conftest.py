@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -46,3 +47,16 @@ def export_copy(tmp_path: Path) -> Callable[..., Path]:
 def truth() -> Callable[[str], dict[str, Any]]:
     """Read ``fixtures/truth/<name>.json``."""
     return lambda name: json.loads((FIXTURES / "truth" / f"{name}.json").read_text())
+
+
+@pytest.fixture
+def snapshot() -> Callable[[str, str], None]:
+    """Compare text with a file of ``tests/render/snapshots``; ``UPDATE_SNAPSHOTS=1`` writes it instead."""
+
+    def compare(name: str, text: str) -> None:
+        path = Path(__file__).parent / "render" / "snapshots" / name
+        if os.environ.get("UPDATE_SNAPSHOTS"):
+            path.write_text(text, encoding="utf-8")
+        assert text == path.read_text(encoding="utf-8")
+
+    return compare

@@ -195,4 +195,5 @@ def _memory(found: Footprint, style: Style) -> str:
         size = size_text(sum(term.bytes for term in others))
         rows.append(("other parts, weights", size, size, size, ", ".join(term.part for term in others)))
     rows.append(("at least", *(size_text(found.total(name)) for name in KV_PRECISIONS), ""))
-    return f"{table(columns, rows, style)}\nnot in it: {'; '.join(UNKNOWN)}"
+    missing = [f"parts that cannot be read ({', '.join(found.unread)})"] if found.unread else []
+    return f"{table(columns, rows, style)}\nnot in it: {'; '.join([*missing, *UNKNOWN])}"

@@ -65,12 +65,16 @@ class PartFacts:
         self.stack = stack
         self.refusal = refusal
         self.drawn = DrawnPart(document, stack)
-        self.ports = Part(document)
 
     @property
     def name(self) -> str:
         """Name of the part."""
         return self.document.part
+
+    @cached_property
+    def ports(self) -> Part:
+        """Its inputs and outputs."""
+        return Part(self.document)
 
     @cached_property
     def error(self) -> str:
@@ -362,5 +366,6 @@ def _footprint(found: Footprint) -> dict[str, object]:
             {**asdict(term), "by_precision": {name: term.size(name) for name in KV_PRECISIONS}} for term in found.terms
         ],
         "total": {name: found.total(name) for name in KV_PRECISIONS},
+        "unread": list(found.unread),
         "unknown": list(UNKNOWN),
     }

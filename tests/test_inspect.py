@@ -1,0 +1,204 @@
+"""``irtools inspect`` and the memory footprint against configs, OpenVINO and the files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import openvino
+import pytest
+from openvino._offline_transformations import stateful_to_stateless_transformation
+
+from irtools.errors import UsageError
+from irtools.footprint import footprint
+from irtools.ir.export import open_export
+from irtools.report.inspect import inspection_text
+from irtools.report.inspection import Inspection
+from irtools.report.text import Style
+
+EXPORTS = ("bert", "falcon", "gemma4_vl", "qwen3_5_moe_vl", "qwen3_5_vl_int4", "qwen3_dflash")
+Snapshot = Callable[[str, str], None]
+
+
+def details(path: Path, part: str = "target", **sizes: int) -> dict[str, Any]:
+    return json.loads(json.dumps(Inspection(open_export(path), part, **sizes).details()))
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_ports_are_those_that_openvino_reads(fixtures: Path, name: str) -> None:
+    export = open_export(fixtures / name)
+    model = openvino.Core().read_model(export.target.path)
+    found = details(fixtures / name)
+    for key, ports in (("inputs", model.inputs), ("outputs", model.outputs)):
+        expected = [
+            (
+                set(port.get_names()),
+                port.get_element_type().to_string(),
+                [-1 if dim.is_dynamic else dim.get_length() for dim in port.get_partial_shape()],
+            )
+            for port in ports
+        ]
+        assert [(set(p["tensor_names"]), p["element_type"], p["shape"]) for p in found[key]] == expected
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_states_are_those_that_openvino_reads(fixtures: Path, name: str) -> None:
+    model = openvino.Core().read_model(open_export(fixtures / name).target.path)
+    expected: dict[tuple[str, ...], int] = {}
+    for op in model.get_ops():
+        if op.get_type_name() == "ReadValue":
+            key = (
+                op.get_attributes()["variable_type"],
+                str(op.get_attributes()["variable_shape"]).replace(" ", "").replace("-1", "?"),
+            )
+            expected[key] = expected.get(key, 0) + 1
+    found = {
+        (s["element_type"], "[" + ",".join("?" if dim < 0 else str(dim) for dim in s["shape"]) + "]"): s["count"]
+        for s in details(fixtures / name)["states"]
+    }
+    assert found == expected
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_sizes_are_those_of_the_files(fixtures: Path, name: str) -> None:
+    for part in details(fixtures / name)["parts"]:
+        path = fixtures / name / part["file"]
+        assert part["xml_bytes"] == path.stat().st_size
+        assert part["bin_bytes"] == path.with_suffix(".bin").stat().st_size
+        # No two constants of these files overlap.
+        assert sum(constant["bytes"] for constant in part["constants"]) >= part["constant_bytes"]
+        assert sum(group["bytes"] for group in part["weights"]) == sum(c["bytes"] for c in part["constants"])
+
+
+def test_keys_and_values_follow_from_the_config(fixtures: Path) -> None:
+    config = json.loads((fixtures / "qwen3_5_vl" / "config.json").read_text())["text_config"]
+    context, batch = 1000, 3
+    found = footprint(open_export(fixtures / "qwen3_5_vl"), context=context, batch=batch)
+    full = config["layer_types"].count("full_attention")
+    one = 2 * config["num_key_value_heads"] * config["head_dim"] * context * batch
+    caches = {term.name: term for term in found.terms if term.kind == "keys and values"}
+    assert caches["target keys and values"].size("f16") == full * one * 2
+    assert caches["target keys and values"].size("f32") == full * one * 4
+    assert caches["MTP keys and values"].size("u8") == config["mtp_num_hidden_layers"] * one
+
+
+def test_linear_attention_state_follows_from_the_config_and_does_not_grow(fixtures: Path) -> None:
+    config = json.loads((fixtures / "qwen3_5_vl" / "config.json").read_text())["text_config"]
+    linear = config["layer_types"].count("linear_attention")
+    keys, values = config["linear_num_key_heads"], config["linear_num_value_heads"]
+    key, value = config["linear_key_head_dim"], config["linear_value_head_dim"]
+    convolution = (2 * keys * key + values * value) * config["linear_conv_kernel_dim"]
+    expected = linear * 2 * 4 * (convolution + values * key * value)  # two sequences, f32
+    for context in (16, 100_000):
+        found = footprint(open_export(fixtures / "qwen3_5_vl"), context=context, batch=2)
+        assert sum(term.bytes for term in found.terms if term.kind == "recurrent state") == expected
+
+
+def test_weights_and_total_add_up_to_the_files(fixtures: Path) -> None:
+    found = footprint(open_export(fixtures / "qwen3_5_vl_int4"), context=64)
+    bins = {path.stem: path.stat().st_size for path in (fixtures / "qwen3_5_vl_int4").glob("*.bin")}
+    expected = sum(size for stem, size in bins.items() if "tokenizer" not in stem)
+    assert sum(term.bytes for term in found.terms if term.kind == "weights") == expected
+    assert found.total("u8") < found.total("f16") < found.total("f32")
+    assert found.total("f16") == sum(term.size("f16") for term in found.terms)
+
+
+def test_formulas_give_the_numbers(fixtures: Path) -> None:
+    for term in footprint(open_export(fixtures / "qwen3_5_vl"), context=512, batch=2).terms:
+        if term.kind == "weights":
+            continue
+        words = term.formula.replace("x bytes of one", "x 4").split(" x ")
+        product = 1
+        for word in words:
+            product *= next(int(piece) for piece in word.split() if piece.isdecimal())
+        assert product == term.bytes
+
+
+def test_stateless_exports_keep_keys_as_inputs(export_copy: Callable[..., Path]) -> None:
+    path = export_copy("llama")
+    model = openvino.Core().read_model(path / "openvino_model.xml")
+    stateful_to_stateless_transformation(model)
+    text = path / "stateless"
+    text.mkdir()
+    openvino.save_model(model, text / "openvino_model.xml", compress_to_fp16=False)
+    with_state, without = footprint(open_export(path)), footprint(open_export(text))
+    assert [t.size("f16") for t in without.terms if t.kind == "keys and values"] == [
+        t.size("f16") for t in with_state.terms if t.kind == "keys and values"
+    ]
+
+
+def test_a_context_of_nothing_is_refused(fixtures: Path) -> None:
+    with pytest.raises(UsageError, match="at least 1"):
+        footprint(open_export(fixtures / "falcon"), context=0)
+
+
+def test_runs_of_equal_layers_take_one_line_each(fixtures: Path) -> None:
+    text = inspection_text(Inspection(open_export(fixtures / "qwen3_5_vl")), Style())
+    assert "layers 0-2: linear attention + dense MLP" in text
+    assert "layer 3: full attention + dense MLP" in text
+    assert len(text.splitlines()) < 60
+    assert max(map(len, text.splitlines())) < 270
+
+
+def test_asked_and_done(fixtures: Path) -> None:
+    parts = {part["name"]: part for part in details(fixtures / "qwen3_5_vl_int4")["parts"]}
+    language = parts["language"]
+    assert language["compression"]["asked"]["mode"] == "int4_asym"
+    assert language["compression"]["asked"]["group_size"] == 64
+    stored = sum(
+        group["bytes"]
+        for group in language["weights"]
+        if group["kind"] == "MLP" and group["precision"].startswith("u4")
+    )
+    assert stored == sum(group["bytes"] for group in language["weights"] if group["kind"] == "MLP")
+    assert 0.9 < language["compression"]["compressed_share"] < 1
+    assert parts["tokenizer"]["compression"]["asked"] is None
+
+
+def test_mtp_is_told_present_declared_and_wired(fixtures: Path) -> None:
+    found = details(fixtures / "qwen3_5_vl")
+    assert found["mtp"] == {
+        "present": True,
+        "declared_layers": 1,
+        "wiring": "Concat(inputs_embeds, hidden_states) -> 1 layer -> last_hidden_state",
+    }
+    assert {s["name"]: s["available"] for s in found["strategies"]}["mtp"]
+    assert details(fixtures / "falcon")["mtp"] == {"present": False, "declared_layers": None, "wiring": None}
+
+
+def test_a_draft_is_told(fixtures: Path) -> None:
+    assert details(fixtures / "qwen3_dflash")["draft"] == {
+        "kind": "dflash",
+        "target_layers": [0, 1, 2],
+        "mask_token_id": "258",
+    }
+    assert details(fixtures / "falcon")["draft"] is None
+
+
+def test_symbolic_shapes(fixtures: Path) -> None:
+    found = details(fixtures / "qwen3_5_vl")
+    assert {port["name"]: port["symbolic"] for port in found["inputs"] + found["outputs"]} == {
+        "attention_mask": "[B, T]",
+        "inputs_embeds": "[B, S, 32]",
+        "position_ids": "[4, B, S]",
+        "beam_idx": "[B]",
+        "logits": "[B, S, 512]",
+    }
+    assert {state["symbolic"] for state in found["states"]} == {"[B, 2, P, 16]", "[B, 64, 4]", "[B, 4, 8, 8]"}
+
+
+def test_rt_info_is_complete(fixtures: Path) -> None:
+    model = openvino.Core().read_model(open_export(fixtures / "qwen3_5_vl_int4").target.path)
+    found = details(fixtures / "qwen3_5_vl_int4")["rt_info"]["language"]
+    assert found["nncf/version"] == model.get_rt_info(["nncf", "version"]).astype(str)
+    assert found["Runtime_version"] == model.get_rt_info(["Runtime_version"]).astype(str)
+
+
+@pytest.mark.parametrize("name", ["falcon", "qwen3_5_moe_vl"])
+def test_text_snapshot(fixtures: Path, name: str, snapshot: Snapshot) -> None:
+    found = Inspection(open_export(fixtures / name))
+    strategies = tuple(f"  {strategy.name} " for strategy in found.strategies)  # in the words of the rules
+    lines = inspection_text(found, Style()).splitlines(keepends=True)
+    snapshot(f"{name}.txt", "".join(line for line in lines if not line.startswith(strategies)))
