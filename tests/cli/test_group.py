@@ -100,7 +100,7 @@ def test_no_command_shows_the_help_and_exits_2(cli: Callable[..., Done]) -> None
     assert "Usage: irtools" in done.err
 
 
-def test_help_imports_nothing_heavy_and_is_quick(process: Callable[..., Done]) -> None:
+def test_help_imports_nothing_heavy() -> None:
     heavy = ("openvino", "networkx", "lxml", "numpy", "rich", "jinja2", "graphviz")
     code = (
         "import sys\nfrom irtools.cli import main\n"
@@ -109,12 +109,6 @@ def test_help_imports_nothing_heavy_and_is_quick(process: Callable[..., Done]) -
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
-    taken = []
-    for _ in range(5):
-        start = time.perf_counter()
-        process("--help")
-        taken.append(time.perf_counter() - start)
-    assert min(taken) < 0.25
 
 
 def test_a_closed_pipe_is_silent(fixtures: Path) -> None:
