@@ -14,4 +14,5 @@ show irtools annotate demo/falcon
 show grep -n hidden_states_decoder_layers demo/falcon/openvino_model.xml
 show irtools annotate demo/falcon
 show irtools verify demo/falcon
+show irtools inspect demo/falcon
 show irtools render demo/falcon -o demo/falcon.svg
