@@ -1,0 +1,156 @@
+"""The MTP rules on sound heads, by structure and not by names."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from defects_mtp import gemma_assistant, head, self_contained
+from ir_edit import IR, edit
+
+import irtools
+from irtools.ir.document import Document
+from irtools.lint.annotation import origin
+from irtools.lint.model import Context
+from irtools.lint.mtp import DECLARATION_KEYS, MtpProfile, declaration, norm_input, rotary_widths
+from irtools.lint.mtp import head as nearest_head
+from irtools.lint.part import Part
+from irtools.registry import collect
+
+Copier = Callable[..., Path]
+HEADS = ["qwen3_5_vl", "qwen3_5_moe_vl", "qwen3_5_vl_int4", "qwen3_5_vl_trained"]
+M = "openvino_mtp_model.xml"
+PORTS = {"hidden_states", "inputs_embeds", "attention_mask", "position_ids", "beam_idx"}
+
+
+@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("expect_mtp", [True, None])
+def test_a_sound_head_has_no_finding(name: str, expect_mtp: bool | None, fixtures: Path) -> None:
+    found = irtools.open_export(fixtures / name).verify(expect_mtp=expect_mtp).findings
+
+    assert [f"{f.severity} {f.code} {f.message}" for f in found if str(f.severity) != "note"] == []
+    assert [finding.code for finding in found if finding.code.startswith("MTP")] == []
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_names_do_not_matter_but_those_of_the_ports(name: str, export_copy: Copier) -> None:
+    directory = export_copy(name)
+
+    def anonymous(ir: IR) -> None:
+        for op in ir.layers:
+            if op.get("name") not in PORTS:
+                op.set("name", f"op{op.get('id')}")
+
+    edit(directory / M, anonymous)
+
+    assert irtools.open_export(directory).verify(select=["MTP"], expect_mtp=True).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "profile"),
+    [("qwen3_5_vl", "qwen3_5"), ("qwen3_5_moe_vl", "qwen3_5_moe"), ("qwen3_5_vl_int4", "qwen3_5")],
+)
+def test_the_profile_is_that_of_the_family(name: str, profile: str, fixtures: Path) -> None:
+    found = nearest_head(Context(irtools.open_export(fixtures / name)))
+
+    assert found is not None
+    assert (found.profile.name, found.likeness) == (profile, 1.0)
+
+
+@pytest.mark.parametrize(("change", "profile"), [(gemma_assistant, "gemma4"), (self_contained, "self-contained")])
+def test_other_forms_are_told_by_their_ports(change: Callable[[IR], None], profile: str, export_copy: Copier) -> None:
+    directory = export_copy("qwen3_5_vl_trained")
+    head(change)(directory)
+    export = irtools.open_export(directory)
+
+    found = nearest_head(Context(export))
+
+    assert found is not None
+    assert found.profile.name == profile
+    said = [f.message for f in export.verify(select=["MTP007"]).findings]
+    assert len(said) == 1
+    assert found.profile.title in said[0]
+
+
+def test_a_language_model_is_compared_with_the_head_it_stands_for(export_copy: Copier) -> None:
+    directory = export_copy("qwen3_5_vl")
+    for suffix in (".xml", ".bin"):
+        shutil.copy(directory / f"openvino_language_model{suffix}", directory / f"openvino_mtp_model{suffix}")
+
+    found = irtools.open_export(directory).verify(select=["MTP"]).findings
+
+    assert {"MTP010", "MTP013", "MTP016"} <= {finding.code for finding in found}
+    assert "MTP007" not in {finding.code for finding in found}
+
+
+def test_profiles_are_data_with_unique_names() -> None:
+    names = [profile.name for profile in collect(MtpProfile)]
+
+    assert sorted(names) == sorted(set(names))
+    assert {"qwen3_5", "qwen3_5_moe", "gemma4", "self-contained"} <= set(names)
+
+
+@pytest.mark.parametrize("key", DECLARATION_KEYS)
+@pytest.mark.parametrize("section", [None, "text_config"])
+def test_a_declaration_is_found_under_every_key(key: str, section: str | None, tmp_path: Path) -> None:
+    config = {key: 1}
+    (tmp_path / "config.json").write_text(json.dumps({section: config} if section else config))
+
+    found = declaration(Context(irtools.open_export(tmp_path)))
+
+    assert found is not None
+    assert (found.key, found.count) == (f"{section}.{key}" if section else key, 1)
+
+
+@pytest.mark.parametrize("value", [True, "1", None, 1.0])
+def test_a_declaration_is_a_number(value: object, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"mtp_num_hidden_layers": value}))
+
+    assert declaration(Context(irtools.open_export(tmp_path))) is None
+
+
+def test_a_missing_head_is_explained_with_the_task_that_works(export_copy: Copier) -> None:
+    directory = export_copy("qwen3_5_vl")
+    for suffix in (".xml", ".bin"):
+        (directory / f"openvino_mtp_model{suffix}").unlink()
+
+    (finding,) = irtools.open_export(directory).verify(select=["MTP"]).findings
+
+    assert "image-text-to-text" in finding.hint
+    assert "text-generation-with-past" in finding.hint
+    assert irtools.open_export(directory).verify(select=["MTP"], expect_mtp=False).findings == ()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "qwen3/openvino_model.xml",
+        "opt/openvino_model.xml",
+        "gpt2/openvino_model.xml",
+        "gemma4_vl/openvino_language_model.xml",
+        "zoo/cohere/openvino_model.xml",
+        "zoo/llama_fp16/openvino_model.xml",
+    ],
+)
+def test_norms_are_told_by_structure(name: str, fixtures: Path) -> None:
+    """The value that the output projection reads is that of a norm; what was normalised is a residual sum."""
+    document = Document(fixtures / name)
+    stack = irtools.open_export(document.path).locate()
+
+    value = norm_input(document.graph, stack.head_input)
+
+    assert value is not None
+    assert origin(document.graph, value).op == stack.last_sum
+    assert norm_input(document.graph, value) is None
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_rotary_frequencies_are_half_of_what_is_rotated(name: str, fixtures: Path) -> None:
+    config = json.loads((fixtures / name / "config.json").read_text())["text_config"]
+    rotated = int(config["head_dim"] * config["rope_parameters"]["partial_rotary_factor"])
+
+    for part in (M, "openvino_language_model.xml"):
+        assert rotary_widths(Part(Document(fixtures / name / part))) == {rotated // 2}

@@ -1,0 +1,101 @@
+"""The RUN rules and the strategies, against OpenVINO's own conversion to paged attention."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import irtools
+
+openvino = pytest.importorskip("openvino")
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+TARGETS = ["openvino_model.xml", "openvino_language_model.xml"]
+NOT_CONVERTED = {"RUN002", "RUN003", "RUN005", "RUN008"}
+
+
+def exports() -> list[str]:
+    """Every fixture with a target, those of the zoo too."""
+    found = [path.parent for name in TARGETS for path in FIXTURES.glob(f"**/{name}")]
+    return sorted(path.relative_to(FIXTURES).as_posix() for path in found)
+
+
+def rehearse(path: Path) -> tuple[bool, int]:
+    """Whether OpenVINO converts a model to paged attention, and how many states stay behind."""
+    from openvino._offline_transformations import paged_attention_transformation
+
+    model = openvino.Core().read_model(path)
+    try:
+        paged_attention_transformation(model)
+    except RuntimeError:
+        return False, 0
+    kinds = Counter(op.get_type_name() for op in model.get_ordered_ops())
+    return True, kinds["ReadValue"]
+
+
+@pytest.mark.parametrize("name", exports())
+def test_readiness_agrees_with_the_conversion(name: str) -> None:
+    export = irtools.open_export(FIXTURES / name)
+    if len(export.target_candidates) != 1:
+        pytest.skip("no single target")
+    path = export.target.path
+
+    converted, left = rehearse(path)
+
+    found = {finding.code for finding in export.verify(select=["RUN"]).findings}
+    if name == "qwen3_dflash":
+        assert found == set()  # a draft is no target, and is not converted
+    elif "RUN001" in found:
+        assert not converted
+    else:
+        assert converted == found.isdisjoint(NOT_CONVERTED)
+        assert bool(left) == ("RUN004" in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "available"),
+    [
+        ("qwen3", {"plain", "dflash", "eagle3"}),
+        ("falcon", {"plain"}),
+        ("llama", {"plain", "dflash", "eagle3"}),
+        ("qwen3_5_vl", {"plain", "mtp", "dflash", "eagle3"}),
+        ("qwen3_5_moe_vl", {"plain", "mtp", "dflash"}),
+        ("qwen3_5_vl_int4", {"plain", "mtp", "dflash", "eagle3"}),
+        ("bert", set()),
+        ("mixtral", set()),  # no tokenizer
+    ],
+)
+def test_strategies(name: str, available: set[str]) -> None:
+    strategies = irtools.open_export(FIXTURES / name).verify().strategies
+
+    assert [strategy.name for strategy in strategies] == ["plain", "mtp", "dflash", "eagle3"]
+    assert {strategy.name for strategy in strategies if strategy.available} == available
+    assert [strategy.name for strategy in strategies if not strategy.available and not strategy.reason] == []
+
+
+def test_a_refused_strategy_names_its_findings(export_copy: Callable[..., Path]) -> None:
+    directory = export_copy("qwen3_5_vl")
+    for suffix in ("xml", "bin"):
+        (directory / f"openvino_detokenizer.{suffix}").unlink()
+
+    verified = irtools.open_export(directory).verify()
+
+    codes = {finding.code for finding in verified.findings}
+    for strategy in verified.strategies:
+        assert not strategy.available
+        assert "EXP003" in strategy.findings
+        assert set(strategy.findings) <= codes
+
+
+@pytest.mark.parametrize("name", ["zoo/xglm", "zoo/gpt2_eager"])
+def test_without_fused_attention_only_the_stateful_path_is_left(name: str) -> None:
+    found = irtools.open_export(FIXTURES / name).verify(select=["RUN"])
+
+    by_name = {strategy.name: strategy for strategy in found.strategies}
+    assert by_name["plain"].available
+    assert "stateful" in by_name["plain"].reason
+    assert not by_name["dflash"].available
+    assert "RUN003" in by_name["dflash"].findings
