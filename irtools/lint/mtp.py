@@ -326,7 +326,7 @@ def norm_input(graph: GraphView, source: Source) -> Source | None:
         if kind in ("Multiply", "Divide") and len(moving) == 2:
             for value, root in (moving, reversed(moving)):
                 if _mean_square_of(graph, root, value):
-                    return value
+                    return _uncentred(graph, value)
             return None
         if len(moving) != 1 or kind not in _SCALED | {"Convert", "Reshape"}:
             return None
@@ -349,6 +349,15 @@ def _mean_square_of(graph: GraphView, root: Source, value: Source) -> bool:
             return False
         root = moving[0]
     return False
+
+
+def _uncentred(graph: GraphView, source: Source) -> Source:
+    """What a layer norm subtracts the mean from; the value itself if it is not centred."""
+    plain = _plain(graph, source)
+    moving = _moving(graph, plain.op)
+    if graph.op_type(plain.op) == "Subtract" and len(moving) == 2 and graph.op_type(moving[1].op) == "ReduceMean":
+        return moving[0]
+    return source
 
 
 def _plain(graph: GraphView, source: Source) -> Source:
