@@ -53,7 +53,14 @@ class Alignment:
         """Whether two ops are a pair."""
         return self.to_b.get(one, -1) == other
 
-    def region(self, ops_a: Collection[int], ops_b: Collection[int], *, anchors: Iterable[tuple[int, int]] = ()) -> None:
+    def region(
+        self,
+        ops_a: Collection[int],
+        ops_b: Collection[int],
+        *,
+        anchors: Iterable[tuple[int, int]] = (),
+        certain: bool = False,
+    ) -> None:
         """Pair ops of a region.
 
         Parameters
@@ -62,20 +69,28 @@ class Alignment:
             Ops that are not constants, in topological order; those in pairs already are left out.
         anchors : iterable of (int, int)
             Pairs that are known, if their types are equal.
+        certain : bool
+            Only what is equal on both sides and unlike everything else; pairs in other regions may tell
+            the rest apart later.
         """
         left_a = {op: place for place, op in enumerate(ops_a) if op not in self.to_b}
         left_b = {op: place for place, op in enumerate(ops_b) if op not in self.to_a}
-        for label in (Graph.fine, Graph.coarse):
-            if label is Graph.coarse:
-                known = [(one, other) for one, other in anchors if self._same_kind(one, other, left_a, left_b)]
-                self._spread(known, left_a, left_b)
-            rounds = self._refine(left_a, left_b, label)
-            while rounds:
-                colours = rounds.pop()
-                self._match(colours, left_a, left_b, lone=not rounds)
-            if not (left_a and left_b):
-                return
+        self._descend(left_a, left_b, Graph.fine, certain=certain)
+        if certain or not (left_a and left_b):
+            return
+        self._spread([pair for pair in anchors if self._same_kind(*pair, left_a, left_b)], left_a, left_b)
+        self._descend(left_a, left_b, Graph.coarse)
         self._replaced(left_a, left_b)
+
+    def _descend(
+        self, left_a: dict[int, int], left_b: dict[int, int], label: _Label, *, certain: bool = False
+    ) -> None:
+        """Pair ops by colour, from the largest surroundings to the smallest."""
+        rounds = self._refine(left_a, left_b, label) if left_a and left_b else []
+        while rounds and left_a and left_b:
+            colours = rounds.pop()
+            # An op by itself, without its surroundings, is only known when there is no other like it.
+            self._match(colours, left_a, left_b, lone=certain or not rounds)
 
     # -- colours -----------------------------------------------------------------------
 
@@ -108,9 +123,13 @@ class Alignment:
                 inputs.append(("pair", self._number(graph, source), port))
         if view.op_type(op) in COMMUTATIVE:
             inputs.sort(key=repr)
+        paired = self.to_b if graph is self.a else self.to_a
         outputs: list[tuple[object, ...]] = []
-        for consumer, index, port in graph.neighbours(op, colours):
-            outputs.append((colours[consumer], index, port))
+        for consumer, index, port in graph.readers(op):
+            if consumer in colours:
+                outputs.append(("in", colours[consumer], index, port))
+            elif consumer in paired:
+                outputs.append(("pair", self._number(graph, consumer), index, port))
         outputs.sort()
         return self.palette((colours[op], tuple(inputs), tuple(outputs)))
 
@@ -175,7 +194,9 @@ class Alignment:
         sides = ((self.a, one, left_a), (self.b, other, left_b))
         groups: list[dict[tuple[int, ...], list[int]]] = [{}, {}]
         for found, (graph, op, left) in zip(groups, sides, strict=True):
-            for reader, index, port in graph.neighbours(op, left):
+            for reader, index, port in graph.readers(op):
+                if reader not in left:
+                    continue
                 found.setdefault((graph.coarse(reader), index, port), []).append(reader)
         return [
             (readers[0], groups[1][key][0])

@@ -87,8 +87,14 @@ class Graph:
             inputs = [view.constant(source) for source in view.producers(op)]
             if view.op_type(op) in COMMUTATIVE:
                 inputs.sort()
-            found = self._coarse[op] = self.palette((view.op_type(op), tuple(inputs)))
+            found = self._coarse[op] = self.palette((view.op_type(op), tuple(inputs), self._port(op)))
         return found
+
+    def _port(self, op: int) -> tuple[object, ...]:
+        """Type and rank of a model input: nothing else tells one from another."""
+        if self.view.op_type(op) != "Parameter":
+            return ()
+        return tuple((port.element_type, len(port.shape)) for port in self.view.op(op).outputs)
 
     def fine(self, op: int) -> int:
         """Label by everything that says what an op computes: attributes, types, shapes, small constants, bodies."""
@@ -136,12 +142,11 @@ class Graph:
             seen[key] = self.palette((self.fine(key), tuple(inputs)))
         return self.palette(tuple(sorted(seen.values())))
 
-    def neighbours(self, op: int, inside: Mapping[int, int]) -> Iterable[tuple[int, int, int]]:
-        """Ops of a set that read an op: id, input index (0 where operands may be swapped) and port."""
+    def readers(self, op: int) -> Iterable[tuple[int, int, int]]:
+        """Ops that read an op: id, input index (0 where operands may be swapped) and output port."""
         for consumer in self.view.consumers(op):
-            if consumer.op in inside:
-                swaps = self.view.op_type(consumer.op) in COMMUTATIVE
-                yield consumer.op, 0 if swaps else consumer.input, consumer.port
+            swaps = self.view.op_type(consumer.op) in COMMUTATIVE
+            yield consumer.op, 0 if swaps else consumer.input, consumer.port
 
 
 def attributes(op: Op) -> tuple[tuple[str, str], ...]:

@@ -80,7 +80,9 @@ def _add_private(view: GraphView, stack: DecoderStack, order: Sequence[int], of:
         if op in shared:
             shared.update(view.producers(op))
             continue
-        homes = {of.get(consumer.op, INPUTS) for consumer in view.consumers(op)}
+        # Who only asks for the shape of a state does not use it.
+        readers = [consumer.op for consumer in view.consumers(op) if view.op_type(consumer.op) != "ShapeOf"]
+        homes = {of.get(reader, INPUTS) for reader in readers}
         if op not in of and len(homes) == 1 and 0 <= (home := homes.pop()) < len(stack.layers):
             of[op] = home
 

@@ -152,11 +152,12 @@ def _regions(one: Side, other: Side) -> list[Region]:
 
 
 def _align(alignment: Alignment, one: Side, other: Side, regions: list[Region]) -> None:
-    for region in regions:
-        if not region.one_sided:
-            alignment.region(
-                one.ops(region, region.a), other.ops(region, region.b), anchors=_anchors(region, one, other)
-            )
+    _align_inputs(alignment, one, other)
+    shared = [region for region in regions if not region.one_sided]
+    for certain in (True, False):
+        for region in shared:
+            ops = one.ops(region, region.a), other.ops(region, region.b)
+            alignment.region(*ops, anchors=_anchors(region, one, other), certain=certain)
     # An edit may have moved an op from one region to another.
     alone = [{region.a for region in regions if region.b is None}, {region.b for region in regions if region.a is None}]
     rest = [
@@ -165,6 +166,15 @@ def _align(alignment: Alignment, one: Side, other: Side, regions: list[Region]) 
     ]
     rank = [side.view.rank for side in (one, other)]
     alignment.region(*(sorted(ops, key=places.__getitem__) for ops, places in zip(rest, rank, strict=True)))
+
+
+def _align_inputs(alignment: Alignment, one: Side, other: Side) -> None:
+    """Pair model inputs by their tensor names."""
+    known = {name: key for key in other.view.parameters for name in other.view.op(key).outputs[0].names}
+    for key in one.view.parameters:
+        found = {known[name] for name in one.view.op(key).outputs[0].names if name in known}
+        if len(found) == 1 and not found & alignment.to_a.keys():
+            alignment.pair(key, found.pop())
 
 
 def _anchors(region: Region, one: Side, other: Side) -> list[tuple[int, int]]:
