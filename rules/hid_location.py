@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import IrtoolsError
 from irtools.graph.view import Source
-from irtools.lint.annotation import Annotation, Tap, annotation, carries, origin, resolve, usable
+from irtools.lint.annotation import Annotation, Tap, annotation, resolve, usable
 from irtools.lint.fixes import write_annotation
 from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.part import Part
+from irtools.lint.values import carries, origin
 
 _HINT = "`irtools locate` shows the evidence; `irtools annotate --force` replaces the annotation"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from irtools.decoder.stack import DecoderStack
-from irtools.graph.view import GraphView, Source
+from irtools.graph.view import Source
 from irtools.ir.rt_info import ANNOTATION_KEY, Entry
 from irtools.ir.scan import Scan, line_of
 from irtools.lint.model import Context
@@ -20,16 +20,12 @@ __all__ = [
     "Annotation",
     "Tap",
     "annotation",
-    "carries",
     "layer_count",
     "layer_id",
-    "origin",
     "resolve",
     "stray_line",
     "usable",
 ]
-
-_HANDS_ON = {"Reshape", "Squeeze", "Unsqueeze", "Identity"}
 
 
 class _NoNumber:
@@ -173,18 +169,6 @@ def resolve(part: Part, tap: Tap) -> Source | None:
         return None
     outputs = part.graph.op(ops[0]).outputs
     return Source(ops[0], outputs[tap.output_index].id) if tap.output_index < len(outputs) else None
-
-
-def origin(graph: GraphView, source: Source) -> Source:
-    """The value that ``source`` hands on: what is above reshapes."""
-    while graph.op_type(source.op) in _HANDS_ON and graph.inputs(source.op):
-        source = graph.inputs(source.op)[0]
-    return source
-
-
-def carries(graph: GraphView, source: Source, wanted: Source) -> bool:
-    """Whether two values are the same but for reshapes."""
-    return origin(graph, source) == origin(graph, wanted)
 
 
 def usable(context: Context) -> tuple[Part, Annotation] | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from irtools.graph.view import GraphView, Source
+from irtools.graph.view import Source
 from irtools.lint.model import Context, Finding, Severity
 from irtools.lint.part import Input, Output, Part
 from irtools.lint.target import head_width
+from irtools.lint.values import norm_input
 from irtools.registry import collect
 
 __all__ = [
@@ -23,9 +24,7 @@ __all__ = [
     "declaration",
     "expected",
     "head",
-    "norm_input",
     "qwen_like",
-    "rotary_widths",
 ]
 
 DECLARATION_KEYS = ("mtp_num_hidden_layers", "num_nextn_predict_layers", "num_mtp_layers")
@@ -301,114 +300,3 @@ def _other_width(part: Part, profile: MtpProfile, width: int | None) -> bool:
     """Whether an input that the profile has twice as wide as the target is only as wide."""
     doubled = (part.input(port.name) for port in profile.inputs if port.shape[-1] == "2H")
     return width is not None and any(port is not None and port.shape[-1:] == (width,) for port in doubled)
-
-
-# -- what a value is -------------------------------------------------------------------
-
-_SCALED = {"Multiply", "Add", "Divide", "Subtract"}
-_ROOT = {"Sqrt", "Power", "Divide", "Add", "Maximum", "Convert", "Reshape", "Multiply"}
-
-
-def _moving(graph: GraphView, key: int) -> list[Source]:
-    return [source for source in graph.inputs(key) if not graph.constant(source.op)]
-
-
-def norm_input(graph: GraphView, source: Source) -> Source | None:
-    """What was normalised, if a value is the output of an RMS or layer norm, else None.
-
-    ``[scale, bias](x * (mean(x^2) + eps)^-0.5)`` or an MVN; the scale and bias are constants.
-    """
-    for _ in range(8):
-        kind = graph.op_type(source.op)
-        if kind in ("MVN", "RMS", "RMSNorm", "GroupNormalization"):
-            return graph.inputs(source.op)[0]
-        moving = _moving(graph, source.op)
-        if kind in ("Multiply", "Divide") and len(moving) == 2:
-            for value, root in (moving, reversed(moving)):
-                if _mean_square_of(graph, root, value):
-                    return _uncentred(graph, value)
-            return None
-        if len(moving) != 1 or kind not in _SCALED | {"Convert", "Reshape"}:
-            return None
-        source = moving[0]
-    return None
-
-
-def _mean_square_of(graph: GraphView, root: Source, value: Source) -> bool:
-    """Whether ``root`` is computed from the mean of the square of ``value`` by scalars alone."""
-    for _ in range(10):
-        moving = _moving(graph, root.op)
-        if not moving:
-            return False
-        if graph.op_type(root.op) == "ReduceMean":
-            squared = _plain(graph, moving[0])
-            if graph.op_type(squared.op) not in ("Power", "Multiply"):
-                return False
-            return all(_plain(graph, base) == _plain(graph, value) for base in _moving(graph, squared.op))
-        if len(moving) != 1 or graph.op_type(root.op) not in _ROOT:
-            return False
-        root = moving[0]
-    return False
-
-
-def _uncentred(graph: GraphView, source: Source) -> Source:
-    """What a layer norm subtracts the mean from; the value itself if it is not centred."""
-    plain = _plain(graph, source)
-    moving = _moving(graph, plain.op)
-    if graph.op_type(plain.op) == "Subtract" and len(moving) == 2 and graph.op_type(moving[1].op) == "ReduceMean":
-        return moving[0]
-    return source
-
-
-def _plain(graph: GraphView, source: Source) -> Source:
-    """What is above conversions."""
-    while graph.op_type(source.op) == "Convert" and graph.inputs(source.op):
-        source = graph.inputs(source.op)[0]
-    return source
-
-
-def same_value(graph: GraphView, one: Source, other: Source) -> bool:
-    """Whether two values are the same but for conversions."""
-    return _plain(graph, one) == _plain(graph, other)
-
-
-# -- attention -------------------------------------------------------------------------
-
-
-def rotary_widths(part: Part) -> frozenset[int]:
-    """Numbers of rotary frequencies: of the constants that positions are multiplied with."""
-    found = (_frequencies(part.graph, key) for key in part.live_ops("Cos"))
-    return frozenset(width for width in found if width is not None)
-
-
-def _frequencies(graph: GraphView, key: int) -> int | None:
-    for above in _upward(graph, key):
-        if graph.op_type(above) not in ("MatMul", "Multiply"):
-            continue
-        for source in graph.inputs(above):
-            if graph.op_type(source.op) == "Broadcast":
-                source = graph.inputs(source.op)[0]
-            port = graph.port(source) if graph.constant(source.op) else None
-            wide = [dim for dim in port.shape if dim != 1] if port is not None else []
-            if len(wide) == 1:
-                return wide[0]
-    return None
-
-
-def _upward(graph: GraphView, key: int, limit: int = 256) -> Iterator[int]:
-    """Moving ops above one, nearest first."""
-    pending, seen = [key], {key}
-    for current in pending:
-        if len(seen) > limit:
-            return
-        for source in _moving(graph, current):
-            if source.op not in seen and graph.op_type(source.op) != "ShapeOf":
-                seen.add(source.op)
-                pending.append(source.op)
-                yield source.op
-
-
-def text_value(section: Mapping[str, object], key: str) -> int | None:
-    """An integer of a section of config.json."""
-    value = section.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

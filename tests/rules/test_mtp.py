@@ -13,11 +13,11 @@ from ir_edit import IR, edit
 
 import irtools
 from irtools.ir.document import Document
-from irtools.lint.annotation import origin
 from irtools.lint.model import Context
-from irtools.lint.mtp import DECLARATION_KEYS, MtpProfile, declaration, norm_input, rotary_widths
+from irtools.lint.mtp import DECLARATION_KEYS, MtpProfile, declaration
 from irtools.lint.mtp import head as nearest_head
 from irtools.lint.part import Part
+from irtools.lint.values import norm_input, origin, rotary_widths
 from irtools.registry import collect
 
 Copier = Callable[..., Path]

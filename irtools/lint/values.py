@@ -1,0 +1,117 @@
+"""What a value in a graph is: the output of a norm, another value reshaped, a rotation's frequencies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from irtools.graph.view import GraphView, Source
+from irtools.lint.part import Part
+
+__all__ = ["carries", "norm_input", "origin", "rotary_widths"]
+
+_HANDS_ON = {"Reshape", "Squeeze", "Unsqueeze", "Identity"}
+_SCALED = {"Multiply", "Add", "Divide", "Subtract"}
+_ROOT = {"Sqrt", "Power", "Divide", "Add", "Maximum", "Convert", "Reshape", "Multiply"}
+
+
+def _moving(graph: GraphView, key: int) -> list[Source]:
+    return [source for source in graph.inputs(key) if not graph.constant(source.op)]
+
+
+def norm_input(graph: GraphView, source: Source) -> Source | None:
+    """What was normalised, if a value is the output of an RMS or layer norm, else None.
+
+    ``[scale, bias](x * (mean(x^2) + eps)^-0.5)`` or an MVN; the scale and bias are constants.
+    """
+    for _ in range(8):
+        kind = graph.op_type(source.op)
+        if kind in ("MVN", "RMS", "RMSNorm", "GroupNormalization"):
+            return graph.inputs(source.op)[0]
+        moving = _moving(graph, source.op)
+        if kind in ("Multiply", "Divide") and len(moving) == 2:
+            for value, root in (moving, reversed(moving)):
+                if _mean_square_of(graph, root, value):
+                    return _uncentred(graph, value)
+            return None
+        if len(moving) != 1 or kind not in _SCALED | {"Convert", "Reshape"}:
+            return None
+        source = moving[0]
+    return None
+
+
+def _mean_square_of(graph: GraphView, root: Source, value: Source) -> bool:
+    """Whether ``root`` is computed from the mean of the square of ``value`` by scalars alone."""
+    for _ in range(10):
+        moving = _moving(graph, root.op)
+        if not moving:
+            return False
+        if graph.op_type(root.op) == "ReduceMean":
+            squared = _plain(graph, moving[0])
+            if graph.op_type(squared.op) not in ("Power", "Multiply"):
+                return False
+            return all(_plain(graph, base) == _plain(graph, value) for base in _moving(graph, squared.op))
+        if len(moving) != 1 or graph.op_type(root.op) not in _ROOT:
+            return False
+        root = moving[0]
+    return False
+
+
+def _uncentred(graph: GraphView, source: Source) -> Source:
+    """What a layer norm subtracts the mean from; the value itself if it is not centred."""
+    plain = _plain(graph, source)
+    moving = _moving(graph, plain.op)
+    if graph.op_type(plain.op) == "Subtract" and len(moving) == 2 and graph.op_type(moving[1].op) == "ReduceMean":
+        return moving[0]
+    return source
+
+
+def _plain(graph: GraphView, source: Source) -> Source:
+    """What is above conversions."""
+    while graph.op_type(source.op) == "Convert" and graph.inputs(source.op):
+        source = graph.inputs(source.op)[0]
+    return source
+
+
+def origin(graph: GraphView, source: Source) -> Source:
+    """The value that ``source`` hands on: what is above reshapes."""
+    while graph.op_type(source.op) in _HANDS_ON and graph.inputs(source.op):
+        source = graph.inputs(source.op)[0]
+    return source
+
+
+def carries(graph: GraphView, source: Source, wanted: Source) -> bool:
+    """Whether two values are the same but for reshapes."""
+    return origin(graph, source) == origin(graph, wanted)
+
+
+def rotary_widths(part: Part) -> frozenset[int]:
+    """Numbers of rotary frequencies: of the constants that positions are multiplied with."""
+    found = (_frequencies(part.graph, key) for key in part.live_ops("Cos"))
+    return frozenset(width for width in found if width is not None)
+
+
+def _frequencies(graph: GraphView, key: int) -> int | None:
+    for above in _upward(graph, key):
+        if graph.op_type(above) not in ("MatMul", "Multiply"):
+            continue
+        for source in graph.inputs(above):
+            if graph.op_type(source.op) == "Broadcast":
+                source = graph.inputs(source.op)[0]
+            port = graph.port(source) if graph.constant(source.op) else None
+            wide = [dim for dim in port.shape if dim != 1] if port is not None else []
+            if len(wide) == 1:
+                return wide[0]
+    return None
+
+
+def _upward(graph: GraphView, key: int, limit: int = 256) -> Iterator[int]:
+    """Moving ops above one, nearest first."""
+    pending, seen = [key], {key}
+    for current in pending:
+        if len(seen) > limit:
+            return
+        for source in _moving(graph, current):
+            if source.op not in seen and graph.op_type(source.op) != "ShapeOf":
+                seen.add(source.op)
+                pending.append(source.op)
+                yield source.op
