@@ -120,13 +120,15 @@ def _configuration(export: Export, call: Call) -> tuple[Config, tuple[str, ...]]
     """The configuration that counts for an export, and what to tell about those that do not."""
     inside = "lies inside the export that is being judged"
     if call.config is not None:
-        if not call.trust_model_config and call.config.resolve().is_relative_to(export.directory.resolve()):
+        inside_export = call.config.resolve().is_relative_to(export.directory.resolve())
+        if inside_export and not call.trust_model_config:
             raise UsageError(f"{call.config}: {inside}", hint="Give --trust-model-config if you mean it.")
-        return load_config(call.config), ()
+        config = load_config(call.config)
+        return _without_code(config) if inside_export else config, ()
     if call.trust_model_config:
         path, _ = find_config(export.directory)
         if path is not None and path.resolve().is_relative_to(export.directory.resolve()):
-            return load_config(path), ()
+            return _without_code(load_config(path)), ()
         path, _ = find_config(Path.cwd())
         return (load_config(path) if path is not None else Config()), ()
     path, passed = find_config(Path.cwd(), outside=export.directory)
@@ -134,3 +136,10 @@ def _configuration(export: Export, call: Call) -> tuple[Config, tuple[str, ...]]
     ignored = dict.fromkeys([*passed, *([own.resolve()] if own.is_file() else [])])
     notes = tuple(f"{file} {inside} and does not count; --trust-model-config changes that" for file in ignored)
     return (load_config(path) if path is not None else Config()), notes
+
+
+def _without_code(config: Config) -> Config:
+    """Refuse a model's own configuration that would run code, whatever else is trusted in it."""
+    if config.rules:
+        raise UsageError(f"{config.path}: a file inside the export may not name folders of rules", hint="Use --rules.")
+    return config

@@ -139,6 +139,14 @@ def test_nor_when_named(model: Path) -> None:
     assert codes(model, config=model / "irtools.toml", trust_model_config=True) == []
 
 
+def test_it_never_names_code_to_run(model: Path) -> None:
+    (model / "irtools.toml").write_text("rules = ['.']")
+
+    for call in (Call(trust_model_config=True), Call(trust_model_config=True, config=model / "irtools.toml")):
+        with pytest.raises(UsageError, match="may not name folders of rules"):
+            judge(model, call)
+
+
 def test_command_line_goes_before_the_file(model: Path, tmp_path: Path) -> None:
     (tmp_path / "irtools.toml").write_text("select = ['HID']\nignore = ['HID001']\nfail-on = 'note'")
 
