@@ -7,7 +7,6 @@ from difflib import get_close_matches
 from functools import cached_property
 
 from irtools.decoder.blocks import Block
-from irtools.decoder.stream import ancestors
 from irtools.errors import UsageError
 from irtools.graph.view import GraphView, Source
 from irtools.render.layers import BOX_KINDS
@@ -337,25 +336,26 @@ class OpsDrawer:
         self.sketch.arrow(stub, self._key(key), label, "shared")
 
     @cached_property
-    def _stream(self) -> frozenset[int]:
-        stack = self.part.stack
-        if stack is None:
-            return frozenset()
-        below = reached(self.view.succ, stack.embedding)
-        return frozenset(below & ancestors(self.view, stack.head_input.op))
+    def _layer_of(self) -> Mapping[int, int]:
+        """The decoder layer that an op belongs to."""
+        layers = self.part.blocks.layers if self.part.blocks else ()
+        return {op: layer.index for layer in layers for block in layer.blocks for op in block.ops}
 
     def _shared(self, op: int) -> bool:
-        """Whether a value is drawn once per use: read in many places, and not the residual stream."""
+        """Whether a value is drawn once per use: read in several layers or many places, and not the stream itself."""
         users = {consumer.op for consumer in self.view.consumers(op)} & self._drawn
-        limit = 2 * _MANY_USES if op in self._stream else _MANY_USES
-        return len(users) > limit
+        if self.part.blocks is not None and op in self.part.blocks.stream.ops:
+            return len(users) > 2 * _MANY_USES
+        layers = {self._layer_of[user] for user in users if user in self._layer_of}
+        return len(users) > _MANY_USES or len(layers) > 1
 
     def _value(self, source: Source) -> str:
         port = self.view.port(source)
         if port is None:
             return ""
         hidden = self.part.stack.hidden_size if self.part.stack else None
-        stream = source.op in self._stream and port.shape[-1:] == (hidden,)
+        on_stream = self.part.blocks is not None and source.op in self.part.blocks.stream.ops
+        stream = on_stream and port.shape[-1:] == (hidden,)
         known = self.part.blocks is not None and self.view.op_type(source.op) == "Parameter"
         name = port.names[0] if port.names and known else ""
         which = f"output {self.view.output_index(source)}: " if len(self.view.op(source.op).outputs) > 1 else ""

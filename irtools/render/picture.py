@@ -33,18 +33,18 @@ class Kind:
     style: str = ""
 
 
-# Boxes of one shape differ in lightness by at least 7 steps of L*, so they stay apart in greyscale
+# Boxes of one shape differ in lightness by at least 6 steps of L*, so they stay apart in greyscale
 # and for colour-blind readers; the hues (after Okabe and Ito) only help those who see them.
 KINDS = {
     "input": Kind("input or output of the model", "#ffffff", shape="box", style="rounded"),
-    "norm": Kind("norm", "#eeeeee"),
-    "embedding": Kind("embedding", "#f4dc8c"),
-    "attention": Kind("attention", "#f2b36b"),
-    "mlp": Kind("dense MLP", "#8fc1e3"),
-    "mixer": Kind("linear attention, convolution, state space", "#d9874a"),
-    "experts": Kind("experts and their router", "#4f9ac4"),
+    "norm": Kind("norm", "#ededed"),
+    "embedding": Kind("embedding", "#f3d676"),
+    "attention": Kind("attention", "#eba14c"),
+    "mlp": Kind("dense MLP", "#a3cbe8"),
+    "mixer": Kind("linear attention, convolution, state space", "#d58a50"),
+    "experts": Kind("experts and their router", "#4a8fbc"),
     "head": Kind("head (logits)", "#2f7a5f", text="#ffffff"),
-    "fusion": Kind("fusion of embedding and hidden state", "#7a4f7d", text="#ffffff"),
+    "fusion": Kind("fusion of embedding and hidden state", "#6b4270", text="#ffffff"),
     "state": Kind("state, kept between calls", "#dbe9f6", shape="cylinder"),
     "shared": Kind("shared value, drawn once per use", "#ffffff", shape="note"),
     "sum": Kind("residual sum", "#ffffff", shape="circle"),

@@ -1,0 +1,271 @@
+"""What is on the pictures, as boxes, arrows and DOT text."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from irtools.errors import RenderError, UsageError
+from irtools.ir.export import open_export
+from irtools.render.dot import to_dot
+from irtools.render.ops import around, between, find_op
+from irtools.render.picture import KINDS, Frame, Picture
+from irtools.render.pictures import Request, pictures
+
+Snapshot = Callable[[str, str], None]
+EXPORTS = ["falcon", "gemma4_vl", "gpt2", "granite", "llama", "llava", "mixtral", "opt", "qwen3", "qwen3_5_moe_vl"]
+EXPORTS += ["qwen3_5_vl", "qwen3_5_vl_int4", "qwen3_5_vl_trained", "qwen3_dflash", "bert"]
+
+
+def picture(path: Path, **asked: object) -> Picture:
+    return next(pictures(open_export(path), Request(**asked)))  # type: ignore[arg-type]
+
+
+def titles(found: Picture, kind: str) -> list[str]:
+    return [box.title for box in found.boxes if box.kind == kind]
+
+
+SNAPSHOTS = {
+    "falcon.dot": ("falcon", {}),
+    "qwen3_5_moe_vl.dot": ("qwen3_5_moe_vl", {}),
+    "gemma4_vl.dot": ("gemma4_vl", {}),
+    "qwen3_5_vl-pair.dot": ("qwen3_5_vl", {"pair": True}),
+    "qwen3_5_vl-mtp.dot": ("qwen3_5_vl", {"part": "mtp"}),
+    "llama-layer.dot": ("llama", {"layer": 1}),
+    "llama-around.dot": ("llama", {"around": "layers.0.mlp.act_fn", "radius": 1}),
+    "qwen3_dflash.dot": ("qwen3_dflash", {}),
+}
+
+
+@pytest.mark.parametrize("name", SNAPSHOTS)
+def test_dot_snapshot(fixtures: Path, name: str, snapshot: Snapshot) -> None:
+    export, asked = SNAPSHOTS[name]
+    snapshot(name, to_dot(picture(fixtures / export, **asked)))
+
+
+def test_dot_does_not_depend_on_the_run(fixtures: Path) -> None:
+    code = (
+        "import sys, irtools\n"
+        "from irtools.render.drawing import render\n"
+        "from irtools.render.pictures import Request\n"
+        "export = irtools.open_export(sys.argv[1])\n"
+        "for request in (Request(), Request(full=True), Request(layer=0)):\n"
+        "    sys.stdout.buffer.write(render(export, request, 'dot').data)\n"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code, str(fixtures / "qwen3_5_moe_vl")],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(outputs) == 1
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_arrows_join_boxes_and_keys_are_unique(fixtures: Path, name: str) -> None:
+    for asked in ({}, {"full": True}, {"part": "mtp"} if name == "qwen3_5_vl" else {}):
+        found = picture(fixtures / name, **asked)
+        keys = [box.key for box in found.boxes]
+        assert len(keys) == len(set(keys))
+        assert {arrow.tail for arrow in found.arrows} | {arrow.head for arrow in found.arrows} <= set(keys)
+        assert {box.kind for box in found.boxes} <= KINDS.keys()
+
+
+@pytest.mark.parametrize("name", [name for name in EXPORTS if name not in ("bert", "qwen3_dflash")])
+def test_whiteboard_has_every_layer_and_tap_once(fixtures: Path, name: str) -> None:
+    config = json.loads((fixtures / name / "config.json").read_text())
+    config = config.get("text_config", config)
+    count = config.get("num_hidden_layers") or config["n_layer"]
+    found = picture(fixtures / name)
+    taps = [index for title in titles(found, "tap") if "of the target" not in title for index in numbers(title)]
+    assert sorted(taps) == list(range(count))
+    assert titles(found, "head")[0] == "Head"
+    assert "logits" in titles(found, "input")
+    assert found.omitted == ()
+
+
+def numbers(text: str) -> list[int]:
+    """The layers that a title such as ``tap 0-2, 4`` names."""
+    found: list[int] = []
+    for low, high in re.findall(r"(\d+)(?:-(\d+))?", text):
+        found += range(int(low), int(high or low) + 1)
+    return found
+
+
+def test_each_kind_is_opened_once(fixtures: Path) -> None:
+    found = picture(fixtures / "qwen3_5_moe_vl")
+    target = next(item for item in found.items if isinstance(item, Frame) and item.key == "target")
+    frames = [item.title for item in target.items if isinstance(item, Frame)]
+    assert frames == [
+        "layers 0-2: linear attention + experts and shared expert",
+        "layer 3: full attention + experts and shared expert",
+    ]
+    inside = [box.title for box in Picture("", (), target.items, ()).boxes]
+    assert inside.count("Linear attention") == inside.count("Full attention") == 1
+    assert inside.count("Router") == inside.count("Experts") == inside.count("Shared expert") == 2
+    assert inside.count("State") == inside.count("Keys and values") == 1
+
+
+def test_mtp_head_stands_beside_the_target(fixtures: Path) -> None:
+    found = picture(fixtures / "qwen3_5_vl")
+    assert [item.key for item in found.items if isinstance(item, Frame)] == ["target", "mtp"]
+    wires = {(arrow.tail, arrow.label) for arrow in found.arrows if arrow.style == "wire"}
+    assert ("embeddings", "next token") in wires
+    assert titles(found, "fusion") == ["Fusion"]
+
+
+def test_pair_is_wired_as_the_runtime_does(fixtures: Path) -> None:
+    found = picture(fixtures / "qwen3_5_vl", pair=True)
+    names = {box.key: box.title for box in found.boxes}
+    wires = [(names[arrow.tail], names[arrow.head]) for arrow in found.arrows if arrow.style in ("wire", "same")]
+    assert ("tap 3, after the norm", "hidden_states") in wires
+    assert ("Text embeddings", "inputs_embeds") in wires
+    assert ("last_hidden_state", "Head") in wires
+    assert ("Head", "Head") in wires  # the target's weights
+    assert titles(found, "layers") == ["layers 0-2", "layer 3"]
+
+
+def test_shapes_and_precisions_are_on_the_edges(fixtures: Path) -> None:
+    found = picture(fixtures / "llama")
+    labels = {arrow.label for arrow in found.arrows if arrow.style == "data" and arrow.label}
+    assert labels == {"f32 [B, S, 32]"}
+    assert all(arrow.label for arrow in found.arrows if arrow.style == "shared")
+
+
+def test_weights_are_lines_not_boxes(fixtures: Path) -> None:
+    found = picture(fixtures / "qwen3_5_vl_int4", full=True)
+    assert not {"Const", "Convert"} & {box.title for box in found.boxes if "zero_point" in box.op}
+    assert "Const" not in {box.title for box in found.boxes}
+    products = [box for box in found.boxes if box.title == "MatMul"]
+    assert any("u4" in line for box in products for line in box.lines)
+
+
+def test_shared_values_are_drawn_once_per_use(fixtures: Path) -> None:
+    export = open_export(fixtures / "llama")
+    found = picture(fixtures / "llama", full=True, most=0)
+    (mask,) = {
+        export.target.graph.producers(key)[3] for key in export.target.graph.by_type["ScaledDotProductAttention"]
+    }
+    stubs = [box for box in found.boxes if box.kind == "shared" and box.op == export.target.graph.op_name(mask)]
+    assert len(stubs) == len(export.target.graph.by_type["ScaledDotProductAttention"])
+    assert not [arrow for arrow in found.arrows if arrow.tail == f"n{mask}"]
+
+
+def test_full_has_every_op_and_says_what_it_has_not(fixtures: Path) -> None:
+    export = open_export(fixtures / "falcon")
+    everything = {f"n{key}" for key in export.target.graph}
+    assert everything <= {box.key for box in picture(fixtures / "falcon", full=True, most=0).boxes}
+    some = picture(fixtures / "falcon", full=True, most=50)
+    assert some.omitted == (f"{len(everything) - 50} of {len(everything)} ops, beyond the limit of 50 (--max-nodes)",)
+    assert "Left out: " in to_dot(some)
+
+
+def test_layer_has_its_ops_in_frames(fixtures: Path) -> None:
+    export = open_export(fixtures / "llama")
+    found = picture(fixtures / "llama", layer=2)
+    stack = export.locate()
+    drawn = {box.key.removeprefix("n") for box in found.boxes if box.kind in ("attention", "mlp", "sum")}
+    assert {int(key) for key in drawn} <= set(stack.layers[2].ops)
+    assert [item.title for item in found.items if isinstance(item, Frame)] == ["Full attention", "Dense MLP"]
+    assert len([box for box in found.boxes if box.title in ("ReadValue", "Assign")]) == 4
+    assert len(titles(found, "norm")) == 2
+    with pytest.raises(UsageError, match="no layer 9"):
+        picture(fixtures / "llama", layer=9)
+
+
+def test_around_and_between_follow_the_edges(fixtures: Path) -> None:
+    view = open_export(fixtures / "falcon").target.graph
+    op = view.by_type["ScaledDotProductAttention"][0]
+    near = set(around(view, op, 1))
+    assert near == {op, *view.pred[op], *view.succ[op]}
+    assert around(view, op, 0) == [op]
+    path = between(view, view.pred[op].__iter__().__next__(), op)
+    assert path[-1] == op
+    assert between(view, op, path[0]) == path
+
+
+def test_ops_are_found_by_name_part_of_it_and_id(fixtures: Path) -> None:
+    view = open_export(fixtures / "falcon").target.graph
+    op = view.by_type["ScaledDotProductAttention"][0]
+    name = view.op_name(op)
+    assert find_op(view, name) == find_op(view, str(op)) == op
+    with pytest.raises(UsageError, match="could be"):
+        find_op(view, "ScaledDotProductAttention")
+    with pytest.raises(UsageError, match="no op is called") as error:
+        find_op(view, name[:-3] + "xyz")
+    assert name in str(error.value)
+
+
+def test_nothing_to_pair_with(fixtures: Path) -> None:
+    with pytest.raises(RenderError, match="no MTP head"):
+        picture(fixtures / "falcon", pair=True)
+
+
+def test_what_has_no_stack_is_drawn_op_by_op(fixtures: Path) -> None:
+    found = picture(fixtures / "bert")
+    assert any("no decoder stack" in line for line in found.subtitle)
+    assert "ScaledDotProductAttention" in titles(found, "op")
+
+
+def test_coarser_pictures_get_smaller_and_end_with_a_card(fixtures: Path) -> None:
+    for asked in (Request(), Request(full=True), Request(layer=0)):
+        sizes = [len(found.boxes) for found in pictures(open_export(fixtures / "qwen3_5_vl"), asked)]
+        assert sizes == sorted(sizes, reverse=True)
+        assert sizes[-1] == 1
+
+
+def test_hostile_names_are_only_text(export_copy: Callable[..., Path]) -> None:
+    path = export_copy("falcon") / "openvino_model.xml"
+    text = path.read_text(encoding="utf-8")
+    name = "__module.transformer.h.0/aten::add/Add"
+    assert text.count(f'name="{name}"') == 1
+    hostile = "&lt;b&gt;&quot;]; a -&gt; b \\N &#10;\N{CJK UNIFIED IDEOGRAPH-6F22}&lt;script&gt;"
+    path.write_text(text.replace(f'name="{name}"', f'name="{hostile}"'), encoding="utf-8")
+    found = next(pictures(open_export(path), Request(around="<script>", radius=1)))
+    labels = "".join(re.findall(r"label=<(.*)>", to_dot(found)))
+    assert "<script>" not in labels
+    assert "&lt;script&gt;" in labels
+
+
+def lightness(colour: str) -> float:
+    """L* of ``#rrggbb``: what is left of a colour in greyscale."""
+    red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (red, green, blue)]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return 116 * luminance ** (1 / 3) - 16 if luminance > 0.008856 else 903.3 * luminance
+
+
+def test_kinds_of_one_shape_differ_in_lightness_or_border() -> None:
+    plain = [kind for kind in KINDS.values() if kind.shape == "box" and not kind.style]
+    values = sorted(lightness(kind.fill) for kind in plain)
+    assert all(high - low >= 6 for low, high in pairwise(values)), values
+
+
+def test_text_stands_out_from_its_box() -> None:
+    for kind in KINDS.values():
+        darker, lighter = sorted((lightness(kind.fill), lightness(kind.text)))
+
+        # 4.5 to 1, as the accessibility guidelines ask for.
+        def luminance(value: float) -> float:
+            return ((value + 16) / 116) ** 3 if value > 8 else value / 903.3
+
+        assert (luminance(lighter) + 0.05) / (luminance(darker) + 0.05) >= 4.5, kind.label
+
+
+def test_layer_types_of_the_config_can_be_read_off_the_picture(fixtures: Path) -> None:
+    config = json.loads((fixtures / "qwen3_5_moe_vl" / "config.json").read_text())["text_config"]
+    found = picture(fixtures / "qwen3_5_moe_vl")
+    by_title = {box.title: box for box in found.boxes}
+    assert by_title["Router"].lines[0] == f"top {config['num_experts_per_tok']} of {config['num_experts']}"
+    assert f"convolution over {config['linear_conv_kernel_dim']} tokens" in by_title["Linear attention"].lines
