@@ -38,6 +38,9 @@ def find_op(view: GraphView, wanted: str) -> int:
     found = names.get(wanted) or [key for name, keys in names.items() if wanted and wanted in name for key in keys]
     if wanted not in names and wanted.isdecimal() and int(wanted) in view.index:
         found = [int(wanted)]
+    if len(found) > 1 and wanted not in names:
+        computed = [key for key in found if not view.constant(key)]
+        found = computed if len(computed) == 1 else found
     if len(found) == 1:
         return found[0]
     if not found:

@@ -1,0 +1,78 @@
+"""``irtools render`` from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.mark.parametrize("form", ["svg", "png", "pdf", "dot"])
+def test_the_suffix_says_the_format(cli: Any, fixtures: Path, tmp_path: Path, form: str) -> None:
+    output = tmp_path / f"picture.{form}"
+    done = cli("render", fixtures / "falcon", "-o", output)
+    assert (done.code, done.out, done.err) == (0, "", "")
+    start = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF", "dot": b"digraph irtools {"}[form]
+    assert output.read_bytes().startswith(start)
+
+
+def test_what_is_left_out_is_said(cli: Any, fixtures: Path, tmp_path: Path) -> None:
+    output = tmp_path / "picture.svg"
+    done = cli("render", fixtures / "falcon", "-o", output, "--full", "--max-nodes", 40)
+    assert done.code == 0
+    assert "left out: " in done.err
+    assert "ops, beyond the limit of 40" in done.err
+    assert b"beyond the limit of 40" in output.read_bytes()
+
+
+def test_json(cli: Any, fixtures: Path, tmp_path: Path) -> None:
+    done = cli("render", fixtures / "falcon", "-o", tmp_path / "x.dot", "--format", "json")
+    (model,) = json.loads(done.out)["models"]
+    assert model["status"] == "written"
+    assert model["format"] == "dot"
+    assert model["bytes"] == (tmp_path / "x.dot").stat().st_size
+    assert model["omitted"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["-o", "x.gif"], "give one of .svg, .png, .pdf, .dot"),
+        (["-o", "x.svg", "--full", "--layer", "1"], "ask for different pictures"),
+        (["-o", "x.svg", "--radius", "2"], "--radius goes with --around"),
+        (["-o", "x.svg", "--layer", "99"], "no layer 99"),
+        (["-o", "x.svg", "--around", "nothing like it"], "no op is called"),
+        (["-o", "x.svg", "--part", "nonsense"], "no part 'nonsense'"),
+        (["-o", "x.svg", "--pair"], "no MTP head"),
+        (["-o", "no/such/folder/x.dot"], "x.dot"),
+        ([], "missing option '-o'"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(
+    cli: Any, fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], sentence: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = cli("render", fixtures / "falcon", *arguments)
+    assert done.code == 2
+    assert sentence in done.err
+    assert "Traceback" not in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_views(cli: Any, fixtures: Path, tmp_path: Path) -> None:
+    views = (["--layer", 3], ["--around", "lm_head", "--radius", 1], ["--part", "mtp"], ["--pair"], ["--full"])
+    sizes = []
+    for view in views:
+        done = cli("render", fixtures / "qwen3_5_vl", "-o", tmp_path / "x.dot", *view)
+        assert done.code == 0, done.err
+        sizes.append((tmp_path / "x.dot").stat().st_size)
+    assert len(set(sizes)) == len(views)
+    ends = [
+        "__module.model.model.language_model.layers.0/aten::add/Add",
+        "__module.model.model.language_model.layers.0/aten::add/Add_1",
+    ]
+    done = cli("render", fixtures / "qwen3_5_vl", "-o", tmp_path / "x.dot", "--between", *ends)
+    assert done.code == 0, done.err
+    assert "MatMul" in (tmp_path / "x.dot").read_text()
