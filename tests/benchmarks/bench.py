@@ -33,6 +33,7 @@ for suffix in (".xml", ".bin"):
     with open(sys.argv[2] + suffix, "r+b") as file:
         os.fsync(file.fileno())
 """
+_FULL = tuple(f"render --full -o x.{form}" for form in ("svg", "png", "pdf", "dot"))
 # As installed: byte code is compiled once, not at every start.
 ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 
@@ -216,6 +217,21 @@ def help_row(runs: int) -> Row:
     return Row("irtools --help", "0.25 s", f"{command.median:.2f} s", f"{command.peak:.0f} MB", command.median <= 0.25)
 
 
+def look_rows(scale: Model, scratch: Path, runs: int) -> list[Row]:
+    """Looking at a large model: pictures in every format, and the tables."""
+    scale.restore()
+    rows = []
+    for work in ("inspect", *(f"render -o x.{form}" for form in ("svg", "png", "pdf", "dot")), *_FULL):
+        name, *options = work.replace("x.", f"{scratch}/x.").split()
+        quiet = [] if name == "inspect" else ["-q"]
+        command = Command([*IRTOOLS, name, *quiet, scale.directory, *options])
+        interleave(command, runs=runs)
+        slowest = max(command.seconds)
+        measured = f"{command.median:.2f} s, slowest {slowest:.2f} s"
+        rows.append(Row(f"{work}, {scale.ops:,} ops", "5 s", measured, f"{command.peak:.0f} MB", slowest <= 5))
+    return rows
+
+
 def _copy(source: Path, target: Path) -> Path:
     return shutil.copytree(source, target)
 
@@ -228,7 +244,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="irtools-bench-") as name:
         scratch = Path(name)
         rows = [help_row(options.runs)]
-        rows += scale_rows(Model(_copy(FIXTURES / "scale", scratch / "scale")), options.runs)
+        scale = Model(_copy(FIXTURES / "scale", scratch / "scale"))
+        rows += scale_rows(scale, options.runs)
+        rows += look_rows(scale, scratch, options.runs)
         if not options.quick:
             tiny = build(scratch / "tiny", layers=1, experts=2)
             small = build(scratch / "small", layers=64, experts=6)
