@@ -11,7 +11,7 @@ networkx has such hashes too; those do not know which input of an op an edge lea
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable
 
 from irtools.compare.labels import COMMUTATIVE, Graph, Palette
@@ -19,6 +19,8 @@ from irtools.compare.labels import COMMUTATIVE, Graph, Palette
 __all__ = ["Alignment"]
 
 _ROUNDS = 6
+_BRIDGE = 4
+"""Ops in a row that one side may lack."""
 _Colours = tuple[dict[int, int], dict[int, int]]
 _Label = Callable[[Graph, int], int]
 
@@ -80,11 +82,10 @@ class Alignment:
             return
         self._spread([pair for pair in anchors if self._same_kind(*pair, left_a, left_b)], left_a, left_b)
         self._descend(left_a, left_b, Graph.coarse)
+        self._bridge(left_a, left_b)
         self._replaced(left_a, left_b)
 
-    def _descend(
-        self, left_a: dict[int, int], left_b: dict[int, int], label: _Label, *, certain: bool = False
-    ) -> None:
+    def _descend(self, left_a: dict[int, int], left_b: dict[int, int], label: _Label, *, certain: bool = False) -> None:
         """Pair ops by colour, from the largest surroundings to the smallest."""
         rounds = self._refine(left_a, left_b, label) if left_a and left_b else []
         while rounds and left_a and left_b:
@@ -167,17 +168,22 @@ class Alignment:
     def _same_kind(self, one: int, other: int, left_a: dict[int, int], left_b: dict[int, int]) -> bool:
         return one in left_a and other in left_b and self.a.coarse(one) == self.b.coarse(other)
 
-    def _spread(self, known: Iterable[tuple[int, int]], left_a: dict[int, int], left_b: dict[int, int]) -> None:
+    def _spread(
+        self, known: Iterable[tuple[int, int]], left_a: dict[int, int], left_b: dict[int, int]
+    ) -> list[tuple[int, int]]:
         """Record pairs, and go on from them along the edges as long as it is clear what corresponds."""
+        found: list[tuple[int, int]] = []
         pending = deque(known)
         while pending:
             one, other = pending.popleft()
             if not self._same_kind(one, other, left_a, left_b):
                 continue
             self.pair(one, other)
+            found.append((one, other))
             del left_a[one], left_b[other]
             pending += self._operands(one, other)
             pending += self._readers(one, other, left_a, left_b)
+        return found
 
     def _operands(self, one: int, other: int) -> Iterable[tuple[int, int]]:
         first, second = self.a.view.producers(one), self.b.view.producers(other)
@@ -203,6 +209,43 @@ class Alignment:
             for key, readers in groups[0].items()
             if len(readers) == len(groups[1].get(key, ())) == 1
         ]
+
+    def _bridge(self, left_a: dict[int, int], left_b: dict[int, int]) -> None:
+        """Go on from pairs over ops that only one side has, to the nearest ops of equal label behind them."""
+        pending = deque(self.to_b.items() if left_a and left_b else ())
+        while pending:
+            one, other = pending.popleft()
+            for down in (True, False):
+                near_a = self._near(self.a, one, left_a, down=down)
+                near_b = self._near(self.b, other, left_b, down=down) if near_a else {}
+                common = [
+                    (near_a[label][0] + near_b[label][0], near_a[label][1], near_b[label][1])
+                    for label in near_a.keys() & near_b.keys()
+                ]
+                found = self._spread([min(common)[1:]], left_a, left_b) if common else []
+                pending += found
+                if found:
+                    pending.append((one, other))
+
+    @staticmethod
+    def _near(graph: Graph, op: int, left: dict[int, int], *, down: bool) -> dict[int, tuple[int, int]]:
+        """Distance and op by label: what is near an op behind others that are left; only what is alone there."""
+        found: dict[int, tuple[int, int]] = {}
+        seen, level = {op}, [op]
+        for distance in range(1, _BRIDGE + 1):
+            after: dict[int, None] = {}
+            for current in level:
+                step = graph.view.succ[current] if down else graph.view.pred[current]
+                after.update((neighbour, None) for neighbour in step if neighbour in left and neighbour not in seen)
+            level = list(after)
+            seen.update(level)
+            counts = Counter(map(graph.coarse, level))
+            found |= {
+                label: (distance, neighbour)
+                for neighbour in level
+                if counts[label := graph.coarse(neighbour)] == 1 and label not in found
+            }
+        return found
 
     def _replaced(self, left_a: dict[int, int], left_b: dict[int, int]) -> None:
         """Pair ops of different types that stand in the same place: same operands, same readers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,14 @@ from irtools.compare.model import Change
 from irtools.compare.ops import port_text
 from irtools.graph.view import GraphView
 from irtools.ir.document import Document
-from irtools.ir.op import Op, Port
+from irtools.ir.op import Port
 from irtools.ir.rt_info import ANNOTATION_KEY
 from irtools.report.describe import size_text
 from irtools.report.provenance import flat_rt_info
 
 __all__ = ["config_changes", "file_changes", "mappings", "metadata", "ports"]
 
+_NUMBERED = re.compile(r"(Parameter|Result)_\d+")
 _COMPRESSION = "nncf/"
 _VERSION_KEYS = ("OpenVINO Runtime",)
 
@@ -42,7 +44,7 @@ def _inputs(view: GraphView) -> dict[str, str]:
     found: dict[str, str] = {}
     for key in view.parameters:
         op = view.op(key)
-        _record(found, op.outputs[0].names if op.outputs else (), op, op.outputs)
+        _record(found, op.outputs[0].names if op.outputs else (), op.outputs)
     return found
 
 
@@ -50,13 +52,13 @@ def _outputs(view: GraphView) -> dict[str, str]:
     found: dict[str, str] = {}
     for key in view.results:
         op = view.op(key)
-        _record(found, view.result_names(key), op, op.inputs)
+        _record(found, view.result_names(key), op.inputs)
     return found
 
 
-def _record(found: dict[str, str], names: tuple[str, ...], op: Op, ports: tuple[Port, ...]) -> None:
-    # A tensor can have several names, in no order that means anything.
-    label = " = ".join(sorted(names)) or f"{op.name} (no tensor name)"
+def _record(found: dict[str, str], names: tuple[str, ...], ports: tuple[Port, ...]) -> None:
+    # A tensor can have several names, in no order that means anything; some are numbers of OpenVINO.
+    label = " = ".join(sorted(name for name in names if not _NUMBERED.fullmatch(name))) or f"{len(found)} (no name)"
     while label in found:
         label += " again"
     found[label] = port_text(ports[0]) if ports else ""

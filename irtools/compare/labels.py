@@ -14,12 +14,22 @@ from irtools.ir.op import Op, parse_element
 __all__ = ["COMMUTATIVE", "Graph", "Palette"]
 
 COMMUTATIVE = frozenset(
-    ("Add", "Multiply", "Maximum", "Minimum", "Equal", "NotEqual", "LogicalAnd", "LogicalOr", "LogicalXor")
-    + ("BitwiseAnd", "BitwiseOr", "BitwiseXor", "SquaredDifference")
+    f"{kind}{suffix}"
+    for kind, suffixes in (
+        ("", ("Add", "Multiply", "Maximum", "Minimum", "Equal", "NotEqual", "SquaredDifference")),
+        ("Logical", ("And", "Or", "Xor")),
+        ("Bitwise", ("And", "Or", "Xor")),
+    )
+    for suffix in suffixes
 )
 """Ops whose operands may be swapped."""
-_NAMES = frozenset(("variable_id",))
-"""Attributes that are names."""
+_KINDS = {
+    **dict.fromkeys(("i64", "i32", "u64", "u32"), "integer"),
+    "boolean": "boolean",
+    "string": "string",
+}
+_OF_STATES = frozenset(("variable_id", "variable_type", "variable_shape"))
+"""Attributes that are compared with the states."""
 _WITH_BODIES = frozenset(("Loop", "TensorIterator", "If"))
 _INNER = frozenset(("internal_layer_id", "from-layer", "to-layer"))
 
@@ -63,6 +73,11 @@ class Graph:
         """Constants by layer id."""
         return {constant.id: constant for constant in read_constants((self.view.scan,))}
 
+    @property
+    def ops(self) -> tuple[int, ...]:
+        """Ops that are no constants, in topological order."""
+        return tuple(op for op in self.view.topological if not self.view.constant(op))
+
     def number(self, source: Source | tuple[int, int], *, floats: bool = False) -> tuple[float, ...] | None:
         """The numbers of a small constant that an op reads as it is."""
         constant = self.constants.get(source[0])
@@ -80,14 +95,15 @@ class Graph:
         return found
 
     def coarse(self, op: int) -> int:
-        """Label by type and by which inputs are constants."""
+        """Label by type, by which inputs are constants, and by the kind of its values."""
         found = self._coarse.get(op)
         if found is None:
             view = self.view
             inputs = [view.constant(source) for source in view.producers(op)]
             if view.op_type(op) in COMMUTATIVE:
                 inputs.sort()
-            found = self._coarse[op] = self.palette((view.op_type(op), tuple(inputs), self._port(op)))
+            kinds = tuple([_KINDS.get(port.element_type, "number") for port in view.op(op).outputs])
+            found = self._coarse[op] = self.palette((view.op_type(op), tuple(inputs), kinds, self._port(op)))
         return found
 
     def _port(self, op: int) -> tuple[object, ...]:
@@ -133,9 +149,7 @@ class Graph:
     def digest(self) -> int:
         """A label of the graph as a whole."""
         seen: dict[int, int] = {}
-        for key in self.view.topological:
-            if self.view.constant(key):
-                continue
+        for key in self.ops:
             inputs = [seen.get(source, -1) for source in self.view.producers(key)]
             if self.view.op_type(key) in COMMUTATIVE:
                 inputs.sort()
@@ -150,5 +164,5 @@ class Graph:
 
 
 def attributes(op: Op) -> tuple[tuple[str, str], ...]:
-    """Attributes of an op that are no names, sorted."""
-    return tuple(sorted((key, value) for key, value in op.attributes.items() if key not in _NAMES))
+    """Attributes of an op, sorted; what says something about a state is left out."""
+    return tuple(sorted((key, value) for key, value in op.attributes.items() if key not in _OF_STATES))

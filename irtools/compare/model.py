@@ -14,10 +14,10 @@ __all__ = [
     "Category",
     "Change",
     "Comparison",
-    "Region",
     "OpChange",
     "OpRef",
     "PartDiff",
+    "Region",
     "RegionDiff",
     "WeightChange",
 ]
@@ -225,7 +225,8 @@ class PartDiff:
     layers_a, layers_b : int
         Decoder layers; 0 when no stack was located.
     ops_a, ops_b : int
-        Constants left out, bodies included.
+        At the top level, constants left out.
+    states_a, states_b : int
     ports, states, rt_info, versions, compression, names : tuple of Change
         ``compression`` is what compression recorded in rt_info, ``names`` renamed states.
     annotation : tuple of AnnotationChange
@@ -245,6 +246,8 @@ class PartDiff:
     layers_b: int = 0
     ops_a: int = 0
     ops_b: int = 0
+    states_a: int = 0
+    states_b: int = 0
     ports: tuple[Change, ...] = ()
     states: tuple[Change, ...] = ()
     rt_info: tuple[Change, ...] = ()
@@ -338,4 +341,3 @@ class Comparison:
     def exit_code(self) -> int:
         """0 equal, 1 different, 2 something could not be compared."""
         return 2 if self.failures else int(not self.equal)
-

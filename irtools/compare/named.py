@@ -12,7 +12,7 @@ from irtools.decoder.stack import Locator
 from irtools.graph.view import GraphView
 from irtools.surgery.annotation import MalformedAnnotationError, parse_annotation
 
-__all__ = ["compare_annotations", "compare_states"]
+__all__ = ["compare_annotations", "compare_states", "read_states"]
 
 
 def compare_states(pair: Pair) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
@@ -20,7 +20,7 @@ def compare_states(pair: Pair) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
 
     A state is known by its variable; one that the other side does not have, by the op that reads it.
     """
-    a, b = _states(pair.a.view), _states(pair.b.view)
+    a, b = read_states(pair.a.view), read_states(pair.b.view)
     owners = {op: name for name, (op, _) in b.items()}
     found: list[Change] = []
     renamed: list[Change] = []
@@ -38,8 +38,8 @@ def compare_states(pair: Pair) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
     return tuple(found), tuple(renamed)
 
 
-def _states(view: GraphView) -> dict[str, tuple[int, str]]:
-    """Reading op, type and shape of each state."""
+def read_states(view: GraphView) -> dict[str, tuple[int, str]]:
+    """Reading op, type and shape of each state, by variable."""
     found: dict[str, tuple[int, str]] = {}
     for key in view.by_type.get("ReadValue", ()):
         op = view.op(key)
@@ -106,10 +106,10 @@ def _same_value(pair: Pair, one: Locator | str, other: Locator | str) -> bool:
 
 def _known(pair: Pair, one: Locator, other: Locator) -> bool | None:
     """Whether two locators name ops that are a pair; None when a name does not say which op it means."""
-    ops = _op(pair.a, one), _op(pair.b, other)
-    if ops[0] is None or ops[1] is None or ops[0] not in pair.alignment.to_b or ops[1] not in pair.alignment.to_a:
+    first, second = _op(pair.a, one), _op(pair.b, other)
+    if first is None or second is None or first not in pair.alignment.to_b or second not in pair.alignment.to_a:
         return None
-    return pair.alignment.corresponds(*ops) and one.output_index == other.output_index
+    return pair.alignment.corresponds(first, second) and one.output_index == other.output_index
 
 
 def _op(side: Side, locator: Locator) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
@@ -12,10 +13,11 @@ from irtools.compare.stored import StoredPair
 from irtools.ir.op import Op, Port
 from irtools.report.text import shape_text
 
-__all__ = ["Found", "OpComparer", "port_text"]
+__all__ = ["Found", "OpComparer", "port_text", "renamed"]
 
 _PORTS = frozenset(("Parameter", "Result"))
 _NAME_KEYS = ("fused_names", "original_name")
+_GENERATED = re.compile(r"([A-Za-z]+)_\d+(?:[/.]\w+)?")
 _MOST_NUMBERS = 8
 
 
@@ -35,9 +37,12 @@ def port_text(port: Port) -> str:
     return f"{port.element_type} {shape_text(port.shape)}"
 
 
-def _generated(name: str, kind: str) -> bool:
-    """Whether a name is one that OpenVINO numbers itself."""
-    return name.removeprefix(f"{kind}_").isdecimal()
+def renamed(one: str, other: str) -> bool:
+    """Whether two names differ in more than the number that OpenVINO gives what has no name."""
+    if one == other:
+        return False
+    first, second = _GENERATED.fullmatch(one), _GENERATED.fullmatch(other)
+    return first is None or second is None or first[1] != second[1]
 
 
 class OpComparer:
@@ -79,9 +84,7 @@ class OpComparer:
         self._add(found, refs, "rt_info", list(_rt_info(first, second)))
         if first.opset != second.opset:
             self._add(found, refs, "versions", [Change("opset", first.opset, second.opset)])
-        found.renamed += first.name != second.name and not (
-            _generated(first.name, first.type) and _generated(second.name, second.type)
-        )
+        found.renamed += renamed(first.name, second.name)
 
     def _add(self, found: Found, refs: tuple[OpRef, OpRef], category: str, changes: list[Change]) -> None:
         if changes:
@@ -93,9 +96,9 @@ class OpComparer:
         first, second = a.bodies(one), b.bodies(other)
         for name in first.keys() & second.keys():
             inner = Alignment(first[name], second[name], alignment.palette)
-            sides = [[op for op in graph.view.topological if not graph.view.constant(op)] for graph in (inner.a, inner.b)]
-            inner.region(sides[0], sides[1])
-            self.compare(inner, sides[0], sides[1], found)
+            ops_a, ops_b = inner.a.ops, inner.b.ops
+            inner.region(ops_a, ops_b)
+            self.compare(inner, ops_a, ops_b, found)
         if first and a.wiring(one) != b.wiring(other):
             yield Change("connections of the body", "", "")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
 from irtools.compare.entries import metadata, ports
 from irtools.compare.model import Change, PartDiff, RegionDiff
-from irtools.compare.named import compare_annotations, compare_states
+from irtools.compare.named import compare_annotations, compare_states, read_states
 from irtools.compare.ops import Found, OpComparer
 from irtools.compare.sides import Configs, Pair, pair_up
 from irtools.compare.stored import StoredPair
@@ -56,6 +56,8 @@ def compare_parts(part: str, a: Document, b: Document, configs: Configs | None, 
         layers_b=len(pair.b.regions.layers),
         ops_a=len(pair.a.regions.of),
         ops_b=len(pair.b.regions.of),
+        states_a=len(read_states(pair.a.view)),
+        states_b=len(read_states(pair.b.view)),
         ports=ports(pair.a.view, pair.b.view),
         states=states,
         rt_info=found["rt_info"],

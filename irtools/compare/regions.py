@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from irtools.compare.model import Region
@@ -76,6 +76,7 @@ def _add_private(view: GraphView, stack: DecoderStack, order: Sequence[int], of:
             if len(homes) == 1:
                 of[op] = homes.pop()
     shared = {stack.embedding, stack.stream_start}
+    cached: set[int] = set()
     for op in reversed(order):
         if op in shared:
             shared.update(view.producers(op))
@@ -83,8 +84,19 @@ def _add_private(view: GraphView, stack: DecoderStack, order: Sequence[int], of:
         # Who only asks for the shape of a state does not use it.
         readers = [consumer.op for consumer in view.consumers(op) if view.op_type(consumer.op) != "ShapeOf"]
         homes = {of.get(reader, INPUTS) for reader in readers}
-        if op not in of and len(homes) == 1 and 0 <= (home := homes.pop()) < len(stack.layers):
+        if op in of or len(homes) != 1 or not 0 <= (home := homes.pop()) < len(stack.layers):
+            continue
+        # Masks and positions have only one reader too when there is one layer: then only states count.
+        if len(stack.layers) > 1 or _serves_state(view, op, readers, cached):
             of[op] = home
+            cached.add(op)
+
+
+def _serves_state(view: GraphView, op: int, readers: Sequence[int], cached: Set[int]) -> bool:
+    """Whether an op reads a state, is one, or prepares one."""
+    if "ReadValue" in (view.op_type(op), *map(view.op_type, view.producers(op))):
+        return True
+    return all(reader in cached and view.op_type(reader) != "Gather" for reader in readers)
 
 
 def pair_layers(a: tuple[GraphView, Regions], b: tuple[GraphView, Regions]) -> list[Region]:
@@ -158,5 +170,6 @@ def _text(layer: DecoderLayer | None) -> str:
     if layer is None:
         return ""
     words = [layer.mixer.replace("_", " ")] if layer.mixer != "none" else []
-    words += [{"dense": "dense MLP"}.get(layer.feed_forward, layer.feed_forward)] if layer.feed_forward != "none" else []
+    if layer.feed_forward != "none":
+        words.append({"dense": "dense MLP"}.get(layer.feed_forward, layer.feed_forward))
     return " + ".join(words)

@@ -102,9 +102,7 @@ def pair_up(a: Document, b: Document, configs: Configs | None) -> Pair:
     notes: list[str] = []
     stacks = _stacks((a, b), configs, notes)
     palette = Palette()
-    one, other = (
-        _side(document, stack, palette, notes) for document, stack in zip((a, b), stacks, strict=True)
-    )
+    one, other = (_side(document, stack, palette, notes) for document, stack in zip((a, b), stacks, strict=True))
     alignment = Alignment(one.graph, other.graph, palette)
     regions = _regions(one, other)
     same = _same_graph(a, b)
