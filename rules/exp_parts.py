@@ -210,7 +210,7 @@ def unsupported_family(context: Context) -> Iterator[Finding]:
     family = context.config.get("model_type")
     if not needs_embeddings(context) or not context.config or context.export.parts.get("text_embeddings") is None:
         return
-    if family not in RUNTIME_FAMILIES:
+    if not isinstance(family, str) or family not in RUNTIME_FAMILIES:
         path = context.export.directory / "config.json"
         yield Finding(
             f"OpenVINO GenAI {context.target_runtime} knows no vision-language family {family!r}",

@@ -158,7 +158,8 @@ def _ids(content: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     elif isinstance(vocabulary, list) and vocabulary:
         last = vocabulary[-1]
         yield str(last[0]) if isinstance(last, list) and last else "", len(vocabulary) - 1
-    for token in content.get("added_tokens") or ():
+    added = content.get("added_tokens")
+    for token in added if isinstance(added, list) else ():
         if isinstance(token, Mapping) and isinstance(token.get("id"), int):
             yield str(token.get("content")), token["id"]
 

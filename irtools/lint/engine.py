@@ -199,7 +199,7 @@ def verify(export: Export, options: Options | None = None) -> Verification:
     found = [finding for finding in _drop_echoes(found) if not _ignored_in_file(finding, options, whole)]
     found = [_with_severity(finding, options) for finding in found]
     if export.path.suffix == ".xml" and not export.path.is_dir():
-        found = [f for f in found if f.file is not None and f.file.stem == export.path.stem]
+        found = [f for f in found if f.file is not None and f.file.with_suffix(".xml") == export.path]
     findings = tuple(sorted(dict.fromkeys(found), key=_order))
     return Verification(export, findings, rules, _strategies(context, findings))
 
@@ -239,8 +239,8 @@ def _run(rule: Rule, context: Context) -> Iterator[Finding]:
 def _filled_in(finding: Finding, rule: Rule, context: Context) -> Finding:
     part = finding.part
     if part is None and finding.file is not None:
-        stem = finding.file.stem
-        part = next((name for name, document in context.export.parts.items() if document.path.stem == stem), None)
+        xml = finding.file.with_suffix(".xml")
+        part = next((name for name, document in context.export.parts.items() if document.path == xml), None)
     return replace(
         finding,
         code=finding.code or rule.code,

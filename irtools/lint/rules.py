@@ -17,7 +17,8 @@ _CODE = re.compile(r"[A-Z]{2,8}[0-9]{3}")
 
 def source_of(rule: Rule) -> str:
     """The file that defines a rule, to name it in an error."""
-    return rule.check.__code__.co_filename
+    code = getattr(rule.check, "__code__", None)  # a callable object has none
+    return code.co_filename if code is not None else type(rule.check).__module__
 
 
 def load_rules(folders: Iterable[Path] = ()) -> tuple[Rule, ...]:
