@@ -31,7 +31,9 @@ _FORMATS = ("svg", "png", "pdf", "dot")
 @click.option("--between", metavar="A B", nargs=2, help="What lies between two ops.")
 @click.option("--pair", is_flag=True, help="Target and MTP head, wired as the runtime wires them.")
 @click.option("--full", is_flag=True, help="Every op.")
-@click.option("--max-nodes", metavar="N", type=click.IntRange(1), help="Draw at most so many ops.  [default: 300]")
+@click.option(
+    "--max-nodes", metavar="N", type=click.IntRange(1), help="Draw at most so many ops.  [default: 500, PNG 300]"
+)
 @output_options()
 def command(
     model: Path,
@@ -65,8 +67,7 @@ def command(
         from irtools.render.drawing import render
         from irtools.render.pictures import MOST_NODES, Request
 
-        # Nothing is laid out for a .dot file, so it need not be cut short.
-        most = max_nodes or (0 if form == "dot" else MOST_NODES)
+        most = max_nodes or MOST_NODES[form]
         request = Request(part, layer, around, 2 if radius is None else radius, between, pair, full, most)
         with ui.working(f"Drawing {path}"):
             drawing = render(open_export(path), request, form)

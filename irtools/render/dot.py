@@ -62,9 +62,10 @@ def _frame_label(frame: Frame) -> str:
 
 
 def _frame(graph: graphviz.Digraph, frame: Frame) -> None:
+    first = next((item.key for item in frame.items if isinstance(item, Box)), None) if frame.beside else None
     with graph.subgraph(name=f"cluster_{frame.key}") as inner:
         inner.attr(
-            label=_frame_label(frame),
+            label=_frame_label(frame) if first is None else "",
             labeljust="l",
             labelloc="t",
             style="rounded",
@@ -73,6 +74,11 @@ def _frame(graph: graphviz.Digraph, frame: Frame) -> None:
             margin="10",
             peripheries="1",
         )
+        if first is not None:
+            with inner.subgraph() as row:
+                row.attr(rank="same")
+                row.node(f"{frame.key}title", label=_frame_label(frame), shape="plain", style="", tooltip=" ")
+                row.node(first)
         _items(inner, frame.items)
 
 

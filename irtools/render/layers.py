@@ -148,7 +148,7 @@ class LayerDrawer:
         else:
             self._shown[run.kind] = layers[0].index
             count = f"{run.length} equal layers in a row, drawn once" if run.length > 1 else ""
-            with self.sketch.frame(f"{self.prefix}layer{layers[0].index}", f"{label}: {kind.text}", (count,)):
+            with self.sketch.frame(f"{self.prefix}layer{layers[0].index}", label, (kind.text, count)):
                 current = self.layer(layers[0], layers, current)
         self._tap(run, current)
         return current
@@ -188,7 +188,7 @@ class LayerDrawer:
             if block.states:
                 self._state(f"{key}s", key, block)
         for position, block in enumerate(layer.blocks):
-            weights = weight_line(self.part.block_weights(equal, position), len(equal))
+            weights = weight_line(*(self.part.weights_of(other.blocks[position].ops) for other in equal))
             self._block(keys[position], block, weights)
         for link in layer.links:
             self._link(layer, link, keys, current)

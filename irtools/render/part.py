@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from irtools.decoder.blocks import Block, LayerBlocks, StackBlocks, head_blocks, stack_blocks
+from irtools.decoder.blocks import StackBlocks, head_blocks, stack_blocks
 from irtools.decoder.stack import DecoderStack
 from irtools.graph.match import Match, Matcher
 from irtools.graph.view import GraphView, Source
@@ -33,28 +34,26 @@ WEIGHT_KINDS = {
 """What the weights of a block are for, by its kind."""
 
 
-def weight_line(found: Collection[Weight], layers: int = 1) -> str:
+def weight_line(*layers: Collection[Weight]) -> str:
     """Size and precision of some weights: ``weights 27.0 KiB u4 + f32``.
 
     Types that make up less than a twentieth are not named.
 
     Parameters
     ----------
-    found : collection of Weight
-    layers : int
-        Of how many equal layers; the size is that of one.
+    *layers : collection of Weight
+        Those of each of some equal layers; the size is that of one.
     """
-    found = [weight for weight in found if weight.learned]
-    total = sum(weight.size for weight in found)
+    sizes = [sum(weight.size for weight in layer if weight.learned) for layer in layers]
+    total = sum(sizes)
     if not total:
         return ""
-    by_type: dict[str, int] = {}
-    for weight in found:
-        by_type[weight.constant.element_type] = by_type.get(weight.constant.element_type, 0) + weight.size
-    types = sorted(
-        (kind for kind, size in by_type.items() if size * 20 >= total), key=lambda kind: (-by_type[kind], kind)
-    )
-    return f"weights {size_text(total / layers)} {' + '.join(types)}"
+    by_type: Counter[str] = Counter()
+    for weight in (weight for layer in layers for weight in layer if weight.learned):
+        by_type[weight.constant.element_type] += weight.size
+    types = sorted((kind for kind in by_type if by_type[kind] * 20 >= total), key=lambda kind: (-by_type[kind], kind))
+    limit = "up to " if min(sizes) < max(sizes) else ""
+    return f"weights {limit}{size_text(max(sizes))} {' + '.join(types)}"
 
 
 @dataclass(frozen=True)
@@ -177,12 +176,3 @@ class DrawnPart:
         """The weights that some ops read, each once."""
         found = {(weight.body, weight.constant.id): weight for op in ops for weight in self._by_consumer.get(op, ())}
         return tuple(found[key] for key in sorted(found))
-
-    def block_weights(self, layers: Iterable[LayerBlocks], position: int) -> tuple[Weight, ...]:
-        """The weights of one block in each of some equal layers."""
-        return self.weights_of(op for layer in layers for op in layer.blocks[position].ops)
-
-    def state_block(self, block: Block) -> tuple[tuple[int, ...], ...]:
-        """Shapes of the states of a block."""
-        ports = [self.view.op(state.op).outputs for state in block.states]
-        return tuple(port[0].shape for port in ports if port)

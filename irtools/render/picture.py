@@ -99,12 +99,15 @@ class Frame:
     items : tuple of Box or Frame
     lines : tuple of str
         The lines below the title.
+    beside : bool
+        Put the title beside the first box, where arrows go around it, and not above all.
     """
 
     key: str
     title: str
     items: tuple[Box | Frame, ...]
     lines: tuple[str, ...] = ()
+    beside: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from irtools.report.text import plural
 
 __all__ = ["MOST_NODES", "Request", "pictures"]
 
-MOST_NODES = 300
-"""Ops that are drawn at most; laying out more than that takes long and nobody reads it."""
+MOST_NODES = {"svg": 500, "pdf": 500, "png": 300, "dot": 0}
+"""Ops that are drawn at most, by format: more take long to lay out, or to paint. Nothing is laid out for DOT."""
 _COARSER = 4
 
 
@@ -57,7 +57,7 @@ class Request:
     between: tuple[str, str] | None = None
     pair: bool = False
     full: bool = False
-    most: int = MOST_NODES
+    most: int = MOST_NODES["svg"]
 
 
 def pictures(export: Export, request: Request, document: Document | None = None) -> Iterator[Picture]:

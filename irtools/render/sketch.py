@@ -41,13 +41,13 @@ class Sketch:
         self._arrows.setdefault((tail, head, style), Arrow(tail, head, label, style))
 
     @contextmanager
-    def frame(self, key: str, title: str, lines: Iterable[str] = ()) -> Iterator[None]:
+    def frame(self, key: str, title: str, lines: Iterable[str] = (), *, beside: bool = False) -> Iterator[None]:
         """Frame what is added inside the ``with``."""
         self._levels.append([])
         yield
         items = tuple(self._levels.pop())
         if items:
-            self._levels[-1].append(Frame(key, title, items, tuple(line for line in lines if line)))
+            self._levels[-1].append(Frame(key, title, items, tuple(line for line in lines if line), beside))
 
     @property
     def items(self) -> tuple[Box | Frame, ...]:

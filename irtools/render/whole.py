@@ -77,7 +77,7 @@ class ExportDrawer:
     def _both(self, title: str, subtitle: Sequence[str], *, opened: bool, wired: bool) -> Picture:
         embeds = self._inputs(vision=not wired)
         named = f"target: {self.target.document.path.name}"
-        with self.sketch.frame("target", named, (self._part_line(self.target),)):
+        with self.sketch.frame("target", named, (self._part_line(self.target),), beside=True):
             self._target(embeds, opened=opened and not wired)
         if self.mtp is not None and self.mtp.head is not None:
             self._mtp(self.mtp, wired=wired, opened=opened)
@@ -87,7 +87,7 @@ class ExportDrawer:
 
     def head(self, part: DrawnPart, title: str, subtitle: Sequence[str]) -> Picture:
         """Draw one part that is a head or a draft: inputs, layers, output."""
-        with self.sketch.frame("head", part.document.path.name, (self._part_line(part),)):
+        with self.sketch.frame("head", part.document.path.name, (self._part_line(part),), beside=True):
             self.omitted += draw_head(self.sketch, part)
         return self._picture(title, subtitle)
 
@@ -210,7 +210,7 @@ class ExportDrawer:
 
     def _mtp(self, part: DrawnPart, *, wired: bool, opened: bool) -> None:
         """Draw the MTP head beside the target, wired as the runtime wires it."""
-        with self.sketch.frame("mtp", f"MTP head: {part.document.path.name}", (self._part_line(part),)):
+        with self.sketch.frame("mtp", f"MTP head: {part.document.path.name}", (self._part_line(part),), beside=True):
             self.omitted += draw_head(self.sketch, part, opened=opened)
         last = len(self.stack.layers) - 1
         tap = "taplast" if wired else self.sketch.box("taprepeated", "tap", f"tap {last} of the target")

@@ -222,7 +222,7 @@ def test_a_layout_that_hangs_is_killed_and_a_coarser_one_shown(
 ) -> None:
     export = open_export(fixtures / "qwen3_5_vl")
     coarse = list(pictures(export, Request(full=True)))[2]
-    pids = slow_engine(monkeypatch, tmp_path, most=len(coarse.boxes) + 2)
+    pids = slow_engine(monkeypatch, tmp_path, most=len(coarse.boxes) + 6)
     started = time.monotonic()
     drawing: Drawing = render(export, Request(full=True), "svg", seconds=2.5)
     assert time.monotonic() - started < 6

@@ -106,10 +106,10 @@ def numbers(text: str) -> list[int]:
 def test_each_kind_is_opened_once(fixtures: Path) -> None:
     found = picture(fixtures / "qwen3_5_moe_vl")
     target = next(item for item in found.items if isinstance(item, Frame) and item.key == "target")
-    frames = [item.title for item in target.items if isinstance(item, Frame)]
+    frames = [(item.title, *item.lines) for item in target.items if isinstance(item, Frame)]
     assert frames == [
-        "layers 0-2: linear attention + experts and shared expert",
-        "layer 3: full attention + experts and shared expert",
+        ("layers 0-2", "linear attention + experts and shared expert", "3 equal layers in a row, drawn once"),
+        ("layer 3", "full attention + experts and shared expert"),
     ]
     inside = [box.title for box in Picture("", (), target.items, ()).boxes]
     assert inside.count("Linear attention") == inside.count("Full attention") == 1
