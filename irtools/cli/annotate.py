@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from irtools.cli.common import Ui, models_argument, output_options, part_option, run_models
-from irtools.cli.writing import Writing, finish, writer_options
+from irtools.cli.writing import Job, Writing, finish, writer_options
 from irtools.errors import AnnotationDiffersError
 from irtools.report.json import Entry
 
@@ -52,17 +52,14 @@ def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: b
                 "differs",
                 error.exit_code,
                 str(error),
-                details={"previous": error.old, "annotation": error.new, **located},
+                details={"file": str(document.path), "previous": error.old, "annotation": error.new, **located},
                 text=f"{summary}\n{comparison_table(error.old, error.new, ui.style)}",
             )
+        job = Job(path, export, patch, destinations[path], check=not no_check)
         return finish(
             ui,
-            export,
-            patch,
-            model=path,
-            writing=writing,
-            destination=destinations[path],
-            check=not no_check,
+            job,
+            writing,
             nothing_to_do=f"{patch.path} says this already; nothing written",
             heading=f"{summary}\n{layers_table(stack, ui.style)}",
             details=located,

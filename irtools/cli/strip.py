@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from irtools.cli.common import Ui, models_argument, output_options, part_option, run_models
-from irtools.cli.writing import Writing, finish, writer_options
+from irtools.cli.writing import Job, Writing, finish, writer_options
 from irtools.report.json import Entry
 
 __all__ = ["command"]
@@ -30,16 +30,8 @@ def command(models: tuple[Path, ...], part: str, writing: Writing, ui: Ui) -> in
 
         export = open_export(path)
         patch = export.strip(part)
-        return finish(
-            ui,
-            export,
-            patch,
-            model=path,
-            writing=writing,
-            destination=destinations[path],
-            check=False,
-            nothing_to_do=f"{patch.path} has no annotation; nothing written",
-            details={},
-        )
+        job = Job(path, export, patch, destinations[path], check=False)
+        nothing = f"{patch.path} has no annotation; nothing written"
+        return finish(ui, job, writing, nothing_to_do=nothing, details={})
 
     return run_models(ui, "strip", models, work)

@@ -16,10 +16,9 @@ from irtools.report.json import Entry
 
 if TYPE_CHECKING:
     from irtools.ir.export import Export
-    from irtools.ir.save import Saved
     from irtools.surgery.patch import Patch
 
-__all__ = ["Writing", "finish", "writer_options"]
+__all__ = ["Job", "Writing", "finish", "writer_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,6 +67,31 @@ class Writing:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A change to one export that has been worked out.
+
+    Attributes
+    ----------
+    model : Path
+        As the user gave it.
+    export : Export
+        Holds the change.
+    patch : Patch
+        The change.
+    destination : Path or None
+        Of a complete export; None to write in place.
+    check : bool
+        Whether the new file is checked before it takes its place.
+    """
+
+    model: Path
+    export: Export
+    patch: Patch
+    destination: Path | None
+    check: bool
+
+
 def writer_options(function: F) -> F:
     """Add ``--output-dir``, ``--dry-run`` and ``--diff``; the function gets them as ``writing``."""
 
@@ -88,13 +112,9 @@ def writer_options(function: F) -> F:
 
 def finish(
     ui: Ui,
-    export: Export,
-    patch: Patch,
-    *,
-    model: Path,
+    job: Job,
     writing: Writing,
-    destination: Path | None,
-    check: bool,
+    *,
     nothing_to_do: str,
     heading: str = "",
     details: Mapping[str, object],
@@ -104,17 +124,8 @@ def finish(
     Parameters
     ----------
     ui : Ui
-    export : Export
-        Holds the change.
-    patch : Patch
-        The change.
-    model : Path
-        As the user gave it.
+    job : Job
     writing : Writing
-    destination : Path or None
-        Of a complete export; None to write in place.
-    check : bool
-        Whether the new file is checked before it takes its place.
     nothing_to_do : str
         What to say of a file that stays as it is.
     heading : str
@@ -126,43 +137,40 @@ def finish(
     -------
     Entry
     """
-    status, code = patch.status, 0
-    saved: tuple[Saved, ...] = ()
-    notes = list(patch.notes)
+    patch = job.patch
     files: list[str] = []
+    notes = list(patch.notes)
+    outcome = nothing_to_do
+    status = patch.status
     if writing.dry_run:
-        code = 1 if patch.changed else 0
         outcome = f"would write {patch.path}" if patch.changed else nothing_to_do
-    elif patch.changed or destination is not None:
-        with ui.working(f"Writing {destination or patch.path}") as report:
-            saved = export.save(destination, check=check, progress=lambda _file, done, of: report(done, of))
+    elif patch.changed or job.destination is not None:
         status = "written"
-        files = [str(file.path) for file in saved] or [str(destination)]
+        files = _write(ui, job, notes)
         outcome = f"wrote {', '.join(files)}"
-        for file in saved:
-            notes += file.notes
-            if file.replaced_link is not None:
-                notes.append(
-                    f"{file.path} was a symbolic link; it is a file now, and {file.replaced_link} is as it was"
-                )
-    else:
-        outcome = nothing_to_do
     for note in notes:
         ui.note(note)
-    diff = patch.diff() if writing.diff else None
-    body = diff.rstrip("\n") if diff else ""
-    return Entry(
-        str(model),
-        status,
-        code,
-        details={
-            "file": str(patch.path),
-            "previous": patch.old,
-            "annotation": patch.new,
-            **details,
-            "written": files,
-            "notes": notes,
-            **({"diff": diff} if diff is not None else {}),
-        },
-        text=body if writing.diff else "\n".join(part for part in (heading, outcome) if part),
-    )
+    found: dict[str, object] = {
+        "file": str(patch.path),
+        "previous": patch.old,
+        "annotation": patch.new,
+        **details,
+        "written": files,
+        "notes": notes,
+    }
+    text = "\n".join(part for part in (heading, outcome) if part)
+    if writing.diff:
+        found["diff"] = patch.diff()
+        text = patch.diff().rstrip("\n")
+    return Entry(str(job.model), status, int(status == "would-write"), details=found, text=text)
+
+
+def _write(ui: Ui, job: Job, notes: list[str]) -> list[str]:
+    """Write; returns the paths of the files and adds to the notes."""
+    with ui.working(f"Writing {job.destination or job.patch.path}") as report:
+        saved = job.export.save(job.destination, check=job.check, progress=lambda _file, done, of: report(done, of))
+    for file in saved:
+        notes += file.notes
+        if file.replaced_link is not None:
+            notes.append(f"{file.path} was a symbolic link; it is a file now, and {file.replaced_link} is as it was")
+    return [str(file.path) for file in saved] or [str(job.destination)]
