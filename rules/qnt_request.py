@@ -9,6 +9,8 @@ from irtools.lint import Context, Finding, Severity, rule
 from irtools.lint.compression import Compression, Matrix, Request
 from irtools.lint.directory import read_json
 
+_MOSTLY = 0.5
+
 
 def _requested(context: Context) -> Iterator[tuple[Document, Compression, Request]]:
     """Parts that record a request that can be compared with the constants."""
@@ -187,7 +189,7 @@ def configured_compression_missing(context: Context) -> Iterator[Finding]:
     What it checks
     --------------
     ``quantization_configs`` of openvino_config.json, which names the parts that were to be
-    compressed, against the weights of those parts.
+    compressed and to how many bits, against the weights of those parts.
 
     Why it matters
     --------------
@@ -214,13 +216,54 @@ def configured_compression_missing(context: Context) -> Iterator[Finding]:
         name = str(key).removesuffix("_model")
         document = context.target if name == "lm" else context.readable(context.documents.get(name))
         compression = context.compression(document) if document is not None else None
-        if compression is None or bits not in (4, 8) or compression.request is not None:
-            continue  # what the rt_info asked for is QNT001's
-        if not compression.empty and not compression.share:
+        if compression is None or compression.empty or bits not in (4, 8):
+            continue
+        request = compression.request
+        if request is None and compression.share:
+            continue  # compressed by something that left no record
+        if request is None or (request.known and (bits == 4) != (_bits(request) == 4)):
+            how = f"compressed as {request.mode}" if request else f"all {compression.main_type}"
             yield Finding(
-                f"openvino_config.json asks for {bits} bits in {key}, and all weights of "
-                f"{compression.document.path.name} are {compression.main_type}",
+                f"openvino_config.json asks for {bits} bits in {key}, and the weights of "
+                f"{compression.document.path.name} are {how}",
                 "Export again, or compress that part",
                 file=compression.document.path,
+                line=_line(compression.document) or 1,
+            )
+
+
+def _bits(request: Request) -> int:
+    return 8 if request.mode.startswith(("int8", "mxfp8", "fp8")) else 4
+
+
+@rule("QNT005", "unrecorded-compression", Severity.NOTE, "The weights are compressed, and the rt_info does not say so")
+def unrecorded_compression(context: Context) -> Iterator[Finding]:
+    """The weights are compressed, and the rt_info does not say so.
+
+    What it checks
+    --------------
+    For parts most of whose weights are stored in eight bits or less, without an entry
+    ``nncf/weight_compression``.
+
+    Why it matters
+    --------------
+    Nobody can tell how they were compressed, nor do it again. A checkpoint that was compressed before
+    the export looks like this as well.
+
+    How to fix it
+    -------------
+    Say in the model card how the weights were compressed.
+
+    Source
+    ------
+    nncf 3.4 records every compression.
+    """
+    for document in context.judged:
+        compression = context.compression(document)
+        if compression is not None and compression.request is None and compression.share > _MOSTLY:
+            yield Finding(
+                f"most weights are {compression.main_type}, and the rt_info says nothing about compression",
+                "Say in the model card how they were compressed",
+                file=document.path,
                 line=1,
             )

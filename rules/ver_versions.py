@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from irtools.ir.document import Document
 from irtools.lint import Context, Finding, Severity, rule
 from irtools.lint.directory import json_line
+from irtools.lint.mtp import declaration
 from irtools.lint.provenance import provenance, short, version_line
 from irtools.lint.versions import parse_version
 
@@ -105,13 +106,13 @@ def exporter_too_old(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    With an MTP head in the directory, ``--expect-mtp`` or a DFlash draft: that the target or draft
-    was exported by optimum-intel 2.2 or newer.
+    With an MTP head in the directory or in config.json, ``--expect-mtp`` or a DFlash draft: that the
+    target or draft was exported by optimum-intel 2.2 or newer.
 
     Why it matters
     --------------
-    2.2 is the first release that exports MTP heads and DFlash drafts. Beside an older target the
-    head comes from somewhere else.
+    2.2 is the first release that exports MTP heads and DFlash drafts. An older one leaves the head out
+    without a word; a head beside an older target comes from somewhere else.
 
     How to fix it
     -------------
@@ -121,12 +122,16 @@ def exporter_too_old(context: Context) -> Iterator[Finding]:
     ------
     The released wheels: 2.1 knows neither ``openvino_mtp_model.xml`` nor ``dflash_mode``.
     """
+    declared = declaration(context)
     wanted = context.expect_mtp or context.export.mtp is not None
+    if declared is not None and declared.count > 0 and context.expect_mtp is not False:
+        wanted = True
     for document in context.judged:
         version = provenance(document).exporter
         about_mtp = wanted and document in (context.target, context.mtp)
         about_draft = b"<dflash_mode " in document.data
-        if version and (about_mtp or about_draft) and parse_version(version) < _FIRST_WITH_MTP:
+        numbers = parse_version(version)
+        if numbers and (about_mtp or about_draft) and numbers < _FIRST_WITH_MTP:
             what = "DFlash drafts" if about_draft else "MTP heads"
             yield Finding(
                 f"exported by optimum-intel {short(version)}, which knows no {what}",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from defects import Defect, rewrite, sub
+from defects import Defect, in_json, rewrite, sub
 
 BASE = "qwen3_5_vl_int4"
 LANGUAGE, MTP = "openvino_language_model.xml", "openvino_mtp_model.xml"
@@ -157,6 +157,33 @@ DEFECTS = (
         lambda _: 1,
         severity=WARNING,
         causes=OTHER_WIDTH,
+    ),
+    Defect(
+        "configured-bits-differ",
+        BASE,
+        in_json("openvino_config.json", "quantization_config", "quantization_configs", "mtp_model", "bits", value=8),
+        "QNT004",
+        MTP,
+        REQUEST,
+        severity=WARNING,
+    ),
+    Defect(
+        "record-of-compression-missing",
+        BASE,
+        sub(LANGUAGE, r"<nncf>.*</nncf>", ""),
+        "QNT005",
+        LANGUAGE,
+        lambda _: 1,
+        severity=NOTE,
+    ),
+    Defect(
+        "record-of-compression-of-mtp-missing",
+        BASE,
+        sub(MTP, r"<weight_compression>.*</weight_compression>", ""),
+        "QNT005",
+        MTP,
+        lambda _: 1,
+        severity=NOTE,
     ),
     Defect(
         "head-uncompressed",

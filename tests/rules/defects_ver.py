@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from defects import Defect, both, in_json, sub
+from defects import Defect, both, in_json, remove, sub
 
 X, TOKENIZER = "openvino_model.xml", "openvino_tokenizer.xml"
 MTP, EMBEDDINGS = "openvino_mtp_model.xml", "openvino_text_embeddings_model.xml"
@@ -73,6 +73,18 @@ DEFECTS = (
         "exporter-before-mtp",
         "qwen3_5_vl",
         sub(LANGUAGE, r'(<optimum_intel_version value=")2\.2\.0', r"\g<1>2.1.0"),
+        "VER003",
+        LANGUAGE,
+        EXPORTER,
+        severity=WARNING,
+    ),
+    Defect(
+        "exporter-before-declared-mtp",
+        "qwen3_5_vl",
+        both(
+            remove(MTP, "openvino_mtp_model.bin"),
+            sub(LANGUAGE, r'(<optimum_intel_version value=")2\.2\.0', r"\g<1>2.1.0"),
+        ),
         "VER003",
         LANGUAGE,
         EXPORTER,
