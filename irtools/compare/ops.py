@@ -17,7 +17,7 @@ __all__ = ["Found", "OpComparer", "port_text", "renamed"]
 
 _PORTS = frozenset(("Parameter", "Result"))
 _NAME_KEYS = ("fused_names", "original_name")
-_GENERATED = re.compile(r"([A-Za-z]+)_\d+(?:[/.]\w+)?")
+_GENERATED = re.compile(r"([A-Za-z]\w*?)_\d+(?:[/.]\w+)?")
 _MOST_NUMBERS = 8
 
 

@@ -1,0 +1,98 @@
+"""``irtools diff``: what changed between two exports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from irtools.cli.common import Ui, attempt, output_options, print_error
+from irtools.report.json import Entry, envelope, to_json
+
+if TYPE_CHECKING:
+    from irtools.compare import Comparison
+
+__all__ = ["command"]
+
+_PATH = click.Path(path_type=Path)
+_SUFFIXES = {".json": "json", ".html": "html", ".htm": "html"}
+
+
+def _words(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word.strip() for value in values for word in value.split(",") if word.strip())
+
+
+@click.command("diff")
+@click.argument("a", metavar="A", type=_PATH)
+@click.argument("b", metavar="B", type=_PATH)
+@click.option("--part", metavar="PART", help="Only this part: target, mtp, or a file's stem.")
+@click.option("--ignore", metavar="WORDS", multiple=True, callback=_words, help="Leave out, separated by commas.")
+@click.option("--output", "-o", metavar="FILE", type=_PATH, help="Write it here; .json and .html say the format.")
+@output_options("html")
+def command(a: Path, b: Path, part: str | None, ignore: tuple[str, ...], output: Path | None, ui: Ui) -> int:
+    """Show what changed between two exports, or two IRs.
+
+    Ops are paired by structure, layer by layer: other names, ids and orders in the files are told in
+    one line. What can be ignored: parts, ports, states, structure, shapes, weights (with values),
+    values, annotation, rt_info, versions, names, config, files.
+
+    Exit codes: 0 equal, 1 different, 2 something could not be compared.
+    """
+
+    def work(path: Path) -> Entry:
+        from irtools.compare import compare
+
+        with ui.working(f"Comparing {path} with {b}"):
+            comparison = compare(path, b, ignore=ignore, part=part)
+        text = _rendered(comparison, form, ui, to_file=output is not None)
+        if output is not None:
+            output.write_text(text, "utf-8")
+        return _entry(comparison, text)
+
+    form = _format(ui, output)
+    entry = attempt(a, work)
+    if entry.error is not None:
+        print_error(entry.error, path=a)
+    if output is not None and entry.text:
+        ui.note(f"wrote {output}")
+    elif form == "json":
+        ui.result(entry.text.rstrip("\n") or to_json(envelope("diff", [entry])).rstrip("\n"))
+    elif form == "html" or not ui.quiet:
+        ui.result(entry.text.rstrip("\n"))
+    return entry.exit_code
+
+
+def _format(ui: Ui, output: Path | None) -> str:
+    """The format asked for, else what the suffix of the output says."""
+    asked = click.get_current_context().get_parameter_source("format_") is not ParameterSource.DEFAULT
+    return ui.format if asked or output is None else _SUFFIXES.get(output.suffix.lower(), ui.format)
+
+
+def _rendered(comparison: Comparison, form: str, ui: Ui, *, to_file: bool) -> str:
+    from irtools.report.text import Style
+
+    if form == "html":
+        from irtools.report.compare_html import comparison_html
+
+        return comparison_html(comparison)
+    if form == "json":
+        return to_json(envelope("diff", [_entry(comparison, "")]))
+    from irtools.report.compare import comparison_text
+
+    return comparison_text(comparison, Style() if to_file else ui.style) + "\n"
+
+
+def _entry(comparison: Comparison, text: str) -> Entry:
+    from irtools.report.compare import comparison_details
+
+    status = "failed" if comparison.failures else "ok" if comparison.equal else "differs"
+    return Entry(
+        str(comparison.a),
+        status,
+        comparison.exit_code,
+        "; ".join(comparison.failures) or None,
+        comparison_details(comparison),
+        text,
+    )

@@ -1,0 +1,128 @@
+"""A comparison for the terminal, and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from irtools.compare.model import Comparison, PartDiff, RegionDiff
+from irtools.report.compare_rows import Row, annotation_rows, comparison_rows, headline, part_rows, part_title
+from irtools.report.text import Column, Style, table, visible
+
+__all__ = ["comparison_details", "comparison_text", "grouped"]
+
+_LONG_WORD = 30
+
+
+def comparison_text(comparison: Comparison, style: Style) -> str:
+    """What differs, for people: the answer first, then a table for each part."""
+    lines = [
+        f"{style.paint(side, 'bold')}  {visible(str(path))}"
+        for side, path in (("a", comparison.a), ("b", comparison.b))
+    ]
+    lines += table([Column("", fold="words")], [[headline(comparison)]], style).splitlines()
+    lines += [style.paint(f"not compared: {visible(error)}", "yellow") for error in comparison.errors]
+    general = comparison_rows(comparison)
+    blocks = ["\n".join(lines), *(_parts(parts, style) for parts in grouped(comparison))]
+    if general:
+        blocks.append(_table(general, style))
+    equal = [part.part for part in comparison.parts if _quiet(part) and not part.versions]
+    if equal and len(comparison.parts) > 1 and not comparison.equal:
+        blocks.append(f"equal parts: {', '.join(map(visible, equal))}")
+    return "\n\n".join(blocks)
+
+
+def _quiet(part: PartDiff) -> bool:
+    """Whether a part has nothing to show of its own."""
+    return part.error is None and not part_rows(part) and not part.annotation and not part.notes
+
+
+def grouped(comparison: Comparison) -> list[list[PartDiff]]:
+    """Parts that have something to show; those that show the same together."""
+    groups: dict[tuple[object, ...], list[PartDiff]] = {}
+    for part in comparison.parts:
+        if not _quiet(part):
+            groups.setdefault((part.error, part_rows(part), part.annotation, part.notes), []).append(part)
+    return list(groups.values())
+
+
+def _parts(parts: Sequence[PartDiff], style: Style) -> str:
+    lines = [style.paint(visible(part_title(part)), "bold") for part in parts]
+    if parts[0].error is not None:
+        return f"{lines[0]}\n  {style.paint('not compared:', 'yellow')} {visible(parts[0].error)}"
+    rows = part_rows(parts[0])
+    lines += [_table(rows, style)] if rows else []
+    if annotations := annotation_rows(parts[0]):
+        columns = (Column("annotation of layer"), Column("a", fold="anywhere"), Column("b", fold="anywhere"))
+        lines += [""] if rows else []
+        lines.append(table(columns, annotations, style, indent=2))
+    notes = [[f"note: {note}"] for note in parts[0].notes]
+    return "\n".join([*lines, *([table([Column("", fold="words")], notes, style, indent=2)] if notes else [])])
+
+
+def _table(rows: Sequence[Row], style: Style) -> str:
+    shown = []
+    last = ""
+    for row in rows:
+        shown.append(("" if row.category == last else row.category, row.what, row.a, row.b))
+        last = row.category
+    longest = max(len(word) for row in rows for cell in (row.a, row.b) for word in [*cell.split(), ""])
+    # A word that no line could hold is broken, and then all columns give way alike.
+    fold = "words" if longest < _LONG_WORD else "anywhere"
+    columns = (Column("", effects=("cyan",)), Column("", fold=fold), Column("a", fold=fold), Column("b", fold=fold))
+    return table(columns, shown, style, indent=2)
+
+
+# -- for programs --------------------------------------------------------------------------
+
+
+def comparison_details(comparison: Comparison) -> dict[str, Any]:
+    """Everything that differs, for programs."""
+    return {
+        "other": str(comparison.b),
+        "equal": comparison.equal,
+        "headline": headline(comparison),
+        "ignored": sorted(comparison.ignored),
+        "differences": dict(comparison.counts),
+        "only": _changes(comparison.only),
+        "config": _changes((*comparison.config, *comparison.config_versions)),
+        "files": _changes(comparison.files),
+        "failures": list(comparison.failures),
+        "parts": [_part_details(part) for part in comparison.parts],
+    }
+
+
+def _changes(changes: Iterable[Any]) -> list[dict[str, Any]]:
+    return [asdict(change) for change in changes]
+
+
+def _part_details(part: PartDiff) -> dict[str, Any]:
+    return {
+        "part": part.part,
+        "files": {"a": str(part.a), "b": str(part.b)},
+        "error": part.error,
+        "equal": part.equal,
+        "differences": dict(part.counts),
+        "layers": {"a": part.layers_a, "b": part.layers_b},
+        "ops": {"a": part.ops_a, "b": part.ops_b},
+        **{
+            name: _changes(getattr(part, name))
+            for name in ("ports", "states", "rt_info", "versions", "compression", "names", "annotation")
+        },
+        "regions": [_region(diff) for diff in part.regions],
+        "notes": list(part.notes),
+    }
+
+
+def _region(diff: RegionDiff) -> dict[str, Any]:
+    return {
+        "kind": diff.region.kind,
+        "layer": {"a": diff.region.a, "b": diff.region.b},
+        "ops": {"a": diff.ops_a, "b": diff.ops_b},
+        "removed": _changes(diff.removed),
+        "added": _changes(diff.added),
+        "changed": _changes(diff.changed),
+        "weights": _changes(diff.weights),
+        "renamed": diff.renamed,
+    }

@@ -1,0 +1,323 @@
+"""Comparing: what differs in real pairs and in copies with one known edit, and nothing else."""
+
+from __future__ import annotations
+
+import gc
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import openvino
+import pytest
+from lxml import etree
+
+from irtools.compare import CATEGORIES, Comparison, PartDiff, compare
+from irtools.errors import ExportError, UsageError
+from tests.compare.scramble import scramble
+
+Copy = Callable[..., Path]
+TARGETS = ("openvino_model.xml", "openvino_language_model.xml")
+
+
+def edit(path: Path, pattern: str, new: str, *, count: int = 1) -> None:
+    text, done = re.subn(pattern, new, path.read_text(), count=count, flags=re.DOTALL)
+    assert done == count
+    path.write_text(text)
+
+
+def only(comparison: Comparison) -> PartDiff:
+    """The one part that differs."""
+    (part,) = [part for part in comparison.parts if not part.equal]
+    return part
+
+
+def types(part: PartDiff, which: str) -> Counter[str]:
+    return Counter(op.type for diff in part.regions for op in getattr(diff, which))
+
+
+# -- the same ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["falcon", "qwen3_5_moe_vl", "gemma4_vl", "bert", "qwen3_dflash", "zoo/t5"])
+def test_a_copy_is_equal(name: str, fixtures: Path, export_copy: Copy) -> None:
+    found = compare(fixtures / name, export_copy(name, "copy"))
+    assert found.equal
+    assert found.counts == {}
+    assert found.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["llama", "qwen3_5_moe_vl", "gemma4_vl", "opt", "bert", "zoo/qwen3_moe", "zoo/gpt_oss", "zoo/cohere"]
+)
+def test_other_names_ids_and_order_are_one_kind_of_difference(name: str, fixtures: Path, export_copy: Copy) -> None:
+    copy = export_copy(name, "copy")
+    for path in copy.glob("openvino_*model.xml"):
+        scramble(path)
+    target = next(
+        path for path in copy.glob("*.xml") if path.name in ("openvino_model.xml", "openvino_language_model.xml")
+    )
+    openvino.Core().read_model(target)  # still an IR
+    found = compare(fixtures / name, copy)
+    assert set(found.counts) == {"names"}
+    assert compare(fixtures / name, copy, ignore=["names"]).equal
+
+
+def test_ids_alone_are_no_difference(fixtures: Path, export_copy: Copy) -> None:
+    copy = export_copy("falcon")
+    scramble(copy / "openvino_model.xml", names=False)
+    assert compare(fixtures / "falcon", copy).equal
+
+
+def test_swapped_operands_of_a_sum_are_no_difference(fixtures: Path, export_copy: Copy) -> None:
+    copy = export_copy("falcon")
+    tree = etree.parse(copy / "openvino_model.xml")
+    add = next(layer for layer in tree.iter("layer") if layer.get("name") == "__module.transformer.h.0/aten::add/Add")
+    for edge in tree.iterfind("edges/edge"):
+        if edge.get("to-layer") == add.get("id"):
+            edge.set("to-port", "1" if edge.get("to-port") == "0" else "0")
+    tree.write(copy / "openvino_model.xml")
+    assert compare(fixtures / "falcon", copy).equal
+
+
+# -- one known edit ------------------------------------------------------------------------
+
+
+def test_stripped_names_the_annotation_and_nothing_else(fixtures: Path, export_copy: Copy) -> None:
+    copy = export_copy("qwen3")
+    edit(copy / "openvino_model.xml", r"\s*<hidden_states_decoder_layers [^>]*/>", "")
+    found = compare(fixtures / "qwen3", copy)
+    assert set(found.counts) == {"annotation"}
+    changes = only(found).annotation
+    assert [change.layer for change in changes] == ["0", "1", "2", "3"]
+    assert all(change.a and change.b is None for change in changes)
+    assert compare(fixtures / "qwen3", copy, ignore=["annotation"]).equal
+
+
+def test_an_annotation_that_names_another_value_differs_for_that_layer(fixtures: Path, export_copy: Copy) -> None:
+    copy = export_copy("qwen3")
+    edit(copy / "openvino_model.xml", r"(layers\.1/aten::add/Add)_1(&quot;,&quot;output_index)", r"\1\2")
+    found = compare(fixtures / "qwen3", copy)
+    assert set(found.counts) == {"annotation"}
+    (change,) = only(found).annotation
+    assert (change.layer, change.a, change.b) == (
+        "1",
+        "__module.model.layers.1/aten::add/Add_1, output 0",
+        "__module.model.layers.1/aten::add/Add, output 0",
+    )
+
+
+def test_other_weights_are_found_where_they_are(fixtures: Path, export_copy: Copy) -> None:
+    copy = export_copy("llama")
+    tree = etree.parse(copy / "openvino_model.xml")
+    layer = next(op for op in tree.iter("layer") if op.get("name") == "self.model.layers.2.mlp.down_proj.weight")
+    offset = int(layer.find("data").get("offset"))
+    weights = copy / "openvino_model.bin"
+    content = bytearray(weights.read_bytes())
+    content[offset + 1] ^= 0x55
+    weights.write_bytes(content)
+    found = compare(fixtures / "llama", copy)
+    assert found.counts == {"values": 1}
+    ((region, weight),) = [(diff.region, weight) for diff in only(found).regions for weight in diff.weights]
+    assert (region.a, region.b, weight.values, weight.a.type) == (2, 2, True, "MatMul")
+    assert compare(fixtures / "llama", copy, ignore=["values"]).equal
+    assert compare(fixtures / "llama", copy, ignore=["weights"]).equal
+
+
+def test_a_changed_attribute_is_told_with_its_op(fixtures: Path, export_copy: Copy) -> None:
+    copy = export_copy("llama")
+    edit(copy / "openvino_model.xml", r'causal="false"', 'causal="true"')
+    found = compare(fixtures / "llama", copy)
+    assert found.counts == {"structure": 1}
+    ((region, change),) = [(diff.region, op) for diff in only(found).regions for op in diff.changed]
+    assert (region.a, change.a.type) == (0, "ScaledDotProductAttention")
+    assert [(aspect.what, aspect.a, aspect.b) for aspect in change.changes] == [("causal", "false", "true")]
+
+
+def test_an_exchanged_activation_is_one_changed_op(fixtures: Path, export_copy: Copy) -> None:
+    copy = export_copy("llama")
+    edit(copy / "openvino_model.xml", r'type="Swish" version="opset4"', 'type="SoftSign" version="opset9"')
+    found = compare(fixtures / "llama", copy, ignore=["versions"])
+    assert found.counts == {"structure": 1}
+    (change,) = [op for diff in only(found).regions for op in diff.changed]
+    assert [(aspect.what, aspect.a, aspect.b) for aspect in change.changes] == [("type", "Swish", "SoftSign")]
+
+
+def test_a_small_constant_is_part_of_the_structure(fixtures: Path, export_copy: Copy) -> None:
+    copy = export_copy("llama")
+    tree = etree.parse(copy / "openvino_model.xml")
+    data = {op.get("id"): op.find("data") for op in tree.iter("layer") if op.get("type") == "Const"}
+    transpose = next(op for op in tree.iter("layer") if op.get("type") == "Transpose" and "layers.1" in op.get("name"))
+    source = next(
+        edge.get("from-layer")
+        for edge in tree.iterfind("edges/edge")
+        if edge.get("to-layer") == transpose.get("id") and edge.get("to-port") == "1"
+    )
+    place = int(data[source].get("offset"))
+    users = [op for op in data.values() if int(op.get("offset")) == place]
+    weights = copy / "openvino_model.bin"
+    content = bytearray(weights.read_bytes())
+    width = int(data[source].get("size")) // 4
+    content[place : place + 2 * width] = content[place + width : place + 2 * width] + content[place : place + width]
+    weights.write_bytes(content)
+    found = compare(fixtures / "llama", copy)
+    assert set(found.counts) == {"structure"}
+    changes = [op for diff in only(found).regions for op in diff.changed]
+    assert len(changes) >= len(users)  # constants of equal value lie at one place
+    told = {(aspect.what, aspect.a, aspect.b) for op in changes for aspect in op.changes if op.a.type == "Transpose"}
+    assert told == {("constant 0", "[0, 2, 1, 3]", "[2, 0, 1, 3]")}
+
+
+def test_ports_are_compared_by_name_type_and_order(fixtures: Path, export_copy: Copy) -> None:
+    copy = export_copy("falcon")
+    path = copy / "openvino_model.xml"
+    edit(path, r'names="position_ids"', 'names="positions"')
+    found = compare(fixtures / "falcon", copy)
+    assert [(change.what, change.a, change.b) for change in only(found).ports] == [
+        ("input position_ids", "i64 [?,?]", None),
+        ("input positions", None, "i64 [?,?]"),
+    ]
+    assert set(found.counts) == {"ports"}
+    assert compare(fixtures / "falcon", copy, ignore=["ports"]).equal
+
+
+def test_metadata_versions_and_compression_are_told_apart(fixtures: Path, export_copy: Copy) -> None:
+    copy = export_copy("qwen3")
+    path = copy / "openvino_model.xml"
+    edit(path, r'<transformers_version value="[^"]*"', '<transformers_version value="9.9.9"')
+    edit(path, r'<framework value="pytorch"', '<framework value="onnx"')
+    found = compare(fixtures / "qwen3", copy)
+    assert found.counts == {"rt_info": 1, "versions": 1}
+    assert only(found).rt_info[0].what == "conversion_parameters/framework"
+    assert only(found).versions[0].b == "9.9.9"
+    assert compare(fixtures / "qwen3", copy, ignore=["rt_info", "versions"]).equal
+
+
+# -- real pairs ----------------------------------------------------------------------------
+
+
+def test_precisions_of_one_checkpoint_are_the_only_difference(fixtures: Path) -> None:
+    found = compare(fixtures / "zoo/llama_int8", fixtures / "zoo/llama_int4", part="target")
+    assert set(found.counts) <= {"weights", "values", "versions", "rt_info"}
+    weights = [(weight, diff.region) for diff in only(found).regions for weight in diff.weights if not weight.values]
+    assert {weight.precision_b for weight, _ in weights} == {"u4 asymmetric, groups of 64"}
+    assert {weight.precision_a for weight, _ in weights} == {"u8 asymmetric, per channel"}
+    assert Counter(region.a for _, region in weights) == {0: 7, 1: 7, 2: 7, 3: 7}
+    ignored = ["weights", "versions", "rt_info"]
+    assert compare(fixtures / "zoo/llama_int8", fixtures / "zoo/llama_int4", part="target", ignore=ignored).equal
+
+
+def test_stateless_has_ports_in_place_of_states(fixtures: Path) -> None:
+    found = compare(fixtures / "qwen3", fixtures / "zoo/qwen3_stateless", part="target")
+    part = only(found)
+    assert (part.states_a, part.states_b) == (8, 0)
+    assert all(change.b is None for change in part.states)
+    added = [change.what for change in part.ports if change.a is None]
+    assert len(added) == 16
+    assert [change.what for change in part.ports if change.b is None] == ["input beam_idx"]
+    removed = types(part, "removed")
+    assert (removed["ReadValue"], removed["Assign"]) == (8, 8)
+    for kind in ("MatMul", "ScaledDotProductAttention", "Add", "Parameter", "Result"):
+        assert not types(part, "removed")[kind] + types(part, "added")[kind]
+
+
+def test_an_export_without_mtp_lacks_one_part(fixtures: Path, export_copy: Copy) -> None:
+    copy = export_copy("qwen3_5_vl")
+    for path in copy.glob("openvino_mtp_model.*"):
+        path.unlink()
+    found = compare(fixtures / "qwen3_5_vl", copy)
+    assert found.counts == {"parts": 1}
+    assert [(change.what, change.a, change.b) for change in found.only] == [("mtp", "openvino_mtp_model.xml", None)]
+    assert compare(fixtures / "qwen3_5_vl", copy, ignore=["parts"]).equal
+
+
+@pytest.mark.parametrize("other", ["llama_export", "llama_trace", "llama_eager", "llama_onnx"])
+def test_another_exporter_has_the_same_layers_with_the_same_products(other: str, fixtures: Path) -> None:
+    found = compare(fixtures / "llama", fixtures / "zoo" / other, part="target")
+    part = only(found)
+    assert [(diff.region.a, diff.region.b) for diff in part.regions if diff.region.kind == "layer"] == [
+        (layer, layer) for layer in range(4)
+    ]
+    # The seven projections of each layer have the same shapes; decomposed attention has two products more.
+    weights = [weight for diff in part.regions for weight in diff.weights if weight.a.type == "MatMul"]
+    assert all(sorted(weight.shape_a) == sorted(weight.shape_b) for weight in weights)  # ONNX transposes some
+    for kind in ("ScaledDotProductAttention", "Swish", "ReduceMean"):
+        assert not types(part, "removed")[kind]
+    assert "structure" in found.counts
+
+
+def test_layers_that_one_side_lacks_are_told_as_layers(fixtures: Path) -> None:
+    found = compare(fixtures / "llama", fixtures / "zoo/llama_onelayer", part="target")
+    part = only(found)
+    assert (part.layers_a, part.layers_b) == (4, 1)
+    alone = [diff.region for diff in part.regions if diff.region.one_sided]
+    assert [(region.a, region.b) for region in alone] == [(1, None), (2, None), (3, None)]
+    assert not types(part, "removed")["MatMul"]
+    assert not types(part, "removed")["ScaledDotProductAttention"]
+
+
+def test_what_has_no_stack_is_compared_as_a_whole(fixtures: Path) -> None:
+    found = compare(fixtures / "bert", fixtures / "zoo/bert_mlm", part="target")
+    part = only(found)
+    assert [diff.region.kind for diff in part.regions] == ["graph"]
+    assert any("not layer by layer" in note for note in part.notes)
+    added = types(part, "added")
+    assert not types(part, "removed")["MatMul"]  # everything of the plain encoder is in the one with a head
+    assert added["MatMul"] >= 1
+
+
+# -- what cannot be compared -----------------------------------------------------------------
+
+
+def test_a_broken_part_does_not_stop_the_others(fixtures: Path, export_copy: Copy) -> None:
+    copy = export_copy("qwen3_5_vl")
+    (copy / "openvino_mtp_model.xml").write_text("<net name='x'><layers>")
+    found = compare(fixtures / "qwen3_5_vl", copy)
+    assert found.exit_code == 2
+    broken = [part.part for part in found.parts if part.error is not None]
+    assert broken == ["mtp"]
+    assert all(part.equal for part in found.parts if part.error is None)
+
+
+def test_weights_that_are_missing_are_told(fixtures: Path, export_copy: Copy) -> None:
+    copy = export_copy("falcon")
+    (copy / "openvino_model.bin").unlink()
+    found = compare(fixtures / "falcon", copy)
+    assert set(found.counts) == {"parts"}
+    assert any("cannot be read" in note for part in found.parts for note in part.notes)
+    (copy / "openvino_model.bin").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
+    found = compare(fixtures / "falcon", copy)
+    assert any("could not be read" in note for part in found.parts for note in part.notes)
+
+
+def test_missing_sides_and_unknown_words_are_errors(fixtures: Path, tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="no such file or directory"):
+        compare(fixtures / "falcon", tmp_path / "nothing")
+    with pytest.raises(ExportError, match="no IR is in both"):
+        compare(fixtures / "falcon", tmp_path)
+    with pytest.raises(UsageError, match=r"to ignore\. Did you mean 'weights'"):
+        compare(fixtures / "falcon", fixtures / "falcon", ignore=["weigths"])
+
+
+def test_every_category_can_be_ignored(fixtures: Path) -> None:
+    pair = fixtures / "llama", fixtures / "zoo/llama_export"
+    everything = compare(*pair).counts
+    for category in CATEGORIES:
+        left = compare(*pair, ignore=[category]).counts
+        gone = {category, "values"} if category == "weights" else {category}
+        assert set(left) == set(everything) - gone
+    assert compare(*pair, ignore=list(CATEGORIES)).equal
+
+
+# -- speed ---------------------------------------------------------------------------------
+
+
+def test_ten_thousand_ops_within_five_seconds(fixtures: Path, export_copy: Copy) -> None:
+    copy = export_copy("scale")
+    scramble(copy / "openvino_language_model.xml")
+    gc.collect()
+    start = time.process_time()
+    found = compare(fixtures / "scale", copy)
+    assert time.process_time() - start < 5
+    assert found.counts == {"names": 5526}
