@@ -1,0 +1,74 @@
+"""``irtools report``: one page about an export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from irtools.cli.common import Ui, attempt, model_argument, output_options, part_option, print_error
+from irtools.report.json import Entry, envelope, to_json
+
+__all__ = ["command"]
+
+_SUFFIXES = (".html", ".htm")
+
+
+@click.command("report")
+@model_argument
+@click.option(
+    "-o", "--output", metavar="FILE", type=click.Path(path_type=Path), required=True, help="Where to write it: .html."
+)
+@part_option
+@click.option("--expect-mtp/--no-mtp", default=None, help="Whether the export is to be released with an MTP head.")
+@click.option("--draft", metavar="DIR", type=click.Path(path_type=Path), help="A draft to judge with it.")
+@click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release it is meant for.  [default: 2026.4]")
+@click.option(
+    "--context", metavar="N", type=click.IntRange(1), default=4096, show_default=True, help="Tokens in the state."
+)
+@click.option("--batch", metavar="B", type=click.IntRange(1), default=1, show_default=True, help="Sequences.")
+@output_options()
+def command(
+    model: Path,
+    output: Path,
+    part: str,
+    expect_mtp: bool | None,
+    draft: Path | None,
+    target_runtime: str | None,
+    context: int,
+    batch: int,
+    ui: Ui,
+) -> int:
+    """Write one page with findings, tables, provenance and a picture that opens down to each op.
+
+    The page needs no network and no other file. Findings do not change the exit code: that is
+    what verify is for.
+    """
+    if output.suffix.lower() not in _SUFFIXES:
+        raise click.UsageError(f"-o {output}: the report is a page; give it the suffix .html")
+
+    def work(path: Path) -> Entry:
+        from irtools.ir.output import write_output
+        from irtools.lint.session import Call, judge
+        from irtools.report.html import View, render_report
+
+        with ui.working(f"Reporting on {path}"):
+            call = Call(expect_mtp=expect_mtp, draft=draft, target_runtime=target_runtime)
+            judged = judge(path, call)
+            verification = judged.verification
+            if verification is None:
+                return Entry(str(path), "failed", 2, judged.error)
+            data = render_report(verification.export, judged, View(part, context, batch)).encode()
+            write_output(output, data)
+        for note in judged.notes:
+            ui.note(note)
+        found = {f"{severity}s": number for severity, number in verification.counts.items()}
+        details = {"output": str(output), "format": "html", "bytes": len(data), **found}
+        return Entry(str(path), "written", details=details)
+
+    entry = attempt(model, work)
+    if entry.error is not None:
+        print_error(entry.error, path=model)
+    if ui.format == "json":
+        click.echo(to_json(envelope("report", [entry])), nl=False)
+    return entry.exit_code

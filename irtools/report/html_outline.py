@@ -1,0 +1,300 @@
+"""What the picture of a page shows of a part: a tree from the whole part down to single ops."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from irtools.decoder.blocks import Block, LayerBlocks
+from irtools.decoder.stream import ancestors
+from irtools.render.layers import BOX_KINDS
+from irtools.render.part import DrawnPart, weight_line
+from irtools.report.describe import block_facts, block_title, symbolic
+from irtools.report.html_graph import Columns
+from irtools.report.kinds import layer_kinds
+
+__all__ = ["Node", "outline"]
+
+_SHARED = {
+    "rotary": "Rotary table",
+    "mask": "Attention mask",
+    "stream": "Computed from the embeddings",
+    "input": "Computed from inputs",
+}
+_ENDS = ("Parameter", "Result")
+_MOST_ENDS = 12
+_MOST_OTHERS = 3
+_MOST_LEAVES = 60
+_CHUNK = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A box that can be opened, or a single op.
+
+    Attributes
+    ----------
+    title : str
+        Empty: the page says what the op is.
+    kind : str
+        Key of ``irtools.render.picture.KINDS``, for the colour.
+    lines : tuple of str
+        Below the title.
+    children : tuple of Node
+    op : int or None
+        Position of the op that it is.
+    flow : bool
+        Children are drawn in rows, one after the other.
+    layer : int or None
+        The decoder layer that it is.
+    """
+
+    title: str = ""
+    kind: str = ""
+    lines: tuple[str, ...] = ()
+    children: tuple[Node, ...] = ()
+    op: int | None = None
+    flow: bool = False
+    layer: int | None = None
+
+    def plain(self) -> object:
+        """The same for the page: a bare op is its position."""
+        if self.op is not None and not (self.title or self.kind or self.children):
+            return self.op
+        full = {
+            "t": self.title,
+            "k": self.kind,
+            "l": list(self.lines),
+            "c": [child.plain() for child in self.children],
+            "o": self.op,
+            "f": int(self.flow),
+            "n": self.layer,
+        }
+        return {key: value for key, value in full.items() if value or (key in "on" and value is not None)}
+
+
+def outline(part: DrawnPart, columns: Columns) -> tuple[Node, ...]:
+    """Arrange all ops of a part, constants excepted, in a tree.
+
+    Parameters
+    ----------
+    part : DrawnPart
+    columns : Columns
+        Of the same part.
+    """
+    return _Outline(part, columns).build()
+
+
+class _Outline:
+    """Sorts the ops of one part into places, and writes these down as nodes."""
+
+    def __init__(self, part: DrawnPart, columns: Columns) -> None:
+        self.part = part
+        self.view = part.view
+        self.columns = columns
+        self.place: dict[int, tuple[object, ...]] = {}
+
+    def build(self) -> tuple[Node, ...]:
+        """The outermost boxes."""
+        if self.part.blocks is None:
+            return tuple(self._ends_and(set(self.view.nodes)))
+        self._place_blocks()
+        self._place_shared()
+        self._place_readers()
+        members: dict[tuple[object, ...], set[int]] = {}
+        for op, place in self.place.items():
+            members.setdefault(place, set()).add(op)
+        nodes = [
+            self._group(title, sorted(members[place]), self._folded(members[place]), kind)
+            for place, (title, kind) in _GROUPS.items()
+            if place in members
+        ]
+        nodes += self._single("embedding", "Token embedding", members)
+        nodes.append(self._stack(self.part.blocks.layers, members))
+        nodes += self._layer(self.part.blocks.closing, members)
+        nodes += self._single("head", "Head", members)
+        return (*nodes, *self._ends_and(set(self.view.nodes) - self.place.keys()))
+
+    # -- where each op belongs -----------------------------------------------------------
+
+    def _place_blocks(self) -> None:
+        blocks, stack = self.part.blocks, self.part.stack
+        if blocks is None:
+            return
+        for layer in (*blocks.layers, blocks.closing):
+            for position, block in enumerate(layer.blocks):
+                self.place |= dict.fromkeys(block.ops, ("layer", layer.index, position))
+                for state in block.states:
+                    self.place.setdefault(state.op, ("layer", layer.index, position))
+        for op, kind in self.part.kinds.items():
+            if kind == "fusion" and op in self.view:
+                self.place.setdefault(op, ("fusion",))
+        if stack is not None:
+            ends = [(stack.embedding, "embedding"), (stack.head, "head"), *((op, "tail") for op in stack.logits_tail)]
+            for op, name in ends:
+                if self.view.op_type(op) not in _ENDS:
+                    self.place[op] = (name,)
+
+    def _place_shared(self) -> None:
+        """Masks, rotary tables and the like, which many layers read."""
+        if self.part.blocks is None:
+            return
+        for layer in self.part.blocks.layers:
+            for value in layer.outside:
+                if value.kind in _SHARED and value.source.op not in self.place:
+                    for op in ancestors(self.view, value.source.op):
+                        if op in self.view and self.view.op_type(op) not in _ENDS:
+                            self.place.setdefault(op, ("shared", value.kind))
+        entry = self.part.blocks.layers[0].entry if self.part.blocks.layers else None
+        if entry is not None and entry not in self.place:
+            for op in ancestors(self.view, entry):
+                if op in self.view and self.view.op_type(op) not in _ENDS:
+                    self.place.setdefault(op, ("start",))
+
+    def _place_readers(self) -> None:
+        """What only one layer uses, such as its states and shape arithmetic, goes into that layer."""
+        order = [op for op in self.view.topological if op in self.view]
+        for op in reversed(order):
+            if op not in self.place and self.view.succ[op]:
+                self._place_beside(op, self.view.succ[op])
+        for op in order:
+            if op not in self.place:
+                known = [source for source in self.view.pred[op] if self.view.op_type(source) != "Parameter"]
+                self._place_beside(op, known)
+
+    def _place_beside(self, op: int, others: Iterable[int]) -> None:
+        places = {self.place.get(other, ()) for other in others}
+        layers = {place[1] if place and place[0] == "layer" else None for place in places}
+        within = ("layer",) if self.view.op_type(op) in _ENDS else ("layer", "shared", "fusion", "start")
+        if len(places) == 1 and (place := places.pop()) and place[0] in within:
+            self.place[op] = place
+        elif len(layers) == 1 and (layer := layers.pop()) is not None:
+            self.place[op] = ("layer", layer, -1)
+
+    # -- nodes ---------------------------------------------------------------------------
+
+    def _stack(self, layers: Sequence[LayerBlocks], members: Mapping[tuple[object, ...], set[int]]) -> Node:
+        texts = {index: kind.text for kind in layer_kinds(layers) for index in kind.indices}
+        boxes = []
+        for layer in layers:
+            children = self._layer(layer, members)
+            ops = {op for place, some in members.items() if place[:2] == ("layer", layer.index) for op in some}
+            lines = (*texts[layer.index].split(" + "), *self._weights(ops))
+            title = f"layer {layer.index}"
+            boxes.append(Node(title, _layer_kind(layer), lines, tuple(children), layer=layer.index))
+        count = f"{len(boxes)} decoder layer{'s' if len(boxes) != 1 else ''}"
+        return Node(count, "layers", (), tuple(boxes), flow=True)
+
+    def _layer(self, layer: LayerBlocks, members: Mapping[tuple[object, ...], set[int]]) -> Iterator[Node]:
+        for position, block in enumerate(layer.blocks):
+            yield self._block(block, members.get(("layer", layer.index, position), set(block.ops)))
+        rest = members.get(("layer", layer.index, -1))
+        if rest:
+            yield Node("Shapes and states", "op", (), self._folded(rest))
+
+    def _block(self, block: Block, ops: Collection[int]) -> Node:
+        view = self.view
+        kind = BOX_KINDS.get(block.kind, "mixer")
+        title = block_title(view, block)
+        if len(ops) == 1:
+            op = self.columns.position[next(iter(ops))]
+            return Node("+" if block.kind == "sum" else "", kind, (), (), op)
+        shapes = [view.op(state.op).outputs for state in block.states]
+        states = [f"state {port[0].element_type} {symbolic(port[0].shape, state=True)}" for port in shapes if port]
+        lines = (*block_facts(view, block), *dict.fromkeys(states), *self._weights(ops))
+        return Node(title[0].upper() + title[1:], kind, lines, self._folded(ops))
+
+    def _single(self, name: str, title: str, members: Mapping[tuple[object, ...], set[int]]) -> Iterator[Node]:
+        for op in members.get((name,), ()):
+            yield Node(title, name, self._weights([op]), (), self.columns.position[op])
+
+    def _weights(self, ops: Iterable[int]) -> tuple[str, ...]:
+        line = weight_line(self.part.weights_of(ops))
+        return (line,) if line else ()
+
+    def _ends_and(self, ops: set[int]) -> Iterator[Node]:
+        """Inputs and outputs, each a box unless they are very many, and then all else."""
+        for kind, title in (("Parameter", "Inputs"), ("Result", "Outputs")):
+            found = [op for op in self.view.by_type.get(kind, ()) if op in ops]
+            boxes = [Node("", "input", (), (), self.columns.position[op]) for op in found]
+            if len(boxes) > _MOST_ENDS:
+                yield Node(f"{len(boxes)} {title.lower()}", "input", (), tuple(boxes))
+            else:
+                yield from boxes
+            ops = ops.difference(found)
+        if self.part.blocks is not None and len(ops) > _MOST_OTHERS:
+            yield Node("Other ops", "op", (), self._folded(ops))
+        else:
+            yield from self._folded(ops)
+
+    # -- many ops ------------------------------------------------------------------------
+
+    def _folded(self, ops: Collection[int]) -> tuple[Node, ...]:
+        """Ops in the order of computation; many of them by the scopes of their names, or by number."""
+        order = sorted(ops, key=self.view.rank.__getitem__)
+        return self._fold(order, {op: _scopes(self.view.op_name(op)) for op in order}, 0)
+
+    def _fold(self, ops: Sequence[int], scopes: Mapping[int, Sequence[str]], depth: int) -> tuple[Node, ...]:
+        if len(ops) <= _MOST_LEAVES:
+            return tuple(self._leaf(op) for op in ops)
+        groups: dict[str, list[int]] = {}
+        while not groups or (len(groups) == 1 and "" not in groups):
+            groups = {}
+            for op in ops:
+                groups.setdefault(scopes[op][depth] if depth < len(scopes[op]) else "", []).append(op)
+            depth += 1
+        boxes = sum(len(found) > 1 for found in groups.values())
+        if "" in groups or boxes > _MOST_LEAVES or len(groups) > len(ops) // 2:
+            return self._chunks(ops)
+        return tuple(
+            self._leaf(found[0]) if len(found) == 1 else self._group(name, found, self._fold(found, scopes, depth))
+            for name, found in groups.items()
+        )
+
+    def _chunks(self, ops: Sequence[int]) -> tuple[Node, ...]:
+        size = max(_CHUNK, -(-len(ops) // _CHUNK))
+        chunks = [ops[start : start + size] for start in range(0, len(ops), size)]
+        return tuple(
+            self._group(
+                f"ops {number * size + 1}-{number * size + len(chunk)}",
+                chunk,
+                self._chunks(chunk) if len(chunk) > _MOST_LEAVES else tuple(self._leaf(op) for op in chunk),
+            )
+            for number, chunk in enumerate(chunks)
+        )
+
+    def _group(self, title: str, ops: Sequence[int], children: tuple[Node, ...], kind: str = "op") -> Node:
+        return children[0] if len(children) == 1 else Node(title, kind, self._weights(ops), children)
+
+    def _leaf(self, op: int) -> Node:
+        position = self.columns.position[op]
+        bodies = [body for body in self.columns.bodies if body.owner == position]
+        kind = self.view.op_type(op)
+        if not bodies:
+            state = "state" if kind in ("ReadValue", "Assign") else "input" if kind in _ENDS else ""
+            return Node("", state, (), (), position)
+        children = [tuple(Node(op=inner) for inner in body.ops) for body in bodies]
+        if len(bodies) == 1:
+            return Node("", "op", (), children[0], position)
+        frames = tuple(Node(body.name, "op", (), ops) for body, ops in zip(bodies, children, strict=True))
+        return Node("", "op", (), frames, position)
+
+
+_GROUPS: dict[tuple[object, ...], tuple[str, str]] = {
+    **{("shared", kind): (title, "shared") for kind, title in _SHARED.items()},
+    ("start",): ("Before the layers", "embedding"),
+    ("fusion",): ("Fusion", "fusion"),
+    ("tail",): ("Logits tail", "op"),
+}
+"""Boxes beside the layers, by place: title and kind."""
+
+
+def _layer_kind(layer: LayerBlocks) -> str:
+    """Colour of a closed layer: that of its token mixer."""
+    kinds = [BOX_KINDS.get(block.kind, "mixer") for block in layer.blocks]
+    return next((kind for kind in kinds if kind in ("attention", "mixer")), "layers")
+
+
+def _scopes(name: str) -> Sequence[str]:
+    """Scopes of a friendly name: ``a.b/c`` lies in ``a``, then in ``a.b``, then in ``a.b/c``."""
+    return name.replace("/", "./").split(".")

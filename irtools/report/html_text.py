@@ -1,0 +1,72 @@
+"""The explanation of a rule as HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+
+from markupsafe import Markup, escape
+
+__all__ = ["explanation_html"]
+
+_BULLET = re.compile(r"[-*] ")
+_CODE = re.compile(r"``(.+?)``|`(.+?)`")
+
+
+def explanation_html(text: str, *, level: int = 4) -> Markup:
+    """Paragraphs, underlined headings, lists and literals of a docstring as HTML.
+
+    Parameters
+    ----------
+    text : str
+        Whatever it holds is escaped.
+    level : int
+        Of the headings.
+
+    Examples
+    --------
+    >>> print(explanation_html("Source\\n------\\nThe <b> of ``a``."))
+    <h4>Source</h4><p>The &lt;b&gt; of <code>a</code>.</p>
+    """
+    return Markup("").join(_blocks(text.splitlines(), level))
+
+
+def _blocks(lines: list[str], level: int) -> Iterator[Markup]:
+    paragraph: list[str] = []
+    for line in [*lines, ""]:
+        if len(paragraph) and line and set(line) == {"-"} and len(line) > 2:
+            heading = paragraph.pop()
+            yield from _paragraph(paragraph)
+            yield Markup("<h{0}>{1}</h{0}>").format(level, heading)
+            paragraph = []
+        elif line.strip():
+            paragraph.append(line)
+        else:
+            yield from _paragraph(paragraph)
+            paragraph = []
+
+
+def _paragraph(lines: list[str]) -> Iterator[Markup]:
+    """A paragraph; lines that begin with a dash are a list, and what is indented belongs to its item."""
+    if not lines:
+        return
+    number, items = 0, []
+    for line in lines:
+        number += bool(_BULLET.match(line.lstrip()))
+        items.append((number, line.strip()))
+    for item, some in groupby(items, key=lambda pair: pair[0]):
+        text = " ".join(line for _, line in some)
+        yield (
+            Markup("<p class=item>{}</p>").format(_inline(text[2:]))
+            if item
+            else Markup("<p>{}</p>").format(_inline(text))
+        )
+
+
+def _inline(text: str) -> Markup:
+    found, last = Markup(""), 0
+    for match in _CODE.finditer(text):
+        found += escape(text[last : match.start()]) + Markup("<code>{}</code>").format(match[1] or match[2])
+        last = match.end()
+    return found + escape(text[last:])
