@@ -11,7 +11,7 @@ from irtools.lint.annotation import annotation, layer_count
 from irtools.lint.draft import Pair, pair
 from irtools.lint.guess import guess
 from irtools.lint.model import Context, Finding, Severity, rule
-from irtools.lint.part import Part
+from irtools.lint.part import Part, show_shape
 from irtools.lint.target import find_embedding_gather, head_width, logits_head
 
 
@@ -73,7 +73,7 @@ def draft_width(context: Context) -> Iterator[Finding]:
     What it checks
     --------------
     `inputs_embeds` and `last_hidden_state` of the draft against what the target's output projection
-    reads.
+    reads; `logits` of a draft that has them against the target's.
 
     Why it matters
     --------------
@@ -103,6 +103,15 @@ def draft_width(context: Context) -> Iterator[Finding]:
                 port.line,
                 port.friendly,
             )
+    ours, theirs = draft.output("logits"), target.output("logits")
+    if ours is not None and theirs is not None and ours.shape[-1:] != theirs.shape[-1:]:
+        yield Finding(
+            f"the draft's logits are {show_shape(ours.shape)}, the target's {show_shape(theirs.shape)}",
+            "is this the target that the draft was trained for?",
+            draft.document.path,
+            ours.line,
+            ours.friendly,
+        )
 
 
 @rule("DFL010", "ungraftable-head", Severity.ERROR, "The target's output projection cannot be put on the draft")

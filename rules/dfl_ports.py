@@ -8,6 +8,7 @@ from irtools.ir.op import DYNAMIC
 from irtools.lint.draft import Draft, pair
 from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.part import Input, Output, show_shape
+from irtools.lint.values import norm_input
 
 _TYPES = {
     "hidden_states": "f32",
@@ -154,3 +155,98 @@ def hidden_width(context: Context) -> Iterator[Finding]:
     elif width % count:
         message = f"'hidden_states' is {width} wide, which {count} layers of one width cannot be"
         yield _at(found, hidden, message, "correct `dflash/target_layer_ids`")
+
+
+@rule("DFL017", "missing-draft-model", Severity.ERROR, "There is no model in the draft's directory")
+def missing_draft_model(context: Context) -> Iterator[Finding]:
+    """The directory given with `--draft` has no `openvino_model.xml`.
+
+    What it checks
+    --------------
+    Whether the file is there, when the directory has no MTP head either.
+
+    Why it matters
+    --------------
+    The runtime looks for this name only, and fails with "Could not open the file".
+
+    How to fix it
+    -------------
+    Give the directory of a draft.
+
+    Source
+    ------
+    Reproduced with GenAI 2026.4.
+    """
+    if context.draft is None or context.draft.mtp is not None:
+        return
+    if not (context.draft.directory / "openvino_model.xml").is_file():
+        yield Finding(
+            "the draft's directory has no openvino_model.xml",
+            "give the directory of a draft",
+            file=context.draft.directory,
+        )
+
+
+@rule("DFL018", "unused-draft-input", Severity.ERROR, "The draft does not use its hidden states or its embeddings")
+def unused_draft_input(context: Context) -> Iterator[Finding]:
+    """An input that carries values is there, but no output depends on its value.
+
+    What it checks
+    --------------
+    Whether `hidden_states` and the embeddings or ids are above the output, not counting uses of their
+    shapes.
+
+    Why it matters
+    --------------
+    An input that nothing reads is refused at load: "has no live consumers". One of which only the shape
+    is read runs, and the draft guesses blindly.
+
+    How to fix it
+    -------------
+    Export the draft again.
+
+    Source
+    ------
+    OpenVINO GenAI, `dflash_model_transforms.cpp`.
+    """
+    found = _dflash(context)
+    if found is None:
+        return
+    used = found.part.ancestors([output.op for output in found.part.outputs], through_shapes=False)
+    for name in ("hidden_states", "inputs_embeds", "input_ids"):
+        port = found.part.input(name)
+        if port is not None and port.op not in used:
+            yield _at(found, port, f"the value of the input {name!r} is not used", "export the draft again")
+
+
+@rule("DFL019", "draft-output-before-norm", Severity.ERROR, "The draft's output is not that of its final norm")
+def draft_output_before_norm(context: Context) -> Iterator[Finding]:
+    """`last_hidden_state` of the draft is a residual sum, not the output of a norm.
+
+    What it checks
+    --------------
+    Whether the output is a norm, perhaps with positions cut off.
+
+    Why it matters
+    --------------
+    The target's output projection is put on this output and expects normalised values. It runs all
+    the same, fewer candidates are accepted, and nothing is said.
+
+    How to fix it
+    -------------
+    Export the draft again.
+
+    Source
+    ------
+    Optimum Intel 2.2, `Qwen3DFlashForCausalLM`.
+    """
+    found = _dflash(context)
+    output = found.part.output("last_hidden_state") if found is not None else None
+    if found is None or output is None:
+        return
+    graph, source = found.part.graph, output.source
+    while graph.op_type(source.op) in ("Slice", "StridedSlice", "Reshape", "Convert"):
+        source = graph.inputs(source.op)[0]
+    if norm_input(graph, source) is None:
+        name = graph.op_name(source.op)
+        yield _at(found, output, f"{output.label!r} is {name!r}, not a norm", "give out the final norm")

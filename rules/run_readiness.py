@@ -118,8 +118,10 @@ def unmanaged_state(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    The runtime manages the states that it converts. Another one is shared by all requests and never
-    rewound; DFlash refuses the target: "contains unmanaged state op(s) after paging conversion".
+    The runtime manages the states that it converts. If another one is reordered by `beam_idx`, the
+    target is refused at load on the paged path ("Model references undeclared parameters"). If not,
+    it is shared by all requests and never rewound: wrong text, and nothing is said. DFlash refuses
+    the target in any case: "contains unmanaged state op(s) after paging conversion".
 
     How to fix it
     -------------
@@ -127,7 +129,7 @@ def unmanaged_state(context: Context) -> Iterator[Finding]:
 
     Source
     ------
-    Reproduced with GenAI 2026.4: silent without a draft.
+    Reproduced with GenAI 2026.4.
     """
     part = target_part(context)
     if part is None or not part.attentions:

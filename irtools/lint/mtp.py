@@ -224,6 +224,8 @@ class Head:
         widths = [port.shape[-1] for port in map(graph.port, sources) if port is not None and len(port.shape) == 3]
         if len(sources) != 2 or len(widths) != 2 or widths[0] != widths[1] or widths[0] <= 0:
             return None
+        if graph.data(concat).get("axis") not in ("-1", "2"):
+            return None
         for consumer in graph.consumers(concat):
             below = consumer.op
             if graph.op_type(below) == "MatMul" and any(map(graph.constant, graph.producers(below))):

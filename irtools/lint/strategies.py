@@ -13,7 +13,7 @@ from irtools.lint.part import Part
 
 __all__ = ["strategies"]
 
-_STATEFUL_ONLY = {"RUN003", "RUN005", "RUN006"}
+_STATEFUL_ONLY = {"RUN003", "RUN004", "RUN005", "RUN006"}
 """Findings that rule paged attention out, but not the stateful path."""
 _NO_OBSTACLE = {"EXP007", "EXP012", "EXP013", "EXP014", "EXP015"}
 """Errors, if one asks for them, that the runtime does not mind."""

@@ -56,6 +56,53 @@ def second_output(ir: IR) -> None:
     ir.add("Result", [source], name="second").set("output_names", "logits")
 
 
+def unused(name: str) -> Callable[[IR], None]:
+    """Let everything that reads an input read zeros of its shape."""
+
+    def change(ir: IR) -> None:
+        source = ir.output(ir.parameter(name))
+        readers = [edge for edge in ir.consumers(source) if ir.by_id(edge.get("to-layer")).get("type") != "ShapeOf"]
+        zero = next(c for c in ir.typed("Const") if c.find("data").get("element_type") == "f32")
+        dims = [int(dim.text) for dim in ir.port_of(source).findall("dim")]
+        shape = ir.add(
+            "Const",
+            [],
+            name="one_row",
+            data={"element_type": "i64", "shape": "3", "offset": "0", "size": "24"},
+            outputs=[("i64", (3,))],
+        )
+        made = ir.add(
+            "Broadcast",
+            [ir.output(zero), ir.output(shape)],
+            name="nothing",
+            opset="opset3",
+            data={"mode": "numpy"},
+            outputs=[("f32", dims)],
+        )
+        for edge in readers:
+            edge.set("from-layer", made.get("id"))
+            edge.set("from-port", ir.output(made)[1])
+
+    return change
+
+
+def before_norm(name: str) -> Callable[[IR], None]:
+    """Give out a residual sum; the names go with the output."""
+
+    def change(ir: IR) -> None:
+        result = ir.typed("Result")[0]
+        result.set("output_names", "last_hidden_state")
+        cut = ir.producer(result, 0)
+        ir.rewire(cut if cut.get("type") == "Slice" else result, 0, ir.output(ir.layer(name)))
+
+    return change
+
+
+def model_gone(directory: Path) -> None:
+    for suffix in ("xml", "bin"):
+        (directory.parent / "draft" / f"openvino_model.{suffix}").unlink()
+
+
 def pair(name: str, base: str, change: Callable[[Path], object], code: str, file: str, at: str, **more: Any) -> Defect:
     """A defect of the pair that is reported at the target."""
     return Defect(name, base, change, code, file, at, options=PAIR, **more)
@@ -185,7 +232,7 @@ PORTS = (
     seed("dfl-attention-mask-renamed", renamed("attention_mask"), "DFL006", NET),
     seed("dfl-inputs-embeds-renamed", renamed("inputs_embeds"), "DFL006", NET),
     seed("dfl-beam-idx-renamed", renamed("beam_idx"), "DFL006", layer("beam_idx_x")),
-    seed("dfl-both-inputs", second_input, "DFL006", layer("input_ids")),
+    seed("dfl-both-inputs", second_input, "DFL006", layer("input_ids"), causes=("DFL018",)),
     seed("dfl-both-outputs", second_output, "DFL006", layer("second"), causes=("DFL003",)),
     seed("dfl-output-renamed", lambda ir: ir.rename_tensor("last_hidden_state", "hidden"), "DFL006", NET),
     seed("dfl-hidden-states-rank-2", set_inputs("hidden_states", shape="?,96"), "DFL007", layer("hidden_states")),
@@ -271,6 +318,8 @@ PAIRS = (
         "../draft/openvino_mtp_model.xml",
         options=PAIR,
     ),
+    Defect("dfl-no-model-in-draft", BASE, model_gone, "DFL017", "../draft", options=PAIR),
+    Defect("dfl-no-model-in-draft-of-vl", "qwen3_5_vl", model_gone, "DFL017", "../draft", options=PAIR),
     Defect("dfl-other-added-token", BASE, token_renamed, "DFL014", "../draft/tokenizer.json", options=PAIR, **WARNING),
     at_draft("dfl-draft-widened", set_inputs("inputs_embeds", shape="?,?,64"), "DFL009", layer("inputs_embeds")),
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from defects import Defect
-from defects_mtp import converted, on, renamed, without_beam, without_states
+from defects_mtp import converted, on, renamed, set_inputs, without_beam, without_states
 from ir_edit import IR
 
 BASE, VL = "qwen3", "qwen3_5_vl"
@@ -79,8 +79,28 @@ def scaled_logits(ir: IR) -> None:
     result.set("output_names", "logits")
 
 
-def both(*changes: Callable[[IR], object]) -> Callable[[IR], object]:
-    return lambda ir: [change(ir) for change in changes]
+def retyped(name: str, narrow: str, wide: str) -> Callable[[IR], None]:
+    """Another type for an input, converted back at once."""
+
+    def change(ir: IR) -> None:
+        ir.set_input(name, element_type=narrow)
+        source = ir.output(ir.parameter(name))
+        readers = ir.consumers(source)
+        dims = [int(dim.text) for dim in ir.port_of(source).findall("dim")]
+        data = {"destination_type": wide}
+        back = ir.add("Convert", [source], name=f"{name}_back", data=data, outputs=[(wide, dims)])
+        for edge in readers:
+            edge.set("from-layer", back.get("id"))
+            edge.set("from-port", ir.output(back)[1])
+
+    return change
+
+
+def half_logits(ir: IR) -> None:
+    result = ir.result("logits")
+    data, outputs = {"destination_type": "f16"}, [("f16", (-1, -1, 512))]
+    ir.between(result, 0, lambda source: ir.add("Convert", [source], name="half", data=data, outputs=outputs))
+    result.set("output_names", "logits")
 
 
 def keys(ir: IR) -> None:
@@ -154,5 +174,29 @@ DEFECTS = (
         "RUN011",
         NET,
         **NOTE,
+    ),
+    seed("run-ids-i32", retyped("input_ids", "i32", "i64"), "RUN012", layer("input_ids")),
+    seed("run-mask-i32", retyped("attention_mask", "i32", "i64"), "RUN012", layer("attention_mask"), **WARNING),
+    seed(
+        "run-embeddings-f16", retyped("inputs_embeds", "f16", "f32"), "RUN012", layer("inputs_embeds"), base=VL, file=L
+    ),
+    seed("run-logits-f16", half_logits, "RUN012", LOGITS),
+    seed("run-fixed-batch", set_inputs("input_ids", shape="1,?"), "RUN013", layer("input_ids"), **WARNING),
+    seed("run-fixed-length", set_inputs("input_ids", shape="?,7"), "RUN013", layer("input_ids"), **WARNING),
+    seed(
+        "run-positions-of-rank-2",
+        set_inputs("position_ids", shape="?,?"),
+        "RUN014",
+        layer("position_ids"),
+        base=VL,
+        file=L,
+    ),
+    seed(
+        "run-positions-of-rank-3",
+        set_inputs("position_ids", shape="3,?,?"),
+        "RUN014",
+        layer("position_ids"),
+        base="llava",
+        file=L,
     ),
 )

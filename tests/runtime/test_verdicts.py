@@ -124,6 +124,9 @@ DFLASH = {
     "dfl-guess-without-layer-1": LOAD,
     "dfl-guess-inside-layer-1": SILENT,
     "dfl-head-in-draft": LOAD,
+    "dfl-hidden-states-unused": LOAD,
+    "dfl-output-before-norm": SILENT,
+    "dfl-no-model-in-draft": LOAD,
     "hid-not-json": LOAD,
     "hid-no-layers": LOAD,
     "hid-empty": LOAD,
@@ -162,6 +165,13 @@ TARGET = {
     "run-stateless": LOAD,
     "run-unfused": LOAD,
     "run-state-of-its-own": WRONG_TEXT,
+    "run-one-layer-unfused": LOAD,
+    "run-ids-i32": GENERATE,
+    "run-logits-f16": GENERATE,
+    "run-mask-i32": SILENT,
+    "run-fixed-length": SILENT,
+    "run-embeddings-f16": GENERATE,
+    "run-positions-of-rank-2": GENERATE,
     "run-keys-converted": LOAD,
     "run-values-converted": LOAD,
     "run-input-ids-friendly": GENERATE,
@@ -187,6 +197,8 @@ STATEFUL = {
     "run-unused-input": GENERATE,
     "run-beam-idx-renamed": GENERATE,
     "run-mask-renamed": GENERATE,
+    "run-mask-i32": GENERATE,
+    "run-fixed-length": GENERATE,
 }
 
 SEEDED = {

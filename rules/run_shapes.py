@@ -1,0 +1,140 @@
+"""RUN: element types and shapes of the target's ports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from irtools.ir.op import DYNAMIC
+from irtools.lint.model import Context, Finding, Severity, rule
+from irtools.lint.part import Input, Output, Part, show_shape
+from irtools.lint.run import target_part
+
+_TYPES = {
+    "input_ids": "i64",
+    "inputs_embeds": "f32",
+    "position_ids": "i64",
+    "attention_mask": "i64",
+    "beam_idx": "i32",
+    "logits": "f32",
+}
+_REPLACED = ("attention_mask", "beam_idx")
+"""Inputs that the paged path replaces by its own."""
+_DYNAMIC = {"input_ids": 2, "attention_mask": 2, "beam_idx": 1, "inputs_embeds": 2}
+"""How many leading dimensions change from call to call."""
+
+
+def _generating(context: Context) -> Part | None:
+    part = target_part(context)
+    return part if part is not None and part.states else None
+
+
+def _at(part: Part, port: Input | Output, message: str, hint: str, severity: Severity | None = None) -> Finding:
+    return Finding(message, hint, part.document.path, port.line, port.friendly, severity)
+
+
+@rule("RUN012", "port-type", Severity.ERROR, "A port of the target has the wrong element type")
+def port_type(context: Context) -> Iterator[Finding]:
+    """An input or the logits have not the element type that the runtime uses.
+
+    What it checks
+    --------------
+    i64 for `input_ids`, `position_ids` and `attention_mask`, f32 for `inputs_embeds` and `logits`, i32
+    for `beam_idx`. A warning for `attention_mask` and `beam_idx`, which the paged path replaces.
+
+    Why it matters
+    --------------
+    The runtime sets and reads tensors of these types: it loads, and fails with the first token.
+
+    How to fix it
+    -------------
+    Keep the ports as exported; only weights are compressed.
+
+    Source
+    ------
+    Reproduced with GenAI 2026.4: "Tensor data with element type ... is not representable".
+    """
+    part = _generating(context)
+    if part is None:
+        return
+    ports: list[Input | Output] = [*part.inputs, *part.outputs]
+    for port in ports:
+        name = next((name for name in port.names if name in _TYPES), None)
+        if name is not None and port.element_type not in ("", _TYPES[name]):
+            yield _at(
+                part,
+                port,
+                f"{name!r} is {port.element_type}, and the runtime uses {_TYPES[name]}",
+                "keep the ports as exported; only weights are compressed",
+                Severity.WARNING if name in _REPLACED else None,
+            )
+
+
+@rule("RUN013", "fixed-dimension", Severity.WARNING, "The target has a fixed batch or length")
+def fixed_dimension(context: Context) -> Iterator[Finding]:
+    """A dimension of an input that changes from call to call is a number.
+
+    What it checks
+    --------------
+    Batch and length of `input_ids`, `inputs_embeds` and `attention_mask`, and the size of `beam_idx`.
+
+    Why it matters
+    --------------
+    The paged path lays the tokens out anew and does not mind. The stateful path, and NPU, take the
+    number at its word: another length fails with the first prompt.
+
+    How to fix it
+    -------------
+    Export with dynamic shapes.
+
+    Source
+    ------
+    Reproduced with GenAI 2026.4.
+    """
+    part = _generating(context)
+    if part is None:
+        return
+    for port in part.inputs:
+        count = next((_DYNAMIC[name] for name in port.names if name in _DYNAMIC), 0)
+        if any(dim != DYNAMIC for dim in port.shape[:count]):
+            message = f"{port.label!r} is {show_shape(port.shape)}, with a fixed batch or length"
+            yield _at(part, port, message, "export with dynamic shapes")
+
+
+@rule("RUN014", "position-rank", Severity.ERROR, "The target's positions have the wrong rank")
+def position_rank(context: Context) -> Iterator[Finding]:
+    """A vision-language model with several position axes takes positions of rank 2, or the other way round.
+
+    What it checks
+    --------------
+    For a target with `inputs_embeds`: rank 3 of `position_ids` where config.json has an
+    `mrope_section`, rank 2 where it has none.
+
+    Why it matters
+    --------------
+    The runtime goes by the family: it sets a tensor of the other rank, and fails while generating.
+
+    How to fix it
+    -------------
+    Export the model again; take config.json from the same checkpoint.
+
+    Source
+    ------
+    Reproduced with GenAI 2026.4: "Can not clone with new dims".
+    """
+    part = _generating(context)
+    positions = part.input("position_ids") if part is not None else None
+    if part is None or positions is None or part.input("inputs_embeds") is None or not context.config:
+        return
+    wanted = 3 if _several_axes(context) else 2
+    if len(positions.shape) != wanted:
+        message = f"'position_ids' is {show_shape(positions.shape)}, and config.json asks for rank {wanted}"
+        yield _at(part, positions, message, "export the model again")
+
+
+def _several_axes(context: Context) -> bool:
+    for section in (context.text_config, context.config):
+        for key in ("rope_parameters", "rope_scaling"):
+            value = section.get(key)
+            if isinstance(value, Mapping) and "mrope_section" in value:
+                return True
+    return False
