@@ -192,8 +192,10 @@ def test_symbolic_shapes(fixtures: Path) -> None:
 def test_rt_info_is_complete(fixtures: Path) -> None:
     model = openvino.Core().read_model(open_export(fixtures / "qwen3_5_vl_int4").target.path)
     found = details(fixtures / "qwen3_5_vl_int4")["rt_info"]["language"]
-    assert found["nncf/version"] == model.get_rt_info(["nncf", "version"]).astype(str)
-    assert found["Runtime_version"] == model.get_rt_info(["Runtime_version"]).astype(str)
+    assert found["nncf/version"]["origin"] == "NNCF"
+    assert found["optimum/optimum_intel_version"]["origin"] == "Optimum"
+    assert found["nncf/version"]["value"] == model.get_rt_info(["nncf", "version"]).astype(str)
+    assert found["Runtime_version"]["value"] == model.get_rt_info(["Runtime_version"]).astype(str)
 
 
 @pytest.mark.parametrize("name", ["falcon", "qwen3_5_moe_vl"])

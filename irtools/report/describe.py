@@ -33,8 +33,9 @@ _ACTIVATIONS = ("Swish", "Gelu", "Relu", "Sigmoid", "Tanh", "Elu", "PRelu", "HSw
 
 SYMBOLS = ("B batch", "S tokens of this call", "P tokens in the state", "T = P + S")
 """What the letters in symbolic shapes mean."""
-_TOKENS = {"input_ids", "inputs_embeds", "position_ids", "token_type_ids", "hidden_states", "per_layer_inputs"}
-_TOKENS |= {"logits", "last_hidden_state", "visual_pos_masks"}
+_IDS = {"input_ids": (2,), "position_ids": (2, 3), "token_type_ids": (2,)}
+_VALUES = {"inputs_embeds": (3,), "hidden_states": (3,), "per_layer_inputs": (4,)}
+_VALUES |= {"logits": (3,), "last_hidden_state": (3,)}
 
 
 def ranges(numbers: Iterable[int]) -> str:
@@ -89,27 +90,26 @@ def symbolic(shape: Sequence[int], name: str = "", *, state: bool = False, strea
     --------
     >>> symbolic((4, -1, -1), "position_ids"), symbolic((-1, 2, -1, 16), state=True), symbolic((-1, 3))
     ('[4, B, S]', '[B, 2, P, 16]', '[?, 3]')
+    >>> symbolic((1, -1), "input_ids"), symbolic((-1, -1), "hidden_states")
+    ('[1, S]', '[?, ?]')
     """
-    letters: list[str] = []
-    if state or name.startswith(("past_key_values", "cache_params.past")):
-        letters = ["B", "P"]
-    elif name.startswith(("present", "cache_params.present")):
-        letters = ["B", "T"]
-    elif stream and len(shape) == 3 and shape[0] in (DYNAMIC, 1):
-        return (
-            f"[{', '.join(letter if dim == DYNAMIC else str(dim) for dim, letter in zip(shape, 'BS?', strict=True))}]"
-        )
-    elif name in _TOKENS:
-        letters = ["B", "S"]
-    elif name == "attention_mask":
-        letters = ["B", "T"]
-    elif name == "beam_idx":
-        letters = ["B"]
-    dynamic = [place for place, dim in enumerate(shape) if dim == DYNAMIC]
-    named = dict(zip(dynamic, letters, strict=False)) if len(dynamic) <= len(letters) or state else {}
-    return (
-        "[" + ", ".join(named.get(place, "?") if dim == DYNAMIC else str(dim) for place, dim in enumerate(shape)) + "]"
-    )
+    letters = _letters(shape, name, state=state, stream=stream)
+    dims = (letters.get(place, "?") if dim == DYNAMIC else str(dim) for place, dim in enumerate(shape))
+    return f"[{', '.join(dims)}]"
+
+
+def _letters(shape: Sequence[int], name: str, *, state: bool, stream: bool) -> dict[int, str]:
+    """Letters by place, for a shape whose meaning is known."""
+    rank = len(shape)
+    past = state or name.startswith(("past_key_values", "cache_params.past"))
+    if past or name.startswith(("present", "cache_params.present")):
+        growing = [place for place, dim in enumerate(shape) if place and dim == DYNAMIC]
+        return {0: "B", growing[0]: "P" if past else "T"} if len(growing) == 1 else {0: "B"}
+    if rank in _IDS.get(name, ()):
+        return {rank - 2: "B", rank - 1: "S"}
+    if rank in _VALUES.get(name, ()) or (stream and rank == 3 and shape[0] in (DYNAMIC, 1)):
+        return {0: "B", 1: "S"}
+    return {0: "B", 1: "T"} if name == "attention_mask" and rank == 2 else {0: "B"} if name == "beam_idx" else {}
 
 
 def block_title(view: GraphView, block: Block) -> str:

@@ -10,23 +10,12 @@ from irtools.lint.compression import asked
 from irtools.lint.part import Input, Output
 from irtools.report.describe import SYMBOLS, ranges, size_text, symbolic
 from irtools.report.inspection import Inspection, PartFacts, WeightGroup
-from irtools.report.provenance import flat_rt_info, versions
+from irtools.report.provenance import flat_rt_info, origin, versions
 from irtools.report.text import Column, Style, plural, table, visible
 
 __all__ = ["inspection_text"]
 
 _ROW = (Column("", effects=("dim",)), Column("", fold="words"))
-_ORIGINS = {
-    "optimum": "Optimum",
-    "nncf": "NNCF",
-    "runtime_options": "Optimum (hints to the runtime)",
-    "conversion_parameters": "OpenVINO",
-    "Runtime_version": "OpenVINO",
-    "OpenVINO Runtime": "OpenVINO",
-    "hidden_states_decoder_layers": "annotation",
-    "dflash": "DFlash draft",
-    "dflash_mode": "DFlash draft",
-}
 
 
 def inspection_text(found: Inspection, style: Style) -> str:
@@ -98,7 +87,8 @@ def _facts(found: Inspection) -> Iterator[tuple[str, str]]:
 def _layers(found: Inspection) -> Iterator[tuple[str, str]]:
     part = found.part
     if part.drawn.blocks is None:
-        yield "layers", part.refusal or "no decoder stack"
+        target = any(part.document.path == other.path for other in found.export.target_candidates)
+        yield "layers", (part.refusal if target else "") or "no decoder stack"
         return
     stack = part.stack
     where = f", hidden size {stack.hidden_size}, scope {stack.scope or 'none'}" if stack else ""
@@ -135,7 +125,7 @@ def _drafting(found: Inspection) -> Iterator[tuple[str, str]]:
 
 def _rt_info(part: PartFacts) -> Iterator[tuple[str, str]]:
     entries = flat_rt_info(part.document)
-    origins = Counter(_ORIGINS.get(key.split("/", 1)[0], "others") for key in entries)
+    origins = Counter(map(origin, entries))
     text = ", ".join(f"{count} from {origin}" for origin, count in sorted(origins.items()))
     yield "rt_info", f"{plural(len(entries), 'entry').replace('entrys', 'entries')}: {text}" if entries else "none"
     hints = [

@@ -23,7 +23,7 @@ from irtools.lint.part import Input, Output, Part
 from irtools.render.part import DrawnPart
 from irtools.report.describe import block_facts, block_title, symbolic
 from irtools.report.kinds import LayerKind, layer_kinds
-from irtools.report.provenance import annotation_status, flat_rt_info, versions
+from irtools.report.provenance import annotation_status, flat_rt_info, origin, versions
 
 __all__ = ["Inspection", "PartFacts", "WeightGroup"]
 
@@ -176,8 +176,11 @@ class Inspection:
 
     @cached_property
     def strategies(self) -> tuple[Strategy, ...]:
-        """Ways of decoding, as ``irtools verify`` judges them."""
-        return self.export.verify().strategies
+        """Ways of decoding, as ``irtools verify`` judges them; empty when it cannot."""
+        try:
+            return self.export.verify().strategies
+        except IrtoolsError:
+            return ()
 
     @property
     def declared_mtp(self) -> int | None:
@@ -245,7 +248,7 @@ class Inspection:
             "draft": _draft(self.draft),
             "strategies": [asdict(strategy) for strategy in self.strategies],
             "footprint": _footprint(self.footprint),
-            "rt_info": {other.name: dict(flat_rt_info(other.document)) for other in self.parts if not other.error},
+            "rt_info": {other.name: _rt_info(other) for other in self.parts if not other.error},
         }
 
     def _mtp(self) -> dict[str, object]:
@@ -356,6 +359,10 @@ def _draft(found: Draft) -> dict[str, object] | None:
     layers = layer_ids(found.target_layer_ids) if found.target_layer_ids is not None else None
     reads: Sequence[int] = layers if layers is not None else found.eagle3_layers
     return {"kind": found.kind, "target_layers": list(reads), "mask_token_id": found.mask_token_id}
+
+
+def _rt_info(part: PartFacts) -> dict[str, object]:
+    return {key: {"value": value, "origin": origin(key)} for key, value in flat_rt_info(part.document).items()}
 
 
 def _footprint(found: Footprint) -> dict[str, object]:

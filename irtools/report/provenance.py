@@ -9,7 +9,7 @@ from irtools.errors import AnnotationDiffersError, IrtoolsError
 from irtools.ir.document import Document
 from irtools.ir.rt_info import ANNOTATION_KEY, RtInfo
 
-__all__ = ["annotation_status", "flat_rt_info", "versions"]
+__all__ = ["annotation_status", "flat_rt_info", "origin", "versions"]
 
 _VERSIONS = {
     "Runtime_version": "OpenVINO",
@@ -21,6 +21,24 @@ _VERSIONS = {
     "nncf/nncf_version": "NNCF",
     "openvino_tokenizers_version": "OpenVINO Tokenizers",
 }
+_ORIGINS = {
+    "optimum": "Optimum",
+    "nncf": "NNCF",
+    "runtime_options": "Optimum (hints to the runtime)",
+    "conversion_parameters": "OpenVINO",
+    "Runtime_version": "OpenVINO",
+    "OpenVINO Runtime": "OpenVINO",
+    ANNOTATION_KEY: "annotation",
+    "dflash": "DFlash draft",
+    "dflash_mode": "DFlash draft",
+    "eagle3_mode": "EAGLE-3 draft",
+    "openvino_tokenizers_version": "OpenVINO Tokenizers",
+}
+
+
+def origin(key: str) -> str:
+    """Which program or purpose an entry of the flat rt_info comes from; ``unknown`` for others."""
+    return _ORIGINS.get(key.split("/", 1)[0], "unknown")
 
 
 def flat_rt_info(document: Document) -> Mapping[str, str]:
