@@ -6,7 +6,6 @@ being judged could make its own findings disappear: it counts only when the user
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,6 +109,8 @@ def _configures(path: Path) -> bool:
         return False
     if path.name != "pyproject.toml":
         return True
+    import tomllib
+
     try:
         tool = tomllib.loads(path.read_text("utf-8")).get("tool")
     except (OSError, ValueError):
@@ -134,6 +135,8 @@ def load_config(path: Path) -> Config:
     UsageError
         It cannot be read, or says something that makes no sense.
     """
+    import tomllib  # here and above: few calls find such a file
+
     try:
         content: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections import Counter
@@ -31,6 +30,8 @@ def fingerprints(verification: Verification) -> tuple[str, ...]:
     ----------
     verification : Verification
     """
+    import hashlib  # text has no use for fingerprints
+
     seen: Counter[str] = Counter()
     found = []
     for finding in verification.findings:

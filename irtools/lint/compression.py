@@ -6,12 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from irtools.graph.view import GraphView
 from irtools.ir.constants import ELEMENT_BITS, Constant
 from irtools.ir.document import Document
 from irtools.ir.rt_info import read_rt_info
-from irtools.ir.weights import Weight, weights
+
+if TYPE_CHECKING:
+    from irtools.ir.weights import Weight
 
 __all__ = ["FLOATS", "STORED", "Compression", "Matrix", "Request", "asked"]
 
@@ -162,6 +165,8 @@ class Compression:
         """
         if not self.touched:
             return ()
+        from irtools.ir.weights import weights
+
         graph = self.document.graph
         last = _last_product(graph)
         found = []
