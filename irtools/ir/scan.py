@@ -190,7 +190,8 @@ def _malformed(data: bytes, error: expat.ExpatError) -> InvalidIRError:
 
 def _mask(data: bytes) -> bytes:
     """Blank out comments, CDATA sections and processing instructions, keeping offsets."""
-    if b"<!" not in data and data.count(b"<?") == (_DECLARATION.match(data) is not None):
+    # A lone "!" is looked for in no time; every tag begins with "<".
+    if (b"!" not in data or b"<!" not in data) and data.count(b"<?") == (_DECLARATION.match(data) is not None):
         return data
     return _NO_MARKUP.sub(lambda match: b" " * len(match[0]), data)
 
