@@ -161,7 +161,9 @@ class Alignment:
                     continue  # paired meanwhile, along an edge
                 other = named.get(self.a.view.op_name(one))
                 if other not in left_b:
-                    other = next((op for op in second if op in left_b), None)
+                    free = [op for op in second if op in left_b]
+                    twins = [op for op in free if self.b.widths(op) == self.a.widths(one)]
+                    other = next(iter(twins or free), None)
                 if other is not None:
                     self._spread([(one, other)], left_a, left_b)
 

@@ -129,11 +129,19 @@ class Graph:
             constants.sort(key=repr)
         return (
             attributes(op),
-            tuple((port.element_type, port.shape) for port in op.outputs),
+            self.values(key),
             tuple(constants),
             tuple((name, body.digest) for name, body in self.bodies(key).items()),
             self.wiring(key) if op.type in _WITH_BODIES else (),
         )
+
+    def values(self, op: int) -> tuple[object, ...]:
+        """Types and shapes of what an op computes."""
+        return tuple((port.element_type, port.shape) for port in self.view.op(op).outputs)
+
+    def widths(self, op: int) -> tuple[object, ...]:
+        """Static dimensions of what an op computes, in no order: what another exporter keeps."""
+        return tuple(sorted(dim for dim in port.shape if dim > 1) for port in self.view.op(op).outputs)
 
     def wiring(self, op: int) -> tuple[object, ...]:
         """How the inputs and outputs of a Loop or If are connected to its bodies, without the ids inside."""

@@ -45,7 +45,8 @@ class StoredPair:
         for one, other in zip(*sides, strict=False):
             if self._plain(one) and self._plain(other):
                 continue  # an axis, a shape, an index: part of what the op is
-            differs = (one.precision, one.shape) != (other.precision, other.shape)
+            same_shape = one.shape == other.shape or one.elements == other.elements == 1
+            differs = one.precision != other.precision or not same_shape
             if differs or (self.values and one.elements > 1 and self._other_numbers(one, other)):
                 found.weights.append(self._change(ops, one, other, values=not differs))
 

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from irtools.compare.model import Comparison, PartDiff, RegionDiff
-from irtools.report.compare_rows import Row, annotation_rows, comparison_rows, headline, part_rows, part_title
+from irtools.report.compare_headline import headline
+from irtools.report.compare_rows import Row, annotation_rows, comparison_rows, part_rows, part_title
 from irtools.report.text import Column, Style, table, visible
 
 __all__ = ["comparison_details", "comparison_text", "grouped"]

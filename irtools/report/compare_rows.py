@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from irtools.compare.model import CATEGORIES, Change, Comparison, OpRef, PartDiff, Region, RegionDiff, WeightChange
+from irtools.compare.model import Change, Comparison, OpRef, PartDiff, Region, WeightChange
 from irtools.report.describe import ranges
 from irtools.report.text import plural, shape_text
 
-__all__ = [
-    "_MISSING",
-    "Row",
-    "_side",
-    "annotation_rows",
-    "comparison_rows",
-    "headline",
-    "part_rows",
-    "part_title",
-    "region_text",
-]
+__all__ = ["Row", "annotation_rows", "comparison_rows", "part_rows", "part_title", "region_text", "weight_rows"]
 
 _MISSING = "-"
 _LONGEST = 160
@@ -169,7 +159,8 @@ def _aspect(op: OpRef, change: Change) -> tuple[str, str, str]:
     return (what, "", "") if wired else (what, _side(change.a), _side(change.b))
 
 
-def _weights(part: PartDiff, *, values: bool) -> Iterator[Row]:
+def weight_rows(part: PartDiff, *, values: bool) -> Iterator[Row]:
+    """Weights that differ in precision or shape, or those that differ in their numbers alone."""
     groups: dict[tuple[str, str], list[tuple[WeightChange, Region]]] = {}
     for diff in part.regions:
         for weight in diff.weights:
@@ -252,9 +243,9 @@ def part_rows(part: PartDiff) -> tuple[Row, ...]:
         *_plain("states", part.states),
         *_structure(part),
         *_changed(part, "shapes"),
-        *_weights(part, values=False),
+        *weight_rows(part, values=False),
         *_compression(part.compression),
-        *_weights(part, values=True),
+        *weight_rows(part, values=True),
         *_plain("rt_info", part.rt_info),
         *_changed(part, "rt_info"),
         *_changed(part, "versions"),
@@ -293,9 +284,6 @@ def _in_parts(names: Sequence[str], of: int) -> str:
     return f" ({names[0] if len(names) == 1 else plural(len(names), 'part')})"
 
 
-# -- in a few words ------------------------------------------------------------------------
-
-
 def part_title(part: PartDiff) -> str:
     """What was compared: ``model: 4 layers, 329 ops``."""
     if part.error is not None:
@@ -306,118 +294,3 @@ def part_title(part: PartDiff) -> str:
 
 def _both(one: int, other: int, noun: str) -> str:
     return plural(one, noun) if one == other else f"{one} -> {plural(other, noun)}"
-
-
-def headline(comparison: Comparison) -> str:
-    """The answer in one or two sentences, without full stop."""
-    counts = comparison.counts
-    if comparison.failures:
-        return "could not be compared in full"
-    if not counts:
-        return "equal" + (" but for what is ignored" if comparison.ignored else "")
-    words = [text for category, say in _SAYINGS.items() if category in counts for text in say(comparison)]
-    rest = [category.replace("_", " ") for category in CATEGORIES if category in counts and category not in _SAYINGS]
-    if rest == ["names"] and not words:
-        return f"only names differ ({counts['names']}); the graphs are equal"
-    if rest:
-        words.append(f"{'also ' if words else ''}{', '.join(rest)}")
-    if len(counts) == 1:
-        return f"{words[0]}; everything else is equal"
-    graph = {"ports", "states", "structure", "shapes"} & counts.keys()
-    return "; ".join(words) + ("" if graph else "; graph otherwise equal")
-
-
-def _affected(comparison: Comparison, category: str) -> list[PartDiff]:
-    return [part for part in comparison.parts if category in part.counts]
-
-
-def _say_parts(comparison: Comparison) -> Iterator[str]:
-    for side in ("a", "b"):
-        names = [change.what for change in comparison.only if getattr(change, side) is not None]
-        if names:
-            yield f"only {side} has {', '.join(names)}"
-
-
-def _say_states(comparison: Comparison) -> Iterator[str]:
-    part = _affected(comparison, "states")[0]
-    if part.states_a and part.states_b:
-        yield f"states: {part.states_a} -> {part.states_b}" if part.states_a != part.states_b else "states differ"
-    else:
-        words = "stateful -> stateless" if part.states_a else "stateless -> stateful"
-        yield f"{words}: {part.states_a} -> {part.states_b} states"
-
-
-def _say_ports(comparison: Comparison) -> Iterator[str]:
-    parts = _affected(comparison, "ports")
-    changed = [change for part in parts for change in part.ports]
-    words = [
-        (sum(change.a is None for change in changed), "added"),
-        (sum(change.b is None for change in changed), "removed"),
-        (sum(None not in (change.a, change.b) for change in changed), "changed"),
-    ]
-    yield f"ports: {', '.join(f'{number} {word}' for number, word in words if number)}{_others(parts)}"
-
-
-def _say_structure(comparison: Comparison) -> Iterator[str]:
-    parts = _affected(comparison, "structure")
-    yield f"structure: {_edits(parts[0])}{_others(parts)}"
-
-
-def _say_weights(comparison: Comparison) -> Iterator[str]:
-    parts = _affected(comparison, "weights")
-    yield f"weights: {_precisions(parts[0])}{_others(parts)}"
-
-
-def _say_values(comparison: Comparison) -> Iterator[str]:
-    yield f"other numbers in {plural(comparison.counts['values'], 'weight')}"
-
-
-def _say_annotation(comparison: Comparison) -> Iterator[str]:
-    part = _affected(comparison, "annotation")[0]
-    layers = plural(len(part.annotation), "layer")
-    if all(part.annotated):
-        yield f"the annotation differs for {layers}"
-    else:
-        yield f"only {'a' if part.annotated[0] else 'b'} is annotated ({layers})"
-
-
-_SAYINGS: dict[str, Callable[[Comparison], Iterator[str]]] = {
-    "parts": _say_parts,
-    "annotation": _say_annotation,
-    "states": _say_states,
-    "ports": _say_ports,
-    "structure": _say_structure,
-    "weights": _say_weights,
-    "values": _say_values,
-}
-
-
-def _others(parts: Sequence[PartDiff]) -> str:
-    return f" [{parts[0].part}; also {', '.join(part.part for part in parts[1:])}]" if len(parts) > 1 else ""
-
-
-def _precisions(part: PartDiff) -> str:
-    rows = list(_weights(part, values=False))
-    if not rows:
-        return "what compression recorded"
-    words = [f"{rows[0].a} -> {rows[0].b} ({rows[0].what})"]
-    words += [(f"{row.b}" if row.a == rows[0].a else f"{row.a} -> {row.b}") + f" ({row.what})" for row in rows[1:3]]
-    return ", ".join(words) + (f" and {len(rows) - 3} other changes" if len(rows) > 3 else "")
-
-
-def _edits(part: PartDiff) -> str:
-    if part.layers_a != part.layers_b:
-        return f"{part.layers_a} -> {plural(part.layers_b, 'layer')}"
-    removed = sum(len(diff.removed) for diff in part.regions)
-    added = sum(len(diff.added) for diff in part.regions)
-    changed = sum(change.category == "structure" for diff in part.regions for change in diff.changed)
-    touched = [diff.region for diff in part.regions if _touched(diff)]
-    words = [
-        f"{number} {word}" for number, word in ((removed, "removed"), (added, "added"), (changed, "changed")) if number
-    ]
-    where = region_text(touched)
-    return f"ops {', '.join(words)}" + (f" ({where})" if where else "")
-
-
-def _touched(diff: RegionDiff) -> bool:
-    return bool(diff.removed or diff.added or any(change.category == "structure" for change in diff.changed))

@@ -1,0 +1,125 @@
+"""A comparison in one or two sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from irtools.compare.model import CATEGORIES, Comparison, PartDiff, RegionDiff
+from irtools.report.compare_rows import region_text, weight_rows
+from irtools.report.text import plural
+
+__all__ = ["headline"]
+
+
+def headline(comparison: Comparison) -> str:
+    """The answer in one or two sentences, without full stop."""
+    counts = comparison.counts
+    if comparison.failures:
+        return "could not be compared in full"
+    if not counts:
+        return "equal" + (" but for what is ignored" if comparison.ignored else "")
+    words = [text for category, say in _SAYINGS.items() if category in counts for text in say(comparison)]
+    rest = [category.replace("_", " ") for category in CATEGORIES if category in counts and category not in _SAYINGS]
+    if rest == ["names"] and not words:
+        return f"only names differ ({counts['names']}); the graphs are equal"
+    if rest:
+        words.append(f"{'also ' if words else ''}{', '.join(rest)}")
+    if len(counts) == 1:
+        return f"{words[0]}; everything else is equal"
+    graph = {"ports", "states", "structure", "shapes"} & counts.keys()
+    return "; ".join(words) + ("" if graph else "; graph otherwise equal")
+
+
+def _affected(comparison: Comparison, category: str) -> list[PartDiff]:
+    return [part for part in comparison.parts if category in part.counts]
+
+
+def _say_parts(comparison: Comparison) -> Iterator[str]:
+    for side in ("a", "b"):
+        names = [change.what for change in comparison.only if getattr(change, side) is not None]
+        if names:
+            yield f"only {side} has {', '.join(names)}"
+
+
+def _say_states(comparison: Comparison) -> Iterator[str]:
+    part = _affected(comparison, "states")[0]
+    if part.states_a and part.states_b:
+        yield f"states: {part.states_a} -> {part.states_b}" if part.states_a != part.states_b else "states differ"
+    else:
+        words = "stateful -> stateless" if part.states_a else "stateless -> stateful"
+        yield f"{words}: {part.states_a} -> {part.states_b} states"
+
+
+def _say_ports(comparison: Comparison) -> Iterator[str]:
+    parts = _affected(comparison, "ports")
+    changed = [change for part in parts for change in part.ports]
+    words = [
+        (sum(change.a is None for change in changed), "added"),
+        (sum(change.b is None for change in changed), "removed"),
+        (sum(None not in (change.a, change.b) for change in changed), "changed"),
+    ]
+    yield f"ports: {', '.join(f'{number} {word}' for number, word in words if number)}{_others(parts)}"
+
+
+def _say_structure(comparison: Comparison) -> Iterator[str]:
+    parts = _affected(comparison, "structure")
+    yield f"structure: {_edits(parts[0])}{_others(parts)}"
+
+
+def _say_weights(comparison: Comparison) -> Iterator[str]:
+    parts = _affected(comparison, "weights")
+    yield f"weights: {_precisions(parts[0])}{_others(parts)}"
+
+
+def _say_values(comparison: Comparison) -> Iterator[str]:
+    yield f"other numbers in {plural(comparison.counts['values'], 'weight')}"
+
+
+def _say_annotation(comparison: Comparison) -> Iterator[str]:
+    part = _affected(comparison, "annotation")[0]
+    layers = plural(len(part.annotation), "layer")
+    if all(part.annotated):
+        yield f"the annotation differs for {layers}"
+    else:
+        yield f"only {'a' if part.annotated[0] else 'b'} is annotated ({layers})"
+
+
+_SAYINGS: dict[str, Callable[[Comparison], Iterator[str]]] = {
+    "parts": _say_parts,
+    "annotation": _say_annotation,
+    "states": _say_states,
+    "ports": _say_ports,
+    "structure": _say_structure,
+    "weights": _say_weights,
+    "values": _say_values,
+}
+
+
+def _others(parts: Sequence[PartDiff]) -> str:
+    return f" [{parts[0].part}; also {', '.join(part.part for part in parts[1:])}]" if len(parts) > 1 else ""
+
+
+def _precisions(part: PartDiff) -> str:
+    rows = list(weight_rows(part, values=False))
+    if not rows:
+        return "what compression recorded"
+    words = [f"{rows[0].a} -> {rows[0].b} ({rows[0].what})"]
+    words += [(f"{row.b}" if row.a == rows[0].a else f"{row.a} -> {row.b}") + f" ({row.what})" for row in rows[1:3]]
+    return ", ".join(words) + (f" and {len(rows) - 3} other changes" if len(rows) > 3 else "")
+
+
+def _edits(part: PartDiff) -> str:
+    if part.layers_a != part.layers_b:
+        return f"{part.layers_a} -> {plural(part.layers_b, 'layer')}"
+    removed = sum(len(diff.removed) for diff in part.regions)
+    added = sum(len(diff.added) for diff in part.regions)
+    changed = sum(change.category == "structure" for diff in part.regions for change in diff.changed)
+    touched = [diff.region for diff in part.regions if _touched(diff)]
+    kinds = ((removed, "removed"), (added, "added"), (changed, "changed"))
+    words = ", ".join(f"{number} {word}" for number, word in kinds if number)
+    where = region_text(touched)
+    return f"ops {words}" + (f" in {where}" if where else "")
+
+
+def _touched(diff: RegionDiff) -> bool:
+    return bool(diff.removed or diff.added or any(change.category == "structure" for change in diff.changed))
