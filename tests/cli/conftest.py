@@ -33,6 +33,7 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
     def run(*arguments: object) -> Done:
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
+        gc.unfreeze()
         gc.enable()  # the command line leaves it off
         out, err = capsys.readouterr()
         assert isinstance(ended.value.code, int)
