@@ -24,8 +24,9 @@ _SHARED = {
 _ENDS = ("Parameter", "Result")
 _MOST_ENDS = 12
 _MOST_OTHERS = 3
-_MOST_LEAVES = 60
+_MOST_LEAVES = 80
 _CHUNK = 40
+_LONGEST_TITLE = 34
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,24 +233,27 @@ class _Outline:
     def _folded(self, ops: Collection[int]) -> tuple[Node, ...]:
         """Ops in the order of computation; many of them by the scopes of their names, or by number."""
         order = sorted(ops, key=self.view.rank.__getitem__)
-        return self._fold(order, {op: _scopes(self.view.op_name(op)) for op in order}, 0)
+        return self._fold(order, {op: _scopes(self.view.op_name(op)) for op in order})
 
-    def _fold(self, ops: Sequence[int], scopes: Mapping[int, Sequence[str]], depth: int) -> tuple[Node, ...]:
+    def _fold(self, ops: Sequence[int], scopes: Mapping[int, tuple[str, ...]]) -> tuple[Node, ...]:
         if len(ops) <= _MOST_LEAVES:
             return tuple(self._leaf(op) for op in ops)
+        shared = _shared_scopes([scopes[op] for op in ops])
         groups: dict[str, list[int]] = {}
-        while not groups or (len(groups) == 1 and "" not in groups):
-            groups = {}
-            for op in ops:
-                groups.setdefault(scopes[op][depth] if depth < len(scopes[op]) else "", []).append(op)
-            depth += 1
-        boxes = sum(len(found) > 1 for found in groups.values())
-        if "" in groups or boxes > _MOST_LEAVES or len(groups) > len(ops) // 2:
+        for op in ops:
+            groups.setdefault("".join(scopes[op][shared : shared + 1]), []).append(op)
+        direct = groups.pop("", [])
+        if not groups or len(groups) > _MOST_LEAVES:
             return self._chunks(ops)
-        return tuple(
-            self._leaf(found[0]) if len(found) == 1 else self._group(name, found, self._fold(found, scopes, depth))
-            for name, found in groups.items()
-        )
+        inside = [(found, self._fold(found, scopes)) for found in groups.values()]
+        beside = self._chunks(direct) if len(direct) + len(groups) > _MOST_LEAVES else map(self._leaf, direct)
+        nodes = list(beside)
+        for found, children in inside:
+            # No box for what leaves next to nothing beside it.
+            fits = len(nodes) + len(groups) + len(children) <= _MOST_LEAVES and len(found) * 2 > len(ops)
+            title = _scope_title([scopes[op] for op in found], shared)
+            nodes += children if fits else (self._group(title, found, children),)
+        return tuple(nodes)
 
     def _chunks(self, ops: Sequence[int]) -> tuple[Node, ...]:
         size = max(_CHUNK, -(-len(ops) // _CHUNK))
@@ -295,6 +299,25 @@ def _layer_kind(layer: LayerBlocks) -> str:
     return next((kind for kind in kinds if kind in ("attention", "mixer")), "layers")
 
 
-def _scopes(name: str) -> Sequence[str]:
-    """Scopes of a friendly name: ``a.b/c`` lies in ``a``, then in ``a.b``, then in ``a.b/c``."""
-    return name.replace("/", "./").split(".")
+def _scopes(name: str) -> tuple[str, ...]:
+    """Module scopes of a friendly name: ``a``, ``b`` and ``c`` of ``a.b/c/aten::add/Add``."""
+    parts = name.split("/")
+    made = next((place for place, part in enumerate(parts) if "::" in part), len(parts) - 1)
+    if len(parts) == 1 and "::" not in name:
+        return tuple(name.split(".")[:-1])
+    return tuple(scope for part in parts[:made] for scope in part.split("."))
+
+
+def _shared_scopes(paths: Sequence[tuple[str, ...]]) -> int:
+    """How many scopes some names have in common."""
+    low, high = min(paths), max(paths)
+    same = 0
+    while same < min(len(low), len(high)) and low[same] == high[same]:
+        same += 1
+    return same
+
+
+def _scope_title(paths: Sequence[tuple[str, ...]], start: int) -> str:
+    """The scopes that some names share from one on; the last ones of many."""
+    title = ".".join(paths[0][start : _shared_scopes(paths)]) or paths[0][start]
+    return title if len(title) <= _LONGEST_TITLE else "\N{HORIZONTAL ELLIPSIS}" + title[-_LONGEST_TITLE:]

@@ -82,7 +82,7 @@ def _parts(found: Inspection) -> Iterator[Table]:
         Column("bin", right=True),
         Column("layers, wiring, fault"),
     )
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for part in found.parts:
         if part.error:
             rows.append((part.name, part.document.path.name, "-", "-", "-", part.error))

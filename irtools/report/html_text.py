@@ -15,7 +15,7 @@ _CODE = re.compile(r"``(.+?)``|`(.+?)`")
 
 
 def explanation_html(text: str, *, level: int = 4) -> Markup:
-    """Paragraphs, underlined headings, lists and literals of a docstring as HTML.
+    r"""Paragraphs, underlined headings, lists and literals of a docstring as HTML.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def explanation_html(text: str, *, level: int = 4) -> Markup:
 
     Examples
     --------
-    >>> print(explanation_html("Source\\n------\\nThe <b> of ``a``."))
+    >>> print(explanation_html("Source\n------\nThe <b> of ``a``."))
     <h4>Source</h4><p>The &lt;b&gt; of <code>a</code>.</p>
     """
     return Markup("").join(_blocks(text.splitlines(), level))

@@ -109,7 +109,16 @@ class Graph {
   }
 
   titleOf(node) {
-    return node.title || (node.op === undefined ? "" : this.type(node.op));
+    return node.title || (node.op === undefined ? "" : this.tensorOf(node.op) || this.type(node.op));
+  }
+
+  /** First tensor name of a model input or output; empty for other ops. */
+  tensorOf(op) {
+    const type = this.type(op);
+    if (type === "Parameter") return (this.outputsOf(op)[0]?.names || "").split(", ", 1)[0];
+    const [input] = type === "Result" ? this.inputsOf(op) : [];
+    if (!input || input.op < 0) return "";
+    return (this.outputsOf(input.op)[input.output]?.names || "").split(", ", 1)[0];
   }
 
   /** Name of a box for people who hear it. */
@@ -126,8 +135,8 @@ class Graph {
     const outputs = this.outputsOf(node.op);
     const value = outputs.length > 1 ? `${outputs.length} outputs` : outputs.length ? outputs[0].port : "";
     if (node.lines.length) return [...node.lines, shortened(name, 34)];
-    const tensor = this.type(node.op) === "Parameter" && outputs.length ? outputs[0].names : "";
-    return [shortened(tensor || name, 34), value].filter(Boolean);
+    const port = this.type(node.op) === "Result" ? this.inputsOf(node.op)[0]?.port : value;
+    return [this.tensorOf(node.op) ? this.type(node.op) : shortened(name, 34), port].filter(Boolean);
   }
 
   /** Position of an op by friendly name (top-level ops first), or by layer id when no name fits. */
@@ -194,8 +203,7 @@ class Graph {
           continue;
         }
         const tail = child(source);
-        const key = `${tail.first}>${head.first}`;
-        if (tail !== head && !edges.has(key)) edges.set(key, { tail, head, op: input.op, output: input.output });
+        if (tail !== head) this.join(edges, tail, head, input);
       }
       for (const reader of this.consumersOf(op)) {
         const target = this.leaf[reader.op];
@@ -203,5 +211,17 @@ class Graph {
       }
     }
     return { edges: [...edges.values()], crossing: [...crossing.values()] };
+  }
+
+  /** Add a value to the arrow between two boxes; one with values both ways points where most of them go. */
+  join(edges, tail, head, input) {
+    const edge = edges.get(`${tail.first}>${head.first}`) || edges.get(`${head.first}>${tail.first}`);
+    if (!edge) {
+      edges.set(`${tail.first}>${head.first}`, { tail, head, op: input.op, output: input.output, there: 1, back: 0 });
+    } else if (edge.tail === tail) edge.there += 1;
+    else edge.back += 1;
+    if (edge && edge.back > edge.there) {
+      Object.assign(edge, { tail, head, op: input.op, output: input.output, there: edge.back, back: edge.there });
+    }
   }
 }

@@ -118,7 +118,7 @@ class Layout {
     const { edges, crossing } = this.graph.wiring(node);
     const drawing = new dagre.graphlib.Graph({ multigraph: true });
     const ranker = node.children.length > MANY_BOXES ? "longest-path" : "network-simplex";
-    drawing.setGraph({ nodesep: 18, ranksep: 30, edgesep: 10, ranker });
+    drawing.setGraph({ nodesep: 18, ranksep: 26, edgesep: 10, ranker });
     drawing.setDefaultEdgeLabel(() => ({}));
     const add = (key, item) => drawing.setNode(key, item);
     for (const child of node.children) {
@@ -126,7 +126,7 @@ class Layout {
       add(`n${child.first}`, { node: child, width, height });
     }
     this.edges(node, edges, drawing, add);
-    if (node.parent) crossing.forEach((end, number) => this.ends(end, number, add, drawing));
+    if (node.parent) this.merged(crossing).forEach((end, number) => this.ends(end, number, add, drawing));
     dagre.layout(drawing);
     const items = drawing.nodes().map((key) => {
       const item = drawing.node(key);
@@ -148,19 +148,27 @@ class Layout {
         add(key, this.stub(edge.op, tail, true));
         drawing.setEdge(key, `n${head.first}`, { faint: true });
       } else {
-        drawing.setEdge(`n${tail.first}`, `n${head.first}`, { from: tail, to: head, value: this.valueOf(edge) }, String(number));
+        drawing.setEdge(`n${tail.first}`, `n${head.first}`, { from: tail, to: head, both: edge.back > 0, value: this.valueOf(edge) }, String(number));
       }
     });
   }
 
+  /** Values that go to many boxes outside share one end. */
+  merged(crossing) {
+    const outward = crossing.filter((end) => !end.inward);
+    if (outward.length <= MANY_READERS) return crossing;
+    const ends = new Set(outward.flatMap((end) => [...end.ends]));
+    const title = `to ${outward.length} boxes outside`;
+    return [...crossing.filter((end) => end.inward), { ...outward[0], ends, title }];
+  }
+
   /** What crosses the border of an open box, with the name of the box at the other end. */
-  ends({ inward, there, op, ends }, number, add, drawing) {
+  ends({ inward, there, op, ends, title }, number, add, drawing) {
     const boxes = [...ends];
     const groups = inward && boxes.length > MANY_READERS ? boxes.map((box) => [box]) : [boxes];
-    if (!inward && number > 40) return;
     groups.forEach((group, part) => {
       const key = `x${number}.${part}`;
-      add(key, this.stub(op, there, inward));
+      add(key, this.stub(op, there, inward, title));
       for (const box of group.slice(0, 8)) {
         if (inward) drawing.setEdge(key, `n${box.first}`, { faint: true });
         else drawing.setEdge(`n${box.first}`, key, { faint: true });
@@ -168,9 +176,10 @@ class Layout {
     });
   }
 
-  stub(op, there, inward) {
-    const name = there.op === undefined ? this.graph.titleOf(there) : this.graph.linesOf(there)[0];
-    const title = fitted(visible(`${inward ? "from" : "to"} ${name}`), 170, false);
+  stub(op, there, inward, said) {
+    const named = there.op === undefined || this.graph.tensorOf(there.op);
+    const name = named ? this.graph.titleOf(there) : this.graph.linesOf(there)[0];
+    const title = said || fitted(visible(`${inward ? "from" : "to"} ${name}`), 170, false);
     return { stub: op, title, width: Math.ceil(textWidth(title)) + 16, height: 22 };
   }
 

@@ -2,6 +2,8 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const MARGIN = 24;
+const READABLE = 0.75;
+const SMALLEST = 0.42;
 
 function svgElement(name, attributes = {}, text = "") {
   const element = document.createElementNS(SVG, name);
@@ -27,7 +29,7 @@ class Picture {
     svg.addEventListener("click", (event) => this.clicked(event));
     svg.addEventListener("keydown", (event) => this.keyed(event));
     const arrow = svgElement("marker", {
-      id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse",
+      id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse",
     });
     arrow.append(svgElement("path", { d: "M0 0L8 4L0 8z" }));
     svg.querySelector("defs").append(arrow);
@@ -37,7 +39,7 @@ class Picture {
     this.graph = graph;
     this.layout ||= new Map();
     if (!this.layout.has(graph)) this.layout.set(graph, new Layout(graph));
-    this.current = graph.root.children[0] || null;
+    this.current = null;
     this.draw();
     this.fit();
   }
@@ -78,6 +80,7 @@ class Picture {
     }
     if (points.length === 2) d += `L${points[1]}`;
     const path = svgElement("path", { d, class: edge.faint ? "arrow faint" : "arrow", "marker-end": "url(#arrow)" });
+    if (edge.both) path.setAttribute("marker-start", "url(#arrow)");
     if (edge.from) {
       path.dataset.from = edge.from.first;
       path.dataset.to = edge.to.first;
@@ -167,7 +170,7 @@ class Picture {
       );
       group.append(badge);
     }
-    const tap = node.op === undefined ? undefined : this.graph.taps.get(node.op);
+    const tap = this.tapIn(node);
     if (tap) {
       const badge = svgElement("g", { class: "tap" });
       badge.append(
@@ -177,6 +180,14 @@ class Picture {
       );
       group.append(badge);
     }
+  }
+
+  /** The hidden state that an op is, or a closed box holds; a layer's own needs no mark. */
+  tapIn(node) {
+    if (node.op !== undefined) return this.graph.taps.get(node.op);
+    if (node.open || node.flow || node.layer !== undefined) return undefined;
+    const inside = [...this.graph.taps].find(([op]) => this.graph.within(this.graph.leaf[op], node));
+    return inside && inside[1];
   }
 
   // -- turning to a box -----------------------------------------------------------------
@@ -230,7 +241,7 @@ class Picture {
     const after = this.places.get(node);
     const { x, y } = this.panzoom.getPan();
     if (before && after) this.panzoom.pan(x + before.x - after.x, y + before.y - after.y, { force: true });
-    if (node.open && after) this.keepInView(after);
+    if (node.open && after) this.bring(node, after);
   }
 
   closeAll() {
@@ -259,6 +270,7 @@ class Picture {
   }
 
   keyed(event) {
+    this.current ||= this.graph.nodes[Number(event.target.closest("[data-node]")?.dataset.node)] || null;
     if (event.ctrlKey || event.metaKey || event.altKey || !this.current) return;
     const arrows = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
     if (arrows[event.key]) this.step(...arrows[event.key]);
@@ -326,16 +338,23 @@ class Picture {
   centre(node) {
     const place = this.places.get(node);
     const view = this.svg.getBoundingClientRect();
-    const scale = Math.min(Math.max(this.panzoom.getScale(), 0.9), 1.2);
-    const tall = place.height * scale > view.height - 2 * MARGIN;
-    const wide = place.width * scale > view.width - 2 * MARGIN;
+    const room = [view.width - 2 * MARGIN, view.height - 2 * MARGIN];
+    const whole = Math.min(room[0] / place.width, room[1] / place.height);
+    const scale = Math.max(SMALLEST, Math.min(Math.max(this.panzoom.getScale(), 0.9), 1.2, whole));
+    const tall = place.height * scale > room[1];
     this.look(
-      scale,
-      wide ? place.x : place.x + place.width / 2,
-      tall ? place.y : place.y + place.height / 2,
-      wide ? MARGIN : view.width / 2,
-      tall ? MARGIN : view.height / 2,
+      scale, place.x + place.width / 2, tall ? place.y : place.y + place.height / 2,
+      view.width / 2, tall ? MARGIN : view.height / 2,
     );
+  }
+
+  /** Show a box that has just been opened: where it is if it can be read there, else in the middle. */
+  bring(node, place) {
+    const scale = this.panzoom.getScale();
+    const view = this.svg.getBoundingClientRect();
+    const fits = place.width * scale < view.width - MARGIN && place.height * scale < view.height - MARGIN;
+    if (fits && scale >= READABLE) this.keepInView(place);
+    else this.centre(node);
   }
 
   /** Move the view as little as is needed to see a box, or the beginning of one that is too large. */
