@@ -1,103 +1,23 @@
-"""Op by op: one layer, the surroundings of an op, what lies between two ops, everything."""
+"""Draw ops one by one."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cached_property
 
 from irtools.decoder.blocks import Block
-from irtools.errors import UsageError
-from irtools.graph.view import GraphView, Source
+from irtools.graph.view import Source
 from irtools.render.layers import BOX_KINDS
 from irtools.render.part import DrawnPart, weight_line
 from irtools.render.picture import TIMES, Picture
+from irtools.render.select import shape_ops
 from irtools.render.sketch import Sketch
 from irtools.report.describe import SYMBOLS, block_title, symbolic
-from irtools.report.kinds import layer_kinds
-from irtools.report.text import plural
 
-__all__ = ["OpsDrawer", "around", "between", "find_op", "full_order"]
+__all__ = ["OpsDrawer"]
 
 _LONGEST_NAME = 44
 _MANY_USES = 3
-_REORDERS = ("Gather", "Convert", "Reshape", "Slice")
-
-
-def find_op(view: GraphView, wanted: str) -> int:
-    """The op that a user means: by friendly name, by layer id, or by a part of its name that fits no other.
-
-    Raises
-    ------
-    UsageError
-        There is none, or several.
-    """
-    names: dict[str, list[int]] = {}
-    for key, name in zip(view.scan.ids, view.scan.names, strict=True):
-        names.setdefault(name, []).append(key)
-    found = names.get(wanted) or [key for name, keys in names.items() if wanted and wanted in name for key in keys]
-    if wanted not in names and wanted.isdecimal() and int(wanted) in view.index:
-        found = [int(wanted)]
-    if len(found) > 1 and wanted not in names:
-        computed = [key for key in found if not view.constant(key)]
-        found = computed if len(computed) == 1 else found
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        close = get_close_matches(wanted, names, 3, 0.5)
-        hint = (
-            f"Close: {', '.join(map(repr, close))}." if close else "`irtools inspect --format json` lists the layers."
-        )
-        raise UsageError(f"no op is called {wanted!r}.", hint=hint)
-    some = ", ".join(f"{view.op_name(key)!r} (id {key})" for key in found[:4])
-    more = ", ..." if len(found) > 4 else ""
-    raise UsageError(f"{wanted!r} could be {plural(len(found), 'op')}: {some}{more}; give the whole name or the id")
-
-
-def around(view: GraphView, op: int, radius: int) -> list[int]:
-    """Ops within some steps of one, nearest first; constants are no steps."""
-    if view.constant(op):
-        users = [consumer.op for consumer in view.consumers(op)]
-        return [op, *(key for user in users for key in around(view, user, max(radius - 1, 0)))]
-    found = _distances(view, op, radius)
-    return sorted(found, key=lambda key: (found[key], view.rank[key]))
-
-
-def _distances(view: GraphView, start: int, radius: int) -> dict[int, int]:
-    found, pending = {start: 0}, [start]
-    for key in pending:
-        if found[key] < radius:
-            fresh = [other for other in (*view.pred[key], *view.succ[key]) if other not in found]
-            found |= dict.fromkeys(fresh, found[key] + 1)
-            pending += dict.fromkeys(fresh)
-    return found
-
-
-def reached(neighbours: Mapping[int, Iterable[int]], start: int) -> set[int]:
-    """Everything that can be reached from an op, itself included."""
-    found, pending = {start}, [start]
-    while pending:
-        for key in neighbours[pending.pop()]:
-            if key not in found:
-                found.add(key)
-                pending.append(key)
-    return found
-
-
-def between(view: GraphView, start: int, end: int) -> list[int]:
-    """Ops on a path from one op to another, in the order of computation.
-
-    Raises
-    ------
-    UsageError
-        No path leads from either to the other.
-    """
-    for first, last in ((start, end), (end, start)):
-        if first in view and last in view:
-            ops = reached(view.succ, first) & reached(view.pred, last)
-            if ops:
-                return sorted(ops, key=view.rank.__getitem__)
-    raise UsageError(f"no path leads from {view.op_name(start)!r} to {view.op_name(end)!r} or back")
 
 
 class OpsDrawer:
@@ -114,75 +34,9 @@ class OpsDrawer:
         self.sketch = Sketch()
         self._scope = ""
 
-    # -- selections --------------------------------------------------------------------
-
-    def layer(self, index: int) -> tuple[list[int], int]:
-        """Ops of a decoder layer with its states, and how many ops of shape arithmetic are left out."""
-        stack = self.part.stack
-        layers = self.part.blocks.layers if self.part.blocks else ()
-        if not 0 <= index < len(layers):
-            last = f"0 to {len(layers) - 1}" if layers else "none"
-            raise UsageError(f"{self.part.document.path.name} has no layer {index} (layers: {last})")
-        ops = {op for block in layers[index].blocks for op in block.ops}
-        inside = set(stack.layers[index].ops) | ops if stack else ops
-        if stack and index == len(layers) - 1:
-            inside -= (
-                {op for block in self.part.blocks.closing.blocks for op in block.ops} if self.part.blocks else set()
-            )
-        states = {state.op for block in layers[index].blocks for state in block.states}
-        writes = {
-            key for key in self.view.by_type.get("Assign", ()) if self._variable(key) in map(self._variable, states)
-        }
-        reads = {key for op in states for key in self.view.succ[op] if key not in ops and key not in self._shape_ops}
-        wanted = inside | states | reads | writes | self._between_states(states, ops)
-        wanted |= self._above(writes, wanted)
-        drawn = [key for key in sorted(wanted, key=self.view.rank.__getitem__) if key not in self._shape_ops]
-        return drawn, len(wanted) - len(drawn)
-
-    def norms(self, index: int) -> list[Block]:
-        """Norms of a layer, those inside its blocks included."""
-        if self.part.blocks is None:
-            return []
-        blocks = self.part.blocks.layers[index].blocks
-        inner = [norm for block in blocks if block.kind != "norm" for norm in self.part.blocks.norms_within(block)]
-        return [block for block in blocks if block.kind == "norm"] + inner
-
-    def _between_states(self, states: Collection[int], ops: Collection[int]) -> set[int]:
-        """What stands between the states of a layer and its ops: reordering by beam."""
-        found: set[int] = set()
-        pending = list(states)
-        while pending:
-            for key in set(self.view.succ[pending.pop()]) - found:
-                if key not in ops and self.view.op_type(key) in _REORDERS:
-                    found.add(key)
-                    pending.append(key)
-        return found
-
-    def _above(self, writes: Collection[int], known: Collection[int]) -> set[int]:
-        """What stands between the ops of a layer and the states that it writes."""
-        found: set[int] = set()
-        pending = list(writes)
-        while pending:
-            for key in self.view.pred[pending.pop()]:
-                if key not in known and key not in found and key not in self._shape_ops:
-                    found.add(key)
-                    pending.append(key)
-        return found
-
-    def _variable(self, key: int) -> str:
-        return self.view.data(key).get("variable_id", "")
-
     @cached_property
     def _shape_ops(self) -> frozenset[int]:
-        """Ops that only look at shapes: ShapeOf and what is computed from such alone."""
-        found: set[int] = set()
-        for key in self.view.topological:
-            if self.view.constant(key) or self.view.op_type(key) == "ReadValue":
-                continue
-            sources = [source for source in self.view.producers(key) if not self.view.constant(source)]
-            if self.view.op_type(key) == "ShapeOf" or (sources and all(source in found for source in sources)):
-                found.add(key)
-        return frozenset(found)
+        return shape_ops(self.view)
 
     @cached_property
     def _block_of(self) -> Mapping[int, str]:
@@ -196,8 +50,6 @@ class OpsDrawer:
         if self.part.stack:
             found |= {self.part.stack.embedding: "embedding", self.part.stack.head: "head"}
         return found
-
-    # -- drawing -----------------------------------------------------------------------
 
     def draw(
         self,
@@ -305,7 +157,7 @@ class OpsDrawer:
         shapes = [f" {TIMES} ".join(map(str, weight.shape)) for weight in learned]
         lines = [_shorten(self._without_scope(name)), ", ".join(shapes[:2]), weight_line(learned)]
         if kind == "state":
-            lines[0] = _shorten(self._variable(key) or name)
+            lines[0] = _shorten(self.view.data(key).get("variable_id") or name)
         self.sketch.box(f"n{key}", "op" if kind == "sum" else kind, view.op_type(key), lines, hint=name, op=name)
 
     def _without_scope(self, name: str) -> str:
@@ -380,15 +232,3 @@ def _common_scope(names: Sequence[str]) -> str:
 def _shorten(name: str) -> str:
     """A name that fits a box: the end of it tells more than the beginning."""
     return name if len(name) <= _LONGEST_NAME else "\N{HORIZONTAL ELLIPSIS}" + name[-_LONGEST_NAME:]
-
-
-def full_order(part: DrawnPart) -> list[int]:
-    """All ops, those of one layer of each kind and those outside layers first."""
-    view = part.view
-    everything = [key for key in view.topological if not view.constant(key)]
-    if part.stack is None or part.blocks is None:
-        return everything
-    kinds = layer_kinds(part.blocks.layers)
-    shown = {kind.indices[0] for kind in kinds}
-    late = {op for layer in part.stack.layers if layer.index not in shown for op in layer.ops}
-    return [key for key in everything if key not in late] + [key for key in everything if key in late]

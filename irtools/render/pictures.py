@@ -12,9 +12,10 @@ from irtools.errors import LocateRefusedError, RenderError
 from irtools.graph.view import GraphView
 from irtools.ir.document import Document
 from irtools.ir.export import Export
-from irtools.render.ops import OpsDrawer, around, between, find_op, full_order
+from irtools.render.ops import OpsDrawer
 from irtools.render.part import DrawnPart
 from irtools.render.picture import Box, Picture
+from irtools.render.select import around, between, find_op, full_order, layer_norms, layer_ops, users
 from irtools.render.whole import ExportDrawer
 from irtools.report.provenance import annotation_status, versions
 from irtools.report.text import plural
@@ -158,25 +159,24 @@ def _layer(subject: _Subject, most: int) -> Picture:
     index = subject.request.layer or 0
     if subject.drawn.blocks is None:
         raise RenderError(f"{subject.document.path}: no layers to draw: {subject.refusal or 'it is no decoder'}")
-    drawer = OpsDrawer(subject.drawn)
-    ops, folded = drawer.layer(index)
+    ops, folded = layer_ops(subject.drawn, index)
     lines = [*subject.subtitle, f"{plural(folded, 'op')} of shape arithmetic not drawn" if folded else ""]
-    return drawer.draw(ops, subject.title(f"layer {index}"), lines, groups=drawer.norms(index), frames=True, most=most)
+    title, norms = subject.title(f"layer {index}"), layer_norms(subject.drawn, index)
+    return OpsDrawer(subject.drawn).draw(ops, title, lines, groups=norms, frames=True, most=most)
 
 
 def _selection(subject: _Subject, most: int) -> Picture:
     request, view = subject.request, subject.view
-    drawer = OpsDrawer(subject.drawn)
     if request.around is not None:
-        op = find_op(view, request.around)
-        what = f"{plural(request.radius, 'step')} around {view.op_name(op)}"
-        return drawer.draw(
-            around(view, op, request.radius), subject.title(what), subject.subtitle, focus=[op], most=most
-        )
-    first, second = (find_op(view, name) for name in request.between or ("", ""))
-    what = f"from {view.op_name(first)} to {view.op_name(second)}"
-    ops = between(view, first, second)
-    return drawer.draw(ops, subject.title(what), subject.subtitle, focus=[first, second], most=most)
+        focus = [find_op(view, request.around)]
+        what = f"{plural(request.radius, 'step')} around {view.op_name(focus[0])}"
+        ops = around(view, focus[0], request.radius)
+    else:
+        focus = [find_op(view, name) for name in request.between or ()]
+        what = f"from {view.op_name(focus[0])} to {view.op_name(focus[1])}"
+        ops = between(view, *focus)
+    marked = {user for op in focus for user in users(view, op)}
+    return OpsDrawer(subject.drawn).draw(ops, subject.title(what), subject.subtitle, focus=marked, most=most)
 
 
 def _full(subject: _Subject, most: int) -> Picture:
@@ -203,8 +203,9 @@ def _whole(subject: _Subject) -> Iterator[Picture]:
     elif subject.drawn.blocks is not None:
         draft = "DFlash draft" if "dflash_mode" in subject.document.rt_info else subject.document.part
         what = "MTP head" if subject.document.part == "mtp" else draft
-        drawer = ExportDrawer(subject.export, subject.stack)
-        yield drawer.head(subject.drawn, subject.title(what), subject.subtitle)
+        for opened in (True, False):
+            drawer = ExportDrawer(subject.export, subject.stack)
+            yield drawer.head(subject.drawn, subject.title(what), subject.subtitle, opened=opened)
     else:
         yield from _limited(subject, _full)
 

@@ -18,6 +18,7 @@ from irtools.report.describe import SYMBOLS, symbolic
 __all__ = ["ExportDrawer"]
 
 _VISION = ("vision", "resampler", "merger", "audio", "projection", "embeddings_pos")
+_CLOSED = "the inside of the layers"
 
 
 class ExportDrawer:
@@ -82,13 +83,15 @@ class ExportDrawer:
         if self.mtp is not None and self.mtp.head is not None:
             self._mtp(self.mtp, wired=wired, opened=opened)
         if not opened:
-            self.omitted.append("the inside of the layers")
+            self.omitted.append(_CLOSED)
         return self._picture(title, subtitle)
 
-    def head(self, part: DrawnPart, title: str, subtitle: Sequence[str]) -> Picture:
+    def head(self, part: DrawnPart, title: str, subtitle: Sequence[str], *, opened: bool = True) -> Picture:
         """Draw one part that is a head or a draft: inputs, layers, output."""
         with self.sketch.frame("head", part.document.path.name, (self._part_line(part),), beside=True):
-            self.omitted += draw_head(self.sketch, part)
+            self.omitted += draw_head(self.sketch, part, opened=opened)
+        if not opened:
+            self.omitted.append(_CLOSED)
         return self._picture(title, subtitle)
 
     def _picture(self, title: str, subtitle: Sequence[str]) -> Picture:

@@ -16,9 +16,9 @@ import pytest
 from irtools.errors import RenderError, UsageError
 from irtools.ir.export import open_export
 from irtools.render.dot import to_dot
-from irtools.render.ops import around, between, find_op
 from irtools.render.picture import KINDS, Frame, Picture
 from irtools.render.pictures import Request, pictures
+from irtools.render.select import around, between, find_op
 
 Snapshot = Callable[[str, str], None]
 EXPORTS = ["falcon", "gemma4_vl", "gpt2", "granite", "llama", "llava", "mixtral", "opt", "qwen3", "qwen3_5_moe_vl"]
@@ -193,6 +193,15 @@ def test_around_and_between_follow_the_edges(fixtures: Path) -> None:
     path = between(view, view.pred[op].__iter__().__next__(), op)
     assert path[-1] == op
     assert between(view, op, path[0]) == path
+
+
+def test_a_constant_stands_for_what_reads_it(fixtures: Path) -> None:
+    view = open_export(fixtures / "qwen3_5_vl_int4").target.graph
+    product = view.by_type["MatMul"][-1]
+    weights = view.producers(product)[1]
+    assert view.constant(weights)
+    assert around(view, weights, 0) == [product]
+    assert set(around(view, weights, 1)) == set(around(view, product, 1))
 
 
 def test_ops_are_found_by_name_part_of_it_and_id(fixtures: Path) -> None:
