@@ -12,10 +12,8 @@ from irtools.lint.files import is_lfs_pointer
 
 def _weights_size(document: Document) -> int | None:
     """Bytes of the ``.bin``; None when there is none to measure (other rules say why)."""
-    try:
-        return None if is_lfs_pointer(document.weights_path) else document.weights_path.stat().st_size
-    except OSError:
-        return None
+    path = document.weights_path
+    return None if not path.is_file() or is_lfs_pointer(path) else path.stat().st_size
 
 
 @rule("IR006", "missing-weights", Severity.ERROR, "The .bin of a part is missing")

@@ -56,7 +56,7 @@ def verify(directory: Path) -> None:
         plan_fixes(verification, unsafe=True)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(EDITS)
 def test_bytes(base: Path, edits: list[tuple[str, float, int, bytes]]) -> None:
     sizes = {file: (base / file).stat().st_size for file in FILES}
@@ -65,7 +65,7 @@ def test_bytes(base: Path, edits: list[tuple[str, float, int, bytes]]) -> None:
         verify(damaged(base, Path(scratch), placed))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(VALUES)
 def test_values(base: Path, edits: list[tuple[str, float, bytes]]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
