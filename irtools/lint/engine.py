@@ -199,7 +199,7 @@ def verify(export: Export, options: Options | None = None) -> Verification:
     found = [finding for finding in _drop_echoes(found) if not _ignored_in_file(finding, options, whole)]
     found = [_with_severity(finding, options) for finding in found]
     if export.path.suffix == ".xml" and not export.path.is_dir():
-        found = [f for f in found if f.file is not None and f.file.with_suffix(".xml") == export.path]
+        found = [f for f in found if f.file is not None and _xml_of(f.file) == export.path]
     findings = tuple(sorted(dict.fromkeys(found), key=_order))
     return Verification(export, findings, rules, _strategies(context, findings))
 
@@ -239,7 +239,7 @@ def _run(rule: Rule, context: Context) -> Iterator[Finding]:
 def _filled_in(finding: Finding, rule: Rule, context: Context) -> Finding:
     part = finding.part
     if part is None and finding.file is not None:
-        xml = finding.file.with_suffix(".xml")
+        xml = _xml_of(finding.file)
         part = next((name for name, document in context.export.parts.items() if document.path == xml), None)
     return replace(
         finding,
@@ -247,6 +247,11 @@ def _filled_in(finding: Finding, rule: Rule, context: Context) -> Finding:
         severity=finding.severity if finding.severity is not None else rule.severity,
         part=part,
     )
+
+
+def _xml_of(file: Path) -> Path:
+    """The ``.xml`` that a file belongs to; the working directory has no name to change."""
+    return file.with_suffix(".xml") if file.name else file
 
 
 def _drop_echoes(findings: list[Finding]) -> Iterator[Finding]:
@@ -287,4 +292,7 @@ def _order(finding: Finding) -> tuple[str, int, str, str, str]:
 def _strategies(context: Context, findings: tuple[Finding, ...]) -> tuple[Strategy, ...]:
     from irtools.lint.strategies import strategies
 
-    return tuple(strategies(context, findings))
+    try:
+        return tuple(strategies(context, findings))
+    except InvalidIRError:
+        return ()  # a finding says what is broken

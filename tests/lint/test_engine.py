@@ -145,6 +145,14 @@ def test_nothing_to_verify(tmp_path: Path) -> None:
         codes(tmp_path)
 
 
+def test_working_directory_without_target(export_copy: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = export_copy("falcon")
+    (directory / "openvino_model.xml").unlink()
+    monkeypatch.chdir(directory)
+
+    assert "EXP001" in codes(Path())
+
+
 def test_several_broken_parts_do_not_hide_each_other(export_copy: Callable[..., Path]) -> None:
     directory = export_copy("qwen3_5_vl")
     (directory / "openvino_mtp_model.xml").write_bytes(b"")
