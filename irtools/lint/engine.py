@@ -236,7 +236,19 @@ def _run(rule: Rule, context: Context) -> Iterator[Finding]:
         ) from error
 
 
+def _check(finding: object) -> None:
+    """Rules of users are not always type-checked."""
+    if not isinstance(finding, Finding):
+        raise TypeError(f"it yields {finding!r}, which is no Finding")
+    kinds = {"message": str, "hint": str, "code": str, "file": Path | None, "line": int | None, "op": str | None}
+    for name, kind in kinds.items():
+        value = getattr(finding, name)
+        if not isinstance(value, kind):
+            raise TypeError(f"it yields a Finding whose {name} is {value!r}")
+
+
 def _filled_in(finding: Finding, rule: Rule, context: Context) -> Finding:
+    _check(finding)
     part = finding.part
     if part is None and finding.file is not None:
         xml = _xml_of(finding.file)

@@ -187,9 +187,20 @@ def test_rule_that_raises_is_named(fixtures: Path, folder: Callable[..., Path]) 
         codes(fixtures / "falcon", rules=[rules])
 
 
-def test_rule_that_yields_something_else_is_named(fixtures: Path, folder: Callable[..., Path]) -> None:
-    with pytest.raises(UsageError, match=r"rule ACME001 \(acme-rule\) of .*acme\.py failed"):
-        codes(fixtures / "falcon", rules=[folder("yield 'a string'")])
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("yield 'a string'", "it yields 'a string', which is no Finding"),
+        ("yield Finding(['x'])", r"it yields a Finding whose message is \['x'\]"),
+        ("yield Finding('x', file='model.xml')", "it yields a Finding whose file is 'model.xml'"),
+        ("return 5", "'int' object is not iterable"),
+    ],
+)
+def test_rule_that_yields_something_else_is_named(
+    fixtures: Path, folder: Callable[..., Path], body: str, message: str
+) -> None:
+    with pytest.raises(UsageError, match=rf"rule ACME001 \(acme-rule\) of .*acme\.py failed: TypeError: {message}"):
+        codes(fixtures / "falcon", rules=[folder(body)])
 
 
 def test_folder_with_a_syntax_error_is_named(fixtures: Path, folder: Callable[..., Path]) -> None:
