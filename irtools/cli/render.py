@@ -11,7 +11,7 @@ from irtools.report.json import Entry, envelope, to_json
 
 __all__ = ["command"]
 
-_FORMATS = ("svg", "png", "pdf", "dot")
+_FORMATS = ("svg", "png", "pdf", "dot", "html")
 
 
 @click.command("render")
@@ -22,7 +22,7 @@ _FORMATS = ("svg", "png", "pdf", "dot")
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
     required=True,
-    help="Where to write it: .svg, .png, .pdf or .dot.",
+    help="Where to write it: .svg, .png, .pdf, .dot or .html.",
 )
 @click.option("--part", metavar="PART", default="target", help="Part to draw: target, mtp, or a file's stem.")
 @click.option("--layer", metavar="N", type=click.IntRange(0), help="One decoder layer, op by op.")
@@ -51,7 +51,8 @@ def command(
     """Draw an export as a person would on a whiteboard, or a part of it op by op.
 
     Equal layers are collapsed, each kind of layer is opened once. There is an answer within
-    5 seconds; what was left out for it is said on stderr and in the picture.
+    5 seconds; what was left out for it is said on stderr and in the picture. A .html file is the
+    page of irtools report, whose picture opens down to each op.
     """
     chosen = [name for name, value in _views(layer, around, between, pair, full).items() if value]
     if len(chosen) > 1:
@@ -62,8 +63,14 @@ def command(
     if form not in _FORMATS:
         raise click.UsageError(f"-o {output}: the suffix says the format; give one of .{', .'.join(_FORMATS)}")
 
+    if form == "html" and (between or pair or full or radius is not None or max_nodes is not None):
+        raise click.UsageError("of the views, a page takes --layer and --around: it opens there, and shows every op")
+
     def work(path: Path) -> Entry:
+        if form == "html":
+            return _page(path, output, part, layer, around, ui)
         from irtools.ir.export import open_export
+        from irtools.ir.output import write_output
         from irtools.render.drawing import render
         from irtools.render.pictures import MOST_NODES, Request
 
@@ -71,7 +78,7 @@ def command(
         request = Request(part, layer, around, 2 if radius is None else radius, between, pair, full, most)
         with ui.working(f"Drawing {path}"):
             drawing = render(open_export(path), request, form)
-        output.write_bytes(drawing.data)
+        write_output(output, drawing.data)
         for sentence in drawing.picture.omitted:
             ui.note(f"left out: {sentence}")
         details = {
@@ -89,6 +96,20 @@ def command(
     if ui.format == "json":
         click.echo(to_json(envelope("render", [entry])), nl=False)
     return entry.exit_code
+
+
+def _page(path: Path, output: Path, part: str, layer: int | None, around: str | None, ui: Ui) -> Entry:
+    from irtools.cli.report import write_page
+    from irtools.ir.export import open_export
+    from irtools.lint.session import Call
+    from irtools.render.select import find_op
+    from irtools.report.html import View
+
+    op = ""
+    if around is not None:
+        view = open_export(path).part(part).graph
+        op = view.op_name(find_op(view, around))
+    return write_page(path, output, Call(), View(part, op=op, layer=layer), ui)
 
 
 def _views(

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from irtools.cli.common import Ui, attempt, model_argument, output_options, part_option, print_error
 from irtools.report.json import Entry, envelope, to_json
 
-__all__ = ["command"]
+if TYPE_CHECKING:
+    from irtools.lint.session import Call
+    from irtools.report.html import View
+
+__all__ = ["command", "write_page"]
 
 _SUFFIXES = (".html", ".htm")
 
@@ -48,23 +53,11 @@ def command(
         raise click.UsageError(f"-o {output}: the report is a page; give it the suffix .html")
 
     def work(path: Path) -> Entry:
-        from irtools.ir.output import write_output
-        from irtools.lint.session import Call, judge
-        from irtools.report.html import View, render_report
+        from irtools.lint.session import Call
+        from irtools.report.html import View
 
-        with ui.working(f"Reporting on {path}"):
-            call = Call(expect_mtp=expect_mtp, draft=draft, target_runtime=target_runtime)
-            judged = judge(path, call)
-            verification = judged.verification
-            if verification is None:
-                return Entry(str(path), "failed", 2, judged.error)
-            data = render_report(verification.export, judged, View(part, context, batch)).encode()
-            write_output(output, data)
-        for note in judged.notes:
-            ui.note(note)
-        found = {f"{severity}s": number for severity, number in verification.counts.items()}
-        details = {"output": str(output), "format": "html", "bytes": len(data), **found}
-        return Entry(str(path), "written", details=details)
+        call = Call(expect_mtp=expect_mtp, draft=draft, target_runtime=target_runtime)
+        return write_page(path, output, call, View(part, context, batch), ui)
 
     entry = attempt(model, work)
     if entry.error is not None:
@@ -72,3 +65,23 @@ def command(
     if ui.format == "json":
         click.echo(to_json(envelope("report", [entry])), nl=False)
     return entry.exit_code
+
+
+def write_page(path: Path, output: Path, call: Call, view: View, ui: Ui) -> Entry:
+    """Judge an export and write the page about it; ``irtools render -o x.html`` does the same."""
+    from irtools.ir.output import write_output
+    from irtools.lint.session import judge
+    from irtools.report.html import render_report
+
+    with ui.working(f"Reporting on {path}"):
+        judged = judge(path, call)
+        verification = judged.verification
+        if verification is None:
+            return Entry(str(path), "failed", 2, judged.error)
+        data = render_report(verification.export, judged, view).encode()
+        write_output(output, data)
+    for note in judged.notes:
+        ui.note(note)
+    found = {f"{severity}s": number for severity, number in verification.counts.items()}
+    details = {"output": str(output), "format": "html", "bytes": len(data), **found}
+    return Entry(str(path), "written", details=details)

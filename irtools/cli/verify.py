@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irtools.cli.common import Ui, models_argument, print_error
-from irtools.errors import IrtoolsError, SaveError
+from irtools.errors import IrtoolsError
 from irtools.report.text import Style
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_FORMATS = ("text", "json", "sarif", "junit", "github")
+_FORMATS = ("text", "json", "sarif", "junit", "github", "html")
 _PATH = click.Path(path_type=Path)
-_SUFFIXES = {".json": "json", ".sarif": "sarif", ".xml": "junit"}
+_SUFFIXES = {".json": "json", ".sarif": "sarif", ".xml": "junit", ".html": "html", ".htm": "html"}
 
 
 def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ def command(
     """Find what the runtime would refuse, crash on, or get wrong silently.
 
     The first --output takes the first --format, and so on; an --output without a --format goes by
-    its suffix (.json, .sarif, .xml for JUnit, else text). A --format without an --output goes to
+    its suffix (.json, .sarif, .html, .xml for JUnit, else text). A --format without an --output goes to
     standard output.
 
     Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 nothing could be verified.
@@ -122,6 +122,7 @@ def _judge(path: Path, call: Call, ui: Ui) -> Judged:
 
 
 def _emit(format_: str, file: Path | None, judged: list[Judged], ui: Ui, *, exit_zero: bool) -> None:
+    from irtools.ir.output import write_output
     from irtools.report.verification import render
 
     if file is None:
@@ -130,10 +131,7 @@ def _emit(format_: str, file: Path | None, judged: list[Judged], ui: Ui, *, exit
             click.echo(text, nl=False, color=ui.style.colour)
         return
     text = render(format_, judged, Style(), exit_code=_exit_code(judged, exit_zero=exit_zero))
-    try:
-        file.write_text(text, "utf-8", "backslashreplace")
-    except OSError as error:
-        raise SaveError(f"{file}: cannot be written: {error.strerror}") from error
+    write_output(file, text.encode("utf-8", "backslashreplace"))
 
 
 def _exit_code(judged: list[Judged], *, exit_zero: bool) -> int:

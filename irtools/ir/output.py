@@ -20,8 +20,8 @@ _ADVICE = {
     errno.ENOSPC: "free some space, or give an -o on another disk",
     errno.EDQUOT: "free some space, or give an -o on another disk",
     errno.ENOENT: "create its directory first",
-    errno.ENOTDIR: "what should be its directory is a file; give another -o",
-    errno.EISDIR: "it is a directory; name a file in it",
+    errno.ENOTDIR: "a file is where its directory should be; give another -o",
+    errno.EISDIR: "name a file in it",
     errno.ENAMETOOLONG: "give a shorter name",
 }
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irtools.errors import IrtoolsError
+from irtools.errors import IrtoolsError, UsageError
 from irtools.ir.output import write_output
 from irtools.lint.engine import Judged
 from irtools.lint.model import Finding, Severity
@@ -114,6 +114,8 @@ def render_reports(judged: Sequence[Judged], view: View | None = None) -> str:
     view : View, optional
     """
     models = [_model(number, model, view or View()) for number, model in enumerate(judged)]
+    if view is not None and view.layer is not None:
+        _require_layer(models, view.layer)
     drawn = [part for model in models for part in model.parts]
     first = next((part.key for part in drawn if part.first), drawn[0].key if drawn else "")
     return page(
@@ -128,6 +130,17 @@ def render_reports(judged: Sequence[Judged], view: View | None = None) -> str:
         start=_start(first, view or View()),
         written=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
+
+
+def _require_layer(models: Sequence[_Model], layer: int) -> None:
+    for model in models:
+        part = model.inspection.part if model.inspection is not None else None
+        count = len(part.drawn.blocks.layers) if part is not None and part.drawn.blocks is not None else 0
+        if not 0 <= layer < count:
+            there = f"0 to {count - 1}" if count else "none"
+            raise UsageError(
+                f"{part.document.path.name if part else model.path} has no layer {layer} (layers: {there})"
+            )
 
 
 def _start(part: str, view: View) -> dict[str, object]:
@@ -149,6 +162,11 @@ class _Shown:
     @property
     def severity(self) -> str:
         return str(self.finding.severity or Severity.ERROR)
+
+    @property
+    def hint(self) -> str:
+        """What to do, as a sentence."""
+        return self.finding.hint[:1].upper() + self.finding.hint[1:]
 
 
 @dataclass(frozen=True)
@@ -205,7 +223,8 @@ def _model(number: int, judged: Judged, view: View) -> _Model:
             read[part.name] = columns(part.document)
         except IrtoolsError as error:
             model.refusals.append(str(error))
-    model.findings = [_shown(finding, export, read) for finding in verification.findings]
+    worst_first = sorted(verification.findings, key=lambda finding: -(finding.severity or Severity.ERROR))
+    model.findings = [_shown(finding, export, read) for finding in worst_first]
     used = {finding.code for finding in verification.findings}
     model.explanations = [
         (rule.code, rule.title, explanation_html(rule.explanation.removeprefix(f"{rule.title}.").strip()))

@@ -21,7 +21,7 @@ def render(format_: str, judged: Sequence[Judged], style: Style, *, exit_code: i
     Parameters
     ----------
     format_ : str
-        ``text``, ``json``, ``sarif``, ``junit`` or ``github``.
+        ``text``, ``json``, ``sarif``, ``junit``, ``github`` or ``html``.
     judged : sequence of Judged
     style : Style
         For text.
@@ -47,6 +47,10 @@ def render(format_: str, judged: Sequence[Judged], style: Style, *, exit_code: i
         from irtools.report.github import github
 
         return github(judged)
+    if format_ == "html":
+        from irtools.report.html import render_reports
+
+        return render_reports(judged)
     return _text(judged, style)
 
 
