@@ -11,6 +11,7 @@ from irtools.lint.annotation import annotation, layer_count
 from irtools.lint.draft import Pair, pair
 from irtools.lint.guess import guess
 from irtools.lint.model import Context, Finding, Severity, rule
+from irtools.lint.mtp import head
 from irtools.lint.part import Part, show_shape
 from irtools.lint.target import find_embedding_gather, head_width, logits_head
 
@@ -325,8 +326,8 @@ def plain_draft(context: Context) -> Iterator[Finding]:
     judged = pair(context)
     if judged is None or judged.target is None or context.draft is None or context.draft.mtp is not None:
         return
-    names = {name for port in judged.draft.part.inputs for name in port.names}
-    if judged.draft.kind != "plain" or "full_attention_key" in names:
+    found = head(context)
+    if judged.draft.kind != "plain" or (found is not None and found.part is judged.draft.part):
         return
     refused = judged.target.input("inputs_embeds") is not None
     document = judged.draft.part.document

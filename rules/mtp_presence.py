@@ -235,7 +235,7 @@ def unknown_mtp_form(context: Context) -> Iterator[Finding]:
     OpenVINO GenAI 2026.4.
     """
     found = head(context)
-    if found is None or (found.known and found.profile.usable):
+    if found is None or context.mtp is None or (found.known and found.profile.usable):
         return
     part, profile = found.part, found.profile
     if found.known:

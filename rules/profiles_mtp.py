@@ -53,7 +53,8 @@ GEMMA4 = MtpProfile(
     fusion=False,
     own_logits=True,
     usable=False,
-    remark="the runtime takes it as a draft of its own, in a directory beside the target's, with the SDPA backend",
+    own_directory=True,
+    remark="GenAI runs it as openvino_model.xml in a directory of its own, with the SDPA backend",
 )
 
 COMMUNITY = MtpProfile(

@@ -84,7 +84,7 @@ def draft(part: Part) -> Draft:
     nested = info.get("dflash")
     nested = nested if isinstance(nested, Mapping) else {}
     mode = _text(info.get("dflash_mode"))
-    takes_hidden = part.input("hidden_states") is not None or part.input_called("hidden_states") is not None
+    takes_hidden = part.input("hidden_states") is not None
     if truthy(mode) or nested or (mode is not None and truthy(mode) is None):
         kind = "dflash"
     elif truthy(info.get("eagle3_mode")):

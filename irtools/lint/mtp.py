@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from irtools.graph.view import Source
+from irtools.ir.document import Document
 from irtools.lint.model import Context, Finding, Severity
 from irtools.lint.part import Input, Output, Part
 from irtools.lint.target import head_width
@@ -88,8 +89,10 @@ class MtpProfile:
         Whether it has a head of its own.
     usable : bool
         Whether GenAI runs it from ``openvino_mtp_model.xml``.
+    own_directory : bool
+        Whether GenAI runs it as a draft from a directory of its own.
     remark : str
-        What a user should know when it is not.
+        What a user should know when ``openvino_mtp_model.xml`` is not its place.
     """
 
     name: str
@@ -104,6 +107,7 @@ class MtpProfile:
     experts: bool | None = None
     own_logits: bool = False
     usable: bool = True
+    own_directory: bool = False
     remark: str = ""
 
 
@@ -131,6 +135,9 @@ def declaration(context: Context) -> Declaration | None:
                 return Declaration(prefix + key, value)
     return None
 
+
+_CERTAIN = 0.8
+"""Share of port names by which a draft is taken for a head, not for a language model."""
 
 # -- the head --------------------------------------------------------------------------
 
@@ -249,13 +256,26 @@ def _likeness(part: Part, profile: MtpProfile) -> float:
 def head(context: Context) -> Head | None:
     """The export's MTP head with the profile that is nearest to it.
 
-    None without a readable head, and with ``--no-mtp``: what is not wanted need not be sound.
+    That is ``openvino_mtp_model.xml``, or the model of ``--draft`` if it has the ports of a head
+    that is a draft of its own. None without a readable one, and with ``--no-mtp``: what is not
+    wanted need not be sound.
     """
-    if context.mtp is None or context.expect_mtp is False:
+    if context.expect_mtp is False:
         return None
-    part = context.part(context.mtp)
+    if context.mtp is not None:
+        return _nearest(context, context.mtp)
+    if context.export.mtp is None and context.draft is not None and len(context.draft.target_candidates) == 1:
+        document = context.readable(context.draft.target_candidates[0])
+        found = _nearest(context, document) if document is not None else None
+        if found is not None and found.profile.own_directory and found.likeness > _CERTAIN:
+            return found
+    return None
+
+
+def _nearest(context: Context, document: Document) -> Head | None:
     width = head_width(context.part(context.target)) if context.target is not None else None
-    return nearest(part, collect(MtpProfile), str(context.config.get("model_type", "")), width)
+    model_type = str(context.config.get("model_type", ""))
+    return nearest(context.part(document), collect(MtpProfile), model_type, width)
 
 
 def qwen_like(context: Context) -> Head | None:

@@ -9,6 +9,7 @@ from irtools.lint.annotation import annotation, layer_count
 from irtools.lint.draft import Pair, is_draft, pair
 from irtools.lint.guess import default_layers, guess
 from irtools.lint.model import Context, Finding, Severity, Strategy
+from irtools.lint.mtp import head
 from irtools.lint.part import Part
 
 __all__ = ["strategies"]
@@ -84,13 +85,16 @@ def _refusal(name: str, findings: Sequence[Finding]) -> Strategy:
 
 
 def _mtp(context: Context, findings: Sequence[Finding], base: Sequence[Finding]) -> Strategy:
-    if context.export.mtp is None:
+    assistant = head(context) if context.export.mtp is None else None
+    if context.export.mtp is None and assistant is None:
         said = [f for f in findings if f.code in ("MTP001", "MTP005")]
         return Strategy("mtp", False, f"there is no {MTP_FILE}", _codes(said))
     blocked = [*base, *_errors(findings, ("MTP",)), *[f for f in _errors(findings, ("IR",)) if f.part == "mtp"]]
     blocked += [f for f in findings if f.code == "MTP007"]
     if blocked:
         return _refusal("mtp", list(dict.fromkeys(blocked)))
+    if assistant is not None:
+        return Strategy("mtp", True, f"with the {assistant.profile.title} of --draft, on the SDPA backend")
     notes = [f for f in findings if f.code == "RUN009"]
     return Strategy("mtp", True, "with enable_prefix_caching=False" if notes else "", _codes(notes))
 

@@ -408,10 +408,10 @@ def gemma_assistant(ir: IR) -> None:
     ir.add("Result", [ir.source(ir.typed("Result")[0], 0)], name="own").set("output_names", "logits")
 
 
-def gemma_outputs(ir: IR) -> None:
-    """All outputs that the assistant needs but one."""
+def gemma_outputs(ir: IR, missing: int = 1) -> None:
+    """The outputs that the assistant needs, but for the last ones."""
     attention = ir.typed("ScaledDotProductAttention")[0]
-    for kind in KINDS[:3]:
+    for kind in KINDS[: len(KINDS) - missing]:
         made = ir.add("Result", [ir.source(attention, 1)], name=kind)
         made.set("output_names", f"mtp_{kind}")
     norm = ir.source(ir.producer(ir.result("logits"), 0), 0)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from defects_mtp import gemma_assistant, head, self_contained
+from defects_mtp import gemma_assistant, gemma_outputs, head, self_contained
 from ir_edit import IR, edit
 
 import irtools
@@ -84,6 +84,27 @@ def test_a_language_model_is_compared_with_the_head_it_stands_for(export_copy: C
 
     assert {"MTP010", "MTP013", "MTP016"} <= {finding.code for finding in found}
     assert "MTP007" not in {finding.code for finding in found}
+
+
+def test_a_gemma_4_assistant_is_judged_as_the_draft_it_is(export_copy: Copier) -> None:
+    directory, assistant = export_copy("qwen3_5_vl_trained", to="target"), export_copy("qwen3_5_vl_trained", to="draft")
+    edit(assistant / M, gemma_assistant)
+    for path in assistant.glob("*"):
+        if path.suffix in (".xml", ".bin") and path.stem != "openvino_mtp_model":
+            path.unlink()
+    for suffix in (".xml", ".bin"):
+        (assistant / f"openvino_mtp_model{suffix}").rename(assistant / f"openvino_model{suffix}")
+        (directory / f"openvino_mtp_model{suffix}").unlink()
+    export = irtools.open_export(directory)
+
+    without = export.verify(select=["MTP", "DFL"], draft=assistant)
+    edit(directory / "openvino_language_model.xml", lambda ir: gemma_outputs(ir, missing=0))
+    complete = irtools.open_export(directory).verify(select=["MTP", "DFL"], draft=assistant)
+
+    assert [finding.code for finding in without.findings if str(finding.severity) == "error"] == ["MTP055"]
+    assert [finding.code for finding in complete.findings if str(finding.severity) == "error"] == []
+    available = [{strategy.name: strategy.available for strategy in found.strategies} for found in (without, complete)]
+    assert [strategies["mtp"] for strategies in available] == [False, True]
 
 
 def test_profiles_are_data_with_unique_names() -> None:
