@@ -10,14 +10,17 @@ from irtools.compare.align import Alignment
 from irtools.compare.labels import COMMUTATIVE, Graph, attributes
 from irtools.compare.model import Change, OpChange, OpRef, WeightChange
 from irtools.compare.stored import StoredPair
+from irtools.graph.view import GraphView, Source
+from irtools.ir.constants import Constant
 from irtools.ir.op import Op, Port
-from irtools.report.text import shape_text
+from irtools.report.text import plural, shape_text
 
 __all__ = ["Found", "OpComparer", "port_text", "renamed"]
 
 _PORTS = frozenset(("Parameter", "Result"))
 _NAME_KEYS = ("fused_names", "original_name")
 _GENERATED = re.compile(r"([A-Za-z]\w*?)_\d+(?:[/.]\w+)?")
+_WHOLE = ("i64", "i32")
 _MOST_NUMBERS = 8
 
 
@@ -79,7 +82,7 @@ class OpComparer:
             structure += _attributes(first, second)
             structure += self._inside(alignment, one, other, found)
             self._add(found, refs, "shapes", list(_outputs(first, second)))
-        structure += _numbers(a, b, first, second)
+        structure += _constants(a, b, first, second)
         self._add(found, refs, "structure", structure)
         self._add(found, refs, "rt_info", list(_rt_info(first, second)))
         if first.opset != second.opset:
@@ -127,18 +130,38 @@ def _outputs(first: Op, second: Op) -> Iterator[Change]:
         yield Change("outputs", str(len(first.outputs)), str(len(second.outputs)))
 
 
-def _numbers(a: Graph, b: Graph, first: Op, second: Op) -> Iterator[Change]:
+def _constants(a: Graph, b: Graph, first: Op, second: Op) -> Iterator[Change]:
     """Small constants that an op reads as they are: axes, shapes, an epsilon."""
-    sides = []
-    for graph, op in ((a, first), (b, second)):
-        inputs = [source for source in graph.view.inputs(op.id) if graph.view.constant(source.op)]
-        sides.append([graph.number(source, floats=True) for source in inputs])
+    counts = len(a.view.inputs(first.id)), len(b.view.inputs(second.id))
+    if counts[0] != counts[1]:
+        yield Change("number of inputs", *map(str, counts))
+        return
+    sides = _direct(a, first), _direct(b, second)
     for index, (one, other) in enumerate(zip(*sides, strict=False)):
-        scalars = one is not None and other is not None and (len(one) == len(other) == 1 or _whole(one, other))
-        if scalars and one != other and one is not None and other is not None:
-            if _close(one, other):
-                continue
-            yield Change(f"constant {index}", _number_text(one), _number_text(other))
+        if one is None or other is None:
+            continue  # computed, such as a decompressed weight
+        before, now = a.blob.numbers(one, floats=True), b.blob.numbers(other, floats=True)
+        if before is None or now is None:
+            declared = [_declared(constant) for constant in (one, other)]
+            if declared[0] != declared[1] and one.element_type == other.element_type in _WHOLE:
+                yield Change(f"constant {index}", *declared)
+        elif before != now and _comparable(before, now) and not _close(before, now):
+            yield Change(f"constant {index}", _number_text(before), _number_text(now))
+
+
+def _declared(constant: Constant) -> str:
+    return f"{constant.element_type} {shape_text(constant.shape)}, {plural(constant.size, 'byte')}"
+
+
+def _direct(graph: Graph, op: Op) -> list[Constant | None]:
+    """Constants that an op reads as they are; None for an input that is computed from constants."""
+    inputs = [source for source in graph.view.inputs(op.id) if graph.view.constant(source.op)]
+    return [graph.constants.get(source.op) for source in inputs]
+
+
+def _comparable(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    """Whether they are part of what an op is; several floats are weights."""
+    return len(one) == len(other) == 1 or _whole(one, other)
 
 
 def _whole(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
@@ -174,6 +197,10 @@ def _rewired(alignment: Alignment, one: int, other: int) -> Iterator[Change]:
         same = now in wanted if swaps else alignment.corresponds(source.op, now.op)
         if known and not same:
             yield Change(f"input {index}", a.op_name(source.op), b.op_name(now.op))
-        elif known and not swaps and a.output_index(source) != b.output_index(now):
-            outputs = a.output_index(source), b.output_index(now)
-            yield Change(f"input {index}", *(f"output {output} of {a.op_name(source.op)}" for output in outputs))
+        elif known and not swaps and _output(a, source) != _output(b, now):
+            outputs = _output(a, source), _output(b, now)
+            yield Change(f"input {index}", *(f"{output} of {a.op_name(source.op)}" for output in outputs))
+
+
+def _output(view: GraphView, source: Source) -> str:
+    return f"output {view.output_index(source)}" if view.port(source) is not None else "no output"

@@ -168,11 +168,15 @@ def _align(alignment: Alignment, one: Side, other: Side, regions: list[Region]) 
 
 def _align_inputs(alignment: Alignment, one: Side, other: Side) -> None:
     """Pair model inputs by their tensor names."""
-    known = {name: key for key in other.view.parameters for name in other.view.op(key).outputs[0].names}
-    for key in one.view.parameters:
-        found = {known[name] for name in one.view.op(key).outputs[0].names if name in known}
-        if len(found) == 1 and not found & alignment.to_a.keys():
+    known = {name: key for key in other.view.parameters for name in _tensor_names(other.view, key)}
+    for key in filter(one.regions.of.__contains__, one.view.parameters):
+        found = {known[name] for name in _tensor_names(one.view, key) if name in known}
+        if len(found) == 1 and not found & alignment.to_a.keys() and found <= other.regions.of.keys():
             alignment.pair(key, found.pop())
+
+
+def _tensor_names(view: GraphView, op: int) -> tuple[str, ...]:
+    return tuple(name for port in view.op(op).outputs for name in port.names)
 
 
 def _anchors(region: Region, one: Side, other: Side) -> list[tuple[int, int]]:

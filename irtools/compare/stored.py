@@ -85,10 +85,16 @@ def _table(graph: Graph) -> dict[int, Weight]:
 
 def _leaves(graph: Graph, op: int) -> list[int]:
     """Constants that a constant op is computed from, in the order of inputs."""
-    producers = graph.view.producers(op)
-    if not producers:
-        return [op]
-    return [leaf for producer in dict.fromkeys(producers) for leaf in _leaves(graph, producer)]
+    found: list[int] = []
+    seen, pending = {op}, [op]
+    while pending:
+        current = pending.pop()
+        fresh = [source for source in dict.fromkeys(graph.view.producers(current)) if source not in seen]
+        seen.update(fresh)
+        pending += reversed(fresh)
+        if graph.view.op_type(current) in ("Const", "Constant"):
+            found.append(current)
+    return found
 
 
 def _same_files(a: Blob, b: Blob) -> bool:
