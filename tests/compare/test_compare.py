@@ -208,6 +208,18 @@ def test_precisions_of_one_checkpoint_are_the_only_difference(fixtures: Path) ->
     assert compare(fixtures / "zoo/llama_int8", fixtures / "zoo/llama_int4", part="target", ignore=ignored).equal
 
 
+def test_weights_halved_by_openvino_are_the_only_difference(fixtures: Path, tmp_path: Path) -> None:
+    plain, halved = fixtures / "llama" / "openvino_model.xml", tmp_path / "openvino_model.xml"
+    openvino.save_model(openvino.Core().read_model(plain), halved, compress_to_fp16=True)
+    found = compare(plain, halved)
+    assert set(found.counts) == {"weights"}
+    weights = [weight for diff in only(found).regions for weight in diff.weights]
+    assert {(weight.precision_a, weight.precision_b) for weight in weights} == {("f32", "f16")}
+    roles = Counter(weight.role for weight in weights)
+    assert (roles["embedding"], roles["head"]) == (1, 1)
+    assert roles["MatMul"] >= 28
+
+
 def test_stateless_has_ports_in_place_of_states(fixtures: Path) -> None:
     found = compare(fixtures / "qwen3", fixtures / "zoo/qwen3_stateless", part="target")
     part = only(found)
