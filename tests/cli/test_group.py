@@ -51,7 +51,7 @@ def test_help_of_each_command(name: str, cli: Callable[..., Done]) -> None:
 
 
 # What a command needs beside one model.
-NEEDED: dict[str, tuple[str, ...]] = {"render": ("-o", "picture.dot")}
+NEEDED: dict[str, tuple[str, ...]] = {"diff": ("falcon",), "render": ("-o", "picture.dot")}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
