@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from irtools.graph.view import Source
 from irtools.lint.model import Context, Finding, Severity, rule
-from irtools.lint.mtp import Head, at_op, expected, qwen_like
+from irtools.lint.mtp import Head, at_op, expected, own_target, qwen_like
 from irtools.lint.target import head_width
 from irtools.lint.values import norm_input
 
@@ -114,12 +114,12 @@ def head_in_mtp(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI 2026.4.
     """
-    found = qwen_like(context)
-    logits = context.part(context.target).output("logits") if context.target is not None else None
-    if found is None or logits is None or not logits.shape or found.part.output("logits") is not None:
+    found, target = qwen_like(context), own_target(context)
+    logits = target.output("logits") if target is not None else None
+    if found is None or target is None or logits is None or not logits.shape:
         return
     vocabulary, graph = logits.shape[-1], found.part.graph
-    if context.target is None or vocabulary == head_width(context.part(context.target)):
+    if vocabulary == head_width(target) or found.part.output("logits") is not None:
         return
     for key in found.part.live_ops("MatMul"):
         outputs = graph.op(key).outputs

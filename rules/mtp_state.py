@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.lint.model import Context, Finding, Severity, rule
-from irtools.lint.mtp import at_op, qwen_like
+from irtools.lint.mtp import at_op, own_target, qwen_like
 from irtools.lint.part import State, show_shape
 from irtools.lint.target import attention_states
 
@@ -101,10 +101,10 @@ def mtp_state_shape(context: Context) -> Iterator[Finding]:
     ------
     Optimum Intel 2.2 builds the head from the target's text_config.
     """
-    found = qwen_like(context)
-    if found is None or context.target is None:
+    found, target = qwen_like(context), own_target(context)
+    if found is None or target is None:
         return
-    shapes = {state.shape for state in attention_states(context.part(context.target))}
+    shapes = {state.shape for state in attention_states(target)}
     for state in attention_states(found.part):
         if shapes and state.shape not in shapes:
             listed = " or ".join(show_shape(shape) for shape in sorted(shapes))

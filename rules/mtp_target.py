@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from irtools.ir.op import DYNAMIC
 from irtools.lint.model import Context, Finding, Severity, rule
-from irtools.lint.mtp import at_op, expected, head, qwen_like
+from irtools.lint.mtp import at_op, expected, head, own_target, qwen_like
 from irtools.lint.part import Part
 from irtools.lint.target import head_width, logits_head
 from irtools.lint.values import rotary_widths
@@ -14,11 +14,11 @@ from irtools.lint.values import rotary_widths
 
 def _widths(context: Context) -> Iterator[tuple[str, Part, int | None, int]]:
     """Everything that must be as wide as the residual stream: what, where, layer id, width."""
-    if context.target is not None:
-        part = context.part(context.target)
-        width, matmul = head_width(part), logits_head(part).matmul
+    target = own_target(context)
+    if target is not None:
+        width, matmul = head_width(target), logits_head(target).matmul
         if width is not None:
-            yield "the target's output projection", part, matmul, width
+            yield "the target's output projection", target, matmul, width
     if context.text_embeddings is not None:
         part = context.part(context.text_embeddings)
         for output in part.outputs[:1]:
@@ -101,9 +101,9 @@ def ungraftable_logits(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI 2026.4, `mtp_model_transforms.cpp`.
     """
-    if qwen_like(context) is None or context.target is None:
+    part = own_target(context)
+    if qwen_like(context) is None or part is None:
         return
-    part = context.part(context.target)
     found = logits_head(part)
     document = part.document
     if found.output is None:
@@ -149,9 +149,9 @@ def target_hidden_output(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4: silent.
     """
-    if head(context) is None or context.target is None:
+    part = own_target(context)
+    if head(context) is None or part is None:
         return
-    part = context.part(context.target)
     output, found = part.output("last_hidden_state"), logits_head(part)
     if output is None:
         return
@@ -199,10 +199,9 @@ def mtp_attention_size(context: Context) -> Iterator[Finding]:
     ------
     Optimum Intel 2.2 builds the head from the target's text_config.
     """
-    found = qwen_like(context)
-    if found is None or context.target is None:
+    found, target = qwen_like(context), own_target(context)
+    if found is None or target is None:
         return
-    target = context.part(context.target)
     theirs = _attention_sizes(target)
     for heads, size in sorted(_attention_sizes(found.part) - theirs if theirs else ()):
         listed = " or ".join(f"{other} of size {width}" for other, width in sorted(theirs))
@@ -237,10 +236,10 @@ def mtp_from_elsewhere(context: Context) -> Iterator[Finding]:
     ------
     The exporter writes all parts in one run.
     """
-    found = head(context)
-    if found is None or context.target is None:
+    found, target = head(context), own_target(context)
+    if found is None or target is None:
         return
-    ours, theirs = _provenance(found.part), _provenance(context.part(context.target))
+    ours, theirs = _provenance(found.part), _provenance(target)
     differing = [key for key in sorted(ours.keys() & theirs.keys()) if ours[key] != theirs[key]]
     if differing:
         listed = "; ".join(f"{key} {ours[key]} here, {theirs[key]} in the target" for key in differing)
@@ -282,10 +281,10 @@ def mtp_experts(context: Context) -> Iterator[Finding]:
     ------
     Optimum Intel 2.2: `Qwen3_5MTPModule` and `Qwen3_5MoeMTPModule`.
     """
-    found = qwen_like(context)
-    if found is None or context.target is None or not found.part.attentions:
+    found, target = qwen_like(context), own_target(context)
+    if found is None or target is None or not found.part.attentions:
         return
-    target_routes = next(context.part(context.target).live_ops("TopK"), None) is not None
+    target_routes = next(target.live_ops("TopK"), None) is not None
     if found.experts != target_routes:
         has, lacks = ("the head", "the target") if found.experts else ("the target", "the head")
         message = f"{has} has experts, {lacks} has none"

@@ -10,6 +10,7 @@ from irtools.graph.view import Source
 from irtools.ir.document import Document
 from irtools.lint.model import Context, Finding, Severity
 from irtools.lint.part import Input, Output, Part
+from irtools.lint.run import target_part
 from irtools.lint.target import head_width
 from irtools.lint.values import norm_input
 from irtools.registry import collect
@@ -25,6 +26,7 @@ __all__ = [
     "declaration",
     "expected",
     "head",
+    "own_target",
     "qwen_like",
 ]
 
@@ -276,6 +278,16 @@ def _nearest(context: Context, document: Document) -> Head | None:
     width = head_width(context.part(context.target)) if context.target is not None else None
     model_type = str(context.config.get("model_type", ""))
     return nearest(context.part(document), collect(MtpProfile), model_type, width)
+
+
+def own_target(context: Context) -> Part | None:
+    """The target that a head can belong to: one that takes embeddings and is no draft itself.
+
+    In a text-only export or a draft's directory the head is out of place (MTP006), and comparing
+    the two would say nothing more.
+    """
+    part = target_part(context)
+    return part if part is not None and part.input("input_ids") is None else None
 
 
 def qwen_like(context: Context) -> Head | None:

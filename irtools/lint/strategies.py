@@ -147,7 +147,7 @@ def _of_draft(context: Context, findings: Sequence[Finding]) -> tuple[Strategy, 
     kind = judged.draft.kind if judged is not None else ""
     found = []
     for name in ("plain", "mtp", "dflash", "eagle3"):
-        blocked = _errors(findings, ("IR", "DFL"))
+        blocked = _errors(findings, ("IR", "DFL", "MTP"))
         if name != kind:
             found.append(Strategy(name, False, f"this is a draft for {kind}, not a target"))
         elif blocked:
