@@ -8,6 +8,7 @@ demo: .venv/installed
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
 test: .venv/installed-dev
+	@sh tests/browser/install.sh
 	$(BIN)/python -m pytest -q -n 2
 
 lint: .venv/installed-dev

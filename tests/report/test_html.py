@@ -1,0 +1,190 @@
+"""The report as a file: what is on it, and that it needs nothing else. The browser is in tests/browser."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lxml import etree, html
+
+from irtools.errors import UsageError
+from irtools.ir.export import open_export
+from irtools.lint.engine import Judged
+from irtools.report.html import View, render_report, render_reports
+from irtools.report.html_text import explanation_html
+
+
+def unpacked(page: str) -> dict[str, Any]:
+    """What the page carries for each part."""
+    tags = re.findall(
+        r'<script type="application/octet-stream" class="graph" data-key="([^"]*)">([^<]*)</script>', page
+    )
+    return {key: json.loads(zlib.decompress(base64.b64decode(data), -zlib.MAX_WBITS)) for key, data in tags}
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    fixtures = Path(__file__).resolve().parents[2] / "fixtures"
+    return render_report(open_export(fixtures / "qwen3_5_vl"))
+
+
+def test_the_policy_allows_this_script_and_this_style_and_nothing_else(page: str) -> None:
+    policy = html.fromstring(page).xpath("//meta[@http-equiv='Content-Security-Policy']/@content")[0]
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    for name, tag in (("script-src", r"<script>(.*?)</script>"), ("style-src", r"<style>(.*?)</style>")):
+        (text,) = re.findall(tag, page, re.DOTALL)
+        assert rules[name] == f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def test_nothing_is_fetched_from_anywhere(page: str) -> None:
+    tree = html.fromstring(page)
+    assert tree.xpath("//@src | //@srcset | //link/@href | //@style") == ["data:,"]
+    assert all(link.startswith("#") for link in tree.xpath("//a/@href"))
+    assert not tree.xpath("//*[@*[starts-with(name(), 'on')]]")
+
+
+def test_vendored_scripts_come_with_their_licences(page: str) -> None:
+    assert "Copyright (c) 2012-2014 Chris Pettitt" in page
+    assert "Copyright 2016-2019 Timmy Willison" in page
+
+
+def test_every_op_is_on_it_as_the_file_has_it(page: str, fixtures: Path) -> None:
+    for file in (fixtures / "qwen3_5_vl").glob("*.xml"):
+        part = file.stem.removeprefix("openvino_").removesuffix("_model")
+        ops = unpacked(page)[f"m0-{part}"]["ops"]
+        net = etree.parse(str(file)).getroot()
+        layers = net.findall("layers/layer")
+        count = len(layers)
+        assert ops["ids"][:count] == [int(layer.get("id")) for layer in layers]
+        assert ops["names"][:count] == [layer.get("name") for layer in layers]
+        assert [ops["words"][kind] for kind in ops["types"][:count]] == [layer.get("type") for layer in layers]
+        assert ops["lines"][:count] == [layer.sourceline for layer in layers]
+        assert len(ops["names"]) == len(list(net.iter("layer")))  # those in the bodies of loops as well
+        wanted = {
+            (edge.get("from-layer"), edge.get("to-layer")): edge.get("to-port") for edge in net.iterfind("edges/edge")
+        }
+        found = {
+            (str(ops["ids"][flat[at]]), str(ops["ids"][op]))
+            for op, flat in enumerate(ops["inputs"][:count])
+            for at in range(0, len(flat), 3)
+        }
+        assert found == set(wanted)
+        for op, layer in enumerate(layers):
+            pairs = ops["pairs"][ops["attributes"][op]]
+            data = layer.find("data")
+            assert dict(zip(pairs[::2], pairs[1::2], strict=True)) == (dict(data.attrib) if data is not None else {})
+
+
+def positions(nodes: list[Any]) -> list[int]:
+    """Ops in an outline."""
+    found: list[int] = []
+    for node in nodes:
+        if isinstance(node, int):
+            found.append(node)
+        else:
+            found += [node["o"]] if "o" in node else []
+            found += positions(node.get("c", []))
+    return found
+
+
+@pytest.mark.parametrize("name", ["qwen3_5_vl", "gemma4_vl", "bert", "opt", "mixtral", "llava", "scale"])
+def test_every_op_but_constants_has_one_place_in_the_picture(name: str, fixtures: Path) -> None:
+    for graph in unpacked(render_report(open_export(fixtures / name))).values():
+        ops = graph["ops"]
+        placed = positions(graph["outline"])
+        assert len(placed) == len(set(placed))
+        inner = {op for *_, start, stop in ops["bodies"] for op in range(start, stop)}
+        assert set(placed) | inner == {op for op in range(len(ops["names"])) if op in inner or not ops["constant"][op]}
+
+
+def test_taps_are_where_the_hidden_states_are(fixtures: Path, truth: Callable[[str], dict[str, Any]]) -> None:
+    for name in ("falcon", "qwen3_5_moe_vl", "gemma4_vl", "gpt2"):
+        graphs = unpacked(render_report(open_export(fixtures / name)))
+        (graph,) = [graph for graph in graphs.values() if graph["taps"]]
+        names = graph["ops"]["names"]
+        for op, layer, output in graph["taps"]:
+            assert [names[op], output] in truth(name)["layers"][str(layer)]
+
+
+def test_ten_thousand_ops_take_less_than_a_megabyte(fixtures: Path) -> None:
+    assert len(render_report(open_export(fixtures / "scale")).encode()) < 1_000_000
+
+
+def test_a_finding_is_pinned_to_the_op_on_its_line(export_copy: Callable[..., Path]) -> None:
+    directory = export_copy("qwen3")
+    file = directory / "openvino_model.xml"
+    text = file.read_text()
+    layer = re.search(r'<layer id="(\d+)" name="[^"]*" type="Const"[^>]*>', text)
+    assert layer is not None
+    data = re.compile(r'offset="\d+"').sub('offset="999999999"', text[layer.end() :], count=1)
+    file.write_text(text[: layer.end()] + data)
+    page = render_report(open_export(directory))
+    graph = unpacked(page)["m0-model"]
+    (pinned,) = [found for found in graph["findings"] if found[1] == "error" and "999,999,999" in found[3]]
+    assert graph["ops"]["ids"][pinned[0]] == int(layer[1])
+    tree = html.fromstring(page)
+    (item,) = tree.xpath(f"//li[@id='finding-0-{pinned[4]}']")
+    assert "999,999,999" in item.text_content()
+    assert item.xpath(".//a[@data-position]/@data-position") == [str(pinned[0])]
+
+
+def test_findings_come_with_what_their_rules_mean(export_copy: Callable[..., Path]) -> None:
+    directory = export_copy("qwen3")
+    (directory / "openvino_detokenizer.xml").unlink()
+    (directory / "openvino_model.bin").unlink()
+    tree = html.fromstring(render_report(open_export(directory)))
+    codes = {item.text for item in tree.xpath("//ol[@class='findings']//a[@class='code']")}
+    assert {"EXP003"} <= codes
+    for code in codes:
+        (rule,) = tree.xpath(f"//details[@id='rule-0-{code}']")
+        assert {"What it checks", "Why it matters", "How to fix it"} <= {heading.text for heading in rule.iter("h4")}
+    severities = tree.xpath("//ol[@class='findings']/li/@class")
+    assert severities == sorted(severities, key=["error", "warning", "note"].index)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("openvino_language_model.xml", b"version https://git-lfs.github.com/spec/v1\n"),
+        ("openvino_language_model.xml", None),
+        ("openvino_mtp_model.xml", b"<net><layers>"),
+        ("config.json", b"{"),
+        ("openvino_language_model.bin", None),
+    ],
+)
+def test_a_broken_export_has_a_report_too(export_copy: Callable[..., Path], file: str, content: bytes | None) -> None:
+    directory = export_copy("qwen3_5_vl")
+    if content is None:
+        (directory / file).unlink()
+    else:
+        (directory / file).write_bytes(content)
+    tree = html.fromstring(render_report(open_export(directory)))
+    assert tree.xpath("//ol[@class='findings']/li[@class='error'] | //p[@class='refused']")
+    assert file in tree.text_content()
+    assert "m0-text_embeddings" in tree.xpath("//script[@class='graph']/@data-key")
+
+
+def test_a_model_that_could_not_be_verified_is_named(fixtures: Path) -> None:
+    page = render_reports([Judged(Path("nowhere"), error="nowhere: no <such> file")])
+    assert "no &lt;such&gt; file" in page
+
+
+def test_a_layer_that_does_not_exist(fixtures: Path) -> None:
+    with pytest.raises(UsageError, match=r"has no layer 4 \(layers: 0 to 3\)"):
+        render_report(open_export(fixtures / "falcon"), view=View(layer=4))
+
+
+def test_explanations_are_escaped() -> None:
+    text = "What it checks\n--------------\nThat ``<a>`` is\nnot <b>.\n\n- one ``x``\n  more\n- two\n"
+    assert explanation_html(text) == (
+        "<h4>What it checks</h4><p>That <code>&lt;a&gt;</code> is not &lt;b&gt;.</p>"
+        "<p class=item>one <code>x</code> more</p><p class=item>two</p>"
+    )
