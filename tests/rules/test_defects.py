@@ -6,7 +6,9 @@ import importlib
 import os
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from defects import Defect
@@ -20,13 +22,20 @@ MODULES = sorted(path.stem for path in Path(__file__).parent.glob("defects_*.py"
 DEFECTS: list[Defect] = [d for module in MODULES for d in importlib.import_module(module).DEFECTS]
 
 
+@cache
+def errors_before(export: Path, draft: Path | None, options: tuple[tuple[str, Any], ...]) -> Counter[str]:
+    """Codes of the errors that a fixture has as it is."""
+    findings = verify(open_export(export), Options(draft=draft, **dict(options))).findings
+    return Counter(finding.code for finding in findings if finding.severity == Severity.ERROR)
+
+
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
 def test_is_reported_under_its_own_code(defect: Defect, export_copy: Callable[..., Path], fixtures: Path) -> None:
     directory = export_copy(defect.base)
     options = dict(defect.options)
-    if "draft" in options:
-        options["draft"] = export_copy(options["draft"], to="draft")
-    before = verify(open_export(directory), Options(**options)).findings
+    draft = options.pop("draft", None)
+    known = errors_before(fixtures / defect.base, fixtures / draft if draft else None, tuple(options.items()))
+    options["draft"] = export_copy(draft, to="draft") if draft else None
     defect.edit(directory)
 
     findings = verify(open_export(directory), Options(**options)).findings
@@ -37,7 +46,6 @@ def test_is_reported_under_its_own_code(defect: Defect, export_copy: Callable[..
     places = [(f.file, f.line, str(f.severity)) for f in mine]
     expected = (file if file is not None else directory, defect.line(directory), defect.severity)
     assert expected in places or (file is None and (None, None, defect.severity) in places), shown
-    known = Counter(finding.code for finding in before if finding.severity == Severity.ERROR)
     new = Counter(finding.code for finding in findings if finding.severity == Severity.ERROR) - known
     assert set(new) <= {defect.code, *defect.causes}, shown
 
