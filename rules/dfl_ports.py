@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
 from irtools.lint.draft import Draft, pair
 from irtools.lint.model import Context, Finding, Severity, rule
@@ -105,7 +106,7 @@ def draft_port_type(context: Context) -> Iterator[Finding]:
     ports: list[Input | Output] = [*found.part.inputs, *found.part.outputs]
     for port in ports:
         wanted = next((_TYPES[name] for name in port.names if name in _TYPES), None)
-        if wanted is not None and port.element_type not in ("", wanted):
+        if wanted not in (None, port.element_type) and port.element_type in ELEMENT_BITS:
             message = f"{port.label!r} is {port.element_type}, and the runtime uses {wanted}"
             yield _at(found, port, message, "keep the ports as exported")
     hidden = found.part.input("hidden_states") or found.part.input_called("hidden_states")

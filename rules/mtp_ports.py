@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
 from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.mtp import Head, Port, head
@@ -274,7 +275,7 @@ def mtp_port_type(context: Context) -> Iterator[Finding]:
     if found is None:
         return
     for port, there in _ports(found):
-        if there.element_type and there.element_type != port.element_type:
+        if there.element_type in ELEMENT_BITS and there.element_type != port.element_type:
             yield _at(
                 found,
                 there,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
 from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.part import Input, Output, Part, show_shape
@@ -59,7 +60,7 @@ def port_type(context: Context) -> Iterator[Finding]:
     ports: list[Input | Output] = [*part.inputs, *part.outputs]
     for port in ports:
         name = next((name for name in port.names if name in _TYPES), None)
-        if name is not None and port.element_type not in ("", _TYPES[name]):
+        if name is not None and port.element_type in ELEMENT_BITS and port.element_type != _TYPES[name]:
             yield _at(
                 part,
                 port,
