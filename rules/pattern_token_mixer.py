@@ -163,6 +163,27 @@ def recurrent_cell(probe: Probe, op: int) -> Match | Mismatch:
     return probe.match("state_space", op)
 
 
+@pattern("token_mixer", "product-attention", "MatMul", "Einsum", priority=38)
+def product_attention(probe: Probe, op: int) -> Match | Mismatch:
+    """Two products of activations, one over the other, without a SoftMax: linear attention.
+
+    ``(query @ key) @ value`` or ``query @ (key @ value)``, with decay or gates between. Experts
+    whose weights are gathered by a router multiply activations, too, so a router rules it out.
+    """
+    if not _joins_activations(probe, op):
+        return probe.fail("it does not multiply two activations", op)
+    if any(probe.type(other) == "TopK" for other in probe.region):
+        return probe.fail("a router chooses what it multiplies with", op)
+    for above in probe.ancestors(op, stop=lambda found: found not in probe.region):
+        if above in probe.region and probe.type(above) in _PRODUCTS and _joins_activations(probe, above):
+            return probe.match("linear_attention", op, {"inner": above})
+    return probe.fail("no other product of activations above it", op)
+
+
+def _joins_activations(probe: Probe, op: int) -> bool:
+    return sum(probe.on_stream(source) for source in probe.inputs(op)) > 1
+
+
 @pattern("token_mixer", "convolution", "GroupConvolution", "Convolution", priority=40)
 def convolution(probe: Probe, op: int) -> Match | Mismatch:
     """A convolution over positions whose input comes from the residual stream."""
