@@ -16,3 +16,4 @@ show irtools annotate demo/falcon
 show irtools verify demo/falcon
 show irtools inspect demo/falcon
 show irtools render demo/falcon -o demo/falcon.svg
+show irtools report demo/falcon -o demo/falcon.html
