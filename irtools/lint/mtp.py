@@ -245,14 +245,21 @@ class Head:
 
     def _inputs_above(self, source: Source) -> frozenset[str]:
         above = self.part.ancestors([source.op], through_shapes=False)
-        return frozenset(port.label for port in self.part.inputs if port.op in above)
+        return frozenset(
+            name for port in self.part.inputs if port.op in above for name in port.names or (port.friendly,)
+        )
 
 
 def _likeness(part: Part, profile: MtpProfile) -> float:
     wanted = {("in", port.name) for port in profile.inputs} | {("out", port.name) for port in profile.outputs}
-    there = {("in", name) for port in part.inputs for name in port.names[:1] or (port.friendly,)}
-    there |= {("out", name) for port in part.outputs for name in port.names[:1] or (port.friendly,)}
+    there = {_known_name("in", port, wanted) for port in part.inputs}
+    there |= {_known_name("out", port, wanted) for port in part.outputs}
     return len(wanted & there) / max(1, len(wanted | there))
+
+
+def _known_name(side: str, port: Input | Output, wanted: set[tuple[str, str]]) -> tuple[str, str]:
+    """The tensor name of a port that a profile has, else the first."""
+    return next(((side, name) for name in port.names if (side, name) in wanted), (side, port.label))
 
 
 def head(context: Context) -> Head | None:

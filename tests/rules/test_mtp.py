@@ -49,6 +49,19 @@ def test_names_do_not_matter_but_those_of_the_ports(name: str, export_copy: Copi
     assert irtools.open_export(directory).verify(select=["MTP"], expect_mtp=True).findings == ()
 
 
+def test_further_tensor_names_do_not_matter(export_copy: Copier) -> None:
+    directory = export_copy("qwen3_5_vl")
+
+    def more_names(ir: IR) -> None:
+        for op in ir.typed("Parameter"):
+            port = op.find("output/port")
+            port.set("names", f"a_{op.get('id')},{port.get('names')},z_{op.get('id')}")
+
+    edit(directory / M, more_names)
+
+    assert irtools.open_export(directory).verify(select=["MTP"], expect_mtp=True).findings == ()
+
+
 @pytest.mark.parametrize(
     ("name", "profile"),
     [("qwen3_5_vl", "qwen3_5"), ("qwen3_5_moe_vl", "qwen3_5_moe"), ("qwen3_5_vl_int4", "qwen3_5")],
