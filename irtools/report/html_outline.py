@@ -24,9 +24,9 @@ _SHARED = {
 _ENDS = ("Parameter", "Result")
 _MOST_ENDS = 12
 _MOST_OTHERS = 3
-_MOST_LEAVES = 80
+_MOST_LEAVES = 64
 _CHUNK = 40
-_LONGEST_TITLE = 34
+_LONGEST_TITLE = 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +318,8 @@ def _shared_scopes(paths: Sequence[tuple[str, ...]]) -> int:
 
 
 def _scope_title(paths: Sequence[tuple[str, ...]], start: int) -> str:
-    """The scopes that some names share from one on; the last ones of many."""
-    title = ".".join(paths[0][start : _shared_scopes(paths)]) or paths[0][start]
-    return title if len(title) <= _LONGEST_TITLE else "\N{HORIZONTAL ELLIPSIS}" + title[-_LONGEST_TITLE:]
+    """The scopes that some names share from one on; as many of the last ones as fit."""
+    scopes = paths[0][start : max(_shared_scopes(paths), start + 1)]
+    while len(scopes) > 1 and len(".".join(scopes)) > _LONGEST_TITLE:
+        scopes = scopes[1:]
+    return ".".join(scopes)

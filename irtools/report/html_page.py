@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Sequence
 from functools import cache
@@ -23,6 +24,7 @@ from irtools.report.text import visible
 __all__ = ["packed", "page"]
 
 _FOLDER = "irtools.report"
+_SOURCE_MAP = re.compile(r"^//# sourceMappingURL=.*$", re.MULTILINE)  # a browser would look for the file it names
 
 
 def page(template: str, *, scripts: Sequence[str] = (), styles: Sequence[str] = (), **context: object) -> str:
@@ -88,7 +90,8 @@ def _asset(name: str) -> str:
     if not vendored.is_file():
         return root.joinpath("templates", name).read_text("utf-8")
     licence = root.joinpath("vendor", f"{name.split('.', 1)[0]}.LICENSE").read_text("utf-8").strip()
-    return f"/*!\n{name}\n\n{licence}\n*/\n{vendored.read_text('utf-8')}"
+    code = _SOURCE_MAP.sub("", vendored.read_text("utf-8"))
+    return f"/*!\n{name}\n\n{licence}\n*/\n{code}"
 
 
 def _policy(script: str, style: str) -> str:

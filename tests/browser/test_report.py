@@ -16,7 +16,7 @@ from irtools.report.html import render_report
 from tests.browser.conftest import Page
 
 Write = Callable[[str], Path]
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.slow
 
 HEAD = "__module.model.lm_head/aten::linear/MatMul"
 SLOWEST = 0.2

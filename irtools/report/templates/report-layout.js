@@ -3,7 +3,7 @@
 const BOX = { pad: 10, title: 18, line: 15, stripe: 5, widest: 250, narrowest: 96, head: 30, inset: 16 };
 const ROW = { width: 1180, gap: 22, across: 34 };
 const MANY_READERS = 3;
-const MANY_BOXES = 90;
+const CROWD = 12;
 
 const pen = document.createElement("canvas").getContext("2d");
 
@@ -117,8 +117,7 @@ class Layout {
   ranked(node) {
     const { edges, crossing } = this.graph.wiring(node);
     const drawing = new dagre.graphlib.Graph({ multigraph: true });
-    const ranker = node.children.length > MANY_BOXES ? "longest-path" : "network-simplex";
-    drawing.setGraph({ nodesep: 18, ranksep: 26, edgesep: 10, ranker });
+    drawing.setGraph({ nodesep: 18, ranksep: 26, edgesep: 10, ranker: "tight-tree" });
     drawing.setDefaultEdgeLabel(() => ({}));
     const add = (key, item) => drawing.setNode(key, item);
     for (const child of node.children) {
@@ -137,49 +136,64 @@ class Layout {
     return { items, edges: drawn, width: Math.max(width, 0), height: Math.max(height, 0) };
   }
 
-  /** Arrows inside; a value that many boxes read is drawn beside each of them. */
+  /** Arrows inside; a value that many boxes read is drawn beside each of them, or only named if they are a crowd. */
   edges(frame, edges, drawing, add) {
     const readers = new Map();
     for (const { tail } of edges) readers.set(tail, (readers.get(tail) || 0) + 1);
+    const named = new Set();
     edges.forEach((edge, number) => {
       const { tail, head } = edge;
-      if (readers.get(tail) > 2 * MANY_READERS && !tail.flow) {
-        const key = `s${number}`;
-        add(key, this.stub(edge.op, tail, true));
-        drawing.setEdge(key, `n${head.first}`, { faint: true });
+      const count = tail.flow ? 0 : readers.get(tail);
+      if (count > CROWD) {
+        if (named.has(tail)) return;
+        named.add(tail);
+        add(`s${number}`, this.stub(edge.op, tail, false, `to ${count} boxes here`));
+        drawing.setEdge(`n${tail.first}`, `s${number}`, { faint: true });
+      } else if (count > 2 * MANY_READERS) {
+        add(`s${number}`, this.stub(edge.op, tail, true));
+        drawing.setEdge(`s${number}`, `n${head.first}`, { faint: true });
       } else {
-        drawing.setEdge(`n${tail.first}`, `n${head.first}`, { from: tail, to: head, both: edge.back > 0, value: this.valueOf(edge) }, String(number));
+        const label = { from: tail, to: head, both: edge.back > 0, value: this.valueOf(edge) };
+        drawing.setEdge(`n${tail.first}`, `n${head.first}`, label, String(number));
       }
     });
   }
 
-  /** Values that go to many boxes outside share one end. */
+  /** What goes to many boxes outside shares one end; what comes from a crowd of them, one per box that reads it. */
   merged(crossing) {
-    const outward = crossing.filter((end) => !end.inward);
-    if (outward.length <= MANY_READERS) return crossing;
-    const ends = new Set(outward.flatMap((end) => [...end.ends]));
-    const title = `to ${outward.length} boxes outside`;
-    return [...crossing.filter((end) => end.inward), { ...outward[0], ends, title }];
+    const [inward, outward] = [crossing.filter((end) => end.inward), crossing.filter((end) => !end.inward)];
+    const together = (some, way) => ({
+      ...some[0], ends: new Set(some.flatMap((end) => [...end.ends])), title: `${way} ${some.length} boxes outside`,
+    });
+    const out = outward.length > MANY_READERS ? [together(outward, "to")] : outward;
+    if (inward.length <= CROWD) return [...inward, ...out];
+    const readers = new Map();
+    for (const end of inward) {
+      for (const box of end.ends) readers.set(box, [...(readers.get(box) || []), { ...end, ends: [box] }]);
+    }
+    return [...[...readers.values()].map((some) => (some.length > 1 ? together(some, "from") : some[0])), ...out];
   }
 
   /** What crosses the border of an open box, with the name of the box at the other end. */
   ends({ inward, there, op, ends, title }, number, add, drawing) {
     const boxes = [...ends];
-    const groups = inward && boxes.length > MANY_READERS ? boxes.map((box) => [box]) : [boxes];
+    const apart = inward && boxes.length > MANY_READERS && boxes.length <= CROWD;
+    const groups = apart ? boxes.map((box) => [box]) : [boxes.length > CROWD ? boxes.slice(0, 1) : boxes];
+    const crowd = inward && boxes.length > CROWD ? `, to ${boxes.length} boxes` : "";
     groups.forEach((group, part) => {
       const key = `x${number}.${part}`;
-      add(key, this.stub(op, there, inward, title));
-      for (const box of group.slice(0, 8)) {
+      add(key, this.stub(op, there, inward, title, crowd));
+      for (const box of group) {
         if (inward) drawing.setEdge(key, `n${box.first}`, { faint: true });
         else drawing.setEdge(`n${box.first}`, key, { faint: true });
       }
     });
   }
 
-  stub(op, there, inward, said) {
+  stub(op, there, inward, said, more = "") {
     const named = there.op === undefined || this.graph.tensorOf(there.op);
     const name = named ? this.graph.titleOf(there) : this.graph.linesOf(there)[0];
-    const title = said || fitted(visible(`${inward ? "from" : "to"} ${name}`), 170, false);
+    const title = said || fitted(visible(`${inward ? "from" : "to"} ${name}`), 170, false) + more;
     return { stub: op, title, width: Math.ceil(textWidth(title)) + 16, height: 22 };
   }
 
