@@ -1,0 +1,76 @@
+"""Running GenAI in a process of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from irtools.errors import UsageError
+from irtools.runtime import genai
+
+needs_genai = pytest.mark.skipif(not genai.available(), reason="openvino-genai is not installed")
+
+PROMPT = "zqab"
+LETTERS = [ord(letter) - ord("a") + 64 for letter in "gijekh"]
+"""What the trained export answers to the prompt, again and again; the tokenizer has a at 64."""
+
+
+@pytest.mark.slow
+@needs_genai
+def test_outcomes_come_in_the_order_of_the_jobs(fixtures: Path, tmp_path: Path) -> None:
+    trained = fixtures / "qwen3_5_vl_trained"
+    jobs = [
+        genai.Job.plain(trained, prompt=PROMPT, max_new_tokens=12),
+        genai.Job.plain(tmp_path),
+        genai.Job.mtp(trained, prompt=PROMPT, max_new_tokens=12),
+        genai.Job.mtp(trained, prompt=PROMPT, max_new_tokens=12, prefix_caching=True),
+    ]
+
+    plain, missing, mtp, cached = genai.run_all(jobs)
+
+    assert list(plain.tokens) == LETTERS * 2
+    assert (plain.stage, plain.drafted, plain.steps) == ("ran", 0, 12)
+    assert (missing.stage, missing.tokens) == ("load", ())
+    assert mtp.tokens == plain.tokens
+    assert 0 < mtp.accepted == mtp.drafted
+    assert mtp.steps < plain.steps
+    assert cached.stage == "generate"
+    assert "enable_prefix_caching" in cached.message
+
+
+@pytest.mark.slow
+@needs_genai
+def test_a_job_that_takes_too_long_does_not_stop_the_others(fixtures: Path) -> None:
+    job = genai.Job.plain(fixtures / "falcon", max_new_tokens=2)
+
+    late = genai.run(job, timeout=0.0)
+    in_time = genai.run(job)
+
+    assert (late.stage, late.message) == ("crash", "no answer within 0 s")
+    assert in_time.stage == "ran"
+
+
+def test_without_genai_there_is_one_sentence(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(genai, "available", lambda: False)
+
+    with pytest.raises(UsageError, match="openvino-genai is not installed"):
+        genai.run(genai.Job.plain(fixtures / "falcon"))
+
+
+@needs_genai
+def test_a_dead_worker_is_a_crash_and_not_an_exception(
+    fixtures: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In place of the interpreter, a program that takes one line and ends."""
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\nread line\nexit 7\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(genai.sys, "executable", str(broken))
+    jobs: list[genai.Job] = [genai.Job.plain(fixtures / "falcon")] * 2
+
+    outcomes = genai.run_all(jobs)
+
+    assert [(outcome.stage, outcome.message) for outcome in outcomes] == [
+        ("crash", "the process ended with exit code 7")
+    ] * 2
