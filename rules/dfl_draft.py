@@ -92,7 +92,7 @@ def unusable_mask_token(context: Context) -> Iterator[Finding]:
         yield _at(found, "dflash", message, hint, Severity.WARNING)
 
 
-@rule("DFL003", "mask-token-range", Severity.ERROR, "The draft's mask token is not in the vocabulary")
+@rule("DFL003", "mask-token-out-of-range", Severity.ERROR, "The draft's mask token is not in the vocabulary")
 def mask_token_range(context: Context) -> Iterator[Finding]:
     """`dflash/mask_token_id` is negative, or not below the size of the vocabulary.
 

@@ -70,7 +70,12 @@ def _verdict(part: Part, stack: DecoderStack) -> str:
     return f"the runtime's guess {' and '.join(parts)} (of {len(stack.layers)} layers)" if parts else ""
 
 
-@rule("DFL021", "eagle3-layers", Severity.ERROR, "The runtime does not find the layers that the EAGLE-3 draft reads")
+@rule(
+    "DFL021",
+    "unguessable-eagle3-layers",
+    Severity.ERROR,
+    "The runtime does not find the layers that the EAGLE-3 draft reads",
+)
 def eagle3_layers(context: Context) -> Iterator[Finding]:
     """An EAGLE-3 draft is given, and the guess finds other than three hidden states.
 

@@ -36,7 +36,7 @@ def _at_target(target: Part, line: int | None, message: str, hint: str, severity
     return Finding(message, hint, document.path, line or document.line(document.scan.net_tag), severity=severity)
 
 
-@rule("DFL005", "layer-id-range", Severity.ERROR, "The draft reads a layer that the target does not have")
+@rule("DFL005", "layer-id-out-of-range", Severity.ERROR, "The draft reads a layer that the target does not have")
 def layer_id_range(context: Context) -> Iterator[Finding]:
     """An id of `dflash/target_layer_ids` is not below the number of the target's layers.
 
@@ -67,7 +67,7 @@ def layer_id_range(context: Context) -> Iterator[Finding]:
             yield _at_draft(judged, f"the draft reads layer {layer}{of}", "is this the target it was trained for?")
 
 
-@rule("DFL009", "draft-width", Severity.ERROR, "The draft is not as wide as its target")
+@rule("DFL009", "draft-width-mismatch", Severity.ERROR, "The draft is not as wide as its target")
 def draft_width(context: Context) -> Iterator[Finding]:
     """The draft's embeddings or output have another width than the target's.
 

@@ -77,7 +77,7 @@ def missing_draft_port(context: Context) -> Iterator[Finding]:
         yield _at(found, stand_in, f"the input {stand_in.label!r} must be called 'beam_idx'", "give it its name back")
 
 
-@rule("DFL007", "draft-port-type", Severity.ERROR, "A port of the draft has the wrong type or shape")
+@rule("DFL007", "mistyped-draft-port", Severity.ERROR, "A port of the draft has the wrong type or shape")
 def draft_port_type(context: Context) -> Iterator[Finding]:
     """The element type or the shape of a port is not what the runtime sets.
 
@@ -118,7 +118,7 @@ def draft_port_type(context: Context) -> Iterator[Finding]:
         yield _at(found, hidden, message, "export the draft with Optimum Intel 2.2 or later")
 
 
-@rule("DFL008", "hidden-width", Severity.ERROR, "The draft's hidden_states are not as wide as what it gets")
+@rule("DFL008", "hidden-width-mismatch", Severity.ERROR, "The draft's hidden_states are not as wide as what it gets")
 def hidden_width(context: Context) -> Iterator[Finding]:
     """The width of `hidden_states` is not the sum of the widths of the layers that the draft reads.
 

@@ -159,7 +159,7 @@ def surplus_layer(context: Context) -> Iterator[Finding]:
             )
 
 
-@rule("HID008", "locator-type", Severity.ERROR, "A locator has a member of the wrong type")
+@rule("HID008", "mistyped-locator", Severity.ERROR, "A locator has a member of the wrong type")
 def locator_type(context: Context) -> Iterator[Finding]:
     """A layer's entry is no object with a string `producer` and an unsigned `output_index`.
 

@@ -126,7 +126,7 @@ def ambiguous_producer(context: Context) -> Iterator[Finding]:
             yield _finding(context, part, found, tap, message, "give the ops different names")
 
 
-@rule("HID012", "output-index-range", Severity.ERROR, "A locator's output index is out of range")
+@rule("HID012", "output-index-out-of-range", Severity.ERROR, "A locator's output index is out of range")
 def output_index_range(context: Context) -> Iterator[Finding]:
     """The producer has no output of that index.
 
@@ -155,7 +155,7 @@ def output_index_range(context: Context) -> Iterator[Finding]:
             yield _finding(context, part, found, tap, message)
 
 
-@rule("HID013", "tap-rank", Severity.ERROR, "A locator's value has not rank 3 and a static width")
+@rule("HID013", "tap-of-wrong-rank", Severity.ERROR, "A locator's value has not rank 3 and a static width")
 def tap_rank(context: Context) -> Iterator[Finding]:
     """The value is not of the form `[batch, sequence, width]` with a known width.
 
@@ -182,7 +182,7 @@ def tap_rank(context: Context) -> Iterator[Finding]:
             yield _finding(context, part, found, tap, message)
 
 
-@rule("HID014", "tap-width", Severity.ERROR, "A locator's value is not as wide as the model")
+@rule("HID014", "tap-of-wrong-width", Severity.ERROR, "A locator's value is not as wide as the model")
 def tap_width(context: Context) -> Iterator[Finding]:
     """The value's last dimension differs from the hidden size.
 

@@ -49,7 +49,7 @@ def missing_fusion(context: Context) -> Iterator[Finding]:
         yield at_op(found, None, "no Concat joins the embeddings and the hidden state for a projection", _AGAIN)
 
 
-@rule("MTP034", "fusion-order", Severity.ERROR, "The MTP head joins hidden state and embeddings in the wrong order")
+@rule("MTP034", "swapped-fusion", Severity.ERROR, "The MTP head joins hidden state and embeddings in the wrong order")
 def fusion_order(context: Context) -> Iterator[Finding]:
     """The first operand of the fusion's Concat comes from `hidden_states`, the second from `inputs_embeds`.
 

@@ -95,7 +95,7 @@ def _shape(port: Port) -> str:
     return "[" + ",".join(port.shape) + "]"
 
 
-@rule("MTP011", "mtp-friendly-name", Severity.NOTE, "An input's friendly name differs from its tensor name")
+@rule("MTP011", "misnamed-mtp-input", Severity.NOTE, "An input's friendly name differs from its tensor name")
 def mtp_friendly_name(context: Context) -> Iterator[Finding]:
     """An input has the right tensor name on an op with another friendly name.
 
@@ -249,7 +249,7 @@ def own_logits(context: Context) -> Iterator[Finding]:
             )
 
 
-@rule("MTP015", "mtp-port-type", Severity.ERROR, "A port of the MTP head has the wrong element type")
+@rule("MTP015", "mistyped-mtp-port", Severity.ERROR, "A port of the MTP head has the wrong element type")
 def mtp_port_type(context: Context) -> Iterator[Finding]:
     """An input or output has not the element type that the runtime uses.
 
@@ -285,7 +285,7 @@ def mtp_port_type(context: Context) -> Iterator[Finding]:
             )
 
 
-@rule("MTP016", "mtp-port-rank", Severity.ERROR, "A port of the MTP head has the wrong rank")
+@rule("MTP016", "mtp-port-of-wrong-rank", Severity.ERROR, "A port of the MTP head has the wrong rank")
 def mtp_port_rank(context: Context) -> Iterator[Finding]:
     """An input or output has not the number of dimensions that the runtime uses.
 

@@ -39,7 +39,7 @@ def stateless_mtp(context: Context) -> Iterator[Finding]:
         yield at_op(found, None, "the head has no state variables", "export without `--disable-stateful`")
 
 
-@rule("MTP021", "mtp-state-count", Severity.ERROR, "The MTP head has not one key and one value state")
+@rule("MTP021", "wrong-mtp-states", Severity.ERROR, "The MTP head has not one key and one value state")
 def mtp_state_count(context: Context) -> Iterator[Finding]:
     """The number of state variables is not that of one attention layer.
 
@@ -79,7 +79,7 @@ def mtp_state_count(context: Context) -> Iterator[Finding]:
             yield at_op(found, _op(state), message, "export the head again")
 
 
-@rule("MTP024", "mtp-state-shape", Severity.ERROR, "The MTP head's cache does not fit the target's attention")
+@rule("MTP024", "mtp-cache-mismatch", Severity.ERROR, "The MTP head's cache does not fit the target's attention")
 def mtp_state_shape(context: Context) -> Iterator[Finding]:
     """The key and value states have other heads or head sizes than the target's full attention.
 

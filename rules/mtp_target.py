@@ -37,7 +37,7 @@ def _widths(context: Context) -> Iterator[tuple[str, Part, int | None, int]]:
                 yield f"the head's {port.name}", found.part, given.op, given.shape[-1]
 
 
-@rule("MTP018", "mtp-width", Severity.ERROR, "Head, target and text embeddings have different widths")
+@rule("MTP018", "mtp-of-other-width", Severity.ERROR, "Head, target and text embeddings have different widths")
 def mtp_width(context: Context) -> Iterator[Finding]:
     """The hidden size is not the same wherever it must be.
 
@@ -177,7 +177,7 @@ def _attention_sizes(part: Part) -> set[tuple[int, int]]:
     return sizes
 
 
-@rule("MTP052", "mtp-attention-size", Severity.ERROR, "The MTP head's attention is not built like the target's")
+@rule("MTP052", "mtp-attention-mismatch", Severity.ERROR, "The MTP head's attention is not built like the target's")
 def mtp_attention_size(context: Context) -> Iterator[Finding]:
     """Number of heads, head size or rotary size differ from the target's full-attention layers.
 
@@ -261,7 +261,7 @@ def _provenance(part: Part) -> dict[str, str]:
     return {key: value for key, value in found.items() if isinstance(value, str)}
 
 
-@rule("MTP054", "mtp-experts", Severity.WARNING, "Head and target are not both mixtures of experts")
+@rule("MTP054", "mtp-experts-mismatch", Severity.WARNING, "Head and target are not both mixtures of experts")
 def mtp_experts(context: Context) -> Iterator[Finding]:
     """The head's feed-forward block routes to experts and the target's do not, or the other way round.
 

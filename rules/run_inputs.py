@@ -28,7 +28,7 @@ def _used(part: Part, port: Input) -> bool:
     return port.op in part.ancestors([*types.get("Result", ()), *types.get("Assign", ())])
 
 
-@rule("RUN006", "friendly-name", Severity.NOTE, "An input's friendly name differs from its tensor name")
+@rule("RUN006", "misnamed-input", Severity.NOTE, "An input's friendly name differs from its tensor name")
 def friendly_name(context: Context) -> Iterator[Finding]:
     """An input of the target has the right tensor name on an op with another friendly name.
 

@@ -173,7 +173,7 @@ def converted_cache(context: Context) -> Iterator[Finding]:
             yield _at(part, op, message, "load the checkpoint as float32 for the export")
 
 
-@rule("RUN009", "prefix-caching", Severity.NOTE, "Linear attention works only with prefix caching off")
+@rule("RUN009", "prefix-caching-conflict", Severity.NOTE, "Linear attention works only with prefix caching off")
 def prefix_caching(context: Context) -> Iterator[Finding]:
     """The target has linear-attention or convolution states.
 

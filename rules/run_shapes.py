@@ -33,7 +33,7 @@ def _at(part: Part, port: Input | Output, message: str, hint: str, severity: Sev
     return Finding(message, hint, part.document.path, port.line, port.friendly, severity)
 
 
-@rule("RUN012", "port-type", Severity.ERROR, "A port of the target has the wrong element type")
+@rule("RUN012", "mistyped-port", Severity.ERROR, "A port of the target has the wrong element type")
 def port_type(context: Context) -> Iterator[Finding]:
     """An input or the logits have not the element type that the runtime uses.
 
@@ -101,7 +101,7 @@ def fixed_dimension(context: Context) -> Iterator[Finding]:
             yield _at(part, port, message, "export with dynamic shapes")
 
 
-@rule("RUN014", "position-rank", Severity.ERROR, "The target's positions have the wrong rank")
+@rule("RUN014", "position-rank-mismatch", Severity.ERROR, "The target's positions have the wrong rank")
 def position_rank(context: Context) -> Iterator[Finding]:
     """A vision-language model with several position axes takes positions of rank 2, or the other way round.
 
