@@ -26,7 +26,7 @@ def token_embedding(probe: Probe, op: int) -> Match | Mismatch:
     start = probe.upward(sources[1], _SAME_IDS)
     if probe.type(start) != "Parameter":
         return probe.fail(f"its indices are computed by {probe.type(start)}, not an input of the model", start)
-    element = probe.view.op(start).outputs[0].element_type
+    element = probe.view.output(start).element_type
     if element not in ("i64", "i32", "u32", "u64"):
         return probe.fail(f"the input it is indexed by is {element}, not integer", start)
     return probe.match("tokens", op, {"table": sources[0], "ids": start})
@@ -35,7 +35,7 @@ def token_embedding(probe: Probe, op: int) -> Match | Mismatch:
 @pattern("embedding", "embeddings-input", "Parameter", priority=20)
 def embeddings_input(probe: Probe, op: int) -> Match | Mismatch:
     """A floating-point input of the model of rank 3: `[batch, sequence, width]`."""
-    port = probe.view.op(op).outputs[0]
+    port = probe.view.output(op)
     if port.element_type not in _FLOATS:
         return probe.fail(f"the input is {port.element_type}, not floating point", op)
     if len(port.shape) != 3:

@@ -27,9 +27,7 @@ def concat_projection(probe: Probe, op: int) -> Match | Mismatch:
     starts = [_input_above(probe, source) for source in sources]
     if None in starts:
         return probe.fail("an operand is not a normalised input of the model", op)
-    names = [
-        {probe.view.op_name(start), *probe.view.op(start).outputs[0].names} for start in starts if start is not None
-    ]
+    names = [{probe.view.op_name(start), *probe.view.output(start).names} for start in starts if start is not None]
     first = "embeddings_first" if "inputs_embeds" in names[0] else "hidden_first"
     kind = first if "inputs_embeds" in names[0] | names[1] else "unnamed"
     found = {"first": starts[0] or 0, "second": starts[1] or 0, "projection": products[0]}

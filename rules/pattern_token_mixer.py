@@ -61,7 +61,7 @@ def decomposed_attention(probe: Probe, op: int) -> Match | Mismatch:
             return probe.fail(f"{probe.type(scores)} above the SoftMax is no product of query and key", scores)
         if probe.type(scores) in ("Add", "Select", "Subtract", "Multiply"):
             others = [source for source in probe.inputs(scores) if source not in streaming]
-            masks += [source for source in others if len(probe.view.op(source).outputs[0].shape) > 1]
+            masks += [source for source in others if len(probe.shape(source)) > 1]
         scores = streaming[0]
     if probe.type(scores) not in _PRODUCTS:
         return probe.fail("no product of query and key above the SoftMax", scores)
@@ -198,7 +198,7 @@ def convolution(probe: Probe, op: int) -> Match | Mismatch:
 @pattern("token_mixer", "cumulative-sum", "CumSum", priority=36)
 def cumulative_sum(probe: Probe, op: int) -> Match | Mismatch:
     """A running sum of activations over positions, as state spaces written without a loop use it."""
-    if probe.view.op(op).outputs[0].element_type not in ("f32", "f16", "bf16"):
+    if probe.view.output(op).element_type not in ("f32", "f16", "bf16"):
         return probe.fail("it sums integers: positions, not activations", op)
     if any(probe.type(other) == "TopK" for other in probe.region):
         return probe.fail("it counts what a router sends to each expert", op)

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-collect_ignore = ["benchmarks"]  # scripts of their own, without tests
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 
 

@@ -53,8 +53,8 @@ def _hides_future(view: GraphView, mask: int) -> bool:
         sources = view.producers(op)
         if kind in _COMPARISONS and sum(not view.constant(source) for source in sources) == 2:
             return True
-        if any(_is_table(view, source) for source in sources):
-            return True
+        if kind not in ("MatMul", "Gather") and any(_is_table(view, source) for source in sources):
+            return True  # a table that is looked up or multiplied holds weights, not a mask
         if kind not in SHAPE_OPS:
             fresh = [source for source in sources if source not in seen and not view.constant(source)]
             seen.update(fresh)

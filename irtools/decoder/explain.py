@@ -58,7 +58,7 @@ def _block(feed_forward: str) -> str:
 
 
 def _unfit(evidence: Evidence, op: int) -> str:
-    shape = evidence.stream.view.op(op).outputs[0].shape
+    shape = evidence.stream.view.output(op).shape
     if len(shape) != 3:
         return f"but has rank {len(shape)}, not 3"
     return "which is nearer to the value itself"
@@ -70,7 +70,7 @@ def _hidden_adds(evidence: Evidence, layer: DecoderLayer, sums: set[int]) -> lis
     for op in sorted(layer.ops & frozenset(view.by_type.get("Add", ()))):
         if op in sums or len(evidence.stream.sources[op]) < 2:
             continue
-        shape = view.op(op).outputs[0].shape
+        shape = view.output(op).shape
         if len(shape) == 3 and shape[-1] == layer.shape[-1]:
             reason = f"inside a branch of layer {layer.index}: the residual stream goes past it"
             found.append(Rejection(view.op_name(op), layer.index, reason))

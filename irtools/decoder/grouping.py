@@ -65,7 +65,7 @@ def by_names(pieces: Sequence[Stretch], scopes: Scopes | None) -> Grouping | Non
     return Grouping("names", (*ends, len(pieces) - 1))
 
 
-def irregular(pieces: Sequence[Stretch], grouping: Grouping) -> str | None:
+def _irregular(pieces: Sequence[Stretch], grouping: Grouping) -> str | None:
     """What makes the mixing rule doubtful: blocks that may be layers of their own."""
     if not pieces[0].mixes:
         return "the first residual sum belongs to a block that mixes no tokens"
@@ -85,11 +85,12 @@ def choose(pieces: Sequence[Stretch], scopes: Scopes | None, config: TextConfig)
     """
     mixing, named = by_mixing(pieces), by_names(pieces, scopes)
     if mixing is None:
+        nearest = next((f" ({miss.pattern}: {miss.reason})" for piece in pieces for miss in piece.misses), "")
         raise LocateRefusedError(
-            f"none of the {len(pieces)} blocks on the residual stream mixes tokens (no attention, recurrence, "
-            "convolution or cached state): this is no language model, or one of a kind that no pattern knows"
+            f"none of the {len(pieces)} blocks on the residual stream mixes tokens{nearest}: no attention, recurrence, "
+            "convolution or cached state; this is no language model, or one of a kind that no pattern knows"
         )
-    doubt = irregular(pieces, mixing)
+    doubt = _irregular(pieces, mixing)
     if named is not None:
         if named.last == mixing.last:
             return mixing
@@ -104,7 +105,7 @@ def choose(pieces: Sequence[Stretch], scopes: Scopes | None, config: TextConfig)
             f"the witnesses contradict each other: token mixing gives {len(mixing)} layers, names under "
             f"{scopes.scope if scopes else ''!r} give {len(named)}, config.json "
             f"{'says nothing' if config.num_layers is None else f'says {config.num_layers}'}; "
-            "look at `irtools locate --explain` and correct the one that is wrong"
+            "correct config.json if it is wrong, or export the model with the names of its modules"
         )
     if (doubt is None and config.num_layers != len(pieces)) or len(mixing) == len(pieces):
         return mixing

@@ -123,15 +123,15 @@ def _require_token_scores(view: GraphView, head: Head, embedding: Match) -> None
 
 def _rows(view: GraphView, embedding: Match) -> int | None:
     """Rows of the embedding table, None for an input of embeddings."""
-    return view.op(embedding.ops["table"]).outputs[0].shape[0] if "table" in embedding.ops else None
+    return view.output(embedding.ops["table"]).shape[0] if "table" in embedding.ops else None
 
 
 def _preference(view: GraphView, match: Match, head: Head, width: int) -> tuple[int, int, int]:
-    """Sort key: the names the runtime feeds first, then the size of the vocabulary, then the width."""
+    """Sort key: the names the runtime feeds first, then a table of the vocabulary's size (an input has none), width."""
     start = match.ops.get("ids", match.anchor)
-    names = {view.op_name(start), *view.op(start).outputs[0].names}
+    names = {view.op_name(start), *view.output(start).names}
     known = 0 if names & {"input_ids", "inputs_embeds"} else 1
-    outputs = view.op(match.anchor).outputs[0].shape
+    outputs = view.output(match.anchor).shape
     return (
         known,
         0 if _rows(view, match) in (None, head.vocabulary) else 1,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from irtools.decoder.stack import Locator
 from irtools.decoder.stream import Stream
 from irtools.errors import LocateRefusedError
-from irtools.graph.view import GraphView, Source
+from irtools.graph.view import RESHAPES, GraphView, Source
+from irtools.ir.op import DYNAMIC
 
 __all__ = ["Namer"]
-
-_RESHAPES = ("Reshape", "Squeeze", "Unsqueeze")
 
 
 class Namer:
@@ -23,23 +20,15 @@ class Namer:
 
     def __init__(self, view: GraphView) -> None:
         self.view = view
-        self._counts = Counter(view.scan.names)
         self._live: set[int] | None = None
+        self._named: dict[str, list[int]] = {}
+        for op, name in zip(view.scan.ids, view.scan.names, strict=True):
+            self._named.setdefault(name, []).append(op)
 
-    def unique(self, op: int) -> bool:
-        """Whether exactly one live op has this op's name."""
-        name = self.view.op_name(op)
-        if self._counts[name] == 1:
-            return True
-        live = self.live
-        return (
-            sum(
-                other in live
-                for other, label in zip(self.view.scan.ids, self.view.scan.names, strict=True)
-                if label == name
-            )
-            == 1
-        )
+    def named(self, name: str) -> list[int]:
+        """Live ops of a friendly name; the only op of a name counts as live."""
+        found = self._named.get(name, [])
+        return found if len(found) < 2 else [op for op in found if op in self.live]
 
     @property
     def live(self) -> set[int]:
@@ -59,35 +48,34 @@ class Namer:
 
     def read_by_head(self, source: Source, layer: int) -> tuple[Locator, Source, tuple[int, ...], list[int]]:
         """Name the value that the head reads."""
-        found, current = [source.op], source.op
-        while self.view.op_type(current) in _RESHAPES:
-            current = self.view.producers(current)[0]
-            found.append(current)
+        found = [source.op]
+        while self.view.op_type(found[-1]) in RESHAPES and self.view.producers(found[-1]):
+            found.append(self.view.producers(found[-1])[0])
         return self._pick(found, layer, source)
 
     def _pick(
         self, candidates: list[int], layer: int, exact: Source | None = None
     ) -> tuple[Locator, Source, tuple[int, ...], list[int]]:
-        fitting = []
-        for op in candidates:
-            port = self.view.port(exact) if exact and exact.op == op else (self.view.op(op).outputs or (None,))[0]
-            if port is not None and len(port.shape) == 3 and port.shape[-1] > 0:
-                fitting.append((op, port))
+        ports = {op: self.view.output(op) for op in candidates}
+        if exact is not None:
+            ports[exact.op] = self.view.port(exact) or ports[exact.op]
+        # A reshape that splits the width carries the same numbers and is no hidden state.
+        width = ports[candidates[0]].shape[-1:]
+        fitting = [op for op in candidates if len(ports[op].shape) == 3 and ports[op].shape[-1:] == width != (DYNAMIC,)]
         if not fitting:
-            port = self.view.op(candidates[0]).outputs[0]
-            shape = ",".join("?" if size < 0 else str(size) for size in port.shape)
+            shape = ",".join("?" if size < 0 else str(size) for size in ports[candidates[0]].shape)
             raise LocateRefusedError(
                 f"the hidden state of layer {layer} ({self.view.op_name(candidates[0])!r}) has the shape [{shape}]; "
                 "the runtime accepts only rank 3 with a static width, so export the model with a static hidden size"
             )
-        for op, port in fitting:
-            if self.unique(op):
-                source = exact if exact and exact.op == op else Source(op, port.id)
+        for op in fitting:
+            if len(self.named(self.view.op_name(op))) == 1:
+                source = Source(op, ports[op].id)
                 index = self.view.output_index(source)
                 rest = [other for other in candidates if other != op]
-                return Locator(self.view.op_name(op), index), source, port.shape, rest
-        name = self.view.op_name(fitting[0][0])
-        twins = [key for key, label in zip(self.view.scan.ids, self.view.scan.names, strict=True) if label == name]
+                return Locator(self.view.op_name(op), index), source, ports[op].shape, rest
+        name = self.view.op_name(fitting[0])
+        twins = self.named(name)
         raise LocateRefusedError(
             f"the hidden state of layer {layer} is produced by {name!r}, but {len(twins)} ops have that name "
             f"(layer ids {', '.join(map(str, twins[:5]))}), which the runtime refuses; give them unique names "

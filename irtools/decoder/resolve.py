@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import partial
 from typing import Any
 
 from irtools.decoder.boundary import boundaries
@@ -130,7 +130,7 @@ def _build(evidence: Evidence, embedding: int) -> DecoderStack:
         logits_tail=evidence.head.tail,
         last_sum=pieces[-1].sum.op,
         verdicts=stack_verdicts(evidence, layers),
-        explain=cache(lambda: rejections(evidence, layers, twins)),
+        explain=partial(rejections, evidence, tuple(layers), twins),
     )
 
 

@@ -66,7 +66,7 @@ class DecoderLayer:
         ``full_attention``, ``sliding_attention``, ``linear_attention``, ``convolution``,
         ``state_space``, ``none`` or ``unknown``.
     feed_forward : str
-        ``dense``, ``experts``, ``none`` or ``unknown``.
+        ``dense``, ``experts`` or ``none``.
     states : tuple of str
         ``variable_id`` of the states it reads, in file order.
     scope : str
@@ -133,6 +133,8 @@ class DecoderStack:
         Layer id of the last residual sum, before the final norm.
     verdicts : tuple of Verdict
         Of every witness on the stack as a whole.
+    explain : callable
+        Works out ``rejections``; it keeps the graph.
     """
 
     layers: tuple[DecoderLayer, ...]

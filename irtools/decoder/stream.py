@@ -12,12 +12,12 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from irtools.graph.view import GraphView, Source
+from irtools.graph.view import RESHAPES, GraphView, Source
 
 __all__ = ["MOVES_NOTHING", "Stream", "Sum", "ancestors"]
 
 SHAPE_OPS = ("ShapeOf",)
-MOVES_NOTHING = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Convert"})
+MOVES_NOTHING = RESHAPES | {"Convert"}
 """Ops that hand on the same numbers in another form."""
 _SCALES = MOVES_NOTHING | {"Multiply", "Divide", "Transpose", "Add"}  # with one stream operand, an Add is a bias
 
@@ -96,6 +96,7 @@ class Stream:
         }
         self.rank = view.rank
         self._residuals: dict[int, Sum | None] = {}
+        self._read_all = False
         self._meeting_points: dict[int, int] = {}
         self._carriers: dict[int, int] = {}
 
@@ -202,9 +203,24 @@ class Stream:
         """
         if self.view.op_type(add) != "Add" or len(self.sources.get(add, ())) < 2:
             return None
+        self._read_from_below()
         if add not in self._residuals:
             self._residuals[add] = self._read(add)
         return self._residuals[add]
+
+    def _read_from_below(self) -> None:
+        """Read the Adds that values go on from, each after those above it, once.
+
+        Reading an Add may ask how those above it read; asked from the last one first, that
+        would go as deep as the model. Adds that only serve another Add are taken apart with it.
+        """
+        if self._read_all:
+            return
+        self._read_all = True
+        adds = [op for op in self.view.by_type.get("Add", ()) if len(self.sources.get(op, ())) > 1]
+        serving = {source for add in adds for source in self.sources[add] if self.consumers[source] == 1}
+        for add in sorted(set(adds) - serving, key=self.rank.__getitem__):
+            self._residuals[add] = self._read(add)
 
     def _read(self, add: int) -> Sum | None:
         direct = [source for source in self.view.producers(add) if source in self.ops]
@@ -263,7 +279,7 @@ class Stream:
                 target
                 for target in self.view.succ[current]
                 if target in self.ops
-                and self.view.op_type(target) in ("Reshape", "Squeeze", "Unsqueeze")
+                and self.view.op_type(target) in RESHAPES
                 and self.view.producers(target)[0] == current
                 and target not in found
             ]

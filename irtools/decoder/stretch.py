@@ -59,19 +59,24 @@ class Stretch:
         return frozenset({self.sum.op, *self.sum.inner}.union(*self.branches))
 
     @cached_property
-    def mixing_branch(self) -> tuple[int, Match] | None:
-        """Which branch mixes tokens, and how."""
+    def _mixing(self) -> tuple[tuple[int, Match] | None, tuple[Mismatch, ...]]:
+        tried: list[Mismatch] = []
         for position, branch in enumerate(self.branches):
             match, misses = self.matcher.find("token_mixer", branch)
-            self.misses.extend(misses)
+            tried += misses
             if match is not None:
-                return position, match
-        return None
+                return (position, match), tuple(tried)
+        return None, tuple(tried)
 
-    @cached_property
-    def misses(self) -> list[Mismatch]:
+    @property
+    def mixing_branch(self) -> tuple[int, Match] | None:
+        """Which branch mixes tokens, and how."""
+        return self._mixing[0]
+
+    @property
+    def misses(self) -> tuple[Mismatch, ...]:
         """Why token mixer patterns did not match, in the order they were tried."""
-        return []
+        return self._mixing[1]
 
     @property
     def mixer(self) -> str:
@@ -145,7 +150,7 @@ def find_states(stream: Stream) -> tuple[State, ...]:
         if op in stream.ops:
             continue
         if view.op_type(op) == "Parameter":
-            port = view.op(op).outputs[0]
+            port = view.output(op)
             if port.element_type not in _FLOATS or len(port.shape) < 3:
                 continue
         name = view.data(op).get("variable_id") or view.op_name(op)

@@ -14,9 +14,8 @@ from irtools.decoder.stack import DecoderLayer, Locator, Verdict
 from irtools.decoder.stream import Stream
 from irtools.decoder.stretch import Stretch
 
-__all__ = ["WITNESSES", "Evidence", "layer_verdicts", "stack_verdicts"]
+__all__ = ["Evidence", "layer_verdicts", "stack_verdicts"]
 
-WITNESSES = ("walk", "dominators", "names", "state", "config")
 _NUMBER = re.compile(r"\d+")
 
 
@@ -115,7 +114,8 @@ def _config(evidence: Evidence, index: int, members: Sequence[Stretch]) -> Verdi
     if len(config.layer_types) == count:
         kind = config.layer_types[index]
         mixer = next((piece.mixer for piece in members if piece.mixes), "none")
-        return Verdict("config", True, f"layer {index} of {count}, {kind}" + _contradiction(kind, mixer))
+        contradiction = _contradiction(kind, mixer)
+        return Verdict("config", not contradiction, f"layer {index} of {count}, {kind}{contradiction}")
     return Verdict("config", True, f"layer {index} of {count}")
 
 
@@ -148,7 +148,7 @@ def _stack_names(evidence: Evidence, count: int) -> Verdict:
     if evidence.scopes is None:
         return Verdict("names", None, "no scope numbers the layers")
     if evidence.named is None:
-        return Verdict("names", None, f"the numbers under {evidence.scopes.scope!r} have gaps")
+        return Verdict("names", None, f"the numbers under {evidence.scopes.scope!r} do not count up one by one")
     agrees = evidence.named.last == evidence.grouping.last
     return Verdict("names", agrees, f"{len(evidence.named)} layers under {evidence.scopes.scope!r}")
 

@@ -116,7 +116,7 @@ def patterns(role: str) -> tuple[Pattern, ...]:
     """The discovered patterns of a role, by priority and name."""
     from irtools.registry import collect
 
-    found = (entry for entry in collect(Pattern) if entry.role == role)
+    found = (entry for entry in collect(Pattern, prefix="pattern_") if entry.role == role)
     return tuple(sorted(found, key=lambda entry: (entry.priority, entry.name)))
 
 

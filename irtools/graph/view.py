@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import networkx as nx
 
-from irtools.errors import InvalidIRError
+from irtools.errors import InvalidIRError, MalformedValueError
 from irtools.ir.op import Op, Port, data_attributes, layer_attributes, parse_element, parse_op, split_names
 from irtools.ir.scan import Scan, Span, child_spans, line_of, scan_graph
 
-__all__ = ["Consumer", "GraphView", "Source"]
+__all__ = ["RESHAPES", "Consumer", "GraphView", "Source"]
 
 if TYPE_CHECKING:
     _DiGraph = nx.DiGraph[int]
 else:
     _DiGraph = nx.DiGraph  # networkx before 3.4 cannot be subscripted at run time
 
+RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Identity"})
+"""Ops that hand on the same numbers in the same order and element type."""
 _RANDOM = {"RandomUniform", "Multinomial"}
 
 
@@ -204,6 +206,28 @@ class GraphView(_DiGraph):
         """Output index of an output port (the locator's ``output_index``)."""
         ports = [port.id for port in self.op(source[0]).outputs]
         return ports.index(source[1]) if source[1] in ports else 0
+
+    def output(self, key: int, index: int = 0) -> Port:
+        """An output of an op.
+
+        Raises
+        ------
+        MalformedValueError
+            The op has no such output in the file.
+        """
+        ports = self.op(key).outputs
+        if index >= len(ports):
+            line = self.line(key)
+            raise MalformedValueError(
+                f"line {line}: the op {self.op_name(key)!r} has no output {index}; export the model again", line=line
+            )
+        return ports[index]
+
+    def unreshaped(self, source: Source) -> Source:
+        """Where a value comes from before it was reshaped: the same numbers in the same order."""
+        while self.op_type(source.op) in RESHAPES and self.inputs(source.op):
+            source = self.inputs(source.op)[0]
+        return source
 
     def port(self, source: Source | tuple[int, int]) -> Port | None:
         """Type, shape and tensor names of an output port; None if the op has no such port."""

@@ -18,8 +18,6 @@ __all__ = ["Equivalent", "SameValue", "annotate"]
 Equivalent = Callable[[int, Locator], bool]
 """``equivalent(layer, locator)``: does the locator provably carry the hidden state of the layer?"""
 
-_MOVES_NOTHING = {"Reshape", "Squeeze", "Unsqueeze", "Identity"}
-
 
 class SameValue:
     """Whether another locator carries the hidden state that a stack locates.
@@ -38,20 +36,16 @@ class SameValue:
         there, ours = self._origin(locator), self._origin(self._stack.layers[layer].locator)
         return there is not None and there == ours
 
-    def _origin(self, locator: Locator) -> Source | None:
-        graph = self._graph
-        named = (key for key, name in zip(graph.scan.ids, graph.scan.names, strict=True) if name == locator.producer)
-        ops = [key for key in named if key in self._namer.live]
-        outputs = graph.op(ops[0]).outputs if len(ops) == 1 else ()
+    def _origin(self, locator: Locator) -> tuple[Source, int] | None:
+        """Where a value comes from before it was reshaped, and its width."""
+        ops = self._namer.named(locator.producer)
+        outputs = self._graph.op(ops[0]).outputs if len(ops) == 1 else ()
         if locator.output_index >= len(outputs):
             return None
         port = outputs[locator.output_index]
         if len(port.shape) != 3 or port.shape[-1] < 0:
             return None
-        source = Source(ops[0], port.id)
-        while graph.op_type(source.op) in _MOVES_NOTHING and graph.inputs(source.op):
-            source = graph.inputs(source.op)[0]
-        return source
+        return self._graph.unreshaped(Source(ops[0], port.id)), port.shape[-1]
 
 
 def annotate(
