@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from irtools.errors import UsageError
+from irtools.ir.listing import real_path
 from irtools.lint.model import Severity
 
 __all__ = ["Config", "find_config", "load_config", "parse_severity"]
@@ -60,8 +61,8 @@ class Config:
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def parse_severity(text: str, where: str) -> Severity:
-    """A severity by its name.
+def parse_severity(text: str, key: str, path: Path) -> Severity:
+    """A severity by its name, the value of a key of the configuration file.
 
     Raises
     ------
@@ -71,7 +72,7 @@ def parse_severity(text: str, where: str) -> Severity:
     try:
         return Severity[text.upper()]
     except KeyError:
-        raise UsageError(f"{where}: {text!r} is no severity", hint="Write error, warning or note.") from None
+        raise UsageError(f"{key}: {text!r} is no severity", hint="Write error, warning or note.", path=path) from None
 
 
 def find_config(start: Path, *, outside: Path | None = None) -> tuple[Path | None, tuple[Path, ...]]:
@@ -89,14 +90,14 @@ def find_config(start: Path, *, outside: Path | None = None) -> tuple[Path | Non
         The nearest file that counts, or None; and the nearer ones that were passed over.
     """
     passed: list[Path] = []
-    start = start.resolve()
-    barred = outside.resolve() if outside is not None else None
+    start = real_path(start)
+    barred = real_path(outside) if outside is not None else None
     for directory in (start, *start.parents):
         for name in _FILES:
             path = directory / name
             if not _configures(path):
                 continue
-            if barred is not None and path.resolve().is_relative_to(barred):
+            if barred is not None and real_path(path).is_relative_to(barred):
                 passed.append(path)
             else:
                 return path, tuple(passed)
@@ -140,16 +141,16 @@ def load_config(path: Path) -> Config:
     try:
         content: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+        raise UsageError(f"cannot be read: {error.strerror}", path=path) from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: is not UTF-8, as TOML must be") from error
+        raise UsageError("is not UTF-8, as TOML must be", path=path) from error
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: is not valid TOML: {error}") from error
+        raise UsageError(f"is not valid TOML: {error}", path=path) from error
     if path.name == "pyproject.toml":
         tool = content.get("tool")
         content = tool.get("irtools", {}) if isinstance(tool, dict) else {}
     if not isinstance(content, dict):
-        raise UsageError(f"{path}: tool.irtools must be a table")
+        raise UsageError("tool.irtools must be a table", path=path)
     return _Reader(path, content).config()
 
 
@@ -163,20 +164,22 @@ class _Reader:
     def config(self) -> Config:
         for key in self.table:
             if key not in _KEYS:
-                raise UsageError(f"{self.path}: unknown key {key!r}", hint=f"The keys are {', '.join(sorted(_KEYS))}.")
+                raise UsageError(
+                    f"unknown key {key!r}", hint=f"The keys are {', '.join(sorted(_KEYS))}.", path=self.path
+                )
         fail_on = self._one(str, "fail-on", "a string")
         baseline = self._one(str, "baseline", "a string")
         return Config(
             path=self.path,
             select=self._codes("select", self.table.get("select", [])),
             ignore=self._codes("ignore", self.table.get("ignore", [])),
-            fail_on=parse_severity(fail_on, f"{self.path}: fail-on") if fail_on is not None else None,
+            fail_on=parse_severity(fail_on, "fail-on", self.path) if fail_on is not None else None,
             target_runtime=self._one(str, "target-runtime", "a string"),
             expect_mtp=self._one(bool, "expect-mtp", "true or false"),
             rules=tuple(self.path.parent / folder for folder in self._strings("rules", self.table.get("rules", []))),
             baseline=self.path.parent / baseline if baseline is not None else None,
             severity={
-                code.upper(): parse_severity(str(value), f"{self.path}: severity.{code}")
+                code.upper(): parse_severity(str(value), f"severity.{code}", self.path)
                 for code, value in self._table("severity").items()
             },
             per_file_ignores={
@@ -188,18 +191,18 @@ class _Reader:
     def _one(self, kind: type[T], key: str, what: str) -> T | None:
         value = self.table.get(key)
         if value is not None and not isinstance(value, kind):
-            raise UsageError(f"{self.path}: {key} must be {what}, not {value!r}")
+            raise UsageError(f"{key} must be {what}, not {value!r}", path=self.path)
         return value
 
     def _table(self, key: str) -> Mapping[str, Any]:
         value = self.table.get(key, {})
         if not isinstance(value, dict):
-            raise UsageError(f"{self.path}: {key} must be a table, not {value!r}")
+            raise UsageError(f"{key} must be a table, not {value!r}", path=self.path)
         return value
 
     def _strings(self, key: str, value: Any) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise UsageError(f"{self.path}: {key} must be a list of strings, not {value!r}")
+            raise UsageError(f"{key} must be a list of strings, not {value!r}", path=self.path)
         return tuple(value)
 
     def _codes(self, key: str, value: Any) -> tuple[str, ...]:

@@ -5,6 +5,10 @@ Every exception carries the exit code that the command line returns for it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 __all__ = [
     "AnnotationDiffersError",
     "CheckError",
@@ -17,6 +21,7 @@ __all__ = [
     "SaveError",
     "UnsupportedEncodingError",
     "UsageError",
+    "about",
 ]
 
 
@@ -27,21 +32,37 @@ class IrtoolsError(Exception):
     ----------
     exit_code : int
         What the command line exits with (2: it could not do its work).
+    path : Path or None
+        The file or directory that it is about; ``str`` puts it before the message.
     hint : str or None
         What to do about it, when the message does not say it already.
     """
 
     exit_code = 2
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, path: Path | None = None, hint: str | None = None) -> None:
         super().__init__(message)
+        self.path = path
         self.hint = hint
 
     def __str__(self) -> str:
         message = str(self.args[0])
+        if self.path is not None:
+            message = f"{self.path}: {message}"
         if not self.hint:
             return message
         return f"{message.rstrip('.')}. {self.hint[:1].upper()}{self.hint[1:]}"
+
+
+@contextmanager
+def about(path: Path | None) -> Iterator[None]:
+    """Say in the errors of what is done inside which file they are about, unless they know better."""
+    try:
+        yield
+    except IrtoolsError as error:
+        if error.path is None:
+            error.path = path
+        raise
 
 
 class UsageError(IrtoolsError):
@@ -69,9 +90,10 @@ class InvalidIRError(IrtoolsError):
         *,
         line: int | None = None,
         column: int | None = None,
+        path: Path | None = None,
         hint: str | None = None,
     ) -> None:
-        super().__init__(message, hint=hint)
+        super().__init__(message, path=path, hint=hint)
         self.line = line
         self.column = column
 
@@ -99,14 +121,16 @@ class AnnotationDiffersError(IrtoolsError):
 
     exit_code = 1
 
-    def __init__(self, message: str, *, old: str = "", new: str = "", hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
+    def __init__(
+        self, message: str, *, old: str = "", new: str = "", path: Path | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, path=path, hint=hint)
         self.old = old
         self.new = new
 
 
 class CheckError(IrtoolsError):
-    """The patched IR would not be accepted by the runtime; nothing was written."""
+    """The runtime would not accept the new file, or that could not be found out; nothing was written."""
 
 
 class RenderError(IrtoolsError):
@@ -114,4 +138,4 @@ class RenderError(IrtoolsError):
 
 
 class SaveError(IrtoolsError):
-    """A file could not be written; the old one is still there, whole."""
+    """A file could not be written; the message says what is there now: the old one or the new one, whole."""

@@ -47,7 +47,7 @@ def missing_target(context: Context) -> Iterator[Finding]:
     try:
         _ = context.export.target
     except ExportError as error:
-        message = str(error.args[0]).removeprefix(f"{context.export.directory}: ")
+        message = str(error.args[0])
         yield Finding(message.split("; ")[0], "Give the directory of an export", file=context.export.directory)
 
 

@@ -44,7 +44,7 @@ def unreadable_xml(context: Context) -> Iterator[Finding]:
             continue
         if not (claims_to_be_ir(path) or document in context.export.target_candidates):
             continue
-        message = str(error.args[0]).removeprefix(f"{path}: ")
+        message = str(error.args[0])
         yield Finding(message, error.hint or "", file=path, line=getattr(error, "line", None))
 
 
@@ -137,7 +137,7 @@ def unsupported_encoding(context: Context) -> Iterator[Finding]:
     """
     for document, error in context.broken:
         if isinstance(error, UnsupportedEncodingError):
-            message = str(error.args[0]).removeprefix(f"{document.path}: ").split(";")[0]
+            message = str(error.args[0]).split(";")[0]
             yield Finding(
                 message,
                 "Read it with openvino and save it to another path to get UTF-8.",

@@ -53,7 +53,7 @@ def malformed_value(context: Context) -> Iterator[Finding]:
     for document, error in context.broken:
         if isinstance(error, MalformedValueError):
             yield Finding(
-                str(error.args[0]).removeprefix(f"{document.path}: ").split(";")[0],
+                str(error.args[0]).split(";")[0],
                 _AGAIN,
                 file=document.path,
                 line=error.line,

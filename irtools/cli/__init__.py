@@ -17,10 +17,12 @@ from importlib import import_module
 import click
 
 from irtools import __version__
-from irtools.cli.common import print_error
+from irtools.cli.common import StdoutError, print_error, system_error
 from irtools.errors import IrtoolsError
 
 __all__ = ["main"]
+
+_SIGPIPE = 13  # Windows has no name for it
 
 
 class Commands(click.Group):
@@ -94,12 +96,28 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(arguments: list[str] | None) -> int:
+    try:
+        code = _invoke(arguments)
+    except StdoutError as error:
+        return _lost_stdout(error.__cause__)
+    except BrokenPipeError as error:  # of a help page, which click writes
+        return _lost_stdout(error)
+    except OSError as error:
+        print_error(str(system_error(error)))
+        code = 2
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        return _lost_stdout(error)
+    return code
+
+
+def _invoke(arguments: list[str] | None) -> int:
     # Not `cli.main`: it prints on an interrupt and has an exit code of its own for a closed pipe.
     try:
         with cli.make_context("irtools", sys.argv[1:] if arguments is None else list(arguments)) as context:
             code = cli.invoke(context)
-        if sys.stdout is not None:
-            sys.stdout.flush()
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
@@ -114,14 +132,16 @@ def _run(arguments: list[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt):
         print_error("interrupted")
         return 128 + signal.SIGINT
-    except BrokenPipeError:
-        _give_up_stdout()  # the reader (`| head`) has what it wanted
-        return 128 + signal.SIGPIPE
-    except OSError as error:
-        _give_up_stdout()
-        print_error(f"standard output cannot be written: {error.strerror}")
-        return 2
     return code if isinstance(code, int) else 0
+
+
+def _lost_stdout(error: BaseException | None) -> int:
+    """Say that nothing more can be written, unless the reader (``| head``) has what it wanted."""
+    _give_up_stdout()
+    if isinstance(error, BrokenPipeError):
+        return 128 + _SIGPIPE
+    print_error(f"standard output cannot be written: {getattr(error, 'strerror', None) or error}")
+    return 2
 
 
 def _give_up_stdout() -> None:

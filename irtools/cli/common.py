@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from irtools.errors import AnnotationDiffersError, IrtoolsError, LocateRefusedError
+from irtools.errors import AnnotationDiffersError, ExportError, IrtoolsError, LocateRefusedError, about
 from irtools.report.json import Entry, envelope, to_json
 from irtools.report.text import Style, visible
 
-__all__ = ["Ui", "model_argument", "models_argument", "output_options", "part_option", "print_error", "run_models"]
+__all__ = [
+    "StdoutError",
+    "Ui",
+    "about_model",
+    "attempt",
+    "model_argument",
+    "models_argument",
+    "output_options",
+    "part_option",
+    "print_error",
+    "run_models",
+    "system_error",
+    "write_stdout",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,22 +69,58 @@ part_option = click.option(
 )
 
 
-def print_error(message: str, *, path: Path | None = None) -> None:
-    """One line on stderr: ``irtools: error: ...``, naming the model when the message does not."""
-    if path is not None and str(path) not in message:
-        message = f"{path}: {message}"
+class StdoutError(Exception):
+    """Standard output cannot be written; the ``OSError`` is its cause."""
+
+
+def write_stdout(text: str) -> None:
+    """Write a result.
+
+    Raises
+    ------
+    StdoutError
+        It cannot be written, at once; what is still in the buffer can fail later.
+    """
+    # Not `click.echo`: it writes UTF-8 to a stream whose encoding is ASCII.
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.write(text)
+    except OSError as error:
+        raise StdoutError from error
+
+
+def _write_stderr(text: str) -> None:
+    if sys.stderr is not None:
+        with suppress(OSError):  # nobody is left to tell
+            sys.stderr.write(text)
+
+
+def print_error(message: str) -> None:
+    """One line on stderr: ``irtools: error: ...``."""
     _print_line("error", message, "red")
 
 
 def _print_line(kind: str, message: str, colour: str) -> None:
     style = Style.of(sys.stderr)
-    _write(sys.stderr, f"irtools: {style.paint(f'{kind}:', 'bold', colour)} {visible(message)}\n")
+    _write_stderr(f"irtools: {style.paint(f'{kind}:', 'bold', colour)} {visible(message)}\n")
 
 
-def _write(stream: TextIO | None, text: str) -> None:
-    # Not `click.echo`: it writes UTF-8 to a stream whose encoding is ASCII.
-    if stream is not None:
-        stream.write(text)
+def system_error(error: OSError, path: Path | None = None) -> ExportError:
+    """What the operating system has to say, as a sentence about the file it names, else about ``path``."""
+    named = error.filename if isinstance(error.filename, str | bytes) else None
+    where = Path(os.fsdecode(named)) if named else path
+    return ExportError((error.strerror or type(error).__name__).lower(), path=where, hint="See to that and try again.")
+
+
+@contextmanager
+def about_model(path: Path) -> Iterator[None]:
+    """Work on one model: every error inside names the file that it is about, else the model."""
+    try:
+        with about(path):
+            yield
+    except OSError as error:
+        raise system_error(error, path) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +144,7 @@ class Ui:
     def result(self, text: str) -> None:
         """A result, to stdout."""
         if text:
-            _write(sys.stdout, f"{text}\n")
+            write_stdout(f"{text}\n")
 
     def note(self, message: str) -> None:
         """Something worth knowing, to stderr; not with ``--quiet``."""
@@ -104,7 +154,7 @@ class Ui:
     def detail(self, message: str) -> None:
         """What is being done, to stderr; only with ``--verbose``."""
         if self.verbose:
-            _write(sys.stderr, f"irtools: {visible(message)}\n")
+            _write_stderr(f"irtools: {visible(message)}\n")
 
     @contextmanager
     def working(self, what: str) -> Iterator[Callable[[int, int], None]]:
@@ -209,26 +259,24 @@ def run_models(
     for path in paths:
         entry = attempt(path, work)
         if entry.error is not None:
-            print_error(entry.error, path=path)
+            print_error(entry.error)
         if ui.format == "text" and not ui.quiet and entry.text:
             if any(earlier.text for earlier in entries):
                 ui.result("")
             ui.result(entry.text)
         entries.append(entry)
     if ui.format == "json":
-        _write(sys.stdout, to_json(envelope(command, entries, summary(entries) if summary else None)))
+        write_stdout(to_json(envelope(command, entries, summary(entries) if summary else None)))
     return max((entry.exit_code for entry in entries), default=0)
 
 
 def attempt(path: Path, work: Callable[[Path], Entry]) -> Entry:
     """Do the work for one model; an error that a user can cause becomes its entry."""
     try:
-        return work(path)
+        with about_model(path):
+            return work(path)
     except IrtoolsError as error:
         return Entry(str(path), _status(error), error.exit_code, str(error))
-    except OSError as error:
-        reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        return Entry(str(path), "failed", 2, reason)
 
 
 def _status(error: IrtoolsError) -> str:

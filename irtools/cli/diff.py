@@ -43,18 +43,19 @@ def command(a: Path, b: Path, part: str | None, ignore: tuple[str, ...], output:
 
     def work(path: Path) -> Entry:
         from irtools.compare import compare
+        from irtools.ir.output import write_output
 
         with ui.working(f"Comparing {path} with {b}"):
             comparison = compare(path, b, ignore=ignore, part=part)
         text = _rendered(comparison, form, ui, to_file=output is not None)
         if output is not None:
-            output.write_text(text, "utf-8")
+            write_output(output, text.encode("utf-8", "backslashreplace"))
         return _entry(comparison, text)
 
     form = _format(ui, output)
     entry = attempt(a, work)
     if entry.error is not None:
-        print_error(entry.error, path=a)
+        print_error(entry.error)
     if output is not None and entry.text:
         ui.note(f"wrote {output}")
     elif form == "json":

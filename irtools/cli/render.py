@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from irtools.cli.common import Ui, attempt, model_argument, output_options, print_error
+from irtools.cli.common import Ui, attempt, model_argument, output_options, print_error, write_stdout
 from irtools.report.json import Entry, envelope, to_json
 
 __all__ = ["command"]
@@ -92,9 +92,9 @@ def command(
 
     entry = attempt(model, work)
     if entry.error is not None:
-        print_error(entry.error, path=model)
+        print_error(entry.error)
     if ui.format == "json":
-        click.echo(to_json(envelope("render", [entry])), nl=False)
+        write_stdout(to_json(envelope("render", [entry])))
     return entry.exit_code
 
 

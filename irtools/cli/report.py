@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from irtools.cli.common import Ui, attempt, model_argument, output_options, part_option, print_error
+from irtools.cli.common import Ui, attempt, model_argument, output_options, part_option, print_error, write_stdout
 from irtools.report.json import Entry, envelope, to_json
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ def command(
 
     entry = attempt(model, work)
     if entry.error is not None:
-        print_error(entry.error, path=model)
+        print_error(entry.error)
     if ui.format == "json":
-        click.echo(to_json(envelope("report", [entry])), nl=False)
+        write_stdout(to_json(envelope("report", [entry])))
     return entry.exit_code
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from irtools.cli.common import Ui, output_options
+from irtools.cli.common import Ui, output_options, write_stdout
 
 __all__ = ["command"]
 
@@ -61,4 +61,4 @@ def explain(code: str, folders: tuple[Path, ...], ui: Ui) -> int:
 def _print_json(name: str, rules: list[dict[str, object]]) -> None:
     from irtools.report.json import envelope, to_json
 
-    click.echo(to_json({**envelope(name, []), "rules": rules}), nl=False)
+    write_stdout(to_json({**envelope(name, []), "rules": rules}))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from irtools.cli.common import Ui, models_argument, print_error
+from irtools.cli.common import Ui, about_model, models_argument, print_error, write_stdout
 from irtools.errors import IrtoolsError
 from irtools.report.text import Style
 
@@ -108,9 +108,10 @@ def _judge(path: Path, call: Call, ui: Ui) -> Judged:
     from irtools.lint.session import judge
 
     try:
-        judged = judge(path, call)
+        with about_model(path):
+            judged = judge(path, call)
     except IrtoolsError as error:
-        print_error(str(error), path=path)
+        print_error(str(error))
         return Judged(path, error=str(error))
     for note in judged.notes:
         ui.note(note)
@@ -128,7 +129,7 @@ def _emit(format_: str, file: Path | None, judged: list[Judged], ui: Ui, *, exit
     if file is None:
         if not (ui.quiet and format_ == "text"):
             text = render(format_, judged, ui.style, exit_code=_exit_code(judged, exit_zero=exit_zero))
-            click.echo(text, nl=False, color=ui.style.colour)
+            write_stdout(text)
         return
     text = render(format_, judged, Style(), exit_code=_exit_code(judged, exit_zero=exit_zero))
     write_output(file, text.encode("utf-8", "backslashreplace"))

@@ -12,6 +12,7 @@ import click
 
 from irtools.cli.common import Ui
 from irtools.errors import UsageError
+from irtools.ir.listing import real_path
 from irtools.report.json import Entry
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Writing:
         found: dict[Path, Path | None] = {}
         taken: dict[str, Path] = {}
         for model in models:
-            directory = model.resolve()
+            directory = real_path(model)
             name = directory.parent.name if directory.suffix == ".xml" and not directory.is_dir() else directory.name
             if name in taken:
                 raise UsageError(

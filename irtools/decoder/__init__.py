@@ -7,7 +7,7 @@ from typing import Any
 
 from irtools.decoder.resolve import locate_stack
 from irtools.decoder.stack import DecoderLayer, DecoderStack, Locator, Rejection, Verdict
-from irtools.errors import LocateRefusedError
+from irtools.errors import about
 from irtools.ir.document import Document
 
 __all__ = ["DecoderLayer", "DecoderStack", "Locator", "Rejection", "Verdict", "locate"]
@@ -41,7 +41,5 @@ def locate(document: Document, config: Mapping[str, Any] | None = None) -> Decod
     >>> len(stack.layers), stack.hidden_size, stack.layers[0].locator.producer
     (4, 32, '__module.transformer.h.0/aten::add/Add')
     """
-    try:
+    with about(document.path):
         return locate_stack(document.graph, config)
-    except LocateRefusedError as error:
-        raise LocateRefusedError(f"{document.path}: {error.args[0]}") from None

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import networkx as nx
 
-from irtools.errors import InvalidIRError, MalformedValueError
+from irtools.errors import MalformedValueError, about
+from irtools.ir.integrity import FaultKind, wiring_error
 from irtools.ir.op import Op, Port, data_attributes, layer_attributes, parse_element, parse_op, split_names
 from irtools.ir.scan import Scan, Span, child_spans, line_of, scan_graph
 
@@ -97,7 +98,7 @@ class GraphView(_DiGraph):
         scan = self.scan
         self.index = {key: position for position, key in enumerate(scan.ids)}
         if len(self.index) != len(scan.ids):
-            raise _duplicate_ids(scan)
+            raise wiring_error(scan, FaultKind.DUPLICATE_ID)
         gathered: dict[int, list[tuple[int, int, int]]] = {}
         position = self.index.get
         self._in_order = True  # as OpenVINO writes it: each op after its inputs
@@ -162,7 +163,8 @@ class GraphView(_DiGraph):
         """Everything the file says about one op, also about a constant."""
         found = self._ops.get(key)
         if found is None:
-            found = self._ops[key] = parse_op(self.scan.data, self.span(key))
+            with about(self.scan.path):
+                found = self._ops[key] = parse_op(self.scan.data, self.span(key))
         return found
 
     def data(self, key: int) -> Mapping[str, str]:
@@ -219,7 +221,9 @@ class GraphView(_DiGraph):
         if index >= len(ports):
             line = self.line(key)
             raise MalformedValueError(
-                f"line {line}: the op {self.op_name(key)!r} has no output {index}; export the model again", line=line
+                f"line {line}: the op {self.op_name(key)!r} has no output {index}; export the model again",
+                line=line,
+                path=self.scan.path,
             )
         return ports[index]
 
@@ -250,8 +254,7 @@ class GraphView(_DiGraph):
         try:
             return tuple(nx.lexicographical_topological_sort(whole, key=self.index.__getitem__))
         except nx.NetworkXUnfeasible:
-            cycle = " -> ".join(repr(self.op_name(source)) for source, _ in nx.find_cycle(whole))
-            raise InvalidIRError(f"the graph has a cycle through {cycle}; export the model again") from None
+            raise wiring_error(self.scan, FaultKind.CYCLE) from None
 
     @cached_property
     def rank(self) -> dict[int, int]:
@@ -292,7 +295,7 @@ class GraphView(_DiGraph):
         found = {}
         for name, span in child_spans(self.scan.data, self.span(key)):
             if name in ("body", "then_body", "else_body"):
-                found[name] = GraphView(scan_graph(self.scan.data, span))
+                found[name] = GraphView(scan_graph(self.scan.data, span, self.scan.path))
         return found
 
     def port_map(self, key: int) -> tuple[tuple[int, int], ...]:
@@ -349,16 +352,3 @@ class GraphView(_DiGraph):
 
 def _port_dict(port: Port) -> dict[str, object]:
     return {"id": port.id, "element_type": port.element_type, "shape": port.shape, "names": port.names}
-
-
-def _duplicate_ids(scan: Scan) -> InvalidIRError:
-    seen: dict[int, str] = {}
-    for key, name, span in zip(scan.ids, scan.names, scan.spans, strict=True):
-        if key in seen:
-            line = line_of(scan.data, span.start)
-            return InvalidIRError(
-                f"line {line}: two layers have the id {key} ({seen[key]!r} and {name!r}); export the model again",
-                line=line,
-            )
-        seen[key] = name
-    raise AssertionError("no duplicate id")

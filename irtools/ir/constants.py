@@ -98,7 +98,7 @@ def iter_graphs(scan: Scan) -> Iterator[Scan]:
         if kind in _WITH_BODIES:
             for name, body in child_spans(scan.data, span):
                 if name in ("body", "then_body", "else_body"):
-                    yield from iter_graphs(scan_graph(scan.data, body))
+                    yield from iter_graphs(scan_graph(scan.data, body, scan.path))
 
 
 def read_constants(graphs: Iterable[Scan]) -> tuple[Constant, ...]:

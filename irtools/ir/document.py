@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irtools.errors import ExportError, InvalidIRError
+from irtools.errors import ExportError, about
 from irtools.ir.op import Op, data_attributes, parse_op
 from irtools.ir.rt_info import ANNOTATION_KEY, RtInfo, read_rt_info
 from irtools.ir.scan import Scan, Span, line_of, scan_ir
@@ -72,7 +72,7 @@ class Document:
             return self.path.read_bytes()
         except OSError as error:
             reason = (error.strerror or type(error).__name__).lower()
-            raise ExportError(f"{self.path}: cannot be read: {reason}") from error
+            raise ExportError(f"cannot be read: {reason}", path=self.path) from error
 
     @cached_property
     def scan(self) -> Scan:
@@ -83,11 +83,10 @@ class Document:
         InvalidIRError
             The file is no well-formed IR in UTF-8.
         """
-        try:
-            return scan_ir(self.data)
-        except InvalidIRError as error:
-            kind = type(error)
-            raise kind(f"{self.path}: {error.args[0]}", line=error.line, column=error.column) from None
+        with about(self.path):
+            scan = scan_ir(self.data)
+        scan.path = self.path
+        return scan
 
     @cached_property
     def rt_info(self) -> RtInfo:
@@ -113,15 +112,12 @@ class Document:
         Raises
         ------
         InvalidIRError
-            Duplicate layer ids or a cycle: the edges do not say which op they mean.
+            The file is no well-formed IR in UTF-8, or two layers have one id, so that the edges do not
+            say which op they mean. A cycle is found by what needs an order (``GraphView.topological``).
         """
         from irtools.graph.view import GraphView
 
-        scan = self.scan
-        try:
-            return GraphView(scan)
-        except InvalidIRError as error:
-            raise InvalidIRError(f"{self.path}: {error.args[0]}", line=error.line) from None
+        return GraphView(self.scan)
 
     def line(self, where: int | Span | Op) -> int:
         """Line number of a byte offset, a span or an op."""
@@ -130,7 +126,8 @@ class Document:
 
     def op(self, index: int) -> Op:
         """The op at a position in ``scan`` (not its layer id; for that see ``graph.op``)."""
-        return parse_op(self.data, self.scan.spans[index])
+        with about(self.path):
+            return parse_op(self.data, self.scan.spans[index])
 
     def data_attributes(self, index: int) -> dict[str, str]:
         """Attributes of the ``<data>`` of the op at a position in ``scan``; cheaper than ``op``."""

@@ -70,11 +70,11 @@ class Export:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise ExportError(f"{path}: cannot be read: {error.strerror}") from error
+            raise ExportError(f"cannot be read: {error.strerror}", path=path) from error
         except (ValueError, RecursionError) as error:
-            raise ExportError(f"{path}: is not valid JSON ({error}); restore it from the checkpoint") from error
+            raise ExportError(f"is not valid JSON ({error}); restore it from the checkpoint", path=path) from error
         if not isinstance(content, dict):
-            raise ExportError(f"{path}: holds no JSON object; restore it from the checkpoint")
+            raise ExportError("holds no JSON object; restore it from the checkpoint", path=path)
         return content
 
     @property
@@ -106,14 +106,15 @@ class Export:
             return candidates[0]
         if candidates:
             names = " and ".join(document.path.name for document in candidates)
-            raise ExportError(f"{self.directory}: {names} could both be the target; name the .xml you mean")
+            raise ExportError(f"{names} could both be the target; name the .xml you mean", path=self.directory)
         if {"encoder", "decoder"} <= self.parts.keys():
             raise ExportError(
-                f"{self.directory}: an encoder-decoder export (openvino_encoder_model.xml beside "
-                "openvino_decoder_model.xml) has no decoder-only stack to annotate"
+                "an encoder-decoder export (openvino_encoder_model.xml beside "
+                "openvino_decoder_model.xml) has no decoder-only stack to annotate",
+                path=self.directory,
             )
         seen = ", ".join(document.path.name for document in self.parts.values()) or "no .xml at all"
-        raise ExportError(f"{self.directory}: no {' or '.join(TARGET_FILES)} here ({seen}); give an OpenVINO export")
+        raise ExportError(f"no {' or '.join(TARGET_FILES)} here ({seen}); give an OpenVINO export", path=self.directory)
 
     @property
     def mtp(self) -> Document | None:
@@ -131,7 +132,7 @@ class Export:
         if name == "target":
             return self.target
         if name not in self.parts:
-            raise ExportError(f"{self.directory}: no part {name!r}; it has {', '.join(['target', *self.parts])}")
+            raise ExportError(f"no part {name!r}; it has {', '.join(['target', *self.parts])}", path=self.directory)
         return self.parts[name]
 
     def locate(self, part: str = "target") -> DecoderStack:
@@ -323,9 +324,9 @@ def open_export(path: str | Path) -> Export:
     export = Export(path)
     try:
         if not (export.path.is_dir() or export.path.is_file()):
-            raise ExportError(f"{path}: no such file or directory")
+            raise ExportError("no such file or directory", path=export.path)
     except OSError as error:
-        raise ExportError(f"{path}: cannot be read: {error.strerror}") from error
+        raise ExportError(f"cannot be read: {error.strerror}", path=export.path) from error
     if export.path.is_file() and export.path.suffix != ".xml":
-        raise ExportError(f"{path}: give a model directory or an .xml file")
+        raise ExportError("give a model directory or an .xml file", path=export.path)
     return export

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 
-from irtools.ir.scan import Scan, Span
+from irtools.errors import InvalidIRError
+from irtools.ir.scan import Scan, Span, line_of
 
-__all__ = ["Fault", "FaultKind", "find_faults"]
+__all__ = ["Fault", "FaultKind", "find_faults", "wiring_error"]
 
 _PORT_ID = re.compile(rb'<port id="(\d{1,9})"')
 _PORT = re.compile(rb"""<port(?=[\s/>])((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*/?>""")
@@ -64,6 +65,23 @@ def find_faults(graphs: Iterable[Scan]) -> tuple[Fault, ...]:
     return tuple(fault for graph in graphs for fault in _graph_faults(graph))
 
 
+def wiring_error(scan: Scan, kind: FaultKind) -> InvalidIRError:
+    """The error for a graph that cannot be walked: two ops with one id, or a cycle.
+
+    Parameters
+    ----------
+    scan : Scan
+        Of a graph that has such a fault.
+    kind : FaultKind
+        ``DUPLICATE_ID`` or ``CYCLE``.
+    """
+    index = {key: position for position, key in enumerate(scan.ids)}
+    fault = next(_duplicate_ids(scan) if kind is FaultKind.DUPLICATE_ID else _cycle(scan, index))
+    line = line_of(scan.data, fault.offset)
+    message = f"line {line}: {fault.message}; export the model again, or restore the file"
+    return InvalidIRError(message, line=line, path=scan.path)
+
+
 def _graph_faults(scan: Scan) -> Iterator[Fault]:
     index = {key: position for position, key in enumerate(scan.ids)}
     if len(index) != len(scan.ids):
@@ -87,7 +105,7 @@ def _duplicate_ids(scan: Scan) -> Iterator[Fault]:
     seen: dict[int, str] = {}
     for key, name, span in zip(scan.ids, scan.names, scan.spans, strict=True):
         if key in seen:
-            message = f"the layer id {key} of {name!r} is that of {seen[key]!r} as well"
+            message = f"two ops have the id {key}: {seen[key]!r} and {name!r}"
             yield Fault(FaultKind.DUPLICATE_ID, message, span.start, name)
         seen.setdefault(key, name)
 
@@ -206,5 +224,6 @@ def _cycle_fault(scan: Scan, waiting: list[int], users: list[list[int]]) -> Faul
     first = min(cycle)
     cycle = cycle[cycle.index(first) :] + cycle[: cycle.index(first)]
     shown = [scan.names[position] for position in cycle[:4]] + (["..."] if len(cycle) > 4 else [])
-    what = "depends on its own output" + (f", by way of {' -> '.join(map(repr, shown[1:]))}" if shown[1:] else "")
+    way = f", by way of {' -> '.join(map(repr, shown[1:]))}" if shown[1:] else ""
+    what = f"is in a cycle: it depends on its own output{way}"
     return _fault(FaultKind.CYCLE, scan, first, what)

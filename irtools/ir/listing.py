@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from irtools.errors import SaveError
+from irtools.errors import ExportError, SaveError
 
-__all__ = ["list_export", "require_empty"]
+__all__ = ["list_export", "real_path", "require_empty"]
 
 
 def require_empty(output_dir: Path, directory: Path) -> None:
@@ -25,19 +25,19 @@ def require_empty(output_dir: Path, directory: Path) -> None:
     OSError
         It cannot be looked into.
     """
-    source, output = _real(directory), _real(output_dir)
+    source, output = real_path(directory), real_path(output_dir)
     if output == source:
-        raise SaveError(f"{output_dir}: is the export itself; leave out --output-dir to write in place")
+        raise SaveError("is the export itself; leave out --output-dir to write in place", path=output_dir)
     if source in output.parents:
-        raise SaveError(f"{output_dir}: lies inside the export; give an --output-dir outside of {directory}")
+        raise SaveError(f"lies inside the export; give an --output-dir outside of {directory}", path=output_dir)
     try:
         first = next(output_dir.iterdir(), None)
     except FileNotFoundError:
         return
     except NotADirectoryError:
-        raise SaveError(f"{output_dir}: is a file, or lies below one; give an empty or new directory") from None
+        raise SaveError("is a file, or lies below one; give an empty or new directory", path=output_dir) from None
     if first is not None:
-        raise SaveError(f"{output_dir}: is not empty (it holds {first.name}); give an empty or new directory")
+        raise SaveError(f"is not empty (it holds {first.name}); give an empty or new directory", path=output_dir)
 
 
 def list_export(directory: Path, *, leave_out: str) -> tuple[list[Path], dict[Path, Path]]:
@@ -65,23 +65,32 @@ def list_export(directory: Path, *, leave_out: str) -> tuple[list[Path], dict[Pa
     """
     folders: list[Path] = []
     files: dict[Path, Path] = {}
-    pending = [(directory, frozenset({_real(directory)}))]
+    pending = [(directory, frozenset({real_path(directory)}))]
     while pending:
         folder, above = pending.pop()
         for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
             path = Path(entry.path)
             if entry.is_dir():
-                if _real(path) in above:
-                    raise SaveError(f"{path}: links to a directory that it lies in; remove the link")
+                if real_path(path) in above:
+                    raise SaveError("links to a directory that it lies in; remove the link", path=path)
                 folders.append(path.relative_to(directory))
-                pending.append((path, above | {_real(path)}))
+                pending.append((path, above | {real_path(path)}))
             elif entry.is_file() and not entry.name.endswith(leave_out):
-                files[path.relative_to(directory)] = _real(path)
+                files[path.relative_to(directory)] = real_path(path)
             elif entry.is_symlink():
-                raise SaveError(f"{path}: is a link to nothing; download the file that it stands for, or remove it")
+                raise SaveError("is a link to nothing; download the file that it stands for, or remove it", path=path)
     return folders, dict(sorted(files.items(), key=lambda item: item[0].suffix == ".xml"))
 
 
-def _real(path: Path) -> Path:
-    """Resolve symbolic links; not ``Path.resolve``, whose errors for circular ones differ between Pythons."""
-    return Path(os.path.realpath(path))
+def real_path(path: Path) -> Path:
+    """Resolve symbolic links; not ``Path.resolve``, whose errors for circular ones differ between Pythons.
+
+    Raises
+    ------
+    ExportError
+        A relative path, and the working directory has been deleted.
+    """
+    try:
+        return Path(os.path.realpath(path))
+    except FileNotFoundError as error:
+        raise ExportError("the working directory is gone; change to another one", path=path) from error

@@ -104,11 +104,19 @@ def _parser() -> etree.XMLParser:
     return etree.XMLParser(huge_tree=True, resolve_entities=False, no_network=True, load_dtd=False)
 
 
+def _integer(text: str, what: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"a port whose {what} is {text!r}, which is no number") from None
+
+
 def _port(element: etree._Element) -> Port:
     precision = element.get("precision", "")
-    dims = tuple(int(dim.text or DYNAMIC) for dim in element.iterchildren("dim"))
+    dims = tuple(_integer(dim.text, "dimension") if dim.text else DYNAMIC for dim in element.iterchildren("dim"))
     names = split_names(element.get("names", ""))
-    return Port(int(element.get("id", "0")), _PRECISIONS.get(precision, precision.lower()), dims, names)
+    number = _integer(element.get("id", "0"), "id")
+    return Port(number, _PRECISIONS.get(precision, precision.lower()), dims, names)
 
 
 def parse_element(data: bytes, span: Span) -> etree._Element:
@@ -139,7 +147,8 @@ def parse_op(data: bytes, span: Span) -> Op:
     except ValueError as error:
         line = line_of(data, span.start)
         name = layer.get("name", "")
-        raise MalformedValueError(f"line {line}: the op {name!r} has a malformed port ({error})", line=line) from None
+        message = f"line {line}: the op {name!r} has {error}; export the model again, or restore the file"
+        raise MalformedValueError(message, line=line) from None
 
 
 def _op(layer: etree._Element, span: Span) -> Op:

@@ -58,7 +58,7 @@ def write_output(path: Path, data: bytes) -> Path:
     except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError before Python 3.13
         number = getattr(error, "errno", None) or errno.ELOOP
         advice = _ADVICE.get(number, "see to that and try again")
-        raise SaveError(f"{path}: cannot be written: {os.strerror(number).lower()}; {advice}") from error
+        raise SaveError(f"cannot be written: {os.strerror(number).lower()}; {advice}", path=path) from error
     return path
 
 

@@ -222,7 +222,8 @@ def _read_back(scan: Scan, edited: bytes, key: str, value: str | None) -> bytes:
     if not same or read_rt_info(again).get(key) != value:
         raise InvalidIRError(
             f"the rt_info entry {key!r} cannot be edited safely in this file; "
-            "read it with openvino and save it again to get a plain one"
+            "read it with openvino and save it again to get a plain one",
+            path=scan.path,
         )
     return edited
 
@@ -277,7 +278,7 @@ def _create(scan: Scan, key: str, value: str) -> bytes:
     """Make a container for the entry, as the last child of ``<net>``."""
     data, end = scan.data, scan.net_end
     if not data.startswith(b"</", end):
-        raise InvalidIRError("<net> has no content; export the model again")
+        raise InvalidIRError("<net> has no content; export the model again", path=scan.path)
     # An <rt_info> would hide the <quantization_parameters> of an old file.
     hides = b"<quantization_parameters" in data
     space = _space_before(data, end)

@@ -137,7 +137,7 @@ def _explained(
     except OSError as error:
         reason = (error.strerror or str(error) or type(error).__name__).lower()
         advice = advice or _ADVICE.get(error.errno or 0, "see to that and try again")
-        raise SaveError(f"{path}: {what}: {reason} ({state}); {advice}") from error
+        raise SaveError(f"{what}: {reason} ({state}); {advice}", path=path) from error
 
 
 def _reading(path: Path) -> contextlib.AbstractContextManager[None]:
@@ -169,7 +169,7 @@ def _locked(path: Path, handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise SaveError(f"{path}: another irtools is at work on it; wait until it is done") from None
+        raise SaveError("another irtools is at work on it; wait until it is done", path=path) from None
     except OSError:  # some network file systems have no locks; changes are noticed without
         return False
     if not os.path.samestat(os.fstat(handle), path.stat()):
@@ -182,7 +182,7 @@ def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
 
 
 def _changed(path: Path) -> SaveError:
-    return SaveError(f"{path}: changed while irtools was at work, so nothing was written; run the command again")
+    return SaveError("changed while irtools was at work, so nothing was written; run the command again", path=path)
 
 
 def _unchanged(change: Change) -> os.stat_result:

@@ -13,10 +13,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 from xml.parsers import expat
 
-from irtools.errors import InvalidIRError, MalformedValueError, UnsupportedEncodingError
+from irtools.errors import InvalidIRError, MalformedValueError, UnsupportedEncodingError, about
 
 __all__ = [
     "Edge",
@@ -67,15 +68,17 @@ Edge: TypeAlias = tuple[int, int, int, int]
 class Scan:
     """What one graph (the model, or a Loop or If body) consists of, by file position.
 
-    The lists ``ids``, ``names``, ``types`` and ``spans`` have one entry per ``<layer>``, in
-    file order; ids may repeat in a faulty file.
-
     Attributes
     ----------
     data : bytes
         The file. Spans index into it.
     net : dict
         Attributes of ``<net>`` (empty for a body).
+    ids, names, types, spans : list
+        Layer id, friendly name, type and bytes of each ``<layer>``, in file order; ids may repeat in
+        a faulty file.
+    edges : list of Edge
+        In file order; a faulty file can name layers that do not exist.
     rt_infos : list of Span
         Every model-level ``<rt_info>`` element; OpenVINO reads the first.
     meta_data : Span or None
@@ -84,6 +87,8 @@ class Scan:
         The ``<net ...>`` start tag.
     net_end : int
         Offset of ``</net>``.
+    path : Path or None
+        The file, for messages; None for bytes of no file.
     layers, edges_section : Span
         The ``<layers>`` and ``<edges>`` elements; empty without such a section.
     """
@@ -99,6 +104,7 @@ class Scan:
     meta_data: Span | None = None
     net_tag: Span = field(default=Span(0, 0))
     net_end: int = 0
+    path: Path | None = None
     layers: Span = field(default=Span(0, 0))
     edges_section: Span = field(default=Span(0, 0))
 
@@ -246,13 +252,14 @@ def _scan_file(data: bytes, *, whole: bool) -> Scan:
     return scan
 
 
-def scan_graph(data: bytes, span: Span) -> Scan:
+def scan_graph(data: bytes, span: Span, path: Path | None = None) -> Scan:
     """Scan the body of a Loop, TensorIterator or If: ``span`` covers its element."""
     masked = _mask_span(data, span)
     opening = _TAG.match(masked, span.start)
-    scan = Scan(data)
+    scan = Scan(data, path=path)
     if opening is not None and not opening[4]:
-        _scan_children(scan, masked, opening.end())
+        with about(path):
+            _scan_children(scan, masked, opening.end())
     return scan
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from irtools.errors import SaveError, UsageError
+from irtools.errors import UsageError
+from irtools.ir.output import write_output
 from irtools.lint.engine import Judged, Verification
 from irtools.lint.model import Finding
 
@@ -69,10 +70,10 @@ def read_baseline(path: Path) -> Counter[str]:
         return Counter(str(entry["fingerprint"]) for entry in content["findings"])
     except OSError as error:
         hint = "`--write-baseline` makes one."
-        raise UsageError(f"{path}: the baseline cannot be read: {error.strerror}", hint=hint) from error
+        raise UsageError(f"the baseline cannot be read: {error.strerror}", hint=hint, path=path) from error
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         hint = "Write it again with --write-baseline."
-        raise UsageError(f"{path}: is no baseline of irtools ({error})", hint=hint) from error
+        raise UsageError(f"is no baseline of irtools ({error})", hint=hint, path=path) from error
 
 
 def apply_baseline(verification: Verification, known: Counter[str]) -> Verification:
@@ -130,10 +131,7 @@ def write_baseline(path: Path, judged: Iterable[Judged]) -> list[Judged]:
     """
     judged = list(judged)
     done = [model.verification for model in judged if model.verification is not None]
-    try:
-        path.write_text(baseline_text(done), "utf-8")
-    except OSError as error:
-        raise SaveError(f"{path}: cannot be written: {error.strerror}") from error
+    write_output(path, baseline_text(done).encode())
     return [
         replace(model, verification=replace(v, findings=(), known=v.known + len(v.findings))) if v else model
         for model, v in ((model, model.verification) for model in judged)

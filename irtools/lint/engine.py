@@ -190,7 +190,7 @@ def verify(export: Export, options: Options | None = None) -> Verification:
     rules = selected_rules(load_rules(options.rule_folders), options)
     whole = _whole_export(export)
     if not whole.parts:
-        raise ExportError(f"{whole.directory}: there is no .xml here, so nothing to verify; give an OpenVINO export")
+        raise ExportError("there is no .xml here, so nothing to verify; give an OpenVINO export", path=whole.directory)
     draft = open_export(options.draft) if options.draft is not None else None
     context = Context(whole, options.expect_mtp, draft, options.target_runtime)
     found = [finding for rule in rules for finding in _run(rule, context)]
@@ -223,9 +223,7 @@ def _run(rule: Rule, context: Context) -> Iterator[Finding]:
             yield _filled_in(finding, rule, context)
     except InvalidIRError as error:
         # The file is broken in a way that only shows when this op is looked at.
-        message = str(error.args[0])
-        file = next((d.path for d in context.documents.values() if message.startswith(f"{d.path}: ")), None)
-        broken = Finding(message.removeprefix(f"{file}: "), error.hint or "", file=file, line=error.line)
+        broken = Finding(str(error.args[0]), error.hint or "", file=error.path, line=error.line)
         yield replace(_filled_in(broken, rule, context), code=UNREADABLE, severity=Severity.ERROR)
     except IrtoolsError:
         raise

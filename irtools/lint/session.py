@@ -10,6 +10,7 @@ from pathlib import Path
 from irtools.config import Config, find_config, load_config
 from irtools.errors import UsageError
 from irtools.ir.export import Export, open_export
+from irtools.ir.listing import real_path
 from irtools.ir.save import Saved
 from irtools.lint.baseline import apply_baseline, read_baseline
 from irtools.lint.engine import DEFAULT_RUNTIME, Judged, Options, verify
@@ -120,20 +121,20 @@ def _configuration(export: Export, call: Call) -> tuple[Config, tuple[str, ...]]
     """The configuration that counts for an export, and what to tell about those that do not."""
     inside = "lies inside the export that is being judged"
     if call.config is not None:
-        inside_export = call.config.resolve().is_relative_to(export.directory.resolve())
+        inside_export = real_path(call.config).is_relative_to(real_path(export.directory))
         if inside_export and not call.trust_model_config:
-            raise UsageError(f"{call.config}: {inside}", hint="Give --trust-model-config if you mean it.")
+            raise UsageError(inside, hint="Give --trust-model-config if you mean it.", path=call.config)
         config = load_config(call.config)
         return _without_code(config) if inside_export else config, ()
     if call.trust_model_config:
         path, _ = find_config(export.directory)
-        if path is not None and path.resolve().is_relative_to(export.directory.resolve()):
+        if path is not None and real_path(path).is_relative_to(real_path(export.directory)):
             return _without_code(load_config(path)), ()
-        path, _ = find_config(Path.cwd())
+        path, _ = find_config(real_path(Path()))
         return (load_config(path) if path is not None else Config()), ()
-    path, passed = find_config(Path.cwd(), outside=export.directory)
+    path, passed = find_config(real_path(Path()), outside=export.directory)
     own = export.directory / "irtools.toml"
-    ignored = dict.fromkeys([*passed, *([own.resolve()] if own.is_file() else [])])
+    ignored = dict.fromkeys([*passed, *([real_path(own)] if own.is_file() else [])])
     notes = tuple(f"{file} {inside} and does not count; --trust-model-config changes that" for file in ignored)
     return (load_config(path) if path is not None else Config()), notes
 
@@ -141,5 +142,7 @@ def _configuration(export: Export, call: Call) -> tuple[Config, tuple[str, ...]]
 def _without_code(config: Config) -> Config:
     """Refuse a model's own configuration that would run code, whatever else is trusted in it."""
     if config.rules:
-        raise UsageError(f"{config.path}: a file inside the export may not name folders of rules", hint="Use --rules.")
+        raise UsageError(
+            "a file inside the export may not name folders of rules", hint="Use --rules.", path=config.path
+        )
     return config

@@ -114,7 +114,7 @@ class _Subject:
         try:
             return locate(self.document, config=self.export.config)
         except LocateRefusedError as error:
-            self.refusal = str(error.args[0]).removeprefix(f"{self.document.path}: ")
+            self.refusal = str(error.args[0])
             return None
 
     @property

@@ -167,7 +167,7 @@ class Inspection:
         try:
             return PartFacts(document, locate(document, config=self.export.config))
         except IrtoolsError as error:
-            return PartFacts(document, None, str(error.args[0]).removeprefix(f"{document.path}: "))
+            return PartFacts(document, None, str(error.args[0]))
 
     @cached_property
     def footprint(self) -> Footprint:

@@ -133,13 +133,14 @@ def _require_weights(path: Path) -> None:
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise CheckError(
-            f"{path}: the weights cannot be read ({reason}), so the new file cannot be checked; "
-            "get them, or give --no-check"
+            f"the weights cannot be read ({reason}), so the new file cannot be checked; get them, or give --no-check",
+            path=path,
         ) from error
     if beginning.startswith(b"version https://git-lfs"):
         raise CheckError(
-            f"{path}: a Git-LFS pointer instead of the weights, so the new file cannot be checked; "
-            "run `git lfs pull`, or give --no-check"
+            "a Git-LFS pointer instead of the weights, so the new file cannot be checked; "
+            "run `git lfs pull`, or give --no-check",
+            path=path,
         )
 
 
@@ -149,8 +150,9 @@ def _require_length(xml_path: Path, bin_path: Path) -> None:
     there = bin_path.stat().st_size
     if there < needed:
         raise CheckError(
-            f"{bin_path}: has {there} bytes, and the IR needs {needed}: the weights are truncated or another model's; "
-            "get them again, or give --no-check"
+            f"has {there} bytes, and the IR needs {needed}: the weights are truncated or another model's; "
+            "get them again, or give --no-check",
+            path=bin_path,
         )
 
 
@@ -174,7 +176,7 @@ def checker(path: Path, annotation: str) -> Callable[[Path], tuple[str, ...]]:
         problems = [remark.message for remark in remarks if remark.problem]
         if problems:
             raise CheckError(
-                f"{path}: the runtime would refuse the new file: {'; '.join(problems)}; nothing was changed"
+                f"the runtime would refuse the new file: {'; '.join(problems)}; nothing was changed", path=path
             )
         return tuple(remark.message for remark in remarks)
 

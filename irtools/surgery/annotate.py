@@ -96,10 +96,11 @@ def annotate(
     if difference is not None:
         if not force:
             raise AnnotationDiffersError(
-                f"{document.path}, line {found[-1].line}: there is another {ANNOTATION_KEY} already: {difference}; "
+                f"line {found[-1].line}: there is another {ANNOTATION_KEY} already: {difference}; "
                 "nothing was changed, --force replaces it",
                 old=old or "",
                 new=new,
+                path=document.path,
             )
         note = f"another annotation was replaced: {difference}"
     return patch(document, old or "", new, set_entry(document.scan, ANNOTATION_KEY, new), (note,))

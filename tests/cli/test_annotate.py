@@ -120,7 +120,7 @@ def test_a_differing_annotation_is_shown_and_kept(differing: Path, cli: Callable
     assert done.code == 1
     assert "in the file  __module.model.layers.0/aten::add/Add " in done.out
     assert "located      __module.model.layers.0/aten::add/Add_1 " in done.out
-    assert done.err.startswith(f"irtools: error: {differing / 'openvino_model.xml'}, line ")
+    assert done.err.startswith(f"irtools: error: {differing / 'openvino_model.xml'}: line ")
     assert done.err.count("\n") == 1
     assert content(differing) == before
     found = model(cli("annotate", differing, "--format", "json"))

@@ -149,7 +149,8 @@ def test_what_cannot_be_compared_exits_with_2(form: str, fixtures: Path, export_
 def test_output_that_cannot_be_written_exits_with_2(fixtures: Path, cli: Cli, tmp_path: Path) -> None:
     done = cli("diff", fixtures / "falcon", fixtures / "falcon", "--output", tmp_path / "no" / "x.txt")
     assert done.code == 2
-    assert "No such file or directory" in done.err
+    said = "cannot be written: no such file or directory; create its directory first"
+    assert done.err == f"irtools: error: {tmp_path / 'no' / 'x.txt'}: {said}\n"
 
 
 def test_quiet_prints_nothing_but_the_exit_code(fixtures: Path, cli: Cli) -> None:

@@ -51,7 +51,11 @@ def test_help_of_each_command(name: str, cli: Callable[..., Done]) -> None:
 
 
 # What a command needs beside one model.
-NEEDED: dict[str, tuple[str, ...]] = {"diff": ("falcon",), "render": ("-o", "picture.dot")}
+NEEDED: dict[str, tuple[str, ...]] = {
+    "diff": ("falcon",),
+    "render": ("-o", "picture.dot"),
+    "report": ("-o", "page.html"),
+}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -1,0 +1,145 @@
+"""Every error names the file that it is about, and says what is wrong with it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from irtools.ir.document import Document
+from tests.cli.conftest import Done, command
+
+
+@pytest.fixture
+def letter(export_copy: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An export in a directory whose name is in every message; the working directory lies above it."""
+    directory = export_copy("falcon", to="a")
+    monkeypatch.chdir(directory.parent)
+    return Path("a")
+
+
+def edit(model: Path, old: bytes, new: bytes) -> int:
+    """Change the first of these in the target; returns its line."""
+    path = model / "openvino_model.xml"
+    data = path.read_bytes()
+    assert old in data
+    path.write_bytes(data.replace(old, new, 1))
+    return data[: data.index(old)].count(b"\n") + 1
+
+
+@pytest.mark.parametrize("name", ["annotate", "locate", "inspect"])
+def test_a_malformed_port_names_file_line_op_and_what_to_do(name: str, letter: Path, cli: Callable[..., Done]) -> None:
+    edit(letter, b"<dim>512</dim>", b"<dim>x</dim>")
+    document = Document(letter / "openvino_model.xml")
+    op = next(index for index, span in enumerate(document.scan.spans) if b"<dim>x<" in document.data[slice(*span)])
+    done = cli(name, letter)
+    assert done.code == 2
+    assert done.err == (
+        f"irtools: error: a/openvino_model.xml: line {document.line(document.scan.spans[op])}: "
+        f"the op {document.scan.names[op]!r} has a port whose dimension is 'x', which is no number; "
+        "export the model again, or restore the file\n"
+    )
+
+
+@pytest.mark.parametrize("given", ["a", "a/openvino_model.xml"])
+def test_duplicate_ids_name_the_file_once(given: str, letter: Path, cli: Callable[..., Done]) -> None:
+    line = edit(letter, b'<layer id="1" ', b'<layer id="0" ')
+    done = cli("locate", given)
+    assert done.code == 2
+    assert done.err.startswith(f"irtools: error: a/openvino_model.xml: line {line}: two ops have the id 0: ")
+
+
+def test_a_cycle_is_told_in_the_words_of_the_rule(letter: Path, cli: Callable[..., Done]) -> None:
+    """The first edge comes from the output of a later op that depends on it."""
+    document = Document(letter / "openvino_model.xml")
+    graph = document.graph
+    add = next(key for key in graph if graph.op_type(key) == "Add" and graph.inputs(key)[0].op not in graph.constants)
+    user = next(key for key in graph.successors(add) if graph.op_type(key) not in ("Result", "ShapeOf"))
+    source = graph.inputs(add)[0]
+    edit(
+        letter,
+        b'from-layer="%d" from-port="%d" to-layer="%d"' % (*source, add),
+        b'from-layer="%d" from-port="%d" to-layer="%d"' % (user, graph.op(user).outputs[0].id, add),
+    )
+    located = cli("locate", letter)
+    assert located.code == 2
+    assert located.err.startswith("irtools: error: a/openvino_model.xml: line ")
+    verified = cli("verify", letter, "--select", "IR015")
+    said = located.err.split(": line ")[1].split(": ", 1)[1].split(";")[0]
+    assert "is in a cycle: it depends on its own output" in said
+    assert said in verified.out.replace("\n", " ")
+
+
+def test_the_working_directory_is_named_as_such(
+    letter: Path, cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(letter, b"<dim>512</dim>", b"<dim>x</dim>")
+    monkeypatch.chdir(letter)
+    assert cli("locate").err.startswith("irtools: error: openvino_model.xml: line ")
+    Path("openvino_model.xml").unlink()
+    assert cli("locate").err.startswith("irtools: error: .: no openvino_model.xml or ")
+
+
+def test_a_refusal_names_the_file_once(fixtures: Path, cli: Callable[..., Done]) -> None:
+    done = cli("locate", fixtures / "bert")
+    assert done.err.count(str(fixtures / "bert" / "openvino_model.xml")) == 1
+
+
+GONE = "the working directory is gone; change to another one"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("annotate", ".", "x", "--output-dir", "o"), f".: {GONE}"),
+        (("verify",), f".: {GONE}"),
+        (("annotate", "--output-dir", "o"), ".: no openvino_model.xml or "),
+    ],
+)
+def test_a_deleted_working_directory_is_not_standard_output(
+    arguments: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    there = tmp_path / "gone"
+    there.mkdir()
+    script = 'cd "$1"; shift; rmdir "$PWD"; exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", there, *command(*arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"irtools: error: {said}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_loop_of_links_is_an_error_of_that_model(letter: Path, cli: Callable[..., Done], tmp_path: Path) -> None:
+    Path("loop").symlink_to("loop")
+    done = cli("annotate", "loop", letter, "--output-dir", tmp_path / "out", "--no-check")
+    assert done.code == 2
+    assert done.err.splitlines()[0] == "irtools: error: loop: no such file or directory"
+    assert (tmp_path / "out" / "a" / "openvino_model.xml").is_file()
+
+
+@pytest.mark.parametrize("form", ["text", "json", "sarif"])
+def test_a_full_disk_behind_verify_is_said_of_standard_output(form: str, fixtures: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command("verify", *[fixtures / "falcon"] * 3, "--format", form),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr == b"irtools: error: standard output cannot be written: No space left on device\n"
+
+
+def test_help_into_a_closed_pipe_is_silent() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(command("annotate", "--help"), stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
