@@ -270,11 +270,15 @@ class Export:
         Raises
         ------
         SaveError
-            A file could not be written; the old one is still there, whole.
+            The file that it names could not be written: it is as it was, unless the message says
+            that it was replaced and only its directory could not be flushed. In place, other files
+            may have been written before it; only what is left is written by the next call. With
+            ``output_dir`` what had been created is removed.
         CheckError
-            The runtime would not take the file; nothing was written.
+            The runtime would not take one of the files, its weights are missing, or the check could
+            not be run; nothing was written.
         """
-        from irtools.ir.save import Change, save_export, save_file
+        from irtools.ir.save import Change, save_export, save_files
 
         changes = []
         for patch in filter(lambda patch: patch.changed, self._patches.values()):
@@ -286,13 +290,11 @@ class Export:
             changes.append(Change(patch.path, patch.data, patch.original, judge))
         if output_dir is not None:
             return save_export(self.directory, changes, Path(output_dir), progress=progress)
-        saved = tuple(save_file(change) for change in changes)
-        self._forget()
-        return saved
+        return save_files(changes, written=lambda change: self._forget(change.path))
 
-    def _forget(self) -> None:
-        """Read the files again when they are asked for next."""
-        self._patches.clear()
+    def _forget(self, path: Path) -> None:
+        """Read the files again when they are asked for next: one of them has been written."""
+        del self._patches[path]
         for name in ("parts", "target"):
             self.__dict__.pop(name, None)
 

@@ -1,4 +1,4 @@
-"""The one module that writes files.
+"""Write parts of an export, in place or as a complete export elsewhere.
 
 A file is replaced in one step: a temporary file beside it is written in full, flushed to the
 disk, judged by a check if there is one, and renamed over the old file. Weights are never opened
@@ -8,45 +8,33 @@ for writing; into another directory they go as clones, hard links or copies.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import secrets
 import shutil
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from irtools.errors import SaveError
-from irtools.ir.listing import list_export, require_empty
+from irtools.ir.files import NEW, SUFFIX, beside, explained, flush_directory, stale, temporary, write_all
+from irtools.ir.listing import list_export, real_path, require_empty
 
 try:
     import fcntl
 except ImportError:  # Windows: changes are still noticed, and nothing is cloned
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Change", "Check", "Progress", "Saved", "save_export", "save_file"]
+__all__ = ["Change", "Check", "Progress", "Saved", "save_export", "save_file", "save_files"]
 
 Check = Callable[[Path], tuple[str, ...]]
 """Judges the temporary file; returns notes, or raises ``CheckError``."""
 Progress = Callable[[Path, int, int], None]
 """Called while a file is copied: file, bytes done, bytes in all."""
 
-_SUFFIX = ".irtools-tmp"
 _WEIGHTS = (".bin", ".safetensors", ".gguf")
 _UNDONE = "what had been created was removed"
 _CHUNK = 8 << 20
 _FICLONE = 0x40049409
 _BINARY = getattr(os, "O_BINARY", 0)
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
-_ADVICE = {
-    errno.EACCES: "get write permission for its directory, or give --output-dir",
-    errno.EPERM: "get write permission for its directory, or give --output-dir",
-    errno.EROFS: "give an --output-dir on a file system that can be written",
-    errno.ENOSPC: "free some space, or give an --output-dir on another disk",
-    errno.EDQUOT: "free some space, or give an --output-dir on another disk",
-    errno.EIO: "the disk reports an error: check it, or give an --output-dir on another one",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,37 +100,68 @@ def save_file(change: Change) -> Saved:
     SaveError
         The file could not be written, changed meanwhile, or another irtools is at work on it.
     """
-    path = change.path
-    with _explained(path), _lock(path) as locked:
-        before = _unchanged(change)
-        if locked:
-            _remove_stale(path)
-        link = path.resolve() if path.is_symlink() else None
-        with _temporary(path, change.data, before) as temporary:
-            notes = change.check(temporary) if change.check is not None else ()
-            if _identity(path.stat()) != _identity(before):
-                raise _changed(path)
-            temporary.replace(path)
-    _flush_directory(path)
-    return Saved(path, link, notes)
+    return save_files([change])[0]
+
+
+def save_files(changes: Sequence[Change], written: Callable[[Change], None] | None = None) -> tuple[Saved, ...]:
+    """Replace files, each in one step as :func:`save_file` does, and none before all are checked.
+
+    Parameters
+    ----------
+    changes : sequence of Change
+        At most one for a file.
+    written : callable, optional
+        Called when a file has been replaced.
+
+    Returns
+    -------
+    tuple of Saved
+        One per change.
+
+    Raises
+    ------
+    CheckError
+        A check refuses its file; no file was replaced.
+    SaveError
+        The file that it names was not replaced, or the message says that it was; those before it
+        in ``changes`` may have been.
+    """
+    with contextlib.ExitStack() as stack:
+        ready = [stack.enter_context(_prepared(change)) for change in changes]
+        saved = []
+        for change, replace in zip(changes, ready, strict=True):
+            saved.append(replace())
+            if written is not None:
+                written(change)
+            flush_directory(change.path)
+        return tuple(saved)
 
 
 @contextlib.contextmanager
-def _explained(
-    path: Path, what: str = "cannot be written", state: str = "the old file is as it was", advice: str | None = None
-) -> Iterator[None]:
-    """Turn an operating system error into a sentence: what failed, what there is now, what to do."""
-    try:
-        yield
-    except OSError as error:
-        reason = (error.strerror or str(error) or type(error).__name__).lower()
-        advice = advice or _ADVICE.get(error.errno or 0, "see to that and try again")
-        raise SaveError(f"{what}: {reason} ({state}); {advice}", path=path) from error
+def _prepared(change: Change) -> Iterator[Callable[[], Saved]]:
+    """A file that only has to be renamed into its place, by calling what is yielded."""
+    path, state = change.path, "the old file is as it was"
+    with explained(path, state=state), _lock(path) as locked:
+        before = _unchanged(change)
+        if locked:
+            _remove_stale(path)
+        link = real_path(path) if path.is_symlink() else None
+        with temporary(path, change.data, before) as new:
+            notes = change.check(new) if change.check is not None else ()
+
+            def replace() -> Saved:
+                with explained(path, state=state):
+                    if _identity(path.stat()) != _identity(before):
+                        raise _changed(path)
+                    new.replace(path)
+                return Saved(path, link, notes)
+
+            yield replace
 
 
 def _reading(path: Path) -> contextlib.AbstractContextManager[None]:
     """The same for what is only read, while a new directory is being filled."""
-    return _explained(path, "cannot be read", _UNDONE, "repair it, or get the export again")
+    return explained(path, "cannot be read", state=_UNDONE, advice="repair it, or get the export again")
 
 
 @contextlib.contextmanager
@@ -200,68 +219,8 @@ def _unchanged(change: Change) -> os.stat_result:
 def _remove_stale(path: Path) -> None:
     """Remove what a killed run left: while ``path`` is locked, nobody else has a temporary file for it."""
     with contextlib.suppress(OSError):
-        for stale in path.parent.iterdir():
-            if stale.name.startswith(f".{path.name}.") and stale.name.endswith(_SUFFIX):
-                stale.unlink()
-
-
-@contextlib.contextmanager
-def _temporary(path: Path, data: bytes, like: os.stat_result) -> Iterator[Path]:
-    """A flushed file with the new content beside ``path``; what is not renamed away is removed."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_SUFFIX}")
-    handle = os.open(temporary, _NEW, 0o600)
-    try:
-        try:
-            _write(handle, data)
-            _keep_permissions(handle, path, like)
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        yield temporary
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-
-
-def _write(handle: int, data: bytes | memoryview) -> None:
-    """Write all of it: one call may write less than it was given."""
-    rest = memoryview(data)
-    while rest:
-        written = os.write(handle, rest)
-        if not written:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        rest = rest[written:]
-
-
-def _keep_permissions(handle: int, path: Path, like: os.stat_result) -> None:
-    """Give a new file the mode of the old one; owner and extended attributes where allowed."""
-    if hasattr(os, "fchown") and (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
-        with contextlib.suppress(OSError):
-            os.fchown(handle, like.st_uid, like.st_gid)
-    if hasattr(os, "listxattr"):
-        with contextlib.suppress(OSError):
-            for name in os.listxattr(path):
-                os.setxattr(handle, name, os.getxattr(path, name))
-    if hasattr(os, "fchmod"):
-        os.fchmod(handle, stat.S_IMODE(like.st_mode))
-
-
-def _flush_directory(path: Path) -> None:
-    """Make a rename in the directory of ``path`` survive a power failure."""
-    if not hasattr(os, "O_DIRECTORY"):
-        return
-    with _explained(path, "was replaced, but its directory could not be flushed to the disk", "the new file is there"):
-        try:
-            handle = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        except PermissionError:  # may be written but not read
-            return
-        try:
-            os.fsync(handle)
-        except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # not every file system can
-                raise
-        finally:
-            os.close(handle)
+        for left in stale(path):
+            left.unlink()
 
 
 # -- into another directory ------------------------------------------------------------
@@ -295,18 +254,18 @@ def save_export(
     SaveError
         The directory is not empty or lies inside the export, or a file could not be read or written.
     """
-    with _explained(output_dir, state="nothing was created"):
+    with explained(output_dir, state="nothing was created"):
         require_empty(output_dir, directory)
     with _reading(directory):
-        folders, files = list_export(directory, leave_out=_SUFFIX)
+        folders, files = list_export(directory, leave_out=SUFFIX)
     changed = {change.path.relative_to(directory): change for change in changes}
     made: list[Path] = []
     try:
-        with _explained(output_dir, state=_UNDONE):
+        with explained(output_dir, state=_UNDONE):
             _make_directories([output_dir, *(output_dir / folder for folder in folders)], made)
         for relative, source in files.items():
             if relative not in changed:
-                with _explained(output_dir / relative, state=_UNDONE):
+                with explained(output_dir / relative, state=_UNDONE):
                     _transfer(source, output_dir / relative, made, progress)
         return tuple(_place(output_dir / relative, change, made) for relative, change in changed.items())
     except BaseException:
@@ -327,7 +286,7 @@ def _transfer(source: Path, target: Path, made: list[Path], progress: Progress |
     with _reading(source):
         reading = os.open(source, os.O_RDONLY | _BINARY)
     try:
-        writing = os.open(target, _NEW, 0o600)
+        writing = os.open(target, NEW, 0o600)
         made.append(target)
         try:
             cloned = _clone(reading, writing)
@@ -353,7 +312,7 @@ def _clone(reading: int, writing: int) -> bool:
 
 def _hard_link(source: Path, target: Path) -> bool:
     """Put a hard link in place of the empty file ``target``; not across file systems."""
-    link = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_SUFFIX}")
+    link = beside(target)
     try:
         os.link(source, link)
     except OSError:
@@ -373,7 +332,7 @@ def _copy(reading: int, writing: int, source: Path, progress: Progress | None) -
             chunk = os.read(reading, _CHUNK)
         if not chunk:
             return
-        _write(writing, chunk)
+        write_all(writing, chunk)
         done += len(chunk)
         if progress is not None:
             progress(source, done, total)
@@ -381,13 +340,13 @@ def _copy(reading: int, writing: int, source: Path, progress: Progress | None) -
 
 def _place(target: Path, change: Change, made: list[Path]) -> Saved:
     """Write one changed file into the new directory."""
-    with _explained(target, state=_UNDONE):
+    with explained(target, state=_UNDONE):
         before = _unchanged(change)
         made.append(target)
-        with _temporary(target, change.data, before) as temporary:
-            notes = change.check(temporary) if change.check is not None else ()
-            temporary.replace(target)
-    _flush_directory(target)
+        with temporary(target, change.data, before) as new:
+            notes = change.check(new) if change.check is not None else ()
+            new.replace(target)
+    flush_directory(target)
     return Saved(target, None, notes)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from irtools.errors import IrtoolsError
 from irtools.ir.document import Document
-from irtools.ir.save import Change, Saved, save_file
+from irtools.ir.save import Change, Saved, save_files
 from irtools.lint.engine import Verification
 from irtools.lint.model import Finding
 from irtools.surgery.patch import Patch
@@ -70,12 +70,14 @@ def _joined(before: Patch | None, after: Patch) -> Patch:
 
 
 def write_fixes(patches: Iterable[Patch]) -> tuple[Saved, ...]:
-    """Write patched files in place, each checked first if it is annotated.
+    """Write patched files in place, after all that are annotated have been checked.
 
     Raises
     ------
-    SaveError, CheckError
-        Nothing was written to that file.
+    SaveError
+        The file that it names could not be written; others may have been.
+    CheckError
+        Nothing was written.
     """
     changes = []
     for patch in patches:
@@ -85,4 +87,4 @@ def write_fixes(patches: Iterable[Patch]) -> tuple[Saved, ...]:
 
             check = checker(patch.path, patch.new)
         changes.append(Change(patch.path, patch.data, patch.original, check))
-    return tuple(save_file(change) for change in changes)
+    return save_files(changes)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import irtools
-from irtools.errors import AnnotationDiffersError, CheckError, ExportError
+from irtools.errors import AnnotationDiffersError, CheckError, ExportError, SaveError
 from irtools.ir.document import Document
 from irtools.ir.rt_info import ANNOTATION_KEY, set_entry
 
@@ -87,6 +90,72 @@ def test_what_the_runtime_would_refuse_is_not_written(export_copy: ExportCopy) -
     assert contents(directory) == before
     (saved,) = export.save(check=False)
     assert Document(saved.path).annotation is not None
+
+
+@pytest.fixture
+def two_targets(export_copy: ExportCopy) -> Path:
+    """A second part with a decoder stack, and weights of its own."""
+    directory = export_copy("falcon")
+    for suffix in (".xml", ".bin"):
+        file = directory / f"openvino_model{suffix}"
+        file.with_stem("openvino_other_model").write_bytes(file.read_bytes())
+    return directory
+
+
+def test_nothing_is_written_before_all_are_checked(two_targets: Path) -> None:
+    export = irtools.open_export(two_targets)
+    (two_targets / "openvino_other_model.bin").unlink()
+    before = contents(two_targets)
+    for part in ("target", "other"):
+        export.annotate(part)
+    for _ in range(2):
+        with pytest.raises(CheckError, match=r"openvino_other_model\.bin: the weights cannot be read"):
+            export.save()
+        assert contents(two_targets) == before
+    assert [saved.path.name for saved in export.save(check=False)] == ["openvino_model.xml", "openvino_other_model.xml"]
+
+
+def test_after_a_failure_the_next_save_writes_what_is_left(two_targets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    export = irtools.open_export(two_targets)
+    wanted = [export.annotate(part).data for part in ("target", "other")]
+    files = [two_targets / "openvino_model.xml", two_targets / "openvino_other_model.xml"]
+    original = files[1].read_bytes()
+    real = os.replace
+
+    def failing(source: Path, target: Path) -> None:
+        if Path(target) == files[1]:
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+        real(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", failing)
+        with pytest.raises(SaveError, match=r"openvino_other_model\.xml: .* \(the old file is as it was\)"):
+            export.save(check=False)
+    assert [file.read_bytes() for file in files] == [wanted[0], original]
+    assert export.target.data == wanted[0], "it is read again"
+    assert [saved.path for saved in export.save(check=False)] == [files[1]]
+    assert [file.read_bytes() for file in files] == wanted
+    assert export.save() == ()
+
+
+def test_a_file_whose_directory_could_not_be_flushed_counts_as_written(
+    export_copy: ExportCopy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export = irtools.open_export(export_copy("falcon"))
+    patch = export.annotate()
+    real = os.fsync
+
+    def failing(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(handle)
+
+    with monkeypatch.context() as faults:
+        faults.setattr(os, "fsync", failing)
+        with pytest.raises(SaveError, match=r"was written, but .* \(the new file is there\)"):
+            export.save(check=False)
+    assert patch.path.read_bytes() == patch.data
+    assert export.save() == ()
 
 
 def test_a_part_that_is_not_there_is_an_error(export_copy: ExportCopy) -> None:

@@ -66,6 +66,28 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.parametrize("name", ["n" * 239, "n" * 255, "ü" * 127, "模" * 85])
+def test_the_longest_names_can_be_written_twice(tmp_path: Path, name: str) -> None:
+    for content in (b"first", b"second"):
+        write_output(tmp_path / name, content)
+        assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [(name, content)]
+
+
+def test_a_link_to_a_new_file_makes_that_file(tmp_path: Path) -> None:
+    (tmp_path / "link.html").symlink_to("real.html")
+    write_output(tmp_path / "link.html", b"new")
+    assert (tmp_path / "link.html").is_symlink()
+    assert (tmp_path / "real.html").read_bytes() == b"new"
+
+
+def test_a_read_only_file_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.html").write_bytes(b"old")
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everything
+    with pytest.raises(SaveError, match="permission denied; get write permission for its directory, or give another"):
+        write_output(tmp_path / "a.html", b"new")
+    assert (tmp_path / "a.html").read_bytes() == b"old"
+
+
 def test_a_device_is_written_to() -> None:
     write_output(Path(os.devnull), b"new")
     assert not Path(os.devnull).is_file()

@@ -69,6 +69,41 @@ def test_extended_attributes_are_kept(model: Path) -> None:
     assert os.getxattr(model, "user.origin") == b"hub"
 
 
+def test_an_attribute_that_may_not_be_set_does_not_stop_the_others(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a labelled file system, where only root sets ``security.selinux``."""
+    there = {"security.selinux": b"label", "user.gone": b"", "user.origin": b"hub"}
+    given: dict[str, bytes] = {}
+
+    def get(_: Path, name: str) -> bytes:
+        if name == "user.gone":
+            raise OSError(errno.ENODATA, os.strerror(errno.ENODATA))
+        return there[name]
+
+    def give(_: int, name: str, value: bytes) -> None:
+        if name.startswith("security."):
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        given[name] = value
+
+    monkeypatch.setattr(os, "listxattr", lambda _: list(there))
+    monkeypatch.setattr(os, "getxattr", get)
+    monkeypatch.setattr(os, "setxattr", give)
+    save_file(Change(model, NEW, OLD))
+    assert given == {"user.origin": b"hub"}
+
+
+@pytest.mark.parametrize("name", ["n" * 235 + ".xml", "n" * 251 + ".xml", "模" * 83 + ".xml"])
+def test_the_longest_names_can_be_written(model: Path, name: str) -> None:
+    model = model.rename(model.with_name(name))
+    save_file(Change(model, NEW, OLD))
+    assert model.read_bytes() == NEW
+    out = model.parent.parent / "out"
+    save_export(model.parent, [Change(model, OLD, NEW)], out)
+    assert (out / name).read_bytes() == OLD
+    assert len(list(out.iterdir())) == len(list(model.parent.iterdir())) == 2
+
+
 def test_nothing_else_in_the_directory_is_touched(model: Path) -> None:
     before = state(model.parent)
     saved = save_file(Change(model, NEW, OLD))
