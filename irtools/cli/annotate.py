@@ -60,7 +60,7 @@ def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: b
             ui,
             job,
             writing,
-            nothing_to_do=f"{patch.path} says this already; nothing written",
+            nothing_to_do=f"{patch.path} says this already",
             heading=f"{summary}\n{layers_table(stack, ui.style)}",
             details=located,
         )

@@ -31,7 +31,7 @@ def command(models: tuple[Path, ...], part: str, writing: Writing, ui: Ui) -> in
         export = open_export(path)
         patch = export.strip(part)
         job = Job(path, export, patch, destinations[path], check=False)
-        nothing = f"{patch.path} has no annotation; nothing written"
+        nothing = f"{patch.path} has no annotation"
         return finish(ui, job, writing, nothing_to_do=nothing, details={})
 
     return run_models(ui, "strip", models, work)

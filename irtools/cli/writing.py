@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from irtools.cli.common import Ui
+from irtools.cli.common import Ui, about_model
 from irtools.errors import UsageError
-from irtools.ir.listing import real_path
+from irtools.ir.listing import real_path, require_empty
 from irtools.report.json import Entry
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def finish(
     job : Job
     writing : Writing
     nothing_to_do : str
-        What to say of a file that stays as it is.
+        What to say of a file that stays as it is, without full stop.
     heading : str
         Text that goes first.
     details : mapping
@@ -141,14 +141,16 @@ def finish(
     patch = job.patch
     files: list[str] = []
     notes = list(patch.notes)
-    outcome = nothing_to_do
-    status = patch.status
-    if writing.dry_run:
-        outcome = f"would write {patch.path}" if patch.changed else nothing_to_do
-    elif patch.changed or job.destination is not None:
-        status = "written"
+    if not patch.changed and job.destination is None:
+        status, outcome = "unchanged", f"{nothing_to_do}; nothing written"
+    elif writing.dry_run:
+        _require_destination(job)
+        status, outcome = "would-write", f"would write {job.destination or patch.path}"
+    else:
         files = _write(ui, job, notes)
-        outcome = f"wrote {', '.join(files)}"
+        status, outcome = "written", f"wrote {', '.join(files)}"
+    if not patch.changed and job.destination is not None:
+        outcome = f"{nothing_to_do}; {outcome}"
     for note in notes:
         ui.note(note)
     found: dict[str, object] = {
@@ -164,6 +166,13 @@ def finish(
         found["diff"] = patch.diff()
         text = patch.diff().rstrip("\n")
     return Entry(str(job.model), status, int(status == "would-write"), details=found, text=text)
+
+
+def _require_destination(job: Job) -> None:
+    """Refuse in a dry run what would be refused without."""
+    if job.destination is not None:
+        with about_model(job.destination):
+            require_empty(job.destination, job.export.directory)
 
 
 def _write(ui: Ui, job: Job, notes: list[str]) -> list[str]:

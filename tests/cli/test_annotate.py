@@ -203,9 +203,40 @@ def test_output_dir_is_complete_also_when_nothing_changes(
     export_copy: Callable[..., Path], tmp_path: Path, cli: Callable[..., Done]
 ) -> None:
     directory = export_copy("qwen3")
-    done = cli("annotate", directory, "--output-dir", tmp_path / "out", "--format", "json")
-    assert (done.code, model(done)["status"]) == (0, "written")
+    call = ("annotate", directory, "--output-dir", tmp_path / "out")
+    dry = cli(*call, "--dry-run", "--format", "json")
+    assert (dry.code, model(dry)["status"], model(dry)["written"]) == (1, "would-write", [])
+    already = f"{directory / 'openvino_model.xml'} says this already; "
+    assert cli(*call, "--dry-run").out.endswith(f"{already}would write {tmp_path / 'out'}\n")
+    assert not (tmp_path / "out").exists()
+    assert cli(*call).out.endswith(f"{already}wrote {tmp_path / 'out'}\n")
     assert content(tmp_path / "out") == content(directory)
+    done = cli("annotate", directory, "--output-dir", tmp_path / "json", "--format", "json")
+    assert (done.code, model(done)["status"]) == (0, "written")
+    assert content(tmp_path / "json") == content(directory)
+
+
+@pytest.mark.parametrize("name", ["annotate", "strip"])
+def test_a_dry_run_refuses_the_directory_that_would_be_refused(
+    name: str, llama: Path, tmp_path: Path, cli: Callable[..., Done]
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "file").touch()
+    for options in ((), ("--dry-run",), ("--diff",)):
+        done = cli(name, llama, "--output-dir", tmp_path / "out", *options)
+        assert done.code == 2
+        assert done.err == (
+            f"irtools: error: {tmp_path / 'out'}: is not empty (it holds file); give an empty or new directory\n"
+        )
+
+
+def test_strip_says_that_there_was_no_annotation(llama: Path, tmp_path: Path, cli: Callable[..., Done]) -> None:
+    without = f"{llama / 'openvino_model.xml'} has no annotation; "
+    assert cli("strip", llama) == Done(0, f"{without}nothing written\n")
+    assert cli("strip", llama, "--dry-run") == Done(0, f"{without}nothing written\n")
+    out = tmp_path / "out"
+    assert cli("strip", llama, "--output-dir", out, "--dry-run") == Done(1, f"{without}would write {out}\n")
+    assert cli("strip", llama, "--output-dir", out) == Done(0, f"{without}wrote {out}\n")
 
 
 def test_several_exports_get_a_subfolder_each(
