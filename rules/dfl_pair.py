@@ -205,7 +205,7 @@ def undecomposed_pair(context: Context) -> Iterator[Finding]:
     found = _dflash(context)
     if found is None or found[1].input("inputs_embeds") is None:
         return
-    if "text_embeddings" not in context.export.parts:
+    if context.export.find_part("text_embeddings") is None:
         message = "the target takes embeddings, and there is no openvino_text_embeddings_model.xml beside it"
         yield _at_target(found[1], None, message, "export the target with --task image-text-to-text")
     if found[0].draft.part.input("inputs_embeds") is None:

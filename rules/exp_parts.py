@@ -75,7 +75,7 @@ def two_targets(context: Context) -> Iterator[Finding]:
     candidates = context.export.target_candidates
     if len(candidates) > 1:
         names = " and ".join(document.path.name for document in candidates)
-        wrapper = "text_embeddings" in context.export.parts
+        wrapper = context.export.find_part("text_embeddings") is not None
         odd = [document for document in candidates if (document.part == "language") != wrapper]
         yield Finding(
             f"{names} could both be the target",
@@ -208,7 +208,7 @@ def unsupported_family(context: Context) -> Iterator[Finding]:
     OpenVINO GenAI 2026.4, ``vlm_config.cpp``; reproduced with 2026.4.1.
     """
     family = context.config.get("model_type")
-    if not needs_embeddings(context) or not context.config or context.export.parts.get("text_embeddings") is None:
+    if not needs_embeddings(context) or not context.config or context.export.find_part("text_embeddings") is None:
         return
     if not isinstance(family, str) or family not in RUNTIME_FAMILIES:
         path = context.export.directory / "config.json"

@@ -203,7 +203,7 @@ def undecomposed_mtp(context: Context) -> Iterator[Finding]:
     OpenVINO GenAI 2026.4.
     """
     found = head(context)
-    if found is None or not found.profile.usable or "text_embeddings" in context.export.parts:
+    if found is None or not found.profile.usable or context.export.find_part("text_embeddings") is not None:
         return
     yield Finding(
         f"{MTP_FILE} is there, but no openvino_text_embeddings_model.xml: the runtime refuses the directory",

@@ -14,7 +14,12 @@ from irtools.ir.scan import Scan, Span, line_of, scan_ir
 if TYPE_CHECKING:
     from irtools.graph.view import GraphView
 
-__all__ = ["Document"]
+__all__ = ["Document", "part_name"]
+
+
+def part_name(path: Path) -> str:
+    """Name of the part in a file: its stem without ``openvino_`` and ``_model``."""
+    return path.stem.removeprefix("openvino_").removesuffix("_model") or path.stem
 
 
 class Document:
@@ -28,6 +33,13 @@ class Document:
         The ``.xml`` file.
     data : bytes, optional
         Its content, if it has been read or changed already.
+    part : str, optional
+        Name of the part; by default what :func:`part_name` says.
+
+    Attributes
+    ----------
+    path : Path
+    part : str
 
     Examples
     --------
@@ -36,8 +48,9 @@ class Document:
     ('model', '11')
     """
 
-    def __init__(self, path: str | Path, data: bytes | None = None) -> None:
+    def __init__(self, path: str | Path, data: bytes | None = None, *, part: str | None = None) -> None:
         self.path = Path(path)
+        self.part = part or part_name(self.path)
         if data is not None:
             self.data = data
 
@@ -53,11 +66,6 @@ class Document:
     def weights_path(self) -> Path:
         """The ``.bin`` that belongs to the file."""
         return self.path.with_suffix(".bin")
-
-    @property
-    def part(self) -> str:
-        """Name of the part: the stem without ``openvino_`` and ``_model``."""
-        return self.path.stem.removeprefix("openvino_").removesuffix("_model") or self.path.stem
 
     @cached_property
     def data(self) -> bytes:
@@ -101,7 +109,15 @@ class Document:
 
     @property
     def annotation(self) -> str | None:
-        """The hidden-state annotation as written; None without one, ``""`` for one without value."""
+        """The hidden-state annotation as written; None without one, ``""`` for one without value.
+
+        Raises
+        ------
+        ExportError
+            The file cannot be read.
+        InvalidIRError
+            The file is no well-formed IR in UTF-8.
+        """
         value = self.rt_info.get(ANNOTATION_KEY)
         return value if value is None or isinstance(value, str) else ""
 

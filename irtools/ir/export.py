@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irtools.errors import ExportError
-from irtools.ir.document import Document
+from irtools.ir.document import Document, part_name
 
 if TYPE_CHECKING:
     from irtools.decoder.stack import DecoderStack
@@ -52,8 +53,16 @@ class Export:
 
     @cached_property
     def parts(self) -> Mapping[str, Document]:
-        """Every IR of the directory by the name of its part (not read yet)."""
-        return {document.part: document for document in map(Document, sorted(self.directory.glob("*.xml")))}
+        """Every IR of the directory by the name of its part (not read yet).
+
+        Files whose short names would be the same (``model.xml`` beside ``openvino_model.xml``) go by
+        their whole stems.
+        """
+        paths = sorted(self.directory.glob("*.xml"))
+        # A short name may not be the whole stem of another file either.
+        taken = Counter(name for path in paths for name in {part_name(path), path.stem})
+        names = (part_name(path) if taken[part_name(path)] == 1 else path.stem for path in paths)
+        return {name: Document(path, part=name) for name, path in zip(names, paths, strict=True)}
 
     @cached_property
     def config(self) -> Mapping[str, Any]:
@@ -83,13 +92,9 @@ class Export:
         if self._only:
             known = (document for document in self.parts.values() if document.path == self._only)
             return (next(known, Document(self._only)),)
-        named = [
-            self.parts[Path(name).stem.removeprefix("openvino_").removesuffix("_model")]
-            for name in TARGET_FILES
-            if (self.directory / name).is_file()
-        ]
+        named = tuple(document for name in TARGET_FILES if (document := self._file(name)) is not None)
         if named:
-            return tuple(named)
+            return named
         return tuple(document for name, document in self.parts.items() if not any(word in name for word in _SIDE_PARTS))
 
     @cached_property
@@ -119,10 +124,23 @@ class Export:
     @property
     def mtp(self) -> Document | None:
         """The MTP head, or None."""
-        return self.parts.get("mtp")
+        return self.find_part("mtp")
+
+    def find_part(self, name: str) -> Document | None:
+        """A part that the runtime knows by a name, such as ``text_embeddings``; None when it is not there.
+
+        Of files that share the name, the runtime takes ``openvino_<name>_model.xml``.
+        """
+        return self._file(f"openvino_{name}_model.xml") or self.parts.get(name)
+
+    def _file(self, name: str) -> Document | None:
+        return next((document for document in self.parts.values() if document.path.name == name), None)
 
     def part(self, name: str) -> Document:
         """A part by name: ``target``, ``mtp``, or a stem without ``openvino_`` and ``_model``.
+
+        Of files that share such a name, each goes by its whole stem; unless it is such a stem, the
+        name stands for the one that the runtime takes.
 
         Raises
         ------
@@ -131,12 +149,18 @@ class Export:
         """
         if name == "target":
             return self.target
-        if name not in self.parts:
+        found = self.parts.get(name) or self.find_part(name)
+        if found is None:
             raise ExportError(f"no part {name!r}; it has {', '.join(['target', *self.parts])}", path=self.directory)
-        return self.parts[name]
+        return found
 
     def locate(self, part: str = "target") -> DecoderStack:
         """Locate the decoder stack of a part.
+
+        Parameters
+        ----------
+        part : str
+            As :meth:`part` takes it.
 
         Returns
         -------
@@ -212,6 +236,7 @@ class Export:
         Parameters
         ----------
         part : str
+            As :meth:`part` takes it.
         stack : DecoderStack, optional
             If it has been located already.
         force : bool
@@ -225,6 +250,10 @@ class Export:
         ------
         AnnotationDiffersError
             There is another annotation, and no ``force``.
+        ExportError
+            There is no such part, or it cannot be read.
+        InvalidIRError
+            The file is no well-formed IR, or cannot be edited safely.
         LocateRefusedError
             No decoder-only language model, or the witnesses contradict each other.
         """
@@ -235,9 +264,22 @@ class Export:
     def strip(self, part: str = "target") -> Patch:
         """Take the annotation out of a part in memory; :meth:`save` writes it.
 
+        Parameters
+        ----------
+        part : str
+            As :meth:`part` takes it.
+
         Returns
         -------
         Patch
+            ``status`` is ``unchanged`` when there was none.
+
+        Raises
+        ------
+        ExportError
+            There is no such part, or it cannot be read.
+        InvalidIRError
+            The file is no well-formed IR, or cannot be edited safely.
         """
         from irtools.surgery import strip
 

@@ -136,6 +136,11 @@ def entries(scan: Scan, key: str) -> tuple[Entry, ...]:
     scan : Scan
         Of a whole file.
     key : str
+        The one that OpenVINO knows the entry by: its ``name`` in ``<rt_info>``, else its tag.
+
+    Returns
+    -------
+    tuple of Entry
     """
     where = _container(scan)
     return tuple(
@@ -158,7 +163,10 @@ def set_entry(scan: Scan, key: str, value: str) -> bytes:
     ----------
     scan : Scan
         Of a whole file.
-    key, value : str
+    key : str
+        Becomes the tag where it can be one, else the ``name`` attribute.
+    value : str
+        Any text that XML can hold; what has to be escaped is.
 
     Returns
     -------
@@ -167,7 +175,7 @@ def set_entry(scan: Scan, key: str, value: str) -> bytes:
     Raises
     ------
     InvalidIRError
-        The new file does not read back as meant.
+        The file has nowhere to put it, or does not read back as meant.
     """
     where, found = _container(scan), entries(scan, key)
     if where is None:

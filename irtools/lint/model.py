@@ -246,7 +246,7 @@ class Context:
     @cached_property
     def text_embeddings(self) -> Document | None:
         """The text embeddings part, if there is one and its graph can be built."""
-        return self.readable(self.export.parts.get("text_embeddings"))
+        return self.readable(self.export.find_part("text_embeddings"))
 
     @cached_property
     def location(self) -> DecoderStack | IrtoolsError | None:

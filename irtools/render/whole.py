@@ -108,7 +108,7 @@ class ExportDrawer:
 
     def _inputs(self, *, vision: bool = True) -> str:
         """Boxes above the target; returns the key of the one that the target's embeddings come from."""
-        embedding = self.export.parts.get("text_embeddings") if self._alone is None else None
+        embedding = self.export.find_part("text_embeddings") if self._alone is None else None
         if embedding is None or self.target.view.op_type(self.stack.embedding) != "Parameter":
             return ""
         part = DrawnPart(embedding)
