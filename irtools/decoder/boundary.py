@@ -20,10 +20,10 @@ def boundaries(stream: Stream, scopes: Scopes | None, pieces: Sequence[Stretch],
 
     Mostly the last residual sum. When it goes on scaled, or with values from outside the
     stream written into it (image features), what arrives at the next layer, unless the names
-    say that the next layer does it. When an earlier value of the stream is mixed in again, the
-    sum. When a norm lies between, the names say whose it is: it ends a layer (BART), or
-    each layer begins with one and keeps it as its residual (MiniMax). Without names, a first
-    layer that starts from bare embeddings (GPT-1) shows that norms come after the block.
+    say that the next layer does it. When a norm lies between, the names say whose it is: it ends
+    a layer (BART), or each layer begins with one and keeps it as its residual (MiniMax). Without
+    names, a first layer that starts from bare embeddings (GPT-1) shows that norms come after the
+    block. When an earlier value of the stream is mixed in again, only the names can tell.
 
     Parameters
     ----------
@@ -42,18 +42,21 @@ def boundaries(stream: Stream, scopes: Scopes | None, pieces: Sequence[Stretch],
     Raises
     ------
     LocateRefusedError
-        A norm lies between and no name says to which layer it belongs, or norms interrupt
-        the stream in some places only.
+        A norm or an earlier value lies between and no name says to which layer it belongs, or
+        norms interrupt the stream in some places only.
     """
     found, norms = [], []
     for last in ends:
         end, skip = pieces[last].sum.op, pieces[last + 1].sum.skip
-        between = [] if skip in stream.same_value(end) else _between(stream, end, skip)
+        between, mixed = ([], False) if skip in stream.same_value(end) else _between(stream, end, skip)
         norms.append(_normalises(stream, between))
-        if norms[-1]:
-            found.append(_whose(stream, scopes, pieces, last, between))
+        votes = _votes(stream, scopes, last, between)
+        if not between or votes > 0:
+            found.append(end)
+        elif votes < 0 or not (norms[-1] or mixed) or (norms[-1] and _starts_bare(stream, pieces)):
+            found.append(skip)
         else:
-            found.append(end if not between or _votes(stream, scopes, last, between) > 0 else skip)
+            raise _unsettled(stream, end, skip, "norm" if norms[-1] else "earlier value mixed in")
     if any(norms) and not all(norms):
         name = stream.view.op_name(pieces[ends[norms.index(True)] + 1].sum.skip)
         raise LocateRefusedError(
@@ -63,18 +66,17 @@ def boundaries(stream: Stream, scopes: Scopes | None, pieces: Sequence[Stretch],
     return found
 
 
-def _whose(stream: Stream, scopes: Scopes | None, pieces: Sequence[Stretch], last: int, between: Sequence[int]) -> int:
-    """The sum, when the norm after it begins the next layer, or the norm, when it ends this one."""
-    end, skip = pieces[last].sum.op, pieces[last + 1].sum.skip
-    votes = _votes(stream, scopes, last, between)
-    if votes:
-        return skip if votes < 0 else end
-    if not _normalises(stream, _above(stream, pieces[0].sum.skip)):
-        return skip
-    raise LocateRefusedError(
-        f"the norm between {stream.view.op_name(end)!r} and {stream.view.op_name(skip)!r} ends one layer or begins the "
-        "next, and no name says which: the hidden state could be either; export the model with its module names"
+def _unsettled(stream: Stream, end: int, skip: int, what: str) -> LocateRefusedError:
+    names = f"{stream.view.op_name(end)!r} and {stream.view.op_name(skip)!r}"
+    return LocateRefusedError(
+        f"the {what} between {names} ends one layer or begins the next, and no name says which: the hidden state "
+        "could be either; export the model with its module names"
     )
+
+
+def _starts_bare(stream: Stream, pieces: Sequence[Stretch]) -> bool:
+    """Whether the first layer starts from embeddings that no norm has touched."""
+    return not _normalises(stream, _above(stream, pieces[0].sum.skip))
 
 
 def _votes(stream: Stream, scopes: Scopes | None, last: int, between: Iterable[int]) -> int:
@@ -99,15 +101,16 @@ def _above(stream: Stream, start: int) -> set[int]:
     return found
 
 
-def _between(stream: Stream, end: int, skip: int) -> list[int]:
-    """Ops of the stream that make ``skip`` of ``end``; none when they read an earlier value of the stream."""
-    found, pending = [skip], [skip]
+def _between(stream: Stream, end: int, skip: int) -> tuple[list[int], bool]:
+    """Ops of the stream that make ``skip`` of ``end``, and whether they read an earlier value of the stream."""
+    found, pending, mixed = [skip], [skip], False
     while pending:
         for source in stream.sources[pending.pop()]:
             if source == end or source in found:
                 continue
             if stream.rank[source] < stream.rank[end]:
-                return []
+                mixed = True
+                continue
             found.append(source)
             pending.append(source)
-    return found
+    return found, mixed

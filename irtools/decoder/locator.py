@@ -43,8 +43,14 @@ class Namer:
         return self._live
 
     def handed_on(self, stream: Stream, op: int, layer: int) -> tuple[Locator, Source, tuple[int, ...], list[int]]:
-        """Name the value of an op that a layer hands to the next."""
-        return self._pick(stream.same_value(op), layer)
+        """Name the value of an op that a layer hands to the next: the output that the stream goes on from."""
+        read = {consumer.port for consumer in self.view.consumers(op) if consumer.op in stream.ops}
+        if len(read) > 1:
+            raise LocateRefusedError(
+                f"the hidden state of layer {layer} is spread over {len(read)} outputs of {self.view.op_name(op)!r}; "
+                "the runtime takes it from one"
+            )
+        return self._pick(stream.same_value(op), layer, Source(op, *read))
 
     def read_by_head(self, source: Source, layer: int) -> tuple[Locator, Source, tuple[int, ...], list[int]]:
         """Name the value that the head reads."""
@@ -54,11 +60,10 @@ class Namer:
         return self._pick(found, layer, source)
 
     def _pick(
-        self, candidates: list[int], layer: int, exact: Source | None = None
+        self, candidates: list[int], layer: int, exact: Source
     ) -> tuple[Locator, Source, tuple[int, ...], list[int]]:
         ports = {op: self.view.output(op) for op in candidates}
-        if exact is not None:
-            ports[exact.op] = self.view.port(exact) or ports[exact.op]
+        ports[exact.op] = self.view.port(exact) or ports[exact.op]
         # A reshape that splits the width carries the same numbers and is no hidden state.
         width = ports[candidates[0]].shape[-1:]
         fitting = [op for op in candidates if len(ports[op].shape) == 3 and ports[op].shape[-1:] == width != (DYNAMIC,)]

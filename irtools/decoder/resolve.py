@@ -17,7 +17,7 @@ from irtools.decoder.locator import Namer
 from irtools.decoder.names import read_names
 from irtools.decoder.stack import DecoderLayer, DecoderStack
 from irtools.decoder.stream import Stream, Sum
-from irtools.decoder.stretch import Stretch, stretches
+from irtools.decoder.stretch import Stretch, mixer_outside, stretches
 from irtools.decoder.verdicts import Evidence, layer_verdicts, stack_verdicts
 from irtools.decoder.walk import walk
 from irtools.errors import LocateRefusedError
@@ -52,6 +52,7 @@ def locate_stack(view: GraphView, config: Mapping[str, Any] | None = None) -> De
     sums = _agreed(view, walked, dominating)
     pieces = stretches(stream, sums)
     _require_decoder(view, pieces)
+    _require_whole(stream, pieces)
     scopes = read_names(view, pieces)
     grouping = choose(pieces, scopes, text)
     evidence = Evidence(
@@ -99,6 +100,15 @@ def _require_decoder(view: GraphView, pieces: Sequence[Stretch]) -> None:
         raise LocateRefusedError(
             "this is an encoder: its attention sees later tokens too (no cached state, no causal mask), "
             "so there is nothing to draft; only decoder-only language models are annotated"
+        )
+
+
+def _require_whole(stream: Stream, pieces: Sequence[Stretch]) -> None:
+    outside = mixer_outside(stream, pieces)
+    if outside is not None:
+        raise LocateRefusedError(
+            f"{stream.view.op_name(outside)!r} mixes tokens outside the residual blocks that were found, "
+            "so layers would be passed over: the residual stream is no plain chain of sums, which is not supported"
         )
 
 
@@ -155,6 +165,6 @@ def _layer(
         states=tuple(state.name for piece in members for state in piece.states),
         scope=f"{evidence.scopes.prefix}{number}" if evidence.scopes and number is not None else "",
         ops=frozenset().union(*(piece.ops for piece in members)),
-        verdicts=layer_verdicts(evidence, index, members, locator),
+        verdicts=layer_verdicts(evidence, index, members, source.op),
     )
     return layer, rest

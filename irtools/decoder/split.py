@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from irtools.decoder.stream import MOVES_NOTHING, Stream
+from irtools.decoder.stream import PASSES_ON, Stream
 from irtools.decoder.stretch import State, Stretch
 from irtools.graph.match import Match, Matcher
 
@@ -106,7 +106,7 @@ class Splitter:
         owner = {op: position for position, block in enumerate(blocks) for op in block.ops}
         for block in reversed(blocks):
             op = next(iter(block.ops))
-            if block.kind != "op" or len(block.ops) > 1 or self.view.op_type(op) not in MOVES_NOTHING:
+            if block.kind != "op" or len(block.ops) > 1 or self.view.op_type(op) not in PASSES_ON:
                 continue
             readers = {owner[reader] for reader in self._readers(op) if reader in owner}
             before = [owner[source] for source in self.stream.sources[op] if source in owner]
@@ -255,7 +255,7 @@ class Splitter:
 
     def _affine(self, op: int, value: int) -> bool:
         """Whether an op multiplies or shifts a value by constants, or hands it on in another form."""
-        if self.view.op_type(op) in MOVES_NOTHING:
+        if self.view.op_type(op) in PASSES_ON:
             return self.view.producers(op)[0] == value
         others = [source for source in self.view.producers(op) if source != value]
         return self.view.op_type(op) in _AFFINE and all(map(self.view.constant, others))

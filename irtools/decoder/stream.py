@@ -14,12 +14,12 @@ from functools import cached_property
 
 from irtools.graph.view import RESHAPES, GraphView, Source
 
-__all__ = ["MOVES_NOTHING", "Stream", "Sum", "ancestors"]
+__all__ = ["PASSES_ON", "Stream", "Sum", "ancestors"]
 
 SHAPE_OPS = ("ShapeOf",)
-MOVES_NOTHING = RESHAPES | {"Convert"}
-"""Ops that hand on the same numbers in another form."""
-_SCALES = MOVES_NOTHING | {"Multiply", "Divide", "Transpose", "Add"}  # with one stream operand, an Add is a bias
+PASSES_ON = RESHAPES | {"Convert", "FakeQuantize", "Clamp"}
+"""Ops that hand on a value in another form, or nearly."""
+_SCALES = PASSES_ON | {"Multiply", "Divide", "Transpose", "Add"}  # with one stream operand, an Add is a bias
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class Stream:
         while self.consumers.get(op) == 1:
             if self.view.op_type(op) == "Add" and len(self.sources[op]) > 1:
                 return op
-            if self.view.op_type(op) not in MOVES_NOTHING or not self.sources[op]:
+            if self.view.op_type(op) not in PASSES_ON or not self.sources[op]:
                 return None
             op = self.sources[op][0]
         return None

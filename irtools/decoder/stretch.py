@@ -9,7 +9,7 @@ from functools import cached_property
 from irtools.decoder.stream import SHAPE_OPS, Stream, Sum
 from irtools.graph.match import Match, Matcher, Mismatch
 
-__all__ = ["State", "Stretch", "find_states", "stretches"]
+__all__ = ["State", "Stretch", "find_states", "mixer_outside", "stretches"]
 
 _FLOATS = ("f32", "f16", "bf16")
 
@@ -128,6 +128,19 @@ def stretches(stream: Stream, sums: Sequence[Sum]) -> tuple[Stretch, ...]:
         Stretch(index, residual, gathered[index], tuple(states.get(index, ())), matcher)
         for index, residual in enumerate(sums)
     )
+
+
+def mixer_outside(stream: Stream, pieces: Sequence[Stretch]) -> int | None:
+    """An op of the stream that mixes tokens or reads a state and belongs to no stretch.
+
+    There is one when the stream is no plain chain of sums, so that whole layers were passed over.
+    """
+    outside = stream.ops.difference(*(piece.ops for piece in pieces))
+    match, _ = Matcher(stream.view, stream.ops).find("token_mixer", outside)
+    if match is not None:
+        return match.anchor
+    states = (state for state in find_states(stream) if stream.view.op_type(state.op) == "ReadValue")
+    return next((op for state in states for op in state.readers if op in outside), None)
 
 
 def _gather(stream: Stream, start: int, taken: set[int]) -> frozenset[int]:

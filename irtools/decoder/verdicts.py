@@ -10,7 +10,7 @@ from irtools.decoder.config import TextConfig
 from irtools.decoder.grouping import Grouping
 from irtools.decoder.head import Head
 from irtools.decoder.names import Scopes
-from irtools.decoder.stack import DecoderLayer, Locator, Verdict
+from irtools.decoder.stack import DecoderLayer, Verdict
 from irtools.decoder.stream import Stream
 from irtools.decoder.stretch import Stretch
 
@@ -49,25 +49,28 @@ class Evidence:
     grouping: Grouping
 
 
-def layer_verdicts(evidence: Evidence, index: int, members: Sequence[Stretch], locator: Locator) -> tuple[Verdict, ...]:
-    """One verdict per witness on one layer."""
+def layer_verdicts(evidence: Evidence, index: int, members: Sequence[Stretch], value: int) -> tuple[Verdict, ...]:
+    """One verdict per witness on one layer, whose hidden state is the value of an op."""
     final = index == len(evidence.grouping) - 1
     end = members[-1].sum.op
     return (
-        _walk(evidence, end, final),
+        _walk(evidence, members[-1], value, final),
         _dominators(evidence, end, final),
-        _names(evidence, index, members, locator),
+        _names(evidence, index, members),
         _state(members),
         _config(evidence, index, members),
     )
 
 
-def _walk(evidence: Evidence, end: int, final: bool) -> Verdict:
-    if end not in evidence.walked:
+def _walk(evidence: Evidence, last: Stretch, value: int, final: bool) -> Verdict:
+    if last.sum.op not in evidence.walked:
         return Verdict("walk", None, "the walk did not pass this sum")
     if final:
         return Verdict("walk", True, "the head reads it, after the last residual sum")
-    return Verdict("walk", True, "the residual sums of the next layer start from it")
+    following = evidence.pieces[last.index + 1].sum.skip
+    if following in evidence.stream.same_value(value):
+        return Verdict("walk", True, "the residual sums of the next layer start from it")
+    return Verdict("walk", True, "the last residual sum of the layer; the next layer starts by changing it")
 
 
 def _dominators(evidence: Evidence, end: int, final: bool) -> Verdict:
@@ -78,7 +81,7 @@ def _dominators(evidence: Evidence, end: int, final: bool) -> Verdict:
     return Verdict("dominators", True, "every path from the embeddings to the logits passes it")
 
 
-def _names(evidence: Evidence, index: int, members: Sequence[Stretch], locator: Locator) -> Verdict:
+def _names(evidence: Evidence, index: int, members: Sequence[Stretch]) -> Verdict:
     if evidence.scopes is None:
         return Verdict("names", None, "no scope numbers the layers")
     numbers = {number for piece in members if (number := evidence.scopes.layers[piece.index]) is not None}

@@ -28,12 +28,20 @@ class Decoder:
         self.layers, self.after, self.mask = layers, after, mask
         self.sums: list[str] = []
         self.embeddings: ov.Node | None = None
+        self.quantised = ""
 
     def weights(self, *shape: int) -> ov.Node:
         return op.constant(np.full(shape, 0.1, np.float32))
 
     def linear(self, value: ov.Node, width: int = WIDTH) -> ov.Node:
         return op.matmul(value, self.weights(width, value.get_output_partial_shape(0)[-1].get_length()), False, True)
+
+    def add(self, stream: ov.Node, branch: ov.Node) -> ov.Node:
+        return op.add(*(self.quantise(value) if self.quantised == "both" else value for value in (stream, branch)))
+
+    def quantise(self, value: ov.Node) -> ov.Node:
+        low, high = op.constant(np.float32(-4)), op.constant(np.float32(4))
+        return op.fake_quantize(value, low, high, low, high, 256)
 
     def norm(self, value: ov.Node) -> ov.Node:
         return op.mvn(value, op.constant(np.array([-1])), True, 1e-6, "inside_sqrt")
@@ -60,11 +68,11 @@ class Decoder:
         ids.output(0).get_tensor().set_names({"input_ids"})
         stream = self.embeddings = op.gather(self.weights(ROWS, WIDTH), ids, op.constant(np.int64(0)))
         for layer in range(self.layers):
-            stream = op.add(stream, self.attention(self.norm(stream)))
-            stream = op.add(stream, self.linear(op.relu(self.linear(self.norm(stream), 2 * WIDTH))))
+            stream = self.add(stream, self.attention(self.norm(stream)))
+            stream = self.add(stream, self.linear(op.relu(self.linear(self.norm(stream), 2 * WIDTH))))
             stream.set_friendly_name(f"sum_{layer}")
             self.sums.append(f"sum_{layer}")
-            stream = self.after(stream, layer)
+            stream = self.after(self.quantise(stream) if self.quantised == "stream" else stream, layer)
         normed = self.norm(stream)
         normed.set_friendly_name("final")
         logits = self.linear(normed, ROWS)

@@ -17,6 +17,8 @@ REFUSED = {
     "zoo/bart_causal": {"meaningless names", "neither"},
     "zoo/hand_macaron": {"meaningless names", "neither"},
     "zoo/hand_mlp3att": {"neither"},
+    "zoo/hand_x0": {"meaningless names", "neither"},
+    "zoo/hand_unet": {"meaningless names", "neither"},
     # No single hidden state per layer, or two stacks.
     "zoo/gemma3n_text": set(VARIANTS),
     "zoo/two_stacks": set(VARIANTS),

@@ -58,7 +58,39 @@ def test_the_embeddings_mixed_into_every_layer_of_a_deep_model(tmp_path, layers)
     decoder.after = lambda stream, layer: op.add(
         op.multiply(stream, op.constant(np.float32(0.9))), op.multiply(decoder.embeddings, op.constant(np.float32(0.1)))
     )
-    assert located(decoder.document(tmp_path)) == [*decoder.sums[:-1], "final"]
+    # Whether the mix ends a layer or begins the next, only a name could tell; the depth is no obstacle.
+    with pytest.raises(LocateRefusedError, match="earlier value mixed in"):
+        locate(decoder.document(tmp_path))
+
+
+@pytest.mark.parametrize("when", [[1], [0, 1, 2]])
+def test_layers_that_a_projected_value_hides_are_not_passed_over(tmp_path, when):
+    decoder = Decoder()
+    decoder.after = lambda stream, layer: (
+        op.add(stream, decoder.linear(decoder.embeddings)) if layer in when else stream
+    )
+    with pytest.raises(LocateRefusedError, match="mixes tokens outside the residual blocks|no residual stream"):
+        locate(decoder.document(tmp_path))
+
+
+def test_the_output_that_the_stream_goes_on_from_is_named(tmp_path):
+    """The sum is output 1 of a split; output 0 is something else of the same shape."""
+
+    def behind_another(stream, layer):
+        other = op.multiply(stream, op.constant(np.float32(0)))
+        split = op.variadic_split(op.concat([other, stream], 2), op.constant(np.int64(2)), op.constant([WIDTH, WIDTH]))
+        split.set_friendly_name(f"split_{layer}")
+        return split.output(1)
+
+    layers = locate(Decoder(after=behind_another).document(tmp_path)).layers
+    assert [layer.locator for layer in layers] == [Locator("split_0", 1), Locator("split_1", 1), Locator("final", 0)]
+
+
+@pytest.mark.parametrize("quantised", ["stream", "both"])
+def test_activation_quantisation_in_the_stream_hides_nothing(tmp_path, quantised):
+    decoder = Decoder()
+    decoder.quantised = quantised
+    assert len(located(decoder.document(tmp_path))) == 3
 
 
 def test_a_stream_that_goes_on_scaled_is_taken_where_it_arrives(tmp_path):
