@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import json
-import os
 import re
 import subprocess
 import sys
@@ -17,15 +16,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from irtools.decoder.stack import Locator
 from irtools.errors import CheckError
 from irtools.ir.rt_info import ANNOTATION_KEY
+from irtools.runtime.process import start
 from irtools.surgery.annotation import MalformedAnnotationError, parse_annotation
 
 __all__ = ["Remark", "check_annotated", "checker", "warm_up"]
 
 _CONSTANT = re.compile(rb'<data [^>]*?offset="(\d+)" size="(\d+)"')
-_waiting: list[subprocess.Popen[str]] = []
+_waiting: list[subprocess.Popen[bytes]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,25 +56,13 @@ def _stop() -> None:
             process.kill()
 
 
-def _start() -> subprocess.Popen[str]:
+def _start() -> subprocess.Popen[bytes]:
     if not sys.executable:
         raise CheckError("the new file cannot be checked without a Python executable; give --no-check")
-    # The same modules as here, and none from the working directory.
-    path = os.pathsep.join(entry for entry in sys.path if entry)
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "irtools.runtime.rehearsal"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"},
-        encoding="utf-8",
-        errors="replace",
-    )
+    return start("irtools.runtime.rehearsal", stderr=subprocess.PIPE)
 
 
-def check_annotated(
-    xml_path: Path, bin_path: Path, annotation: str, *, head_input: Locator | None = None
-) -> tuple[Remark, ...]:
+def check_annotated(xml_path: Path, bin_path: Path, annotation: str) -> tuple[Remark, ...]:
     """Rehearse what the runtime does with an annotated target when it loads it.
 
     Parameters
@@ -84,8 +71,6 @@ def check_annotated(
         The IR; ``xml_path`` may have any suffix.
     annotation : str
         What the file is expected to say.
-    head_input : Locator, optional
-        The value that the head reads.
 
     Returns
     -------
@@ -109,13 +94,12 @@ def check_annotated(
         "key": ANNOTATION_KEY,
         "annotation": annotation,
         "layers": [[layer, locator.producer, locator.output_index] for layer, locator in layers.items()],
-        "head_input": [head_input.producer, head_input.output_index] if head_input else None,
     }
     process = _waiting.pop() if _waiting else _start()
     with process:
-        answer, log = process.communicate(json.dumps(request))
+        answer, log = process.communicate(json.dumps(request).encode())
     if process.returncode != 0:
-        last = (log.strip().splitlines() or ["it said nothing"])[-1]
+        last = (log.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"])[-1]
         raise CheckError(
             f"the check of the new file ended with code {process.returncode} ({last}); "
             "give --no-check to write without it"

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -21,11 +21,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from irtools.errors import UsageError
+from irtools.runtime.process import start
 
 __all__ = ["Job", "Outcome", "available", "run", "run_all"]
-
-STAGES = ("ran", "generate", "load", "crash")
-"""Where a run ended: it went through, failed while generating, was refused at load, or took the process down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +34,10 @@ class Job:
     ----------
     model : str
         Model directory.
-    draft : str or None
-        Directory of the draft; the same as ``model`` for MTP.
     prompt : str
         Given as it is, without a chat template.
+    draft : str or None
+        Directory of the draft; the same as ``model`` for MTP.
     max_new_tokens : int
     assistant_tokens : int
         Candidates per step, with a draft.
@@ -51,8 +49,8 @@ class Job:
     """
 
     model: str
+    prompt: str
     draft: str | None = None
-    prompt: str = "zqab"
     max_new_tokens: int = 20
     assistant_tokens: int = 1
     prefix_caching: bool = False
@@ -60,19 +58,19 @@ class Job:
     stateful: bool = False
 
     @classmethod
-    def plain(cls, model: str | Path, **options: Any) -> Job:
+    def plain(cls, model: str | Path, prompt: str, **options: Any) -> Job:
         """Generation without a draft."""
-        return cls(str(model), **options)
+        return cls(str(model), prompt, **options)
 
     @classmethod
-    def mtp(cls, model: str | Path, **options: Any) -> Job:
+    def mtp(cls, model: str | Path, prompt: str, **options: Any) -> Job:
         """Generation with the MTP head of the same directory."""
-        return cls(str(model), draft=str(model), **options)
+        return cls(str(model), prompt, draft=str(model), **options)
 
     @classmethod
-    def dflash(cls, model: str | Path, draft: str | Path, **options: Any) -> Job:
+    def dflash(cls, model: str | Path, draft: str | Path, prompt: str, **options: Any) -> Job:
         """Generation with a draft from another directory; what kind it is, its rt_info says."""
-        return cls(str(model), draft=str(draft), **options)
+        return cls(str(model), prompt, draft=str(draft), **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +150,7 @@ def run_all(jobs: Iterable[Job], *, timeout: float = 300.0) -> list[Outcome]:
 
 @contextmanager
 def _worker() -> Iterator[subprocess.Popen[bytes]]:
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "irtools.runtime.genai"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
+    worker = start("irtools.runtime.genai", stderr=subprocess.DEVNULL)
     try:
         yield worker
     finally:
@@ -188,17 +181,14 @@ def _ask(worker: subprocess.Popen[bytes], job: Job, timeout: float) -> Outcome:
 
 def _read_line(stream: IO[bytes], timeout: float) -> bytes | None:
     """One line; empty at the end of the stream, None when time is up."""
-    descriptor, end = stream.fileno(), time.monotonic() + timeout
-    line = b""
-    while not line.endswith(b"\n"):
-        ready, _, _ = select.select([descriptor], [], [], max(0.0, end - time.monotonic()))
-        if not ready:
-            return None
-        chunk = os.read(descriptor, 65536)
-        if not chunk:
-            return b""
-        line += chunk
-    return line
+    lines: list[bytes] = []
+    # Not `select`, which takes no pipes on Windows. When the worker is ended, the thread ends too.
+    reader = threading.Thread(target=lambda: lines.append(stream.readline()), daemon=True)
+    reader.start()
+    reader.join(timeout)
+    if not lines:
+        return None
+    return lines[0] if lines[0].endswith(b"\n") else b""
 
 
 # -- in the worker ---------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """The process in which OpenVINO rehearses loading an annotated target.
 
 Run by :mod:`irtools.runtime.check` with a request as JSON on stdin; answers with a list of
-``[is a problem, message]`` on stdout. The numbers C1 to C11 are those of the requirements that
-OpenVINO GenAI 2026.4 has for a DFlash target.
+``[is a problem, message]`` on stdout. What is checked is what OpenVINO GenAI 2026.4 requires of a
+DFlash target before and after it converts the model to paged attention.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 __all__ = ["rehearse"]
@@ -19,6 +19,7 @@ __all__ = ["rehearse"]
 _REFUSED = "OpenVINO GenAI 2026.4 will not take this model as a DFlash target"
 _NAMED_EMBEDDING = ("embed_tokens", "embedding")
 _EMBEDDING_ROWS = 1000
+_SAME_NUMBERS = ("Reshape", "Squeeze", "Unsqueeze", "Convert")
 
 Remarks: TypeAlias = Iterator[tuple[bool, str]]
 Layers: TypeAlias = Mapping[str, tuple[str, int]]
@@ -51,10 +52,10 @@ def rehearse(request: Mapping[str, Any]) -> Remarks:
         yield False, f"the conversion to paged attention could not be rehearsed: {missing or _reason(error)}"
         return
     after = yield from _resolved(model, layers, " after the conversion to paged attention")
-    for layer, width in after.items():  # C7
+    for layer, width in after.items():  # the runtime compares them
         if width != widths[layer]:
             yield True, f"layer {layer} is {widths[layer]} wide, and {width} after the conversion to paged attention"
-    yield from _model_remarks(model, request.get("head_input"))
+    yield from _model_remarks(model, layers)
 
 
 def _reason(error: Exception) -> str:
@@ -74,7 +75,7 @@ def _missing(model: Any) -> str:
 
 
 def _shared(layers: Layers) -> Remarks:
-    """C3: no value stands for two layers."""
+    """No value may stand for two layers."""
     for (producer, index), count in Counter(layers.values()).items():
         if count > 1:
             names = [layer for layer, other in layers.items() if other == (producer, index)]
@@ -82,7 +83,7 @@ def _shared(layers: Layers) -> Remarks:
 
 
 def _resolved(model: Any, layers: Layers, when: str) -> Any:
-    """C4 to C6: one op of that name, with that output, of rank 3 and known width. Returns the widths."""
+    """There must be one op of that name, with that output, of rank 3 and known width. Returns the widths."""
     wanted = {producer for producer, _ in layers.values()}
     named: dict[str, list[Any]] = {}
     for op in model.get_ops():
@@ -112,8 +113,8 @@ def _fault(ops: list[Any], index: int) -> str:
     return ""
 
 
-def _model_remarks(model: Any, head_input: Iterable[Any] | None) -> Remarks:
-    """C9 to C11: what the runtime wants of the model itself, whatever the annotation says."""
+def _model_remarks(model: Any, layers: Layers) -> Remarks:
+    """What the runtime wants of the model itself: no state, a head, an embedding; and what the head reads."""
     ops = model.get_ordered_ops()
     states = [op.get_friendly_name() for op in ops if op.get_type_name() in ("ReadValue", "Assign")]
     if states:
@@ -121,8 +122,12 @@ def _model_remarks(model: Any, head_input: Iterable[Any] | None) -> Remarks:
     head = _head(model)
     if head is None:
         yield False, f"{_REFUSED}: what produces `logits` is no MatMul, nor one under an Add, Transpose or soft-cap"
-    elif head_input is not None and list(head_input) != _origin(head):
-        yield False, f"the head reads {_origin(head)[0]!r} after the conversion"
+    elif layers:
+        last = max(layers, key=lambda layer: (len(layer), layer))
+        read = list(_read_by(head))
+        if layers[last] not in read:
+            name = layers[last][0]
+            yield False, f"the head reads {read[0][0]!r} after the conversion, and not {name!r} of layer {last}"
     names = {name for port in model.inputs for name in port.get_names()}
     if "input_ids" in names and not any(_embeds(op) for op in ops if op.get_type_name() == "Gather"):
         yield (
@@ -150,9 +155,15 @@ def _head(model: Any) -> Any:
     return None
 
 
-def _origin(head: Any) -> list[Any]:
+def _read_by(head: Any) -> Iterator[tuple[str, int]]:
+    """The value that the head reads, and what it was before it was reshaped or converted."""
     value = head.input_value(0)
-    return [value.get_node().get_friendly_name(), value.get_index()]
+    while True:
+        op = value.get_node()
+        yield op.get_friendly_name(), value.get_index()
+        if op.get_type_name() not in _SAME_NUMBERS:
+            return
+        value = op.input_value(0)
 
 
 def _embeds(gather: Any) -> bool:

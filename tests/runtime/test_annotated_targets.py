@@ -9,6 +9,8 @@ import pytest
 from irtools.ir.export import open_export
 from irtools.runtime.genai import Job, available, run_all
 
+PROMPT = "zqab"
+
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not available(), reason="openvino-genai is not installed")]
 
 # Targets with a tokenizer that the draft in qwen3_dflash fits (hidden size 32, three layers or more). qwen3 is
@@ -29,9 +31,9 @@ def outcomes(fixtures, tmp_path_factory):
         annotated.annotate()
         annotated.save()
         jobs += [
-            Job.plain(plain),
-            Job.dflash(plain, fixtures / "qwen3_dflash", assistant_tokens=3),
-            Job.dflash(annotated.directory, fixtures / "qwen3_dflash", assistant_tokens=3),
+            Job.plain(plain, PROMPT),
+            Job.dflash(plain, fixtures / "qwen3_dflash", PROMPT, assistant_tokens=3),
+            Job.dflash(annotated.directory, fixtures / "qwen3_dflash", PROMPT, assistant_tokens=3),
         ]
         keys += [(name, "plain"), (name, "unannotated"), (name, "annotated")]
     return dict(zip(keys, run_all(jobs), strict=True))

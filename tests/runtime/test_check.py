@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import openvino as ov
 import pytest
 
 from irtools.errors import CheckError
@@ -71,7 +72,7 @@ FALCON = "__module.transformer.h.{}/aten::add/Add"
         (locators(l0=(FALCON.format(0), 1)), "the op has 1 outputs and no index 1"),
         (locators(l0=(FALCON.format(0), 0), l1=(FALCON.format(0), 0)), "layers 0 and 1 share"),
         (locators(l0=("attention_mask", 0)), "the value has the shape [?,?], not three dimensions"),
-        (locators(l0=("logits", 0)), ""),
+        (locators(l0=("logits", 0)), "no op has this name"),
     ],
 )
 def test_what_the_runtime_refuses_is_a_problem(
@@ -111,7 +112,6 @@ def test_a_file_that_openvino_cannot_read_is_a_problem(annotated: Callable[..., 
 
 def test_a_conversion_that_cannot_be_made_is_a_note(annotated: Callable[..., tuple[Path, Path, str]]) -> None:
     """An eager export has no ScaledDotProductAttention op: here they are cut out of the graph."""
-    ov = pytest.importorskip("openvino")
     path, _, annotation = annotated("llama")
     model = ov.Core().read_model(path)
     for op in model.get_ops():
@@ -128,7 +128,6 @@ def test_a_conversion_that_cannot_be_made_is_a_note(annotated: Callable[..., tup
 
 
 def test_a_model_without_state_is_not_converted(annotated: Callable[..., tuple[Path, Path, str]]) -> None:
-    ov = pytest.importorskip("openvino")
     path, _, annotation = annotated("llama")
     model = ov.Core().read_model(path)
     for op in model.get_ops():
@@ -144,7 +143,6 @@ def test_a_model_without_state_is_not_converted(annotated: Callable[..., tuple[P
 
 def test_a_head_that_the_runtime_does_not_find_is_a_note(annotated: Callable[..., tuple[Path, Path, str]]) -> None:
     """As in Cohere, whose logits are scaled."""
-    ov = pytest.importorskip("openvino")
     path, _, annotation = annotated("llama")
     model = ov.Core().read_model(path)
     result = model.output("logits").get_node()
@@ -155,6 +153,20 @@ def test_a_head_that_the_runtime_does_not_find_is_a_note(annotated: Callable[...
     (remark,) = check_annotated(path.with_name("scaled.xml"), path.with_name("scaled.bin"), annotation)
     assert not remark.problem
     assert "`logits`" in remark.message
+
+
+def test_a_last_layer_that_the_head_does_not_read_is_a_note(
+    annotated: Callable[..., tuple[Path, Path, str]],
+) -> None:
+    """A legal annotation: the hidden state before the final norm stands for the last layer."""
+    names = [FALCON.format(layer) for layer in range(4)]
+    places = {f"l{layer}": (name, 0) for layer, name in enumerate(names)}
+    path, weights, annotation = annotated("falcon", locators(**places))
+    (remark,) = check_annotated(path, weights, annotation)
+    assert not remark.problem
+    head = ov.Core().read_model(path).output("logits").get_node().input_value(0).get_node()
+    reads = head.input_value(0).get_node().get_friendly_name()
+    assert remark.message == f"the head reads {reads!r} after the conversion, and not {names[3]!r} of layer 3"
 
 
 @pytest.mark.parametrize(

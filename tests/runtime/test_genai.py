@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,10 +23,10 @@ LETTERS = [ord(letter) - ord("a") + 64 for letter in "gijekh"]
 def test_outcomes_come_in_the_order_of_the_jobs(fixtures: Path, tmp_path: Path) -> None:
     trained = fixtures / "qwen3_5_vl_trained"
     jobs = [
-        genai.Job.plain(trained, prompt=PROMPT, max_new_tokens=12),
-        genai.Job.plain(tmp_path),
-        genai.Job.mtp(trained, prompt=PROMPT, max_new_tokens=12),
-        genai.Job.mtp(trained, prompt=PROMPT, max_new_tokens=12, prefix_caching=True),
+        genai.Job.plain(trained, PROMPT, max_new_tokens=12),
+        genai.Job.plain(tmp_path, PROMPT),
+        genai.Job.mtp(trained, PROMPT, max_new_tokens=12),
+        genai.Job.mtp(trained, PROMPT, max_new_tokens=12, prefix_caching=True),
     ]
 
     plain, missing, mtp, cached = genai.run_all(jobs)
@@ -42,7 +44,7 @@ def test_outcomes_come_in_the_order_of_the_jobs(fixtures: Path, tmp_path: Path) 
 @pytest.mark.slow
 @needs_genai
 def test_a_job_that_takes_too_long_does_not_stop_the_others(fixtures: Path) -> None:
-    job = genai.Job.plain(fixtures / "falcon", max_new_tokens=2)
+    job = genai.Job.plain(fixtures / "falcon", PROMPT, max_new_tokens=2)
 
     late = genai.run(job, timeout=0.0)
     in_time = genai.run(job)
@@ -55,7 +57,7 @@ def test_without_genai_there_is_one_sentence(fixtures: Path, monkeypatch: pytest
     monkeypatch.setattr(genai, "available", lambda: False)
 
     with pytest.raises(UsageError, match="openvino-genai is not installed"):
-        genai.run(genai.Job.plain(fixtures / "falcon"))
+        genai.run(genai.Job.plain(fixtures / "falcon", PROMPT))
 
 
 @needs_genai
@@ -67,10 +69,33 @@ def test_a_dead_worker_is_a_crash_and_not_an_exception(
     broken.write_text("#!/bin/sh\nread line\nexit 7\n")
     broken.chmod(0o755)
     monkeypatch.setattr(genai.sys, "executable", str(broken))
-    jobs: list[genai.Job] = [genai.Job.plain(fixtures / "falcon")] * 2
+    jobs: list[genai.Job] = [genai.Job.plain(fixtures / "falcon", PROMPT)] * 2
 
     outcomes = genai.run_all(jobs)
 
     assert [(outcome.stage, outcome.message) for outcome in outcomes] == [
         ("crash", "the process ended with exit code 7")
     ] * 2
+
+
+SCRIPT = """
+import os, sys
+sys.path.insert(0, os.getcwd())  # as `python -m irtools` does
+from irtools.runtime import genai
+genai.available = lambda: True
+print(genai.run(genai.Job.plain(sys.argv[1], "a")).stage)
+"""
+
+
+@needs_genai
+def test_a_module_in_the_working_directory_is_not_run(tmp_path: Path) -> None:
+    """The model directory is the default one, and may come from anybody."""
+    ran = tmp_path / "ran"
+    for module in ("openvino_genai", "openvino", "irtools"):
+        (tmp_path / f"{module}.py").write_text(f"open({str(ran)!r}, 'w')\nraise SystemExit(3)\n")
+    code = SCRIPT.replace("sys.path.insert", "import irtools\nsys.path.insert")
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, str(tmp_path)], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "load\n"  # openvino_genai of the environment: there is no model here
+    assert not ran.exists()

@@ -23,6 +23,7 @@ from irtools.runtime import genai
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not genai.available(), reason="openvino-genai is not installed")]
 
+PROMPT = "zqab"
 LOAD, GENERATE, SILENT = "refused at load", "fails while generating", "silent"
 COLLAPSED, FULL, WRONG_TEXT = "silent, few accepted", "silent, all accepted", "silent, other text"
 
@@ -237,7 +238,7 @@ def test_mtp(export_copy: Copier) -> None:
     jobs = {}
     for name in MTP:
         directory, _ = prepare(name, defects_mtp.BASE, "qwen3_dflash", export_copy)
-        jobs[name] = genai.Job.mtp(directory, max_new_tokens=24)
+        jobs[name] = genai.Job.mtp(directory, PROMPT, max_new_tokens=24)
 
     verdicts = observed(jobs, collapse=True)
 
@@ -250,7 +251,7 @@ def test_dflash(export_copy: Copier) -> None:
         directory, draft = prepare(name, "qwen3", "qwen3_dflash", export_copy)
         if name in SEEDED and SEEDED[name].base == "qwen3_dflash":
             directory, draft = export_copy("qwen3", to=f"{name}/pair"), directory
-        jobs[name] = genai.Job.dflash(directory, draft, assistant_tokens=3, max_new_tokens=8)
+        jobs[name] = genai.Job.dflash(directory, draft, PROMPT, assistant_tokens=3, max_new_tokens=8)
 
     verdicts = observed(jobs)
 
@@ -262,7 +263,7 @@ def test_target(table: Mapping[str, str], stateful: bool, export_copy: Copier) -
     jobs = {}
     for name in table:
         directory, _ = prepare(name, "qwen3", "qwen3_dflash", export_copy)
-        jobs[name] = genai.Job.plain(directory, max_new_tokens=8, stateful=stateful)
+        jobs[name] = genai.Job.plain(directory, PROMPT, max_new_tokens=8, stateful=stateful)
     outcomes = dict(zip(jobs, genai.run_all(jobs.values()), strict=True))
 
     verdicts = {}
