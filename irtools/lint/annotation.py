@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +13,7 @@ from irtools.ir.rt_info import ANNOTATION_KEY, Entry
 from irtools.ir.scan import Scan, line_of
 from irtools.lint.model import Context
 from irtools.lint.part import Part
+from irtools.surgery.annotation import Entries, MalformedAnnotationError, locator_problem, read_entries
 
 __all__ = [
     "Annotation",
@@ -26,13 +25,6 @@ __all__ = [
     "stray_line",
     "usable",
 ]
-
-
-class _NoNumber:
-    """What ``-0`` is read as: the runtime's parser takes it for a signed number, and refuses those."""
-
-    def __repr__(self) -> str:
-        return "-0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +69,11 @@ class Annotation:
     @property
     def early(self) -> bool:
         """Whether it is the early form: layers are names, not locators."""
-        return bool(self.layers) and all(isinstance(value, str) for value in self.layers.values())
+        return Entries(self.layers).early
 
     def locator_problem(self, key: str) -> str:
         """Why a layer's entry is no locator; empty if it is one."""
-        value = self.layers[key]
-        if not isinstance(value, Mapping):
-            return f"is {_show(value)}, not an object with `producer` and `output_index`"
-        if "producer" not in value:
-            return "has no `producer`"
-        if not isinstance(value["producer"], str):
-            return f"has the `producer` {_show(value['producer'])}, which is no string"
-        if "output_index" not in value:
-            return "has no `output_index`"
-        index = value["output_index"]
-        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < 2**64:
-            return f"has the `output_index` {_show(index)}, which is no unsigned integer"
-        return ""
+        return locator_problem(self.layers[key])
 
     def taps(self) -> Iterator[Tap]:
         """The entries whose layer id and types are right, by layer."""
@@ -108,39 +88,16 @@ def layer_id(key: str) -> bool:
     return key.isascii() and key.isdecimal() and str(int(key)) == key
 
 
-def _show(value: object) -> str:
-    return json.dumps(value, default=repr)
-
-
 def annotation(part: Part) -> Annotation | None:
     """The annotation that counts, or None if the runtime finds no such key."""
     entry = part.entry(ANNOTATION_KEY)
     if entry is None:
         return None
-    if entry.value is None:
-        return Annotation(entry, "has no value")
-    repeated: list[str] = []
-
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        repeated.extend(key for key, count in Counter(key for key, _ in items).items() if count > 1)
-        return dict(items)
-
     try:
-        content = json.loads(
-            entry.value.removeprefix("\ufeff"), object_pairs_hook=pairs, parse_constant=_refuse, parse_int=_integer
-        )
-        json.dumps(content, ensure_ascii=False, default=repr).encode()  # a lone surrogate is no text
-    except (ValueError, RecursionError) as error:
-        return Annotation(entry, f"is not valid JSON ({error})")
-    if not isinstance(content, dict):
-        return Annotation(entry, "is no JSON object")
-    if "layers" not in content:
-        return Annotation(entry, "has no `layers`")
-    if not isinstance(content["layers"], dict):
-        return Annotation(entry, "has `layers` that are no object")
-    return Annotation(
-        entry, layers=content["layers"], repeated=tuple(key for key in repeated if key in content["layers"])
-    )
+        entries = read_entries(entry.value)
+    except MalformedAnnotationError as error:
+        return Annotation(entry, str(error))
+    return Annotation(entry, layers=entries.layers, repeated=entries.repeated)
 
 
 _STRAY = re.compile(
@@ -152,14 +109,6 @@ def stray_line(scan: Scan) -> int | None:
     """Line of the first tag with the annotation's key, wherever it is."""
     match = _STRAY.search(scan.data, scan.net_tag.end) if ANNOTATION_KEY.encode() in scan.data else None
     return line_of(scan.data, match.start()) if match else None
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is not in JSON")
-
-
-def _integer(digits: str) -> Any:
-    return _NoNumber() if digits == "-0" else int(digits)
 
 
 def resolve(part: Part, tap: Tap) -> Source | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from irtools.decoder.stack import DecoderLayer, DecoderStack, Verdict
 from irtools.graph.view import GraphView
 from irtools.report.text import Column, Style, plural, shape_text, table, visible
+from irtools.surgery.annotation import MalformedAnnotationError, read_entries, shown
 
 __all__ = ["comparison_table", "layer_rows", "layers_table", "stack_details", "stack_text", "summary_line"]
 
@@ -79,15 +79,19 @@ def comparison_table(old: str, new: str, style: Style) -> str:
 def _locators(annotation: str) -> dict[str, tuple[str, str]]:
     """Producer and output index by layer, as far as the annotation can be understood."""
     try:
-        layers = json.loads(annotation)["layers"].items()
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        layers = read_entries(annotation).layers
+    except MalformedAnnotationError:
         return {}
-    return {
-        layer: (str(entry.get("producer")), str(entry.get("output_index")))
-        if isinstance(entry, dict)
-        else (str(entry), "-")
-        for layer, entry in layers
-    }
+    return {layer: _spelled(entry) for layer, entry in layers.items()}
+
+
+def _spelled(entry: object) -> tuple[str, str]:
+    """Producer and output index of an entry; what is no name or number as it is written, ``-`` for nothing."""
+    if not isinstance(entry, Mapping):
+        return entry if isinstance(entry, str) else shown(entry), "-"
+    producer = entry.get("producer", "-")
+    index = shown(entry["output_index"]) if "output_index" in entry else "-"
+    return producer if isinstance(producer, str) else shown(producer), index
 
 
 def stack_details(path: Path, graph: GraphView, stack: DecoderStack, *, explain: bool = False) -> dict[str, object]:

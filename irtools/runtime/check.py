@@ -1,8 +1,8 @@
 """What the runtime would say when it loads an annotated target.
 
 The rehearsal runs in a process of its own: OpenVINO can print, and a damaged file can end it,
-without harm to this one. It can also be started early, so that OpenVINO is loaded (0.25 s)
-while the decoder stack is being located.
+without harm to this one. It can also be started early, so that OpenVINO is loaded (0.25 s) and
+the graph converted while the decoder stack is being located.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,10 +44,16 @@ class Remark:
     message: str
 
 
-def warm_up() -> None:
-    """Start loading OpenVINO for the next :func:`check_annotated`, and return at once."""
+def warm_up(path: Path) -> None:
+    """Start the work of the next :func:`check_annotated` on a file, and return at once.
+
+    Parameters
+    ----------
+    path : Path
+        The ``.xml`` that will be annotated; its weights lie beside it.
+    """
     if not _waiting:
-        _waiting.append(_start())
+        _waiting.append(_start(path))
         atexit.register(_stop)
 
 
@@ -56,13 +63,26 @@ def _stop() -> None:
             process.kill()
 
 
-def _start() -> subprocess.Popen[bytes]:
+def _start(original: Path | None) -> subprocess.Popen[bytes]:
     if not sys.executable:
         raise CheckError("the new file cannot be checked without a Python executable; give --no-check")
-    return start("irtools.runtime.rehearsal", stderr=subprocess.PIPE)
+    process = start("irtools.runtime.rehearsal", stderr=subprocess.PIPE)
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):  # it died; `communicate` will say of what
+        process.stdin.write(json.dumps(_files(original)).encode() + b"\n")
+        process.stdin.flush()
+    return process
 
 
-def check_annotated(xml_path: Path, bin_path: Path, annotation: str) -> tuple[Remark, ...]:
+def _files(path: Path | None) -> list[str] | None:
+    if path is None:
+        return None
+    return [str(path.absolute()), str(path.with_suffix(".bin").absolute())]
+
+
+def check_annotated(
+    xml_path: Path, bin_path: Path, annotation: str, *, original: Path | None = None
+) -> tuple[Remark, ...]:
     """Rehearse what the runtime does with an annotated target when it loads it.
 
     Parameters
@@ -71,6 +91,8 @@ def check_annotated(xml_path: Path, bin_path: Path, annotation: str) -> tuple[Re
         The IR; ``xml_path`` may have any suffix.
     annotation : str
         What the file is expected to say.
+    original : Path, optional
+        The file that it will replace, of the same graph; see :func:`warm_up`.
 
     Returns
     -------
@@ -86,18 +108,19 @@ def check_annotated(xml_path: Path, bin_path: Path, annotation: str) -> tuple[Re
     try:
         layers = parse_annotation(annotation).layers
     except MalformedAnnotationError as error:
-        return (Remark(True, f"the annotation is malformed: {error}"),)
+        return (Remark(True, f"the annotation is malformed: it {error}"),)
     _require_weights(bin_path)
     request = {
+        "original": _files(original),
         "xml": str(xml_path.absolute()),
         "bin": str(bin_path.absolute()),
         "key": ANNOTATION_KEY,
         "annotation": annotation,
         "layers": [[layer, locator.producer, locator.output_index] for layer, locator in layers.items()],
     }
-    process = _waiting.pop() if _waiting else _start()
+    process = _waiting.pop() if _waiting else _start(original)
     with process:
-        answer, log = process.communicate(json.dumps(request).encode())
+        answer, log = process.communicate(json.dumps(request).encode() + b"\n")
     if process.returncode != 0:
         last = (log.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"])[-1]
         raise CheckError(
@@ -156,7 +179,7 @@ def checker(path: Path, annotation: str) -> Callable[[Path], tuple[str, ...]]:
     """
 
     def check(temporary: Path) -> tuple[str, ...]:
-        remarks = check_annotated(temporary, path.with_suffix(".bin"), annotation)
+        remarks = check_annotated(temporary, path.with_suffix(".bin"), annotation, original=path)
         problems = [remark.message for remark in remarks if remark.problem]
         if problems:
             raise CheckError(

@@ -92,7 +92,7 @@ def annotate(
             return patch(document, old, old, document.data, _notes(existing, stack))
         note = "the early form of the annotation was upgraded"
     except MalformedAnnotationError as error:
-        difference = str(error)
+        difference = f"it {error}"
     if difference is not None:
         if not force:
             raise AnnotationDiffersError(

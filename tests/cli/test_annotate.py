@@ -14,6 +14,8 @@ import jsonschema
 import openvino
 import pytest
 
+from irtools.ir.document import Document
+from irtools.ir.rt_info import set_entry
 from irtools.report.json import schema
 from tests.cli.conftest import Done
 
@@ -175,13 +177,38 @@ def test_the_diff_is_one_that_patch_applies(llama: Path, cli: Callable[..., Done
     added = [line for line in done.out.splitlines() if line.startswith("+") and not line.startswith("+++")]
     assert len(added) == 1
     assert KEY in added[0]
+    found = model(cli("annotate", "--diff", llama, "--format", "json"))
+    assert found["diff"].rstrip("\n") == done.out.rstrip("\n")
+    if not shutil.which("patch"):
+        pytest.skip("there is no patch to apply it with")
     patched = tmp_path / "patched.xml"
     shutil.copy(llama / "openvino_model.xml", patched)
-    if shutil.which("patch"):
-        subprocess.run(["patch", "-s", patched], input=done.out.encode(), check=True)
-        cli("annotate", llama)
-        assert patched.read_bytes() == (llama / "openvino_model.xml").read_bytes()
-    assert model(cli("annotate", "--diff", llama, "--format", "json")).get("diff") is not None
+    subprocess.run(["patch", "-s", patched], input=done.out.encode(), check=True)
+    cli("annotate", llama)
+    assert patched.read_bytes() == (llama / "openvino_model.xml").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("entry", "row"),
+    [
+        ('{"producer":"a"}', "a -"),
+        ('{"output_index":0}', "- 0"),
+        ('{"producer":null,"output_index":-0}', "null -0"),
+        ('{"producer":"a","output_index":"0"}', 'a "0"'),
+        ('"a"', "a -"),
+        ("null", "null -"),
+    ],
+)
+def test_an_entry_that_lacks_something_is_shown_as_it_is_written(
+    entry: str, row: str, llama: Path, cli: Callable[..., Done]
+) -> None:
+    xml = llama / "openvino_model.xml"
+    other = '{"producer":"b","output_index":0}'
+    xml.write_bytes(set_entry(Document(xml).scan, KEY, f'{{"layers":{{"0":{entry},"1":{other}}}}}'))
+    done = cli("annotate", llama)
+    assert done.code == 1
+    line = next(line for line in done.out.splitlines() if "in the file" in line)
+    assert line.split("in the file")[1].split() == row.split()
 
 
 def test_output_dir_gets_a_complete_export(

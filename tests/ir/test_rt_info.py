@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import openvino as ov
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -167,7 +168,6 @@ def test_a_new_entry_is_sorted_among_its_siblings_like_openvino_sorts() -> None:
 
 def test_openvino_sorts_the_same_way(tmp_path: Path) -> None:
     """What OpenVINO writes with the key is what irtools makes of what it writes without."""
-    ov = pytest.importorskip("openvino")
     value = "q\"<>&'\n\t\r é 中 \x7f end"
     parameter = ov.opset13.parameter([1], name="x")
     model = ov.Model([ov.opset13.result(parameter)], [parameter], "m")
@@ -312,7 +312,6 @@ def test_a_tag_with_another_name_is_another_key() -> None:
 
 
 def test_reading_agrees_with_openvino(fixtures: Path) -> None:
-    ov = pytest.importorskip("openvino")
     path = fixtures / "qwen3_5_vl_int4" / "openvino_language_model.xml"
 
     def plain(value: object) -> object:

@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import openvino
 import pytest
 
 import irtools
-
-openvino = pytest.importorskip("openvino")
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 TARGETS = ["openvino_model.xml", "openvino_language_model.xml"]

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import openvino as ov
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,7 +67,6 @@ def test_strip_after_annotate_is_the_identity(name: str, true_stack: StackOf, ta
 def test_openvino_reads_every_annotated_file(
     name: str, true_stack: StackOf, target_of: TargetOf, tmp_path: Path
 ) -> None:
-    ov = pytest.importorskip("openvino")
     document, stack = Document(target_of(name)), true_stack(name)
     plain = Document(document.path, strip(document).data)
     (tmp_path / "m.xml").write_bytes(annotate(plain, stack).data)
@@ -92,7 +92,6 @@ CONTAINERS = ["", "\t<rt_info />\n", "<rt_info></rt_info>", "\t<rt_info>\n\t</rt
 def test_openvino_reads_the_annotation_in_every_container(
     container: str, eol: str, true_stack: StackOf, target_of: TargetOf, tmp_path: Path
 ) -> None:
-    ov = pytest.importorskip("openvino")
     document = Document(target_of("falcon"))
     head = document.data.decode().rpartition("</edges>")[0] + "</edges>"
     data = b"\xef\xbb\xbf" + f"{head}\n{container}</net>".replace("\n", eol).encode()
@@ -156,13 +155,22 @@ def change(layers: dict[str, dict[str, object]], layer: str, **entries: object) 
         (lambda layers: layers.update({"4": layers["3"]}), "it has a layer '4', the model has 4 layers"),
         (lambda layers: change(layers, "1", producer="__module.model.embed/Gather"), "for layer 1 it names"),
         (lambda layers: change(layers, "1", output_index=1), "for layer 1 it names"),
-        (lambda layers: change(layers, "1", output_index=-1), "not a non-negative integer"),
-        (lambda layers: change(layers, "1", output_index=0.0), "not a non-negative integer"),
-        (lambda layers: change(layers, "1", output_index="0"), "not a non-negative integer"),
-        (lambda layers: change(layers, "1", output_index=True), "not a non-negative integer"),
-        (lambda layers: change(layers, "1", producer=None), "layer '1' has no string producer"),
+        (
+            lambda layers: change(layers, "1", output_index=-1),
+            "layer '1' that has the `output_index` -1, which",
+        ),
+        (lambda layers: change(layers, "1", output_index=0.0), "the `output_index` 0.0, which is no unsigned integer"),
+        (lambda layers: change(layers, "1", output_index="0"), 'the `output_index` "0", which is no unsigned integer'),
+        (
+            lambda layers: change(layers, "1", output_index=True),
+            "the `output_index` true, which is",
+        ),
+        (
+            lambda layers: change(layers, "1", producer=None),
+            "that has the `producer` null, which is no string",
+        ),
         (lambda layers: layers.update({"01": layers.pop("1")}), "it says nothing about layer 1"),
-        (lambda layers: layers.update({"1": "name"}), "layer '1' has no string producer"),
+        (lambda layers: layers.update({"1": "name"}), 'that is "name", not an object with'),
     ],
 )
 def test_another_annotation_is_shown_and_kept_unless_forced(
