@@ -199,6 +199,7 @@ def remove_entry(scan: Scan, key: str) -> bytes:
     scan : Scan
         Of a whole file.
     key : str
+        As OpenVINO knows the entry; every entry that has it goes.
 
     Returns
     -------

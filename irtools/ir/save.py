@@ -97,8 +97,11 @@ def save_file(change: Change) -> Saved:
 
     Raises
     ------
+    CheckError
+        The check refuses the new file; the old one is as it was.
     SaveError
-        The file could not be written, changed meanwhile, or another irtools is at work on it.
+        The file could not be written, changed meanwhile, or another irtools is at work on it: it is as
+        it was. Or it was written and its directory could not be flushed, as the message then says.
     """
     return save_files([change])[0]
 
@@ -251,6 +254,8 @@ def save_export(
 
     Raises
     ------
+    CheckError
+        A check refuses its file.
     SaveError
         The directory is not empty or lies inside the export, or a file could not be read or written.
     """
