@@ -35,11 +35,11 @@ def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: b
         from irtools.report.stack import comparison_table, layer_rows, layers_table, summary_line
 
         export = open_export(path)
+        document = export.part(part)
         if not no_check and not writing.dry_run:
             from irtools.runtime.check import warm_up
 
-            warm_up()
-        document = export.part(part)
+            warm_up(document.path)
         with ui.working(f"Locating the decoder stack of {document.path}"):
             stack = export.locate(part)
         located = {"layers": layer_rows(stack)}

@@ -1,7 +1,7 @@
 """The process in which OpenVINO rehearses loading an annotated target.
 
-Run by :mod:`irtools.runtime.check` with a request as JSON on stdin; answers with a list of
-``[is a problem, message]`` on stdout. What is checked is what OpenVINO GenAI 2026.4 requires of a
+Run by :mod:`irtools.runtime.check` with two lines of JSON on stdin: the file that is being annotated
+(or null), and later the request. Answers with a list of ``[is a problem, message]`` on stdout. What is checked is what OpenVINO GenAI 2026.4 requires of a
 DFlash target before and after it converts the model to paged attention.
 """
 
@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
-__all__ = ["rehearse"]
+__all__ = ["Ahead", "rehearse"]
 
 _REFUSED = "OpenVINO GenAI 2026.4 will not take this model as a DFlash target"
 _NAMED_EMBEDDING = ("embed_tokens", "embedding")
@@ -26,10 +28,39 @@ Layers: TypeAlias = Mapping[str, tuple[str, int]]
 """Producer and output index by layer id."""
 
 
-def rehearse(request: Mapping[str, Any]) -> Remarks:
+class Ahead(threading.Thread):
+    """Converts the file as it is to paged attention, while its decoder stack is being located.
+
+    The annotated file has the same graph: only its rt_info differs, and a file that changes
+    meanwhile is not replaced. The conversion is the longer half of a rehearsal.
+
+    Attributes
+    ----------
+    files : list of str
+        The ``.xml`` and the ``.bin``.
+    model : openvino.Model or None
+        After ``join``: the converted model; None when it could not be read or converted.
+    """
+
+    def __init__(self, files: Sequence[str]) -> None:
+        super().__init__(daemon=True)
+        self.files = list(files)
+        self.model: Any = None
+
+    def run(self) -> None:
+        """Read and convert; what goes wrong will go wrong again in the rehearsal itself, and be said there."""
+        import openvino as ov
+        from openvino._offline_transformations import paged_attention_transformation
+
+        with suppress(RuntimeError):
+            model = ov.Core().read_model(*self.files)
+            paged_attention_transformation(model)
+            self.model = model
+
+
+def rehearse(request: Mapping[str, Any], ahead: Ahead | None = None) -> Remarks:
     """Read the model, check the annotation, convert to paged attention, check again."""
     import openvino as ov
-    from openvino._offline_transformations import paged_attention_transformation
 
     try:
         model = ov.Core().read_model(request["xml"], request["bin"])
@@ -45,17 +76,31 @@ def rehearse(request: Mapping[str, Any]) -> Remarks:
     widths = yield from _resolved(model, layers, "")
     if len(widths) < len(layers):
         return
+    converted, fault = _converted(model, ahead if ahead and ahead.files == request["original"] else None)
+    if fault:
+        yield False, f"the conversion to paged attention could not be rehearsed: {fault}"
+        return
+    after = yield from _resolved(converted, layers, " after the conversion to paged attention")
+    for layer, width in after.items():  # the runtime compares them
+        if width != widths[layer]:
+            yield True, f"layer {layer} is {widths[layer]} wide, and {width} after the conversion to paged attention"
+    yield from _model_remarks(converted, layers)
+
+
+def _converted(model: Any, ahead: Ahead | None) -> tuple[Any, str]:
+    """The model converted to paged attention, or why not."""
+    from openvino._offline_transformations import paged_attention_transformation
+
+    if ahead is not None:
+        ahead.join()
+        if ahead.model is not None:
+            return ahead.model, ""
     missing = _missing(model)
     try:
         paged_attention_transformation(model)
     except RuntimeError as error:
-        yield False, f"the conversion to paged attention could not be rehearsed: {missing or _reason(error)}"
-        return
-    after = yield from _resolved(model, layers, " after the conversion to paged attention")
-    for layer, width in after.items():  # the runtime compares them
-        if width != widths[layer]:
-            yield True, f"layer {layer} is {widths[layer]} wide, and {width} after the conversion to paged attention"
-    yield from _model_remarks(model, layers)
+        return model, missing or _reason(error)
+    return model, ""
 
 
 def _reason(error: Exception) -> str:
@@ -181,10 +226,17 @@ def _main() -> None:
     sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type]
     import openvino._offline_transformations  # noqa: F401  # while nobody waits for it yet
 
-    request = sys.stdin.read()
+    files = json.loads(sys.stdin.readline() or "null")
+    ahead = Ahead(files) if files else None
+    if ahead:
+        ahead.start()
+    request = sys.stdin.readline()
     if request:
         with answer:
-            json.dump(list(rehearse(json.loads(request))), answer)
+            json.dump(list(rehearse(json.loads(request), ahead)), answer)
+    # OpenVINO takes 0.1 s to take itself down, for nobody.
+    sys.stderr.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -214,8 +214,9 @@ import sys
 from pathlib import Path
 from irtools.runtime.check import check_annotated, warm_up
 if sys.argv[4] == "warm":
-    warm_up()
-print(check_annotated(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]), "openvino" in sys.modules)
+    warm_up(Path(sys.argv[1]))
+found = check_annotated(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], original=Path(sys.argv[1]))
+print(found, "openvino" in sys.modules)
 """
 
 
@@ -242,7 +243,8 @@ def test_nothing_is_printed_and_openvino_is_not_loaded_here(
 
 def test_a_process_that_was_warmed_up_in_vain_ends_with_its_parent() -> None:
     code = (
-        "from irtools.runtime.check import _waiting, warm_up; warm_up(); warm_up(); print(*[p.pid for p in _waiting])"
+        "from pathlib import Path; from irtools.runtime.check import _waiting, warm_up; here = Path('m.xml'); "
+        "warm_up(here); warm_up(here); print(*[process.pid for process in _waiting])"
     )
     run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     (pid,) = run.stdout.split()
@@ -257,10 +259,27 @@ def test_a_rehearsal_that_dies_is_a_clear_error(
     from irtools.runtime import check
 
     monkeypatch.setattr(check, "_waiting", [])
-    warm_up()
+    path, weights, annotation = annotated("falcon")
+    warm_up(path)
     check._waiting[0].kill()
     with pytest.raises(CheckError, match="ended with code -9"):
-        check_annotated(*annotated("falcon"))
+        check_annotated(path, weights, annotation)
+
+
+@pytest.mark.parametrize("ahead", ["the file", "another file", "no file"])
+def test_what_was_converted_ahead_does_not_change_the_verdict(
+    ahead: str, annotated: Callable[..., tuple[Path, Path, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from irtools.runtime import check
+
+    monkeypatch.setattr(check, "_waiting", [])
+    path, weights, annotation = annotated("falcon")
+    swapped = annotation.replace("h.0/aten::add/Add", "h.0/aten::no_such_op/Add")
+    path.write_bytes(path.read_bytes().replace(b"h.0/aten::add/Add&quot;", b"h.0/aten::no_such_op/Add&quot;"))
+    warm_up({"the file": path, "another file": annotated("llama")[0], "no file": tmp_path / "none.xml"}[ahead])
+    (remark,) = check_annotated(path, weights, swapped, original=path)
+    assert remark.problem
+    assert "no op has this name" in remark.message
 
 
 def test_the_check_for_saving_names_the_file_and_all_problems(
