@@ -1,8 +1,9 @@
 """The process in which OpenVINO rehearses loading an annotated target.
 
 Run by :mod:`irtools.runtime.check` with two lines of JSON on stdin: the file that is being annotated
-(or null), and later the request. Answers with a list of ``[is a problem, message]`` on stdout. What is checked is what OpenVINO GenAI 2026.4 requires of a
-DFlash target before and after it converts the model to paged attention.
+(or null), and later the request. Answers with a list of ``[is a problem, message]`` on stdout. What is
+checked is what OpenVINO GenAI 2026.4 requires of a DFlash target before and after it converts the model
+to paged attention.
 """
 
 from __future__ import annotations
