@@ -69,7 +69,7 @@ def test_layers_that_a_projected_value_hides_are_not_passed_over(tmp_path, when)
     decoder.after = lambda stream, layer: (
         op.add(stream, decoder.linear(decoder.embeddings)) if layer in when else stream
     )
-    with pytest.raises(LocateRefusedError, match="mixes tokens outside the residual blocks|no residual stream"):
+    with pytest.raises(LocateRefusedError, match=r"mixes tokens outside the residual blocks|no residual stream"):
         locate(decoder.document(tmp_path))
 
 
