@@ -129,9 +129,9 @@ def _invoke(arguments: list[str] | None) -> int:
     except IrtoolsError as error:
         print_error(str(error))
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as error:
         print_error("interrupted")
-        return 128 + signal.SIGINT
+        return 128 + (error.args[0] if error.args else signal.SIGINT)  # irtools.__main__ says which signal
     return code if isinstance(code, int) else 0
 
 

@@ -119,8 +119,8 @@ def temporary(path: Path, data: bytes, like: os.stat_result | None) -> Iterator[
         allowed; None: there is no old file.
     """
     name = beside(path)
-    handle = os.open(name, NEW, 0o600 if like is not None else 0o666)
-    try:
+    try:  # before it is created: an interrupt can come between any two steps
+        handle = os.open(name, NEW, 0o600 if like is not None else 0o666)
         try:
             write_all(handle, data)
             if like is not None:

@@ -134,13 +134,61 @@ def test_a_full_disk_behind_stdout_is_said(fixtures: Path) -> None:
     assert done.stderr == b"irtools: error: standard output cannot be written: No space left on device\n"
 
 
-def test_an_interrupt_exits_130_with_one_line(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "openvino_model.xml")  # reading it waits for ever
-    child = subprocess.Popen(command("locate", tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    time.sleep(1)
-    child.send_signal(signal.SIGINT)
-    assert child.communicate(timeout=20) == (b"", b"irtools: error: interrupted\n")
-    assert child.returncode == 130
+ENDING = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+
+
+@ENDING
+def test_a_signal_that_ends_it_exits_with_its_number_and_one_line(
+    number: signal.Signals, fixtures: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "config"
+    os.mkfifo(config)  # reading it waits for ever
+    arguments = command("verify", fixtures / "falcon", "--config", config)
+    child = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with config.open("wb"):  # returns when the other end is being read
+        child.send_signal(number)
+        assert child.communicate(timeout=20) == (b"", b"irtools: error: interrupted\n")
+    assert child.returncode == 128 + number
+
+
+@ENDING
+def test_a_signal_while_writing_leaves_nothing(number: signal.Signals, export_copy: Callable[..., Path]) -> None:
+    """It comes when the new file is there under its temporary name and is being checked."""
+    directory = export_copy("falcon")
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+    script = (
+        "import os, signal, irtools.runtime.check as check\n"
+        "from irtools.__main__ import main\n"
+        f"check.check_annotated = lambda *_, **__: os.kill(os.getpid(), {int(number)})\n"
+        "main()"
+    )
+    child = subprocess.run(
+        [sys.executable, "-c", script, "annotate", "--force", directory], capture_output=True, check=False
+    )
+    assert (child.returncode, child.stdout) == (128 + number, b"")
+    assert child.stderr == b"irtools: error: interrupted\n"
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
+
+
+def test_an_interrupt_while_the_command_line_is_imported_is_one_line() -> None:
+    script = (
+        "import os, signal, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'click': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "from irtools.__main__ import main\n"
+        "main()"
+    )
+    child = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert (child.returncode, child.stdout, child.stderr) == (130, b"", b"irtools: error: interrupted\n")
+
+
+def test_nohup_keeps_a_hangup_away(fixtures: Path) -> None:
+    script = "import os, signal\nfrom irtools.__main__ import main\nimport irtools.cli\n"
+    script += "irtools.cli.main = lambda: os.kill(os.getpid(), signal.SIGHUP)\nmain()"
+    child = subprocess.run(["nohup", sys.executable, "-c", script], capture_output=True, check=False)
+    assert child.returncode == 0
 
 
 def test_nothing_of_a_terminal_goes_into_a_pipe(fixtures: Path, process: Callable[..., Done]) -> None:
