@@ -192,6 +192,8 @@ class _Reader:
         value = self.table.get(key)
         if value is not None and not isinstance(value, kind):
             raise UsageError(f"{key} must be {what}, not {value!r}", path=self.path)
+        if value == "":
+            raise UsageError(f"{key} is empty", path=self.path)
         return value
 
     def _table(self, key: str) -> Mapping[str, Any]:
@@ -203,6 +205,8 @@ class _Reader:
     def _strings(self, key: str, value: Any) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise UsageError(f"{key} must be a list of strings, not {value!r}", path=self.path)
+        if "" in value:
+            raise UsageError(f"{key} holds an empty string", path=self.path)
         return tuple(value)
 
     def _codes(self, key: str, value: Any) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from irtools.report.json import Entry, envelope, to_json
 from irtools.report.text import Style, visible
 
 __all__ = [
+    "PATH",
     "StdoutError",
     "Ui",
     "about_model",
@@ -39,25 +40,33 @@ F = TypeVar("F", bound=Callable[..., Any])
 _PROGRESS_AFTER = 1.0
 
 
-class _ModelPath(click.Path):
-    """A path; the empty text of an unset variable is not taken for the working directory."""
+class _PathType(click.Path):
+    """A path, as every argument and option takes it.
+
+    The empty text of an unset variable is not taken for the working directory. What cannot be read is
+    found by who reads it: click would ask that even of a file to be written, and end for all models.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(readable=False, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
-            self.fail("the path of a model is empty", param, ctx)
+            self.fail("the path is empty", param, ctx)
         return super().convert(value, param, ctx)
+
+
+PATH = _PathType()
 
 
 def _default_to_here(_ctx: click.Context, _param: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
     return value or (Path(),)
 
 
-models_argument = click.argument(
-    "models", metavar="[MODEL_DIR]...", nargs=-1, type=_ModelPath(path_type=Path), callback=_default_to_here
-)
+models_argument = click.argument("models", metavar="[MODEL_DIR]...", nargs=-1, type=PATH, callback=_default_to_here)
 """Model directories or ``.xml`` files; the working directory when there is none."""
 
-model_argument = click.argument("model", metavar="[MODEL_DIR]", type=_ModelPath(path_type=Path), default=Path())
+model_argument = click.argument("model", metavar="[MODEL_DIR]", type=PATH, default=Path())
 """One model directory or ``.xml`` file; the working directory when there is none."""
 
 part_option = click.option(

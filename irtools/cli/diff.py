@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from irtools.cli.common import Ui, attempt, output_options, print_error
+from irtools.cli.common import PATH, Ui, attempt, output_options, print_error
 from irtools.report.json import Entry, envelope, to_json
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_PATH = click.Path(path_type=Path)
 _SUFFIXES = {".json": "json", ".html": "html", ".htm": "html"}
 
 
@@ -25,11 +24,11 @@ def _words(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 
 
 @click.command("diff")
-@click.argument("a", metavar="A", type=_PATH)
-@click.argument("b", metavar="B", type=_PATH)
+@click.argument("a", metavar="A", type=PATH)
+@click.argument("b", metavar="B", type=PATH)
 @click.option("--part", metavar="PART", help="Only this part: target, mtp, or a file's stem.")
 @click.option("--ignore", metavar="WORDS", multiple=True, callback=_words, help="Leave out, separated by commas.")
-@click.option("--output", "-o", metavar="FILE", type=_PATH, help="Write it here; .json and .html say the format.")
+@click.option("--output", "-o", metavar="FILE", type=PATH, help="Write it here; .json and .html say the format.")
 @output_options("html")
 def command(a: Path, b: Path, part: str | None, ignore: tuple[str, ...], output: Path | None, ui: Ui) -> int:
     """Show what changed between two exports, or two IRs.

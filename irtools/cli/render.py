@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from irtools.cli.common import Ui, attempt, model_argument, output_options, print_error, write_stdout
+from irtools.cli.common import PATH, Ui, attempt, model_argument, output_options, print_error, write_stdout
 from irtools.report.json import Entry, envelope, to_json
 
 __all__ = ["command"]
@@ -20,7 +20,7 @@ _FORMATS = ("svg", "png", "pdf", "dot", "html")
     "-o",
     "--output",
     metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=PATH,
     required=True,
     help="Where to write it: .svg, .png, .pdf, .dot or .html.",
 )

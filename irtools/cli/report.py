@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from irtools.cli.common import Ui, attempt, model_argument, output_options, part_option, print_error, write_stdout
+from irtools.cli.common import PATH, Ui, attempt, model_argument, output_options, part_option, print_error, write_stdout
 from irtools.report.json import Entry, envelope, to_json
 
 if TYPE_CHECKING:
@@ -21,12 +21,10 @@ _SUFFIXES = (".html", ".htm")
 
 @click.command("report")
 @model_argument
-@click.option(
-    "-o", "--output", metavar="FILE", type=click.Path(path_type=Path), required=True, help="Where to write it: .html."
-)
+@click.option("-o", "--output", metavar="FILE", type=PATH, required=True, help="Where to write it: .html.")
 @part_option
 @click.option("--expect-mtp/--no-mtp", default=None, help="Whether the export is to be released with an MTP head.")
-@click.option("--draft", metavar="DIR", type=click.Path(path_type=Path), help="A draft to judge with it.")
+@click.option("--draft", metavar="DIR", type=PATH, help="A draft to judge with it.")
 @click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release it is meant for.  [default: 2026.4]")
 @click.option(
     "--context", metavar="N", type=click.IntRange(1), default=4096, show_default=True, help="Tokens in the state."

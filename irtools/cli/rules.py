@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from irtools.cli.common import Ui, output_options, write_stdout
+from irtools.cli.common import PATH, Ui, output_options, write_stdout
 
 __all__ = ["command"]
 
@@ -15,7 +15,7 @@ _folders = click.option(
     "folders",
     metavar="DIR",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Rules of your own, beside the installed ones.",
 )
 

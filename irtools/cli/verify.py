@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from irtools.cli.common import Ui, about_model, models_argument, print_error, write_stdout
+from irtools.cli.common import PATH, Ui, about_model, models_argument, print_error, write_stdout
 from irtools.errors import IrtoolsError
 from irtools.report.text import Style
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _FORMATS = ("text", "json", "sarif", "junit", "github", "html")
-_PATH = click.Path(path_type=Path)
 _SUFFIXES = {".json": "json", ".sarif": "sarif", ".xml": "junit", ".html": "html", ".htm": "html"}
 
 
@@ -30,22 +29,22 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.command("verify")
 @models_argument
 @click.option("--expect-mtp/--no-mtp", default=None, help="Whether the export is to be released with an MTP head.")
-@click.option("--draft", metavar="DIR", type=_PATH, help="A DFlash or EAGLE-3 draft to judge with it.")
+@click.option("--draft", metavar="DIR", type=PATH, help="A DFlash or EAGLE-3 draft to judge with it.")
 @click.option("--select", metavar="CODES", multiple=True, callback=_codes, help="Only these rules or groups.")
 @click.option("--ignore", metavar="CODES", multiple=True, callback=_codes, help="Not these rules or groups.")
-@click.option("--rules", "rule_folders", metavar="DIR", multiple=True, type=_PATH, help="Rules of your own.")
+@click.option("--rules", "rule_folders", metavar="DIR", multiple=True, type=PATH, help="Rules of your own.")
 @click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release it is meant for.  [default: 2026.4]")
 @click.option("--fail-on", type=click.Choice(["error", "warning", "note"]), help="What counts.  [default: error]")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
-@click.option("--baseline", metavar="FILE", type=_PATH, help="Keep the findings of this file silent.")
-@click.option("--write-baseline", metavar="FILE", type=_PATH, help="Write all findings to such a file.")
-@click.option("--config", metavar="FILE", type=_PATH, help="Configuration file instead of the one found.")
+@click.option("--baseline", metavar="FILE", type=PATH, help="Keep the findings of this file silent.")
+@click.option("--write-baseline", metavar="FILE", type=PATH, help="Write all findings to such a file.")
+@click.option("--config", metavar="FILE", type=PATH, help="Configuration file instead of the one found.")
 @click.option("--trust-model-config", is_flag=True, help="Let a configuration file inside the export count.")
 @click.option("--fix", is_flag=True, help="Apply what is safe: write the annotation.")
 @click.option("--unsafe-fixes", is_flag=True, help="Apply also what a person should look at.")
 @click.option("--diff", is_flag=True, help="Print what the fixes would change; write nothing.")
 @click.option("--format", "formats", multiple=True, type=click.Choice(_FORMATS), help="How to print.  [default: text]")
-@click.option("--output", "outputs", metavar="FILE", multiple=True, type=_PATH, help="Where to, see below.")
+@click.option("--output", "outputs", metavar="FILE", multiple=True, type=PATH, help="Where to, see below.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 @click.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done.")
 def command(

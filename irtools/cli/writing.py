@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from irtools.cli.common import Ui, about_model
+from irtools.cli.common import PATH, Ui, about_model
 from irtools.errors import UsageError
 from irtools.ir.listing import real_path, require_empty
 from irtools.report.json import Entry
@@ -99,7 +99,7 @@ def writer_options(function: F) -> F:
     @click.option(
         "--output-dir",
         metavar="DIR",
-        type=click.Path(path_type=Path),
+        type=PATH,
         help="Write a complete export here instead of changing it in place; several get a subfolder each.",
     )
     @click.option("--dry-run", is_flag=True, help="Write nothing; exit code 1 if something would change.")

@@ -58,11 +58,21 @@ class Export:
         Files whose short names would be the same (``model.xml`` beside ``openvino_model.xml``) go by
         their whole stems.
         """
-        paths = sorted(self.directory.glob("*.xml"))
+        paths = self._ir_files()
         # A short name may not be the whole stem of another file either.
         taken = Counter(name for path in paths for name in {part_name(path), path.stem})
         names = (part_name(path) if taken[part_name(path)] == 1 else path.stem for path in paths)
         return {name: Document(path, part=name) for name, path in zip(names, paths, strict=True)}
+
+    def _ir_files(self) -> list[Path]:
+        try:
+            # Not `glob`: it finds nothing in a directory that may not be read.
+            return sorted(path for path in self.directory.iterdir() if path.suffix == ".xml")
+        except OSError as error:
+            if self._only:  # can be read all the same
+                return [self._only]
+            reason = (error.strerror or type(error).__name__).lower()
+            raise ExportError(f"cannot be read: {reason}", path=self.directory) from error
 
     @cached_property
     def config(self) -> Mapping[str, Any]:
@@ -356,7 +366,7 @@ def open_export(path: str | Path) -> Export:
     Raises
     ------
     ExportError
-        There is no such directory or file.
+        There is no such directory or file, or the directory cannot be read.
 
     Examples
     --------
@@ -373,4 +383,5 @@ def open_export(path: str | Path) -> Export:
         raise ExportError(f"cannot be read: {error.strerror}", path=export.path) from error
     if export.path.is_file() and export.path.suffix != ".xml":
         raise ExportError("give a model directory or an .xml file", path=export.path)
+    _ = export.parts  # unreadable: say so before anything else
     return export

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -143,3 +145,31 @@ def test_help_into_a_closed_pipe_is_silent() -> None:
     done = subprocess.run(command("annotate", "--help"), stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+def as_user(*arguments: object) -> list[str | bytes]:
+    """As somebody whom permissions stop."""
+    if os.geteuid():
+        return command(*arguments)
+    if shutil.which("setpriv") is None:
+        pytest.skip("no way to be anybody else")
+    return ["setpriv", "--bounding-set=-all", "--inh-caps=-all", *command(*arguments)]
+
+
+@pytest.mark.parametrize("name", ["annotate", "locate", "inspect", "strip", "verify"])
+def test_a_directory_that_may_not_be_read_stops_no_other(name: str, letter: Path) -> None:
+    Path("shut").mkdir(mode=0)
+    arguments = as_user(name, "shut", "a", *(["--dry-run"] if name in ("annotate", "strip") else []), "--format=json")
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "irtools: error: shut: cannot be read: permission denied\n"
+    first, second = json.loads(done.stdout)["models"]
+    assert (first["status"], first["error"]) == ("failed", "shut: cannot be read: permission denied")
+    assert second["error"] is None
+
+
+def test_a_file_in_a_directory_that_may_not_be_listed(letter: Path) -> None:
+    letter.chmod(0o300)
+    done = subprocess.run(as_user("locate", letter / "openvino_model.xml"), capture_output=True, check=False)
+    letter.chmod(0o700)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -8,9 +8,9 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 import jsonschema
@@ -86,7 +86,7 @@ def test_version(cli: Callable[..., Done]) -> None:
         (("anotate",), "there is no command 'anotate'. Did you mean 'annotate'? (see 'irtools --help')"),
         (("annotate", "--dryrun"), "no such option '--dryrun'"),
         (("locate", "--format", "yaml"), "'yaml' is not one of"),
-        (("annotate", ""), "the path of a model is empty"),
+        (("annotate", ""), "the path is empty"),
         (("locate", "-q", "-v"), "-q and -v contradict each other (see 'irtools locate --help')"),
     ],
 )
@@ -96,6 +96,34 @@ def test_usage_errors_take_one_line_and_exit_2(arguments: tuple[str, ...], said:
     assert done.err.startswith("irtools: error: ")
     assert said in done.err
     assert done.err.count("\n") == 1
+
+
+def paths_of(command: click.Command, *above: str) -> list[tuple[tuple[str, ...], click.Parameter]]:
+    if isinstance(command, click.Group):
+        inner = [(name, command.get_command(click.Context(command), name)) for name in command.list_commands(None)]
+        return [found for name, sub in inner if sub for found in paths_of(sub, *above, name)]
+    return [(above, parameter) for parameter in command.params if isinstance(parameter.type, click.Path)]
+
+
+PATHS = [(*above, parameter) for above, parameter in paths_of(irtools.cli.cli)]
+
+
+def test_every_command_but_rules_explain_takes_paths() -> None:
+    assert {path[0] for path in PATHS} == set(COMMANDS)
+    assert {"--output-dir", "--output", "--draft", "--rules", "--baseline", "--write-baseline", "--config"} <= {
+        option for *_, parameter in PATHS for option in parameter.opts
+    }
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: " ".join((*path[:-1], path[-1].name)))
+def test_an_unset_variable_is_no_path(
+    path: tuple[Any, ...], cli: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    *above, parameter = path
+    done = cli(*above, *([""] if isinstance(parameter, click.Argument) else [parameter.opts[-1], ""]))
+    assert (done.code, done.out, list(tmp_path.iterdir())) == (2, "", [])
+    assert "the path is empty" in done.err
 
 
 def test_no_command_shows_the_help_and_exits_2(cli: Callable[..., Done]) -> None:
@@ -147,7 +175,7 @@ def test_a_signal_that_ends_it_exits_with_its_number_and_one_line(
     child = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     with config.open("wb"):  # returns when the other end is being read
         child.send_signal(number)
-        assert child.communicate(timeout=20) == (b"", b"irtools: error: interrupted\n")
+    assert child.communicate(timeout=20) == (b"", b"irtools: error: interrupted\n")
     assert child.returncode == 128 + number
 
 
