@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from irtools.ir.op import DYNAMIC
+from irtools.ir.reading import read_file
 from irtools.lint.annotation import annotation, layer_count
 from irtools.lint.draft import Pair, pair
 from irtools.lint.guess import guess
@@ -291,7 +292,7 @@ def other_tokenizer(context: Context) -> Iterator[Finding]:
 def _vocabulary(path: Path) -> object:
     """Tokens and ids of a tokenizer.json; None when it cannot be read."""
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_file(path))
     except (OSError, ValueError, RecursionError):
         return None
     model = content.get("model") if isinstance(content, dict) else None

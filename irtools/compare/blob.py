@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from irtools.ir.constants import Constant
+from irtools.ir.reading import open_file
 
 __all__ = ["Blob", "same_bytes", "same_file"]
 
@@ -48,7 +49,7 @@ class Blob:
         self.fault: str | None = None
         self._content: mmap.mmap | bytes = b""
         try:
-            with path.open("rb") as file:
+            with open_file(path) as file:
                 # An empty file cannot be mapped.
                 if file.read(1):
                     self._content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -102,7 +103,7 @@ def same_file(a: Path, b: Path) -> bool:
         return True
     if a.stat().st_size != b.stat().st_size:
         return False
-    with a.open("rb") as one, b.open("rb") as other:
+    with open_file(a) as one, open_file(b) as other:
         while piece := one.read(_CHUNK):
             if piece != other.read(_CHUNK):
                 return False

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from irtools.errors import ExportError, about
 from irtools.ir.op import Op, data_attributes, parse_op
+from irtools.ir.reading import read_file
 from irtools.ir.rt_info import ANNOTATION_KEY, RtInfo, read_rt_info
 from irtools.ir.scan import Scan, Span, line_of, scan_ir
 
@@ -77,7 +78,7 @@ class Document:
             The file cannot be read.
         """
         try:
-            return self.path.read_bytes()
+            return read_file(self.path)
         except OSError as error:
             reason = (error.strerror or type(error).__name__).lower()
             raise ExportError(f"cannot be read: {reason}", path=self.path) from error

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from irtools.errors import ExportError
 from irtools.ir.document import Document, part_name
+from irtools.ir.reading import read_file
 
 if TYPE_CHECKING:
     from irtools.decoder.stack import DecoderStack
@@ -85,7 +86,7 @@ class Export:
         """
         path = self.directory / "config.json"
         try:
-            content = json.loads(path.read_bytes())
+            content = json.loads(read_file(path))
         except FileNotFoundError:
             return {}
         except OSError as error:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from irtools.ir.reading import read_file
 from irtools.lint.model import Context
 
 __all__ = [
@@ -126,7 +127,7 @@ def read_json(path: Path) -> Any:
         It cannot be read.
     """
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(read_file(path))
     except FileNotFoundError:
         return None
     except RecursionError as error:
@@ -136,7 +137,7 @@ def read_json(path: Path) -> Any:
 def json_line(path: Path, key: str, value: object) -> int | None:
     """Line of a key in a JSON file, preferably where it has that value."""
     try:
-        text = path.read_text("utf-8-sig")
+        text = read_file(path).decode("utf-8-sig")
     except (OSError, ValueError):
         return None
     exact = re.search(rf'"{re.escape(key)}"\s*:\s*{re.escape(json.dumps(value))}(?![\w.])', text)

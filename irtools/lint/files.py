@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from irtools.ir.reading import open_file
+
 __all__ = ["claims_to_be_ir", "is_lfs_pointer"]
 
 _LFS = b"version https://git-lfs.github.com/spec/"
@@ -17,7 +19,7 @@ def claims_to_be_ir(path: Path) -> bool:
 def is_lfs_pointer(path: Path) -> bool:
     """Whether a file is the pointer that a clone without Git-LFS leaves in place of the content."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return file.read(len(_LFS)) == _LFS
     except OSError:
         return False

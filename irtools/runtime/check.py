@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from irtools.errors import CheckError
+from irtools.ir.reading import open_file
 from irtools.ir.rt_info import ANNOTATION_KEY
 from irtools.runtime.process import start
 from irtools.surgery.annotation import MalformedAnnotationError, parse_annotation
@@ -135,7 +136,7 @@ def check_annotated(
 
 def _require_weights(path: Path) -> None:
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             beginning = file.read(64)
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()

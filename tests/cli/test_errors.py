@@ -173,3 +173,44 @@ def test_a_file_in_a_directory_that_may_not_be_listed(letter: Path) -> None:
     done = subprocess.run(as_user("locate", letter / "openvino_model.xml"), capture_output=True, check=False)
     letter.chmod(0o700)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def fifo(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+NO_FILE = [
+    ("locate", "openvino_model.xml", fifo, "cannot be read: is no regular file"),
+    ("annotate", "openvino_model.xml", fifo, "cannot be read: is no regular file"),
+    ("strip", "openvino_model.xml", fifo, "cannot be read: is no regular file"),
+    ("inspect", "openvino_model.xml", fifo, "cannot be read: is no regular file"),
+    ("locate", "openvino_model.xml", lambda path: (path.unlink(), path.mkdir()), "cannot be read: is a directory"),
+    ("locate", "openvino_model.xml", lambda path: (path.unlink(), path.symlink_to("/dev/zero")), "no regular file"),
+    ("annotate", "config.json", fifo, "cannot be read: is no regular file"),
+    ("inspect", "config.json", fifo, "cannot be read: is no regular file"),
+    ("annotate", "openvino_model.bin", fifo, "the weights cannot be read (is no regular file)"),
+]
+
+
+@pytest.mark.parametrize(("name", "file", "make", "said"), NO_FILE)
+def test_what_is_no_file_is_not_waited_for(
+    name: str, file: str, make: Callable[[Path], object], said: str, letter: Path
+) -> None:
+    make(letter / file)
+    done = subprocess.run(command(name, letter), capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"irtools: error: a/{file}: ")
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    "file", ["openvino_model.xml", "openvino_model.bin", "config.json", "tokenizer.json", "openvino_mtp_model.xml"]
+)
+@pytest.mark.parametrize("name", ["verify", "inspect", "report", "diff"])
+def test_no_command_waits_for_a_pipe(name: str, file: str, letter: Path, fixtures: Path) -> None:
+    fifo(letter / file)
+    more = {"report": ["-o", "page.html"], "diff": [fixtures / "falcon"]}.get(name, [])
+    done = subprocess.run(command(name, letter, *more), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode in (0, 1, 2)
+    assert "Traceback" not in done.stderr
