@@ -30,7 +30,7 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/installed: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install -q -e .
+	$(BIN)/python -m pip install -q -e '.[render]'
 	@touch $@
 
 .venv/installed-dev: pyproject.toml | .venv/bin/python
