@@ -82,8 +82,14 @@ class StdoutError(Exception):
     """Standard output cannot be written; the ``OSError`` is its cause."""
 
 
-def write_stdout(text: str) -> None:
+def write_stdout(text: str, *, exact: bool = False) -> None:
     """Write a result.
+
+    Parameters
+    ----------
+    text : str
+    exact : bool
+        In UTF-8 and with its own line ends, whatever the stream would make of it: a diff that is to be applied.
 
     Raises
     ------
@@ -94,7 +100,11 @@ def write_stdout(text: str) -> None:
     if sys.stdout is None:
         return
     try:
-        sys.stdout.write(text)
+        if exact and hasattr(sys.stdout, "buffer"):
+            sys.stdout.flush()
+            sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+        else:
+            sys.stdout.write(text)
     except OSError as error:
         raise StdoutError from error
 
@@ -150,10 +160,10 @@ class Ui:
     verbose: bool = False
     style: Style = field(default_factory=Style)
 
-    def result(self, text: str) -> None:
-        """A result, to stdout."""
+    def result(self, text: str, *, exact: bool = False) -> None:
+        """A result, to stdout; ``exact`` as of :func:`write_stdout`."""
         if text:
-            write_stdout(f"{text}\n")
+            write_stdout(f"{text}\n", exact=exact)
 
     def note(self, message: str) -> None:
         """Something worth knowing, to stderr; not with ``--quiet``."""
@@ -184,7 +194,7 @@ class Ui:
             pause = _PROGRESS_AFTER
             while not finished.wait(pause):
                 pause = 0.2
-                sys.stderr.write(f"\r\x1b[2K{what} ...{share[0]} {time.monotonic() - started:.0f} s")
+                sys.stderr.write(f"\r\x1b[2K{visible(what)} ...{share[0]} {time.monotonic() - started:.0f} s")
                 sys.stderr.flush()
             if pause != _PROGRESS_AFTER:
                 sys.stderr.write("\r\x1b[2K")
@@ -272,7 +282,7 @@ def run_models(
         if ui.format == "text" and not ui.quiet and entry.text:
             if any(earlier.text for earlier in entries):
                 ui.result("")
-            ui.result(entry.text)
+            ui.result(entry.text, exact=entry.exact)
         entries.append(entry)
     if ui.format == "json":
         write_stdout(to_json(envelope(command, entries, summary(entries) if summary else None)))

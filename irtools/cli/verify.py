@@ -128,7 +128,8 @@ def _emit(format_: str, file: Path | None, judged: list[Judged], ui: Ui, *, exit
     if file is None:
         if not (ui.quiet and format_ == "text"):
             text = render(format_, judged, ui.style, exit_code=_exit_code(judged, exit_zero=exit_zero))
-            write_stdout(text)
+            diff = format_ == "text" and any(model.patches and not model.written for model in judged)
+            write_stdout(text, exact=diff)
         return
     text = render(format_, judged, Style(), exit_code=_exit_code(judged, exit_zero=exit_zero))
     write_output(file, text.encode("utf-8", "backslashreplace"))

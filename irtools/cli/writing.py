@@ -14,6 +14,7 @@ from irtools.cli.common import PATH, Ui, about_model
 from irtools.errors import UsageError
 from irtools.ir.listing import real_path, require_empty
 from irtools.report.json import Entry
+from irtools.report.text import visible
 
 if TYPE_CHECKING:
     from irtools.ir.export import Export
@@ -161,11 +162,11 @@ def finish(
         "written": files,
         "notes": notes,
     }
-    text = "\n".join(part for part in (heading, outcome) if part)
+    text = "\n".join(part for part in (heading, visible(outcome)) if part)
     if writing.diff:
         found["diff"] = patch.diff()
         text = patch.diff().rstrip("\n")
-    return Entry(str(job.model), status, int(status == "would-write"), details=found, text=text)
+    return Entry(str(job.model), status, int(status == "would-write"), details=found, text=text, exact=writing.diff)
 
 
 def _require_destination(job: Job) -> None:

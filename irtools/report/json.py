@@ -35,6 +35,8 @@ class Entry:
         The command's own keys.
     text : str
         The same for people.
+    exact : bool
+        The text is for a program: it is written in UTF-8 whatever the locale says.
     """
 
     path: str
@@ -43,6 +45,7 @@ class Entry:
     error: str | None = None
     details: Mapping[str, object] = field(default_factory=dict)
     text: str = ""
+    exact: bool = False
 
 
 def envelope(command: str, entries: Iterable[Entry], summary: Mapping[str, object] | None = None) -> dict[str, object]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +13,8 @@ from irtools.ir.document import Document
 __all__ = ["Patch", "patch"]
 
 _CONTEXT = 3
+_SPECIAL = re.compile(r'["\\]')
+_ESCAPES = {'"': r"\"", "\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +49,44 @@ class Patch:
         return self.data != self.original
 
     def diff(self) -> str:
-        """Unified diff of the file as ``patch -p1`` takes it, ``""`` without a change."""
+        """Unified diff of the file as ``patch -p1`` takes it, ``""`` without a change.
+
+        ``patch`` refuses names with ``..``: a file is named from the working directory, one outside of it
+        from the last ``..`` or the root of the file system.
+        """
         if not self.changed:
             return ""
-        return _unified_diff(self.path.as_posix().lstrip("/"), self.original, self.data)
+        return _unified_diff(_name(self.path), self.original, self.data)
 
 
 def patch(document: Document, old: str | None, new: str | None, data: bytes, notes: tuple[str, ...] = ()) -> Patch:
     """Make the result of a surgery; its status follows from the bytes."""
     status = "unchanged" if data == document.data else "would-write"
     return Patch(document.path, status, old, new, document.data, data, notes)
+
+
+def _name(path: Path) -> str:
+    with contextlib.suppress(OSError, ValueError):  # the working directory is gone, or on another drive
+        relative = Path(os.path.relpath(path))
+        if not path.is_absolute() or ".." not in relative.parts:
+            path = relative
+    parts = path.parts[1:] if path.is_absolute() else path.parts
+    return "/".join(parts[len(parts) - parts[::-1].index("..") :] if ".." in parts else parts)
+
+
+def _quoted(name: str) -> str:
+    """A name as git writes it and ``patch`` reads it."""
+    if name.isprintable() and not _SPECIAL.search(name):
+        return f"{name}\t" if " " in name else name
+    return '"' + "".join(_escaped(character) for character in name) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    return "".join(f"\\{byte:03o}" for byte in os.fsencode(character))
 
 
 def _unified_diff(name: str, old: bytes, new: bytes) -> str:
@@ -74,7 +107,7 @@ def _unified_diff(name: str, old: bytes, new: bytes) -> str:
         *((" ", line) for line in before[len(before) - tail : len(before) + end]),
     ]
     ranges = [_range(start, len(side) + end - start) for side in (before, after)]
-    hunk = f"--- a/{name}\n+++ b/{name}\n@@ -{ranges[0]} +{ranges[1]} @@\n"
+    hunk = f"--- {_quoted(f'a/{name}')}\n+++ {_quoted(f'b/{name}')}\n@@ -{ranges[0]} +{ranges[1]} @@\n"
     return hunk + "".join(mark + _shown(line) for mark, line in lines)
 
 

@@ -263,7 +263,10 @@ def test_equivalence_can_be_judged_by_the_caller(true_stack: StackOf, target_of:
 
 
 @pytest.mark.parametrize("name", ["falcon", "qwen3_5_vl"])
-def test_the_diff_can_be_applied(name: str, true_stack: StackOf, target_of: TargetOf, tmp_path: Path) -> None:
+def test_the_diff_can_be_applied(
+    name: str, true_stack: StackOf, target_of: TargetOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the file lies outside: it is named from the root
     document = Document(target_of(name))
     patch = strip(document) if document.annotation else annotate(document, true_stack(name))
     file = tmp_path / str(document.path).lstrip("/")
