@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -73,9 +74,9 @@ class Verification:
     findings : tuple of Finding
         Sorted by file, line, code; every field filled in.
     rules : tuple of Rule
-        Those that ran.
+        Those that were selected.
     strategies : tuple of Strategy
-        Which ways of decoding are available.
+        Which ways of decoding are available, whatever was selected or ignored.
     known : int
         Findings that a baseline silenced.
     """
@@ -158,10 +159,13 @@ def selected_rules(rules: Iterable[Rule], options: Options) -> tuple[Rule, ...]:
             )
     return tuple(
         rule
-        for rule in rules
+        for rule in _applicable(rules, options)
         if (_specificity(rule, options.select) if options.select else 0.5) > _specificity(rule, options.ignore)
-        and matches(rule.runtimes, options.target_runtime)
     )
+
+
+def _applicable(rules: Iterable[Rule], options: Options) -> list[Rule]:
+    return [rule for rule in rules if matches(rule.runtimes, options.target_runtime)]
 
 
 def verify(export: Export, options: Options | None = None) -> Verification:
@@ -187,21 +191,33 @@ def verify(export: Export, options: Options | None = None) -> Verification:
     options = options or Options()
     if not parse_version(options.target_runtime):
         raise UsageError(f"{options.target_runtime!r} is no runtime version", hint="Write it like 2026.4.")
-    rules = selected_rules(load_rules(options.rule_folders), options)
+    loaded = load_rules(options.rule_folders)
+    rules = selected_rules(loaded, options)
     whole = _whole_export(export)
     if not whole.parts:
         raise ExportError("there is no .xml here, so nothing to verify; give an OpenVINO export", path=whole.directory)
     draft = open_export(options.draft) if options.draft is not None else None
     context = Context(whole, options.expect_mtp, draft, options.target_runtime)
     found = [finding for rule in rules for finding in _run(rule, context)]
+    others = [rule for rule in _applicable(loaded, options) if rule not in rules]
+    ways = _strategies(context, [*found, *_left_out(others, context)])
     if UNREADABLE not in {rule.code for rule in rules}:
         found = [finding for finding in found if finding.code != UNREADABLE]
     found = [finding for finding in _drop_echoes(found) if not _ignored_in_file(finding, options, whole)]
     found = [_with_severity(finding, options) for finding in found]
     if export.path.suffix == ".xml" and not export.path.is_dir():
         found = [f for f in found if f.file is not None and _xml_of(f.file) == export.path]
-    findings = tuple(sorted(dict.fromkeys(found), key=_order))
-    return Verification(export, findings, rules, _strategies(context, findings))
+    return Verification(export, _sorted(found), rules, ways)
+
+
+def _left_out(rules: Iterable[Rule], context: Context) -> Iterator[Finding]:
+    """What rules that are not to be shown say about the ways of decoding."""
+    from irtools.lint.strategies import GROUPS
+
+    for rule in rules:
+        if rule.group in GROUPS:
+            with suppress(UsageError):  # the rule failed, and may be left out because it does
+                yield from _run(rule, context)
 
 
 def _whole_export(export: Export) -> Export:
@@ -299,10 +315,15 @@ def _order(finding: Finding) -> tuple[str, int, str, str, str]:
     return (str(finding.file or ""), finding.line or 0, finding.code, finding.op or "", finding.message)
 
 
-def _strategies(context: Context, findings: tuple[Finding, ...]) -> tuple[Strategy, ...]:
+def _sorted(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    return tuple(sorted(dict.fromkeys(findings), key=_order))
+
+
+def _strategies(context: Context, findings: list[Finding]) -> tuple[Strategy, ...]:
+    """By what all rules found, with their own severities: no option makes the runtime take an export."""
     from irtools.lint.strategies import strategies
 
     try:
-        return tuple(strategies(context, findings))
+        return strategies(context, _sorted(_drop_echoes(findings)))
     except InvalidIRError:
         return ()  # a finding says what is broken

@@ -12,10 +12,15 @@ from irtools.lint.model import Context, Finding, Severity, Strategy
 from irtools.lint.mtp import head
 from irtools.lint.part import Part
 
-__all__ = ["strategies"]
+__all__ = ["GROUPS", "strategies"]
+
+GROUPS = frozenset({"IR", "EXP", "HID", "MTP", "DFL", "RUN", "QNT"})
+"""Groups of rules that bear on the ways of decoding."""
 
 _STATEFUL_ONLY = {"RUN003", "RUN004", "RUN005", "RUN006"}
 """Findings that rule paged attention out, but not the stateful path."""
+_EMBEDS_ITSELF = " that takes input_ids and has an embedding of its own"
+"""The runtime puts the target's embedding on a draft without one, where it recognises it."""
 _NO_OBSTACLE = {"EXP007", "EXP012", "EXP013", "EXP014", "EXP015"}
 """Errors, if one asks for them, that the runtime does not mind."""
 
@@ -28,7 +33,7 @@ def strategies(context: Context, findings: Sequence[Finding]) -> tuple[Strategy,
     context : Context
         Of the export that was verified.
     findings : sequence of Finding
-        Sorted, every field filled in.
+        Of all rules in ``GROUPS``: sorted, every field filled in.
 
     Returns
     -------
@@ -112,9 +117,10 @@ def _dflash(context: Context, findings: Sequence[Finding], base: Sequence[Findin
             return Strategy("dflash", False, "the decoder layers could not be located", _codes(blocked))
     if blocked:
         return _refusal("dflash", list(dict.fromkeys(blocked)))
-    needs = [] if with_draft else ["with a DFlash draft (--draft DIR checks the pair)"]
+    own = [] if with_draft else [f for f in findings if f.code == "RUN011"]
+    needs = [] if with_draft else [f"with a DFlash draft{_EMBEDS_ITSELF if own else ''} (--draft DIR checks the pair)"]
     needs += _prefix_caching(findings)
-    return Strategy("dflash", True, ", ".join(needs))
+    return Strategy("dflash", True, ", ".join(needs), _codes(own))
 
 
 def _prefix_caching(findings: Sequence[Finding]) -> list[str]:
@@ -133,8 +139,10 @@ def _eagle3(context: Context, target: Part, findings: Sequence[Finding], base: S
     missing = [layer for layer in chosen if layer not in taken]
     if missing or len(taken) < 3:
         return Strategy("eagle3", False, "the runtime's guess does not find the layers", _guess_codes(findings, target))
+    own = [f for f in findings if f.code == "RUN011"]
     given = "" if chosen else " that names its layers (hidden_layers_list): the target has fewer than 10"
-    return Strategy("eagle3", True, f"with an EAGLE-3 draft{given}")
+    link = "," if own and given else ""
+    return Strategy("eagle3", True, f"with an EAGLE-3 draft{_EMBEDS_ITSELF if own else ''}{link}{given}", _codes(own))
 
 
 def _guess_codes(findings: Sequence[Finding], target: Part) -> tuple[str, ...]:

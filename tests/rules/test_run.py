@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import openvino
 import pytest
 
 import irtools
+from irtools.lint.engine import Options, verify
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 TARGETS = ["openvino_model.xml", "openvino_language_model.xml"]
@@ -89,9 +92,39 @@ def test_a_refused_strategy_names_its_findings(export_copy: Callable[..., Path])
         assert set(strategy.findings) <= codes
 
 
+@pytest.mark.parametrize("name", ["mixtral", "gpt2", "bert", "qwen3_5_moe_vl", "zoo/xglm"])
+@pytest.mark.parametrize(
+    "options",
+    [{"select": ("VER",)}, {"ignore": ("ALL",)}, {"ignore": ("DFL", "EXP")}, {"severities": {"EXP": 1}}],
+    ids=str,
+)
+def test_what_is_shown_does_not_change_the_strategies(name: str, options: dict[str, Any]) -> None:
+    export = irtools.open_export(FIXTURES / name)
+
+    assert verify(export, Options(**options)).strategies == verify(export).strategies
+
+
+def test_an_embedding_that_is_not_recognised_leaves_drafts_that_bring_one(export_copy: Callable[..., Path]) -> None:
+    """GenAI 2026.4 refuses gpt2 with a draft that takes embeddings, and runs it with one that takes token ids."""
+    export = irtools.open_export(export_copy("gpt2"))
+    export.annotate()
+    export.save()
+
+    alone = {found.name: found for found in export.verify().strategies}["dflash"]
+    refused = {found.name: found for found in export.verify(draft=FIXTURES / "qwen3_dflash").strategies}["dflash"]
+
+    assert (alone.available, alone.findings) == (True, ("RUN011",))
+    assert "draft that takes input_ids and has an embedding of its own" in alone.reason
+    assert (refused.available, refused.findings) == (False, ("DFL011",))
+
+
 @pytest.mark.parametrize("name", ["zoo/xglm", "zoo/gpt2_eager"])
-def test_without_fused_attention_only_the_stateful_path_is_left(name: str) -> None:
-    found = irtools.open_export(FIXTURES / name).verify(select=["RUN"])
+def test_without_fused_attention_only_the_stateful_path_is_left(name: str, export_copy: Callable[..., Path]) -> None:
+    directory = export_copy(name, to="eager")
+    for path in (FIXTURES / "falcon").glob("openvino_*tokenizer.*"):
+        shutil.copy(path, directory)
+
+    found = irtools.open_export(directory).verify()
 
     by_name = {strategy.name: strategy for strategy in found.strategies}
     assert by_name["plain"].available
