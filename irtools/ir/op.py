@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from irtools.errors import MalformedValueError
+from irtools.errors import InvalidIRError, MalformedValueError
 from irtools.ir.scan import Span, line_of, parse_attributes
 
 if TYPE_CHECKING:
@@ -123,7 +123,13 @@ def parse_element(data: bytes, span: Span) -> etree._Element:
     """Parse one element of a validated IR with lxml."""
     from lxml import etree
 
-    return etree.fromstring(data[span.start : span.end], _parser())
+    try:
+        return etree.fromstring(data[span.start : span.end], _parser())
+    except etree.XMLSyntaxError as error:  # well-formed, as expat has said, but beyond a limit of lxml
+        line = line_of(data, span.start)
+        raise InvalidIRError(
+            f"line {line}: an element that cannot be read, {error.msg}; export the model again", line=line
+        ) from None
 
 
 def parse_op(data: bytes, span: Span) -> Op:

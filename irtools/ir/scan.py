@@ -49,6 +49,7 @@ _NO_MARKUP = re.compile(rb"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>", re.DOTALL)
 _DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml\s")
 _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 _REFERENCE = re.compile(r"&(?:#x([0-9a-fA-F]+)|#([0-9]+)|(lt|gt|amp|quot|apos));")
+_DEEPEST = 64  # levels of nested graphs
 _WHITESPACE = str.maketrans("\t\n\r", "   ")
 
 
@@ -89,6 +90,8 @@ class Scan:
         Offset of ``</net>``.
     path : Path or None
         The file, for messages; None for bytes of no file.
+    nesting : int
+        How deep the graphs in it are nested; 0: there is none.
     layers, edges_section : Span
         The ``<layers>`` and ``<edges>`` elements; empty without such a section.
     """
@@ -105,6 +108,7 @@ class Scan:
     net_tag: Span = field(default=Span(0, 0))
     net_end: int = 0
     path: Path | None = None
+    nesting: int = 0
     layers: Span = field(default=Span(0, 0))
     edges_section: Span = field(default=Span(0, 0))
 
@@ -184,7 +188,9 @@ def _malformed(data: bytes, error: expat.ExpatError) -> InvalidIRError:
     if data.startswith(b"version https://git-lfs"):
         return InvalidIRError("the file is a Git-LFS pointer, not the IR; run `git lfs pull` to get it", line=1)
     reason = expat.errors.messages.get(error.code, "malformed")
-    if reason in ("no element found", "unclosed token") or not data.rstrip().endswith(b"</net>"):
+    if reason == "junk after document element":
+        reason = "text behind the end of the document"
+    elif reason in ("no element found", "unclosed token") or not data.rstrip().endswith(b"</net>"):
         reason += " (the file looks truncated)"
     return InvalidIRError(
         f"line {error.lineno}, column {error.offset}: not well-formed XML, {reason}; "
@@ -253,13 +259,22 @@ def _scan_file(data: bytes, *, whole: bool) -> Scan:
 
 
 def scan_graph(data: bytes, span: Span, path: Path | None = None) -> Scan:
-    """Scan the body of a Loop, TensorIterator or If: ``span`` covers its element."""
+    """Scan the body of a Loop, TensorIterator or If: ``span`` covers its element.
+
+    Raises
+    ------
+    InvalidIRError
+        Too many graphs are nested in it: each level is scanned again for the one above it.
+    """
     masked = _mask_span(data, span)
     opening = _TAG.match(masked, span.start)
     scan = Scan(data, path=path)
     if opening is not None and not opening[4]:
         with about(path):
             _scan_children(scan, masked, opening.end())
+            if scan.nesting >= _DEEPEST:
+                message = f"{scan.nesting + 1} graphs are nested in each other, and irtools reads {_DEEPEST}"
+                raise InvalidIRError(f"line {line_of(data, span.start)}: {message}; export the model again")
     return scan
 
 
@@ -338,6 +353,7 @@ def _scan_layers(scan: Scan, data: bytes, position: int) -> int:
             continue
         if other == b"layers":
             nested += 0 if other_closed else 1
+            scan.nesting = max(scan.nesting, nested)
         elif other == b"/layers":
             if not nested:
                 return token.end()

@@ -13,6 +13,8 @@ __all__ = ["Column", "Style", "plural", "shape_text", "table"]
 
 _ESCAPES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _NARROWEST = 8
+_LONGEST_WORD = 16
+"""Words of prose up to this length stay whole; what is longer is a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +182,17 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], available
     if sum(found) > available:
         found = _shrink(whole, floors, foldable, available)
     if sum(found) > available:
-        found = _shrink(found, [_NARROWEST] * len(columns), foldable, available)
+        found = _shrink(found, _last_floors(columns, texts), foldable, available)
     return found
+
+
+def _last_floors(columns: Sequence[Column], texts: Sequence[Sequence[str]]) -> list[int]:
+    """Widths that columns keep in a terminal too narrow for the table: that of a word, also in a title."""
+    prose = [
+        (column.title, *(text if column.fold == "words" else ())) for column, text in zip(columns, texts, strict=True)
+    ]
+    words = [[_width(word) for text in column for word in text.split()] for column in prose]
+    return [max([_NARROWEST, *(width for width in column if width <= _LONGEST_WORD)]) for column in words]
 
 
 def _shrink(widths: Sequence[int], floors: Sequence[int], which: Sequence[int], available: int) -> list[int]:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from irtools.errors import InvalidIRError, UnsupportedEncodingError
+from irtools.ir.constants import iter_graphs
 from irtools.ir.op import parse_op
 from irtools.ir.scan import child_spans, scan_graph, scan_ir
 
@@ -115,6 +116,32 @@ def test_bodies_are_scanned_like_files(data):
         ]
 
 
+def nested(levels):
+    """Ifs in each other, the innermost an empty graph."""
+    inner = "<layers></layers>"
+    for level in range(levels):
+        inner = (
+            f"<layers><layer id='0' name='i{level}' type='If'><then_body>{inner}</then_body></layer></layers><edges/>"
+        )
+    return f"<net name='n' version='11'>{inner}</net>".encode()
+
+
+def test_nested_graphs_are_read():
+    assert [graph.names for graph in iter_graphs(scan_ir(nested(64)))] == [[f"i{i}"] for i in range(63, -1, -1)] + [[]]
+
+
+@pytest.mark.parametrize("levels", [65, 5000])
+def test_absurdly_nested_graphs_are_refused_at_once(levels):
+    with pytest.raises(InvalidIRError, match=f"line 1: {levels} graphs are nested in each other, and irtools reads 64"):
+        tuple(iter_graphs(scan_ir(nested(levels))))
+
+
+def test_what_lxml_does_not_read_is_one_sentence():
+    data = nested(3000)
+    with pytest.raises(InvalidIRError, match="line 1: an element that cannot be read, Excessive depth"):
+        parse_op(data, scan_ir(data).spans[0])
+
+
 GOOD = b"<net name='n' version='11'><layers><layer id='0' name='a' type='Add'/></layers></net>"
 
 
@@ -124,6 +151,8 @@ GOOD = b"<net name='n' version='11'><layers><layer id='0' name='a' type='Add'/><
         (b"", "the file is empty"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "Git-LFS pointer"),
         (GOOD[:40], "truncated"),
+        (GOOD + b"junk", "not well-formed XML, text behind the end of the document; export"),
+        (GOOD + GOOD, "not well-formed XML, text behind the end of the document; export"),
         (GOOD.replace(b"'a'", b"'a&#1;'"), "not well-formed"),
         (GOOD.replace(b"'a'", b"'a\xff'"), "not well-formed"),
         (GOOD.replace(b"'a'", b"'a<b'"), "not well-formed"),

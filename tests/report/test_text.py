@@ -35,6 +35,13 @@ def test_prose_gives_way_before_a_name_is_broken() -> None:
     )
 
 
+def test_words_and_titles_stay_whole_in_the_narrowest_terminal() -> None:
+    columns = (*COLUMNS[:2], Column("witnesses", fold="words"))
+    lines = table(columns, [(1, "__module.layers.0/Add", "walk dominators names")], Style(width=20)).splitlines()
+    assert [line[13:] for line in lines] == ["witnesses", "walk", "dominators", "names"][: len(lines)]
+    assert [line[3:11].rstrip() for line in lines] == ["name", "__module", ".layers.", "0/Add"]
+
+
 def test_wide_characters_take_two_columns() -> None:
     lines = table((Column("name"), Column("n")), [("层", 1), ("ab", 2)], Style()).splitlines()
     assert lines == ["name  n", "层    1", "ab    2"]
