@@ -17,6 +17,7 @@ __all__ = [
     "IrtoolsError",
     "LocateRefusedError",
     "MalformedValueError",
+    "OptionError",
     "RenderError",
     "SaveError",
     "UnsupportedEncodingError",
@@ -60,13 +61,17 @@ def about(path: Path | None) -> Iterator[None]:
     try:
         yield
     except IrtoolsError as error:
-        if error.path is None:
+        if error.path is None and not isinstance(error, OptionError):
             error.path = path
         raise
 
 
 class UsageError(IrtoolsError):
     """An option or argument that makes no sense."""
+
+
+class OptionError(UsageError):
+    """An option that makes no sense for any model: no model is named."""
 
 
 class ExportError(IrtoolsError):

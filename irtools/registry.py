@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
-from irtools.errors import UsageError
+from irtools.errors import OptionError
 
 __all__ = ["ENTRY_POINT_GROUP", "collect", "load_folder"]
 
@@ -43,7 +43,7 @@ def _installed(prefix: str) -> tuple[ModuleType, ...]:
         try:
             found += _modules(importlib.import_module(point.module), prefix)
         except Exception as error:
-            raise UsageError(
+            raise OptionError(
                 f"the rule pack {point.name!r} ({point.module}) cannot be loaded: {type(error).__name__}: {error}",
                 hint="Uninstall it or repair it.",
             ) from error
@@ -56,11 +56,11 @@ def load_folder(folder: Path) -> tuple[ModuleType, ...]:
 
     Raises
     ------
-    UsageError
+    OptionError
         No such folder, or one of its modules cannot be imported.
     """
     if not folder.is_dir():
-        raise UsageError(f"{folder}: no such folder of rules")
+        raise OptionError(f"{folder}: no such folder of rules")
     found = []
     for path in sorted(folder.glob("*.py")):
         name = f"irtools_user_rules_{abs(hash(folder.resolve()))}_{path.stem}"
@@ -73,7 +73,7 @@ def load_folder(folder: Path) -> tuple[ModuleType, ...]:
             spec.loader.exec_module(module)
         except Exception as error:
             del sys.modules[name]
-            raise UsageError(f"{path}: cannot be loaded: {type(error).__name__}: {error}") from error
+            raise OptionError(f"{path}: cannot be loaded: {type(error).__name__}: {error}") from error
         found.append(module)
     return tuple(found)
 

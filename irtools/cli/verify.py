@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irtools.cli.common import PATH, Ui, about_model, models_argument, print_error, write_stdout
-from irtools.errors import IrtoolsError
+from irtools.errors import IrtoolsError, OptionError
 from irtools.report.text import Style
 
 if TYPE_CHECKING:
@@ -40,12 +40,17 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.option("--write-baseline", metavar="FILE", type=PATH, help="Write all findings to such a file.")
 @click.option("--config", metavar="FILE", type=PATH, help="Configuration file instead of the one found.")
 @click.option("--trust-model-config", is_flag=True, help="Let a configuration file inside the export count.")
-@click.option("--fix", is_flag=True, help="Apply what is safe: write the annotation.")
-@click.option("--unsafe-fixes", is_flag=True, help="Apply also what a person should look at.")
+@click.option("--fix", is_flag=True, help="Write a missing annotation, or upgrade its early form (HID001, HID005).")
+@click.option(
+    "--unsafe-fixes",
+    is_flag=True,
+    help="Also what a person should look at: replace a wrong annotation (HID004, HID006 to HID019), make the names of "
+    "ops unique (IR016).",
+)
 @click.option("--diff", is_flag=True, help="Print what the fixes would change; write nothing.")
 @click.option("--format", "formats", multiple=True, type=click.Choice(_FORMATS), help="How to print.  [default: text]")
 @click.option("--output", "outputs", metavar="FILE", multiple=True, type=PATH, help="Where to, see below.")
-@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors and the findings that count.")
 @click.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done.")
 def command(
     models: tuple[Path, ...],
@@ -109,6 +114,8 @@ def _judge(path: Path, call: Call, ui: Ui) -> Judged:
     try:
         with about_model(path):
             judged = judge(path, call)
+    except OptionError:
+        raise  # the same for every model
     except IrtoolsError as error:
         print_error(str(error))
         return Judged(path, error=str(error))
@@ -126,10 +133,10 @@ def _emit(format_: str, file: Path | None, judged: list[Judged], ui: Ui, *, exit
     from irtools.report.verification import render
 
     if file is None:
-        if not (ui.quiet and format_ == "text"):
-            text = render(format_, judged, ui.style, exit_code=_exit_code(judged, exit_zero=exit_zero))
-            diff = format_ == "text" and any(model.patches and not model.written for model in judged)
-            write_stdout(text, exact=diff)
+        code = _exit_code(judged, exit_zero=exit_zero)
+        text = render(format_, judged, ui.style, exit_code=code, brief=ui.quiet)
+        diff = format_ == "text" and any(model.patches and not model.written for model in judged)
+        write_stdout(text, exact=diff)
         return
     text = render(format_, judged, Style(), exit_code=_exit_code(judged, exit_zero=exit_zero))
     write_output(file, text.encode("utf-8", "backslashreplace"))

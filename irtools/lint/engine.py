@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irtools.errors import ExportError, InvalidIRError, IrtoolsError, UsageError
+from irtools.errors import ExportError, InvalidIRError, IrtoolsError, OptionError, UsageError
 from irtools.ir.export import Export, open_export
 from irtools.lint.model import Context, Finding, Rule, Severity, Strategy
 from irtools.lint.rules import load_rules, source_of
@@ -152,7 +152,7 @@ def selected_rules(rules: Iterable[Rule], options: Options) -> tuple[Rule, ...]:
     listed = [*options.select, *options.ignore, *options.severities]
     for selector in [*listed, *(code for codes in options.per_file_ignores.values() for code in codes)]:
         if selector not in known:
-            raise UsageError(
+            raise OptionError(
                 f"there is no rule or group {selector!r}",
                 hint=f"The groups are {', '.join(sorted({rule.group for rule in rules}))}; "
                 "`irtools rules list` shows the codes.",
@@ -190,7 +190,7 @@ def verify(export: Export, options: Options | None = None) -> Verification:
     """
     options = options or Options()
     if not parse_version(options.target_runtime):
-        raise UsageError(f"{options.target_runtime!r} is no runtime version", hint="Write it like 2026.4.")
+        raise OptionError(f"{options.target_runtime!r} is no runtime version", hint="Write it like 2026.4.")
     loaded = load_rules(options.rule_folders)
     rules = selected_rules(loaded, options)
     whole = _whole_export(export)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from irtools.errors import UsageError
+from irtools.errors import OptionError
 from irtools.lint.model import Rule
 from irtools.registry import collect
 
@@ -36,21 +36,21 @@ def load_rules(folders: Iterable[Path] = ()) -> tuple[Rule, ...]:
 
     Raises
     ------
-    UsageError
+    OptionError
         A pack cannot be loaded, a code is malformed, or two rules have the same code or name.
     """
     by_code: dict[str, Rule] = {}
     by_name: dict[str, Rule] = {}
     for rule in collect(Rule, folders):
         if not _CODE.fullmatch(rule.code):
-            raise UsageError(
+            raise OptionError(
                 f"{source_of(rule)}: the rule code {rule.code!r} is malformed",
                 hint="Write two to eight capital letters and three digits, such as ACME001.",
             )
         for known in (by_code.get(rule.code), by_name.get(rule.name)):
             if known is not None:
                 what = f"code {rule.code}" if known.code == rule.code else f"name {rule.name!r}"
-                raise UsageError(
+                raise OptionError(
                     f"two rules have the {what}: one in {source_of(known)}, one in {source_of(rule)}",
                     hint="Rename one of them.",
                 )
@@ -64,10 +64,10 @@ def find_rule(rules: Iterable[Rule], wanted: str) -> Rule:
 
     Raises
     ------
-    UsageError
+    OptionError
         There is none.
     """
     for rule in rules:
         if wanted.upper() == rule.code or wanted == rule.name:
             return rule
-    raise UsageError(f"there is no rule {wanted!r}", hint="`irtools rules list` shows them all.")
+    raise OptionError(f"there is no rule {wanted!r}", hint="`irtools rules list` shows them all.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,9 +13,10 @@ from irtools.ir.export import Export, open_export
 from irtools.ir.listing import real_path
 from irtools.ir.save import Saved
 from irtools.lint.baseline import apply_baseline, read_baseline
-from irtools.lint.engine import DEFAULT_RUNTIME, Judged, Options, verify
-from irtools.lint.fixing import plan_fixes, write_fixes
+from irtools.lint.engine import DEFAULT_RUNTIME, Judged, Options, Verification, verify
+from irtools.lint.fixing import FixPlan, plan_fixes, write_fixes
 from irtools.lint.model import Severity
+from irtools.report.text import plural
 from irtools.surgery.patch import Patch
 
 __all__ = ["Call", "judge"]
@@ -100,6 +101,7 @@ def judge(path: Path, call: Call) -> Judged:
     verification = verify(export, options)
     patches: tuple[Patch, ...] = ()
     written: tuple[Saved, ...] = ()
+    plan = FixPlan((), (), ())
     if call.fix or call.unsafe_fixes or call.diff:
         plan = plan_fixes(verification, unsafe=call.unsafe_fixes)
         notes += plan.refused
@@ -113,8 +115,20 @@ def judge(path: Path, call: Call) -> Judged:
             verification = verify(open_export(path), options)
     if baseline is not None and not call.write_baseline:
         verification = apply_baseline(verification, call.known(baseline))
+    if call.fix or call.unsafe_fixes or call.diff:
+        notes += tuple(_what_is_left(verification, refused=bool(plan.refused), unsafe=call.unsafe_fixes))
     threshold = call.fail_on or config.fail_on or Severity.ERROR
     return Judged(path, verification, None, threshold, patches, written, notes)
+
+
+def _what_is_left(verification: Verification, *, refused: bool, unsafe: bool) -> Iterator[str]:
+    """Which of the findings that are left another option would fix, or that none would."""
+    left = verification.findings
+    offered = sum(finding.fix is not None and not finding.fix.safe for finding in left)
+    if offered and not unsafe:
+        yield f"{plural(offered, 'finding')} can be fixed with --unsafe-fixes"
+    elif left and not refused and all(finding.fix is None for finding in left):
+        yield f"{'the finding' if len(left) == 1 else f'the {len(left)} findings'} left cannot be fixed by irtools"
 
 
 def _configuration(export: Export, call: Call) -> tuple[Config, tuple[str, ...]]:

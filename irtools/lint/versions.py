@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from irtools.errors import UsageError
+from irtools.errors import OptionError
 
 __all__ = ["matches", "parse_version"]
 
@@ -37,14 +37,14 @@ def matches(specifier: str, version: str) -> bool:
 
     Raises
     ------
-    UsageError
+    OptionError
         The specifier is malformed.
     """
     found = parse_version(version)
     for clause in filter(None, (part.strip() for part in specifier.split(","))):
         match = _CLAUSE.fullmatch(clause)
         if match is None:
-            raise UsageError(f"{specifier!r} is no version specifier", hint="Write it like '>=2026.3,<2027'.")
+            raise OptionError(f"{specifier!r} is no version specifier", hint="Write it like '>=2026.3,<2027'.")
         bound = parse_version(match[2])
         same = found[: len(bound)] == bound
         holds = {

@@ -10,7 +10,7 @@ from irtools.lint.engine import Verification
 from irtools.lint.model import Finding, Severity
 from irtools.report.text import Style, plural, visible
 
-__all__ = ["counts_text", "findings_text", "shown_path"]
+__all__ = ["counts_text", "findings_text", "listing", "shown_path"]
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
@@ -21,7 +21,7 @@ def shown_path(path: Path, directory: Path) -> str:
 
 
 def findings_text(verification: Verification, style: Style, *, hints: bool = True) -> str:
-    """The findings of one export.
+    """The findings of one export, how many there are, and the ways of decoding.
 
     Parameters
     ----------
@@ -35,18 +35,23 @@ def findings_text(verification: Verification, style: Style, *, hints: bool = Tru
     str
         Without a final newline.
     """
+    lines = [listing(verification, style, hints=hints), "  " + counts_text([verification])]
+    for strategy in verification.strategies:
+        what = "available" if strategy.available else "not available"
+        because = f" ({', '.join(strategy.findings)})" if strategy.findings else ""
+        reason = f": {strategy.reason}" if strategy.reason else ""
+        lines.append(f"  {strategy.name}: {what}{reason}{because}")
+    return "\n".join(lines)
+
+
+def listing(verification: Verification, style: Style, *, hints: bool = True) -> str:
+    """The export's name and its findings by file, without what comes below; parameters as of :func:`findings_text`."""
     directory = verification.export.directory
     lines = [style.paint(visible(str(verification.export.path)), "bold")]
     for file, findings in groupby(verification.findings, key=lambda finding: finding.file):
         if file is not None and file != directory:
             lines.append("  " + visible(shown_path(file, directory)))
         lines += _lines(findings, style, hints)
-    lines.append("  " + counts_text([verification]))
-    for strategy in verification.strategies:
-        what = "available" if strategy.available else "not available"
-        because = f" ({', '.join(strategy.findings)})" if strategy.findings else ""
-        reason = f": {strategy.reason}" if strategy.reason else ""
-        lines.append(f"  {strategy.name}: {what}{reason}{because}")
     return "\n".join(lines)
 
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from irtools.lint.baseline import fingerprints
 from irtools.lint.engine import Judged, Verification
 from irtools.lint.model import Severity
-from irtools.report.findings import counts_text, findings_text
+from irtools.report.findings import counts_text, findings_text, listing
 from irtools.report.json import Entry, envelope, to_json
 from irtools.report.text import Style, plural
 
 __all__ = ["render"]
 
 
-def render(format_: str, judged: Sequence[Judged], style: Style, *, exit_code: int) -> str:
+def render(format_: str, judged: Sequence[Judged], style: Style, *, exit_code: int, brief: bool = False) -> str:
     """Put the outcome into words.
 
     Parameters
@@ -27,6 +27,8 @@ def render(format_: str, judged: Sequence[Judged], style: Style, *, exit_code: i
         For text.
     exit_code : int
         Of the process, for JSON.
+    brief : bool
+        For text: only the findings that count for the exit code.
 
     Returns
     -------
@@ -51,7 +53,17 @@ def render(format_: str, judged: Sequence[Judged], style: Style, *, exit_code: i
         from irtools.report.html import render_reports
 
         return render_reports(judged)
-    return _text(judged, style)
+    return _brief_text(judged, style) if brief else _text(judged, style)
+
+
+def _brief_text(judged: Sequence[Judged], style: Style) -> str:
+    """Findings at or above the threshold, under the names of their exports."""
+    blocks = []
+    for model in judged:
+        if model.verification is not None and model.failed:
+            counting = [f for f in model.verification.findings if f.severity is None or f.severity >= model.threshold]
+            blocks.append(listing(replace(model.verification, findings=tuple(counting)), style))
+    return "\n\n".join(blocks) + "\n" if blocks else ""
 
 
 def _text(judged: Sequence[Judged], style: Style) -> str:

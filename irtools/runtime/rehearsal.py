@@ -178,7 +178,8 @@ def _model_remarks(model: Any, layers: Layers) -> Remarks:
     if "input_ids" in names and not any(_embeds(op) for op in ops if op.get_type_name() == "Gather"):
         yield (
             False,
-            f"{_REFUSED}: no Gather reads a table of more than {_EMBEDDING_ROWS} rows or one named as embedding",
+            f"{_REFUSED} with a draft that has no embedding of its own: "
+            f"no Gather reads a table of more than {_EMBEDDING_ROWS} rows or one named as embedding",
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from irtools.lint.rules import load_rules
 from irtools.report.json import schema
 
 Cli = Callable[..., Any]
@@ -63,6 +65,14 @@ def test_usage_errors_are_sentences(cli: Cli, fixtures: Path) -> None:
         assert done.code == 2
         assert message in done.err
         assert done.err.count("\n") == 1
+        assert "falcon" not in done.err
+
+
+def test_usage_errors_are_said_once(cli: Cli, fixtures: Path) -> None:
+    done = cli("verify", fixtures / "falcon", fixtures / "qwen3", "--select", "NOPE")
+
+    assert done.err.startswith("irtools: error: there is no rule or group 'NOPE'. ")
+    assert (done.code, done.err.count("\n")) == (2, 1)
 
 
 def test_json_fits_the_schema(cli: Cli, fixtures: Path, tmp_path: Path) -> None:
@@ -144,10 +154,63 @@ def test_expectations(cli: Cli, fixtures: Path) -> None:
     assert "MTP005" in cli("verify", fixtures / "qwen3", "--expect-mtp").out
 
 
-def test_quiet_prints_nothing_but_errors(cli: Cli, broken: Path) -> None:
-    done = cli("verify", broken, "-q")
+def test_quiet_prints_the_findings_that_count(cli: Cli, broken: Path, fixtures: Path) -> None:
+    done = cli("verify", broken, fixtures / "llama", "-q")
 
-    assert (done.code, done.out, done.err) == (1, "", "")
+    name, file, finding = done.out.splitlines()
+    assert (done.code, name, file, done.err) == (1, str(broken), "  openvino_model.bin", "")
+    assert finding.split()[:2] == ["error", "IR006"]
+    assert cli("verify", fixtures / "llama", "-q").out == ""
+    assert "note     HID001" in cli("verify", fixtures / "llama", "-q", "--fail-on", "note").out
+
+
+# -- what the fixes say ------------------------------------------------------------------
+
+
+@pytest.fixture
+def mistapped(export_copy: Callable[..., Path]) -> Path:
+    """An export whose annotation names the sum after attention of layer 1."""
+    directory = export_copy("qwen3")
+    xml = directory / "openvino_model.xml"
+    start, end = (xml.read_text().index(text) for text in ("<hidden_states_decoder_layers", "</rt_info>\n</net>"))
+    annotation = xml.read_text()[start:end].replace("layers.1/aten::add/Add_1", "layers.1/aten::add/Add")
+    xml.write_text(xml.read_text()[:start] + annotation + xml.read_text()[end:])
+    return directory
+
+
+def test_fix_says_what_another_option_would_fix(cli: Cli, mistapped: Path) -> None:
+    safe = cli("verify", mistapped, "--fix")
+    assert (safe.code, "note: 1 finding can be fixed with --unsafe-fixes" in safe.err) == (1, True)
+
+    unsafe = cli("verify", mistapped, "--unsafe-fixes")
+    assert (unsafe.code, "can be fixed" in unsafe.err) == (0, False)
+
+
+def test_fix_says_when_it_can_do_nothing(cli: Cli, fixtures: Path) -> None:
+    assert "note: the 3 findings left cannot be fixed by irtools" in cli("verify", fixtures / "bert", "--fix").err
+    assert "fixed" not in cli("verify", fixtures / "qwen3", "--fix").err
+
+
+def test_the_help_names_the_rules_that_have_fixes(cli: Cli) -> None:
+    """Against the rules' sources: which of them pass a fix on, and of which kind."""
+    kinds: dict[bool, set[str]] = {True: set(), False: set()}
+    for rule in load_rules():
+        source = inspect.getsource(rule.check) + "".join(
+            inspect.getsource(helper)
+            for name, helper in vars(inspect.getmodule(rule.check)).items()
+            if name in rule.check.__code__.co_names
+            and inspect.isfunction(helper)
+            and "fix=" in inspect.getsource(helper)
+        )
+        if "fix=" in source:
+            kinds["force=True" not in source and "safe=False" not in source].add(rule.code)
+
+    assert kinds[True] == {"HID001", "HID005"}
+    assert kinds[False] == {"IR016", "HID004", *(f"HID{number:03d}" for number in range(6, 20))}
+    words = " ".join(cli("verify", "--help").out.split())
+    assert "(HID001, HID005)" in words
+    assert "(HID004, HID006 to HID019)" in words
+    assert "(IR016)" in words
 
 
 # -- rules -------------------------------------------------------------------------------
