@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from irtools.cli.common import PATH, Ui, attempt, model_argument, output_options, print_error, write_stdout
-from irtools.report.json import Entry, envelope, to_json
+from irtools.cli.common import PATH, Ui, attempt, model_argument, output_options
+from irtools.cli.report import tell, write_page
+from irtools.report.json import Entry
 
 __all__ = ["command"]
 
@@ -75,12 +76,16 @@ def command(
         from irtools.render.pictures import MOST_NODES, Request
 
         most = max_nodes or MOST_NODES[form]
-        request = Request(part, layer, around, 2 if radius is None else radius, between, pair, full, most)
+        request = Request(
+            part, layer, around, 2 if radius is None else radius, between, pair, full, most, MOST_NODES[form]
+        )
         with ui.working(f"Drawing {path}"):
             drawing = render(open_export(path), request, form)
         write_output(output, drawing.data)
         for sentence in drawing.picture.omitted:
             ui.note(f"left out: {sentence}")
+        if max_nodes is not None and len(drawing.picture.boxes) > max_nodes and chosen in ([], ["--pair"]):
+            ui.note("--max-nodes is for pictures of ops: give it with --full, --layer, --around or --between")
         details = {
             "output": str(output),
             "format": form,
@@ -91,23 +96,19 @@ def command(
         return Entry(str(path), "written", details=details)
 
     entry = attempt(model, work)
-    if entry.error is not None:
-        print_error(entry.error)
-    if ui.format == "json":
-        write_stdout(to_json(envelope("render", [entry])))
-    return entry.exit_code
+    return tell("render", entry, output, ui)
 
 
 def _page(path: Path, output: Path, part: str, layer: int | None, around: str | None, ui: Ui) -> Entry:
-    from irtools.cli.report import write_page
     from irtools.ir.export import open_export
     from irtools.lint.session import Call
+    from irtools.render.part import shown_part
     from irtools.render.select import find_op
     from irtools.report.html import View
 
     op = ""
     if around is not None:
-        view = open_export(path).part(part).graph
+        view = shown_part(open_export(path), part).graph
         op = view.op_name(find_op(view, around))
     return write_page(path, output, Call(), View(part, op=op, layer=layer), ui)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,12 +11,13 @@ import click
 
 from irtools.cli.common import PATH, Ui, attempt, model_argument, output_options, part_option, print_error, write_stdout
 from irtools.report.json import Entry, envelope, to_json
+from irtools.report.text import visible
 
 if TYPE_CHECKING:
     from irtools.lint.session import Call
     from irtools.report.html import View
 
-__all__ = ["command", "write_page"]
+__all__ = ["command", "tell", "write_page"]
 
 _SUFFIXES = (".html", ".htm")
 
@@ -58,11 +61,25 @@ def command(
         return write_page(path, output, call, View(part, context, batch), ui)
 
     entry = attempt(model, work)
+    return tell("report", entry, output, ui)
+
+
+def tell(command: str, entry: Entry, output: Path, ui: Ui) -> int:
+    """Say what came of writing a file; returns the exit code. ``irtools render`` does the same."""
     if entry.error is not None:
         print_error(entry.error)
+    elif ui.format == "text" and not ui.quiet and not _is_stdout(output):
+        ui.result(f"wrote {visible(str(output))}")
     if ui.format == "json":
-        write_stdout(to_json(envelope("report", [entry])))
+        write_stdout(to_json(envelope(command, [entry])))
     return entry.exit_code
+
+
+def _is_stdout(path: Path) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(sys.stdout.fileno()))
+    except (OSError, ValueError, AttributeError):  # there is no stdout, or it is no file
+        return False
 
 
 def write_page(path: Path, output: Path, call: Call, view: View, ui: Ui) -> Entry:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
-from irtools.compare.entries import config_changes, file_changes
+from irtools.compare.entries import config_changes, file_changes, surplus
 from irtools.compare.model import CATEGORIES, Change, Comparison, PartDiff
 from irtools.compare.parts import compare_parts
 from irtools.errors import ExportError, IrtoolsError, UsageError
@@ -58,11 +58,13 @@ def compare(a: Operand, b: Operand, *, ignore: Collection[str] = (), part: str |
     one, other = (side if isinstance(side, Export) else open_export(side) for side in (a, b))
     if part is not None or not (one.path.is_dir() and other.path.is_dir()):
         documents = _chosen(one, other, part)
-        return Comparison(one.path, other.path, ignored, (_part(documents, one, other, ignored),))
+        longer = () if "files" in ignored else tuple(surplus(*documents))
+        return Comparison(one.path, other.path, ignored, (_part(documents, one, other, ignored),), files=longer)
     shared, only = _parts(one, other)
     if not shared:
         raise ExportError(f"{one.path} and {other.path}: no IR is in both; give the .xml files to compare")
     config, config_versions, files, errors = _directories(one, other)
+    beyond = [change for documents in shared for change in surplus(*documents)]
     return Comparison(
         one.path,
         other.path,
@@ -71,7 +73,7 @@ def compare(a: Operand, b: Operand, *, ignore: Collection[str] = (), part: str |
         only=() if "parts" in ignored else only,
         config=() if "config" in ignored else config,
         config_versions=() if {"versions", "config"} & ignored else config_versions,
-        files=() if "files" in ignored else files,
+        files=() if "files" in ignored else (*beyond, *files),
         errors=errors,
     )
 

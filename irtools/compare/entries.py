@@ -11,14 +11,17 @@ from typing import Any
 from irtools.compare.blob import same_file
 from irtools.compare.model import Change
 from irtools.compare.ops import port_text
+from irtools.errors import IrtoolsError
 from irtools.graph.view import GraphView
+from irtools.ir.constants import iter_graphs, read_constants
 from irtools.ir.document import Document
 from irtools.ir.op import Port
 from irtools.ir.rt_info import ANNOTATION_KEY
 from irtools.report.describe import size_text
 from irtools.report.provenance import flat_rt_info
+from irtools.report.text import plural
 
-__all__ = ["config_changes", "file_changes", "mappings", "metadata", "ports"]
+__all__ = ["config_changes", "file_changes", "mappings", "metadata", "ports", "surplus"]
 
 _NUMBERED = re.compile(r"(Parameter|Result)_\d+")
 _COMPRESSION = "nncf/"
@@ -143,3 +146,26 @@ def file_changes(a: Path, b: Path, known: Collection[str]) -> Iterator[Change]:
         elif not same_file(one, other):
             same_size = sizes[0] == sizes[1]
             yield Change(name, sizes[0], f"{sizes[1]}, other content" if same_size else sizes[1])
+
+
+def surplus(a: Document, b: Document) -> Iterator[Change]:
+    """What two ``.bin`` files hold beyond the last constant of their IRs, where that differs.
+
+    An IR that cannot be read says nothing: its part has an error of its own.
+    """
+    try:
+        if a.weights_path.stat().st_size == b.weights_path.stat().st_size:
+            return
+        extra = [_beyond(document) for document in (a, b)]
+    except (OSError, IrtoolsError):
+        return
+    if extra[0] != extra[1]:
+        told = [
+            f"{plural(number, 'byte')} more than the IR needs" if number else "what the IR needs" for number in extra
+        ]
+        yield Change(b.weights_path.name, *told)
+
+
+def _beyond(document: Document) -> int:
+    end = max((constant.end for constant in read_constants(iter_graphs(document.scan))), default=0)
+    return max(document.weights_path.stat().st_size - end, 0)

@@ -146,7 +146,8 @@ def _constants(a: Graph, b: Graph, first: Op, second: Op) -> Iterator[Change]:
             if declared[0] != declared[1] and one.element_type == other.element_type in _WHOLE:
                 yield Change(f"constant {index}", *declared)
         elif before != now and _comparable(before, now) and not _close(before, now):
-            yield Change(f"constant {index}", _number_text(before), _number_text(now))
+            texts = [_value_text(constant, numbers) for constant, numbers in ((one, before), (other, now))]
+            yield Change(f"constant {index}", *texts)
 
 
 def _declared(constant: Constant) -> str:
@@ -171,6 +172,12 @@ def _whole(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 def _close(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     """Whether two numbers are the same but for the precision that they are stored in."""
     return all(abs(x - y) <= 1e-3 * abs(x) and isinstance(x, float) for x, y in zip(one, other, strict=False))
+
+
+def _value_text(constant: Constant, numbers: tuple[float, ...]) -> str:
+    """Numbers as they are; bytes that spell a word, as tokenizers store them, as that word."""
+    text = "".join(chr(int(number)) for number in numbers) if constant.element_type == "u8" else ""
+    return f'"{text}"' if len(text) > 1 and text.isascii() and text.isprintable() else _number_text(numbers)
 
 
 def _number_text(numbers: tuple[float, ...]) -> str:

@@ -10,6 +10,7 @@ from irtools.errors import RenderError
 from irtools.ir.export import Export
 from irtools.render.dot import to_dot
 from irtools.render.engine import DPI, LARGE_DPI, Layout, engine_command
+from irtools.render.part import shown_part
 from irtools.render.picture import Picture
 from irtools.render.pictures import Request, pictures
 from irtools.report.text import plural
@@ -66,18 +67,33 @@ def render(export: Export, request: Request, form: str = "svg", *, seconds: floa
     """
     started = time.monotonic()
     if form != "dot":
+        _ = shown_part(export, request.part)  # no export: more to the point than no engine
         engine_command()  # no engine: say so before any work
     candidates = pictures(export, request)
     if form == "dot":
         picture = next(candidates)
         return Drawing(to_dot(picture).encode(), picture)
-    return first_in_time(candidates, form, started, started + seconds)
+    at_once = 2 if request.generous else 1
+    return first_in_time(candidates, form, started, started + seconds, at_once=at_once)
 
 
-def first_in_time(candidates: Iterator[Picture], form: str, started: float, deadline: float) -> Drawing:
-    """Draw the first picture whose layout is ready by the deadline, trying coarser ones in good time."""
+def first_in_time(
+    candidates: Iterator[Picture], form: str, started: float, deadline: float, *, at_once: int = 1
+) -> Drawing:
+    """Draw the first picture whose layout is ready by the deadline, trying coarser ones in good time.
+
+    Parameters
+    ----------
+    candidates : iterator of Picture
+        The finest first.
+    form : str
+    started, deadline : float
+        As ``time.monotonic`` counts.
+    at_once : int
+        How many to begin with.
+    """
     with _Race(candidates, form) as race:
-        return race.run(started, deadline)
+        return race.run(started, deadline, at_once)
 
 
 class _Race:
@@ -106,9 +122,10 @@ class _Race:
         self._running.append((shown, layout))
         self._slow.append(f"a finer picture of {plural(boxes, 'element')}, whose layout took too long")
 
-    def run(self, started: float, deadline: float) -> Drawing:
+    def run(self, started: float, deadline: float, at_once: int) -> Drawing:
         """Return the finest picture that is ready by the deadline, or else the first one after it."""
-        self._start()
+        for _ in range(at_once):
+            self._start()
         begun = time.monotonic()
         starts = [begun + share * max(deadline - begun, 1.0) for share in _NEXT_START]
         while True:

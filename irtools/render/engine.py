@@ -47,8 +47,8 @@ def engine_command() -> tuple[str, ...]:
         return (dot,)
     if find_spec("pygraphviz") is None or not sys.executable:
         raise RenderError(
-            "drawing needs Graphviz: put `dot` on PATH or install the extra `ov-irtools[render]`; "
-            "-o FILE.dot works without"
+            "drawing needs Graphviz: put `dot` on PATH, or install the extra `render` of ov-irtools "
+            "(in a checkout: pip install '.[render]'); -o FILE.dot works without"
         )
     return (sys.executable, "-P", str(Path(__file__).with_name("layout.py")))
 

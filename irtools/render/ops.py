@@ -82,7 +82,9 @@ class OpsDrawer:
         self._most, self._focus = most, frozenset(focus)
         omitted = []
         if most and len(ops) > most:
-            omitted.append(f"{len(ops) - most} of {len(ops)} ops, beyond the limit of {most} (--max-nodes)")
+            omitted.append(
+                f"{len(ops) - most} of {len(ops)} ops without constants, beyond the limit of {most} (--max-nodes)"
+            )
         drawn = list(ops)[:most] if most else list(ops)
         names = [self.view.op_name(key) for key in drawn]
         self._scope = _common_scope(names)

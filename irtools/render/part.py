@@ -12,10 +12,11 @@ from irtools.decoder.stack import DecoderStack
 from irtools.graph.match import Match, Matcher
 from irtools.graph.view import GraphView, Source
 from irtools.ir.document import Document
+from irtools.ir.export import Export
 from irtools.ir.weights import Weight, weights
 from irtools.report.describe import size_text
 
-__all__ = ["WEIGHT_KINDS", "DrawnPart", "weight_line"]
+__all__ = ["WEIGHT_KINDS", "DrawnPart", "shown_part", "weight_line"]
 
 WEIGHT_KINDS = {
     "full_attention": "attention",
@@ -32,6 +33,33 @@ WEIGHT_KINDS = {
     "norm": "norm",
 }
 """What the weights of a block are for, by its kind."""
+
+
+def shown_part(export: Export, name: str) -> Document:
+    """A part to show: the one of that name, and for the target of an export without one its decoder or largest IR.
+
+    Parameters
+    ----------
+    export : Export
+    name : str
+        As :meth:`Export.part` takes it.
+
+    Raises
+    ------
+    ExportError
+        There is no such part, no IR at all, or several could be the target.
+    """
+    if name != "target" or export.target_candidates or not export.parts:
+        return export.part(name)
+    return max(export.parts.values(), key=_interest)
+
+
+def _interest(document: Document) -> tuple[bool, bool, int]:
+    try:
+        size = document.path.stat().st_size
+    except OSError:
+        size = 0
+    return document.part == "decoder", "tokenizer" not in document.part, size
 
 
 def weight_line(*layers: Collection[Weight]) -> str:

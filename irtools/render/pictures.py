@@ -13,7 +13,7 @@ from irtools.graph.view import GraphView
 from irtools.ir.document import Document
 from irtools.ir.export import Export
 from irtools.render.ops import OpsDrawer
-from irtools.render.part import DrawnPart
+from irtools.render.part import DrawnPart, shown_part
 from irtools.render.picture import Box, Picture
 from irtools.render.select import around, between, find_op, full_order, layer_norms, layer_ops, users
 from irtools.render.whole import ExportDrawer
@@ -49,6 +49,8 @@ class Request:
         Every op.
     most : int
         Ops that are drawn at most; 0 for no limit.
+    usual : int
+        As many are drawn when the layout of more takes too long.
     """
 
     part: str = "target"
@@ -59,6 +61,12 @@ class Request:
     pair: bool = False
     full: bool = False
     most: int = MOST_NODES["svg"]
+    usual: int = MOST_NODES["svg"]
+
+    @property
+    def generous(self) -> bool:
+        """Whether more than usual is to be drawn: the usual picture is then worth laying out beside it."""
+        return self.full and self.most > self.usual > 0
 
 
 def pictures(export: Export, request: Request, document: Document | None = None) -> Iterator[Picture]:
@@ -85,6 +93,8 @@ def pictures(export: Export, request: Request, document: Document | None = None)
         yield from _limited(subject, _selection)
     elif request.full:
         yield _full(subject, request.most)
+        if request.generous:
+            yield _full(subject, request.usual)
         yield from _whole(subject)
     else:
         yield from _whole(subject)
@@ -98,7 +108,7 @@ class _Subject:
         self.export = export
         self.request = request
         self.alone = document
-        self.document: Document = document or export.part(request.part)
+        self.document: Document = document or shown_part(export, request.part)
         self.refusal = ""
 
     @property
@@ -158,7 +168,7 @@ def _limited(subject: _Subject, draw: Callable[[_Subject, int], Picture]) -> Ite
 def _layer(subject: _Subject, most: int) -> Picture:
     index = subject.request.layer or 0
     if subject.drawn.blocks is None:
-        raise RenderError(f"{subject.document.path}: no layers to draw: {subject.refusal or 'it is no decoder'}")
+        raise RenderError(f"no layers to draw: {subject.refusal or 'it is no decoder'}", path=subject.document.path)
     ops, folded = layer_ops(subject.drawn, index)
     lines = [*subject.subtitle, f"{plural(folded, 'op')} of shape arithmetic not drawn" if folded else ""]
     title, norms = subject.title(f"layer {index}"), layer_norms(subject.drawn, index)
@@ -192,7 +202,7 @@ def _whole(subject: _Subject) -> Iterator[Picture]:
     """The whiteboard, then with all layers closed; op by op for what has no layers."""
     request = subject.request
     if request.pair and (subject.export.mtp is None or not subject.is_target):
-        raise RenderError(f"{subject.export.directory}: no MTP head (openvino_mtp_model.xml) to draw a pair with")
+        raise RenderError("no MTP head (openvino_mtp_model.xml) to draw a pair with", path=subject.export.directory)
     if subject.stack is not None and subject.is_target:
         for opened in (True, False):
             drawer = ExportDrawer(subject.export, subject.stack, subject.alone)

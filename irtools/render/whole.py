@@ -56,7 +56,7 @@ class ExportDrawer:
     def stack(self) -> DecoderStack:
         """The decoder stack of the target."""
         if self._stack is None:
-            raise RenderError(f"{self.export.directory}: no decoder stack to draw")
+            raise RenderError("no decoder stack to draw", path=self.export.directory)
         return self._stack
 
     def whole(self, title: str, subtitle: Sequence[str], *, opened: bool = True) -> Picture:

@@ -27,7 +27,15 @@ def headline(comparison: Comparison) -> str:
     if len(counts) == 1:
         return f"{words[0]}; everything else is equal"
     graph = {"ports", "states", "structure", "shapes"} & counts.keys()
-    return "; ".join(words) + ("" if graph else "; graph otherwise equal")
+    return "; ".join(words) + (_rest(comparison) if not graph else "")
+
+
+def _rest(comparison: Comparison) -> str:
+    """What is said of the graphs when nothing in them differs: as much as was compared."""
+    if "parts" not in comparison.counts:
+        return "; graph otherwise equal" if comparison.parts else ""
+    models = [part.part for part in comparison.parts if "tokenizer" not in part.part]
+    return f"; the graphs of {', '.join(models)} are equal" if models else "; no model is in both"
 
 
 def _affected(comparison: Comparison, category: str) -> list[PartDiff]:

@@ -15,7 +15,7 @@ from irtools.report.text import plural, shape_text
 __all__ = ["Row", "annotation_rows", "comparison_rows", "part_rows", "part_title", "region_text", "weight_rows"]
 
 _MISSING = "-"
-_LONGEST = 160
+_LONGEST = 120
 _MOST_KINDS = 3
 _MOST_CHANGES = 6
 _MOST_ENTRIES = 12
@@ -46,7 +46,7 @@ def _side(text: str | None) -> str:
         return _MISSING
     if len(text) <= _LONGEST:
         return text
-    return f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 4 :]}"
+    return f"{text[: _LONGEST * 3 // 4 - 5]} ... {text[-_LONGEST // 4 :]}"
 
 
 # -- regions and layers ------------------------------------------------------------------
@@ -115,11 +115,11 @@ def _structure(part: PartDiff) -> Iterator[Row]:
         missing = "a" if regions[0].a is None else "b"
         numbers = [layer for region in regions for layer in (region.a, region.b) if layer is not None]
         what = f"layer{'s' if len(numbers) > 1 else ''} {ranges(numbers)} (not in {missing})"
-        yield Row("structure", what, one or _MISSING, other or _MISSING)
+        yield Row("structure", what, _side(one or None), _side(other or None))
     edits = [((_types(diff.removed), _types(diff.added)), diff.region) for diff in part.regions]
     for (one, other), regions in _together(edits):
         if one or other:
-            yield Row("structure", _where(regions, "unpaired ops"), one or _MISSING, other or _MISSING)
+            yield Row("structure", _where(regions, "unpaired ops"), _side(one or None), _side(other or None))
     yield from _changed(part, "structure")
 
 
@@ -285,11 +285,13 @@ def _in_parts(names: Sequence[str], of: int) -> str:
 
 
 def part_title(part: PartDiff) -> str:
-    """What was compared: ``model: 4 layers, 329 ops``."""
+    """What was compared: ``model: 4 layers, 184 ops without constants``."""
     if part.error is not None:
         return part.part
     layers = _both(part.layers_a, part.layers_b, "layer") if part.layers_a or part.layers_b else ""
-    return f"{part.part}: " + ", ".join(filter(None, (layers, _both(part.ops_a, part.ops_b, "op"))))
+    return f"{part.part}: " + ", ".join(
+        filter(None, (layers, f"{_both(part.ops_a, part.ops_b, 'op')} without constants"))
+    )
 
 
 def _both(one: int, other: int, noun: str) -> str:

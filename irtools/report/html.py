@@ -273,7 +273,7 @@ def _facts(found: Inspection) -> Iterator[tuple[str, str]]:
         yield "Hidden size", str(part.stack.hidden_size)
     if found.draft.kind == "plain" and part is not found.mtp:
         yield "Annotation", found.annotation[1]
-    said = "" if declared is None else f", config.json declares {declared}"
+    said = "" if declared is None else f", {found.config_said}"
     yield "MTP head", f"{found.mtp_wiring if found.mtp else 'none'}{said}"
     weights = sum(term.bytes for term in found.footprint.terms if term.kind == "weights")
     yield "Weights", size_text(weights)

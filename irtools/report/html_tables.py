@@ -77,7 +77,8 @@ def _parts(found: Inspection) -> Iterator[Table]:
     columns = (
         Column("part"),
         Column("file", name=True),
-        Column("ops", right=True),
+        Column("ops without constants", right=True),
+        Column("constants", right=True),
         Column("xml", right=True),
         Column("bin", right=True),
         Column("layers, wiring, fault"),
@@ -85,12 +86,12 @@ def _parts(found: Inspection) -> Iterator[Table]:
     rows: list[tuple[object, ...]] = []
     for part in found.parts:
         if part.error:
-            rows.append((part.name, part.document.path.name, "-", "-", "-", part.error))
+            rows.append((part.name, part.document.path.name, "-", "-", "-", "-", part.error))
             continue
         xml, weights = part.file_bytes
         size = size_text(weights) if weights is not None else "missing"
-        ops = len(part.document.scan.ids)
-        rows.append((part.name, part.document.path.name, ops, size_text(xml), size, _what(found, part)))
+        ops = (len(part.document.scan.ids) - part.constants, part.constants)
+        rows.append((part.name, part.document.path.name, *ops, size_text(xml), size, _what(found, part)))
     yield Table("Parts", columns, tuple(rows))
 
 

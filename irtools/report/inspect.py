@@ -16,6 +16,9 @@ from irtools.report.text import Column, Style, plural, table, visible
 __all__ = ["inspection_text"]
 
 _ROW = (Column("", effects=("dim",)), Column("", fold="words"))
+_DRAFTS = {"dflash": "a DFlash", "eagle3": "an EAGLE-3"}
+_FORMULA = 34
+"""Columns that a formula needs to be worth a column of the table."""
 
 
 def inspection_text(found: Inspection, style: Style) -> str:
@@ -35,7 +38,7 @@ def _head(found: Inspection, style: Style) -> str:
     title = style.paint(visible(name), "bold") + (f"  {visible(kind)}" if kind else "")
     columns = (
         Column("part"),
-        Column("ops", right=True),
+        Column("ops + constants", right=True),
         Column("xml", right=True),
         Column("bin", right=True),
         Column("versions", fold="words"),
@@ -49,11 +52,16 @@ def _part_rows(found: Inspection) -> list[tuple[object, ...]]:
     rows = [_part_row(found, part) for part in found.parts if part not in rest]
     if rest:
         xml, weights = (sum(part.file_bytes[at] or 0 for part in rest) for at in (0, 1))
-        ops = sum(len(part.document.scan.ids) for part in rest)
         made = {f"{name} {version}" for part in rest for name, version in versions(part.document).items()}
         names = ", ".join(part.name for part in rest)
-        rows.append((names, ops, size_text(xml), size_text(weights), ", ".join(sorted(made))))
+        rows.append((names, _ops(*rest), size_text(xml), size_text(weights), ", ".join(sorted(made))))
     return rows
+
+
+def _ops(*parts: PartFacts) -> str:
+    """How many ops some parts have, as ``diff`` and ``render`` count them, and how many constants beside these."""
+    constants = sum(part.constants for part in parts)
+    return f"{sum(len(part.document.scan.ids) for part in parts) - constants} + {constants}"
 
 
 def _part_row(found: Inspection, part: PartFacts) -> tuple[object, ...]:
@@ -67,7 +75,7 @@ def _part_row(found: Inspection, part: PartFacts) -> tuple[object, ...]:
         if name in ("OpenVINO", "Optimum Intel", "NNCF", "OpenVINO Tokenizers")
     ]
     size = size_text(weights) if weights is not None else "missing"
-    return f"{part.name}{mark}", len(part.document.scan.ids), size_text(xml), size, ", ".join(made)
+    return f"{part.name}{mark}", _ops(part), size_text(xml), size, ", ".join(made)
 
 
 def _facts(found: Inspection) -> Iterator[tuple[str, str]]:
@@ -86,9 +94,10 @@ def _facts(found: Inspection) -> Iterator[tuple[str, str]]:
 
 def _layers(found: Inspection) -> Iterator[tuple[str, str]]:
     part = found.part
+    if not found.export.target_candidates:
+        yield "target", f"none: no openvino_model.xml or openvino_language_model.xml; this is the part {part.name}"
     if part.drawn.blocks is None:
-        target = any(part.document.path == other.path for other in found.export.target_candidates)
-        yield "layers", (part.refusal if target else "") or "no decoder stack"
+        yield "layers", (part.refusal if found.is_target else "") or "no decoder stack"
         return
     stack = part.stack
     where = f", hidden size {stack.hidden_size}, scope {stack.scope or 'none'}" if stack else ""
@@ -102,8 +111,7 @@ def _port(port: Input | Output) -> str:
 
 
 def _drafting(found: Inspection) -> Iterator[tuple[str, str]]:
-    declared = found.declared_mtp
-    said = "config.json says nothing" if declared is None else f"config.json declares {plural(declared, 'layer')}"
+    said = found.config_said
     if found.mtp is not None:
         yield "MTP head", f"present, {said}; {found.mtp_wiring}"
     else:
@@ -111,10 +119,7 @@ def _drafting(found: Inspection) -> Iterator[tuple[str, str]]:
     if found.draft.kind != "plain" and found.part is not found.mtp:
         layers = found.draft.layers
         reads = f"reads the target's layers {ranges(layers)}" if layers else "does not say which layers it reads"
-        yield (
-            "draft",
-            f"this is a {found.draft.kind.replace('dflash', 'DFlash').replace('eagle3', 'EAGLE-3')} draft; it {reads}",
-        )
+        yield "draft", f"this is {_DRAFTS[found.draft.kind]} draft; it {reads}"
     for strategy in found.strategies:
         words = [strategy.reason, f"({', '.join(strategy.findings)})" if strategy.findings else ""]
         text = " ".join(["available" if strategy.available else "not available:", *filter(None, words)])
@@ -152,7 +157,8 @@ def _weights(found: Inspection, style: Style) -> str:
             everything = ", all layers" if request.all_layers else ""
             text = f"{request.mode}{groups}, ratio {request.ratio:g}{everything}"
             asked_for.setdefault(text, []).append(f"{part.name} {part.compression.share:.0%}")
-    lines += [f"asked for {text}; values compressed: {', '.join(done)}" for text, done in asked_for.items()]
+    said = [f"asked for {text}; values compressed: {', '.join(done)}" for text, done in asked_for.items()]
+    lines += [_paragraph(text, style) for text in said]
     return "\n".join(lines)
 
 
@@ -170,20 +176,34 @@ def _weight_rows(part: PartFacts) -> list[Sequence[object]]:
     return rows
 
 
+def _paragraph(text: str, style: Style) -> str:
+    return table([Column("", fold="words")], [[text]], style)
+
+
 def _memory(found: Footprint, style: Style) -> str:
-    columns = (
-        Column(f"memory, context {found.context}, batch {found.batch}"),
-        *(Column(f"kv {name}", right=True) for name in KV_PRECISIONS),
-        Column("formula", fold="words"),
-    )
-    main = [term for term in found.terms if term.name.startswith(("target", "MTP"))]
+    title = f"memory, context {found.context}, batch {found.batch}"
+    rows = list(_memory_rows(found))
+    sizes = tuple(Column(f"kv {name}", right=True) for name in KV_PRECISIONS)
+    columns = (Column(title), *sizes)
+    text = table(columns, [row[:-1] for row in rows], style)
+    missing = [f"parts that cannot be read ({', '.join(found.unread)})"] if found.unread else []
+    notes = _paragraph(f"not in it: {'; '.join([*missing, *UNKNOWN])}", style)
+    room = None if style.width is None else style.width - max(map(len, text.splitlines()))
+    if room is None or room >= _FORMULA:
+        return f"{table((*columns, Column('formula', fold='words')), rows, style)}\n{notes}"
+    text = table((Column("", fold="words"), *sizes), [row[:-1] for row in rows], style)
+    formulas = table((Column("", fold="words"),), [[f"{row[0]}: {row[-1]}"] for row in rows if row[-1]], style)
+    return "\n".join([style.paint(title, "bold"), text, formulas, notes])
+
+
+def _memory_rows(found: Footprint) -> Iterator[tuple[str, ...]]:
+    """A row per summand: name, sizes, formula; parts beside the target and the MTP head share one."""
+    main = [term for term in found.terms if term.name.startswith(("target", "draft", "MTP"))]
     others = [term for term in found.terms if term not in main]
-    rows: list[Sequence[object]] = [
-        (term.name, *(size_text(term.size(name)) for name in KV_PRECISIONS), term.formula) for term in main
-    ]
+    for term in main:
+        yield term.name, *(size_text(term.size(name)) for name in KV_PRECISIONS), term.formula
     if others:
         size = size_text(sum(term.bytes for term in others))
-        rows.append(("other parts, weights", size, size, size, ", ".join(term.part for term in others)))
-    rows.append(("at least", *(size_text(found.total(name)) for name in KV_PRECISIONS), ""))
-    missing = [f"parts that cannot be read ({', '.join(found.unread)})"] if found.unread else []
-    return f"{table(columns, rows, style)}\nnot in it: {'; '.join([*missing, *UNKNOWN])}"
+        name = "other parts, weights" if main else "weights"
+        yield name, size, size, size, ", ".join(term.part for term in others)
+    yield "at least", *(size_text(found.total(name)) for name in KV_PRECISIONS), ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 from irtools.decoder import locate
@@ -20,10 +20,11 @@ from irtools.lint.compression import Compression, asked
 from irtools.lint.draft import Draft, draft, layer_ids
 from irtools.lint.model import Strategy
 from irtools.lint.part import Input, Output, Part
-from irtools.render.part import DrawnPart
+from irtools.render.part import DrawnPart, shown_part
 from irtools.report.describe import block_facts, block_title, symbolic
 from irtools.report.kinds import LayerKind, layer_kinds
 from irtools.report.provenance import annotation_status, flat_rt_info, origin, versions
+from irtools.report.text import plural
 
 __all__ = ["Inspection", "PartFacts", "WeightGroup"]
 
@@ -91,6 +92,11 @@ class PartFacts:
         return covered_bytes(read_constants(iter_graphs(self.document.scan)))
 
     @property
+    def constants(self) -> int:
+        """Constants among its ops, and what is computed from constants alone, such as a decompressed weight."""
+        return len(self.document.scan.ids) - len(self.document.graph)
+
+    @property
     def file_bytes(self) -> tuple[int, int | None]:
         """Size of the ``.xml`` and of the ``.bin`` (None when it is missing)."""
         weights = self.document.weights_path
@@ -139,7 +145,7 @@ class Inspection:
         self.export = export
         self.context = context
         self.batch = batch
-        self._document = export.part(part)
+        self._document = shown_part(export, part)
         _ = self._document.graph  # unreadable: say so before anything else
 
     @cached_property
@@ -171,8 +177,28 @@ class Inspection:
 
     @cached_property
     def footprint(self) -> Footprint:
-        """The memory footprint."""
-        return footprint(self.export, context=self.context, batch=self.batch)
+        """The memory footprint; the target of a draft's directory is the draft."""
+        found = footprint(self.export, context=self.context, batch=self.batch)
+        if self.draft.kind == "plain" or not self.is_target:
+            return found
+        terms = [
+            replace(term, name=f"draft{term.name.removeprefix('target')}") if term.name.startswith("target ") else term
+            for term in found.terms
+        ]
+        return replace(found, terms=tuple(terms))
+
+    @property
+    def is_target(self) -> bool:
+        """Whether the inspected part is the target, or could be."""
+        return any(self._document.path == document.path for document in self.export.target_candidates)
+
+    @property
+    def config_said(self) -> str:
+        """What config.json says of MTP layers."""
+        if self.declared_mtp is not None:
+            return f"config.json declares {plural(self.declared_mtp, 'layer')}"
+        there = self.export.config or (self.export.directory / "config.json").exists()
+        return "config.json says nothing" if there else "there is no config.json"
 
     @cached_property
     def strategies(self) -> tuple[Strategy, ...]:

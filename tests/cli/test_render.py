@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from irtools.render.engine import engine_command
 
 
 @pytest.mark.parametrize("form", ["svg", "png", "pdf", "dot"])
 def test_the_suffix_says_the_format(cli: Any, fixtures: Path, tmp_path: Path, form: str) -> None:
     output = tmp_path / f"picture.{form}"
     done = cli("render", fixtures / "falcon", "-o", output)
-    assert (done.code, done.out, done.err) == (0, "", "")
+    assert (done.code, done.out, done.err) == (0, f"wrote {output}\n", "")
+    assert cli("render", fixtures / "falcon", "-o", output, "-q").out == ""
     start = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF", "dot": b"digraph irtools {"}[form]
     assert output.read_bytes().startswith(start)
 
@@ -23,7 +28,7 @@ def test_what_is_left_out_is_said(cli: Any, fixtures: Path, tmp_path: Path) -> N
     done = cli("render", fixtures / "falcon", "-o", output, "--full", "--max-nodes", 40)
     assert done.code == 0
     assert "left out: " in done.err
-    assert "ops, beyond the limit of 40" in done.err
+    assert "ops without constants, beyond the limit of 40" in done.err
     assert b"beyond the limit of 40" in output.read_bytes()
 
 
@@ -76,3 +81,42 @@ def test_views(cli: Any, fixtures: Path, tmp_path: Path) -> None:
     done = cli("render", fixtures / "qwen3_5_vl", "-o", tmp_path / "x.dot", "--between", *ends)
     assert done.code == 0, done.err
     assert "MatMul" in (tmp_path / "x.dot").read_text()
+
+
+def test_an_export_without_a_target_shows_its_decoder(
+    cli: Any, export_copy: Callable[..., Path], tmp_path: Path
+) -> None:
+    export = export_copy("falcon")
+    for suffix in ("xml", "bin"):
+        (export / f"openvino_model.{suffix}").rename(export / f"openvino_decoder_model.{suffix}")
+        shutil.copy(export / f"openvino_tokenizer.{suffix}", export / f"openvino_encoder_model.{suffix}")
+    done = cli("render", export, "-o", tmp_path / "x.dot")
+    assert (done.code, done.err) == (0, "")
+    assert "openvino_decoder_model.xml" in (tmp_path / "x.dot").read_text()
+    done = cli("inspect", export)
+    assert (done.code, done.err) == (0, "")
+    assert "decoder*" in done.out
+    assert "none: no openvino_model.xml or openvino_language_model.xml" in done.out
+
+
+def test_a_missing_export_is_told_before_a_missing_engine(
+    cli: Any, fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("irtools.render.engine.find_spec", lambda _name: None)
+    engine_command.cache_clear()
+    assert "give an OpenVINO export" in cli("render", "-o", "x.svg").err
+    assert "pip install '.[render]'" in cli("render", fixtures / "falcon", "-o", "x.svg").err
+    engine_command.cache_clear()
+
+
+def test_a_limit_that_the_overview_does_not_know_is_told(cli: Any, fixtures: Path, tmp_path: Path) -> None:
+    done = cli("render", fixtures / "falcon", "-o", tmp_path / "x.dot", "--max-nodes", 2)
+    assert done.code == 0
+    assert "give it with --full" in done.err
+
+
+def test_errors_name_the_export_once(cli: Any, fixtures: Path, tmp_path: Path) -> None:
+    done = cli("render", fixtures / "falcon", "--pair", "-o", tmp_path / "x.dot")
+    assert done.err.count(str(fixtures / "falcon")) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -14,7 +15,9 @@ import pytest
 from lxml import etree
 
 from irtools.compare import CATEGORIES, Comparison, PartDiff, compare
+from irtools.compare.model import Change
 from irtools.errors import ExportError, UsageError
+from irtools.report.compare_headline import headline
 from tests.compare.scramble import scramble
 
 Copy = Callable[..., Path]
@@ -167,6 +170,36 @@ def test_a_small_constant_is_part_of_the_structure(fixtures: Path, export_copy: 
     assert len(changes) >= len(users)  # constants of equal value lie at one place
     told = {(aspect.what, aspect.a, aspect.b) for op in changes for aspect in op.changes if op.a.type == "Transpose"}
     assert told == {("constant 0", "[0, 2, 1, 3]", "[2, 0, 1, 3]")}
+
+
+def test_bytes_that_no_constant_needs_are_told(fixtures: Path, export_copy: Copy) -> None:
+    copy = export_copy("llama")
+    with (copy / "openvino_model.bin").open("ab") as weights:
+        weights.write(bytes(100))
+    comparison = compare(fixtures / "llama", copy)
+    assert comparison.counts == {"files": 1}
+    assert comparison.files == (Change("openvino_model.bin", "what the IR needs", "100 bytes more than the IR needs"),)
+    assert compare(fixtures / "llama/openvino_model.xml", copy / "openvino_model.xml").counts == {"files": 1}
+
+
+def test_words_of_tokenizers_are_text(fixtures: Path, export_copy: Copy) -> None:
+    copy = export_copy("llama")
+    data = (copy / "openvino_tokenizer.bin").read_bytes()
+    assert data.count(b"right") == 1
+    (copy / "openvino_tokenizer.bin").write_bytes(data.replace(b"right", b"lefts"))
+    part = compare(fixtures / "llama", copy, part="tokenizer").parts[0]
+    changes = [change for diff in part.regions for op in diff.changed for change in op.changes]
+    assert [(change.a, change.b) for change in changes] == [('"right"', '"lefts"')]
+
+
+def test_no_graph_is_called_equal_that_was_not_compared(fixtures: Path, tmp_path: Path) -> None:
+    for name in ("tokenizer", "detokenizer"):
+        for suffix in ("xml", "bin"):
+            shutil.copy(fixtures / f"gpt2/openvino_{name}.{suffix}", tmp_path)
+    (tmp_path / "more.json").write_text("{}")
+    said = headline(compare(tmp_path, fixtures / "gpt2"))
+    assert "only b has model" in said
+    assert said.endswith("; no model is in both")
 
 
 def test_ports_are_compared_by_name_type_and_order(fixtures: Path, export_copy: Copy) -> None:

@@ -233,6 +233,14 @@ def test_a_layout_that_hangs_is_killed_and_a_coarser_one_shown(
     assert not any(alive(int(pid)) for pid in pids.read_text().split())
 
 
+def test_asking_for_more_ops_never_draws_fewer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fixtures: Path) -> None:
+    export = open_export(fixtures / "qwen3_5_vl")
+    usual = next(pictures(export, Request(full=True, most=60)))
+    slow_engine(monkeypatch, tmp_path, most=len(usual.boxes) + 60)
+    drawing = render(export, Request(full=True, most=2000, usual=60), "svg", seconds=2.5)
+    assert {box.key for box in drawing.picture.boxes} == {box.key for box in usual.boxes}
+
+
 def test_when_nothing_is_laid_out_in_time_there_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fixtures: Path
 ) -> None:
