@@ -47,8 +47,11 @@ def missing_target(context: Context) -> Iterator[Finding]:
     try:
         _ = context.export.target
     except ExportError as error:
-        message = str(error.args[0])
-        yield Finding(message.split("; ")[0], "Give the directory of an export", file=context.export.directory)
+        message, hint = str(error.args[0]).split("; ")[0], "Give the directory of an export"
+        if {"encoder", "decoder"} <= context.export.parts.keys():
+            message = "this is an encoder-decoder export, and none of its parts is a decoder-only target"
+            hint = "It runs in a pipeline of its own, without MTP, DFlash or EAGLE-3; irtools checks its files only"
+        yield Finding(message, hint, file=context.export.directory)
 
 
 @rule("EXP002", "two-targets", Severity.ERROR, "Two files could be the target")
@@ -114,7 +117,7 @@ def missing_tokenizer(context: Context) -> Iterator[Finding]:
         if not path.exists():
             yield Finding(
                 f"{name} is missing",
-                "`convert_tokenizer MODEL_DIR --with-detokenizer -o MODEL_DIR` makes it",
+                "`convert_tokenizer MODEL_DIR --with-detokenizer -o MODEL_DIR` of openvino-tokenizers makes it",
                 file=path,
             )
 

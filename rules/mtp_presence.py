@@ -164,7 +164,8 @@ def absent_mtp(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Export a checkpoint that has MTP weights with `--task image-text-to-text`.
+    Export a checkpoint that has MTP layers with `--task image-text-to-text`. Where config.json says 0,
+    the checkpoint has none, and no task makes one.
 
     Source
     ------
@@ -172,11 +173,23 @@ def absent_mtp(context: Context) -> Iterator[Finding]:
     """
     declared = declaration(context)
     if context.expect_mtp and context.export.mtp is None and (declared is None or declared.count < 1):
+        said = "declares no MTP layer" if declared is None else f"says {declared.key} = {declared.count}"
         yield Finding(
-            f"there is no {MTP_FILE}, and config.json declares no MTP layer",
-            _EXPORT_HINT,
-            file=context.export.directory,
+            f"there is no {MTP_FILE}, and config.json {said}", _without_head(context), file=context.export.directory
         )
+
+
+def _without_head(context: Context) -> str:
+    """What to do about an export of a checkpoint that has no head, by how it was exported."""
+    family = context.config.get("model_type")
+    if family not in EXPORTED_FAMILIES:
+        return f"the exporter knows no MTP head of the family {family!r}: leave --expect-mtp out"
+    if context.export.find_part("text_embeddings") is not None:
+        return (
+            "this is an image-text-to-text export already, so the checkpoint has no head: "
+            "export one that has MTP layers, or leave --expect-mtp out"
+        )
+    return f"take a checkpoint that has MTP layers, and {_EXPORT_HINT}"
 
 
 @rule("MTP006", "undecomposed-mtp", Severity.ERROR, "An MTP head without a text embeddings part")

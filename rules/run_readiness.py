@@ -71,7 +71,12 @@ def stateless_target(context: Context) -> Iterator[Finding]:
     if part is not None and part.output("logits") is not None and not part.states:
         past = [port.label for port in part.inputs if "past" in port.label or "cache" in port.label]
         how = f"its past is in {len(past)} inputs such as {past[0]!r}" if past else "it has no past at all"
-        yield _at(part, None, f"the target has no state variables: {how}", "export with -with-past, and stateful")
+        yield _at(
+            part,
+            None,
+            f"the target has no state variables: {how}",
+            "export with `--task text-generation-with-past`, without `--disable-stateful`",
+        )
 
 
 @rule("RUN003", "unfused-attention", Severity.WARNING, "The target has no fused attention")

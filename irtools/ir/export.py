@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from irtools.errors import ExportError
 from irtools.ir.document import Document, part_name
+from irtools.ir.listing import meant_instead
 from irtools.ir.reading import read_file
 
 if TYPE_CHECKING:
@@ -129,7 +130,10 @@ class Export:
                 "openvino_decoder_model.xml) has no decoder-only stack to annotate",
                 path=self.directory,
             )
-        seen = ", ".join(document.path.name for document in self.parts.values()) or "no .xml at all"
+        if not self.parts:
+            nothing = f"no {' or '.join(TARGET_FILES)} here (no .xml at all)"
+            raise ExportError(f"{nothing}; {meant_instead(self.directory, TARGET_FILES)}", path=self.directory)
+        seen = ", ".join(document.path.name for document in self.parts.values())
         raise ExportError(f"no {' or '.join(TARGET_FILES)} here ({seen}); give an OpenVINO export", path=self.directory)
 
     @property

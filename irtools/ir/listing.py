@@ -1,13 +1,42 @@
-"""Look at a directory before an export is written: is it empty, and what is in it."""
+"""Look at a directory: is it empty, what is in it, and does it only hold exports."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from irtools.errors import ExportError, SaveError
 
-__all__ = ["list_export", "real_path", "require_empty"]
+__all__ = ["list_export", "meant_instead", "real_path", "require_empty"]
+
+
+_SHOWN = 3
+"""How many folders a question names."""
+
+
+def meant_instead(directory: Path, targets: Collection[str]) -> str:
+    """Ask for one of the folders of a directory that are exports, or else for an export.
+
+    Parameters
+    ----------
+    directory : Path
+        Without an IR of its own.
+    targets : collection of str
+        Names of which an export has one.
+
+    Returns
+    -------
+    str
+        The end of an error's sentence.
+    """
+    # Not `Path.is_file`: it raises for a folder that may not be looked into.
+    holds = {folder: any(os.path.isfile(folder / name) for name in targets) for folder in directory.iterdir()}  # noqa: PTH113
+    found = sorted(folder for folder, is_export in holds.items() if is_export)
+    if not found:
+        return "give an OpenVINO export"
+    more = ", ..." if len(found) > _SHOWN else ""
+    return f"did you mean {', '.join(map(str, found[:_SHOWN]))}{more}?"
 
 
 def require_empty(output_dir: Path, directory: Path) -> None:

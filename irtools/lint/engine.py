@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irtools.errors import ExportError, InvalidIRError, IrtoolsError, OptionError, UsageError
-from irtools.ir.export import Export, open_export
+from irtools.ir.export import TARGET_FILES, Export, open_export
+from irtools.ir.listing import meant_instead
 from irtools.lint.model import Context, Finding, Rule, Severity, Strategy
 from irtools.lint.rules import load_rules, source_of
 from irtools.lint.versions import matches, parse_version
@@ -195,7 +196,8 @@ def verify(export: Export, options: Options | None = None) -> Verification:
     rules = selected_rules(loaded, options)
     whole = _whole_export(export)
     if not whole.parts:
-        raise ExportError("there is no .xml here, so nothing to verify; give an OpenVINO export", path=whole.directory)
+        meant = meant_instead(whole.directory, TARGET_FILES)
+        raise ExportError(f"there is no .xml here, so nothing to verify; {meant}", path=whole.directory)
     draft = open_export(options.draft) if options.draft is not None else None
     context = Context(whole, options.expect_mtp, draft, options.target_runtime)
     found = [finding for rule in rules for finding in _run(rule, context)]

@@ -145,6 +145,27 @@ def test_nothing_to_verify(tmp_path: Path) -> None:
         codes(tmp_path)
 
 
+def test_a_folder_of_exports_names_them(tmp_path: Path) -> None:
+    for name in ("a", "b", "other"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "a" / "openvino_model.xml").touch()
+    (tmp_path / "b" / "openvino_language_model.xml").touch()
+
+    with pytest.raises(ExportError, match=rf"no \.xml here.*; did you mean {tmp_path}/a, {tmp_path}/b\?$"):
+        codes(tmp_path)
+    with pytest.raises(ExportError, match=rf"no \.xml at all\); did you mean {tmp_path}/a, {tmp_path}/b\?$"):
+        irtools.open_export(tmp_path).locate()
+
+
+def test_an_encoder_decoder_export_is_called_one(export_copy: Callable[..., Path]) -> None:
+    directory = export_copy("zoo/t5", to="t5")
+    (directory / "openvino_encoder_model.xml").write_bytes((directory / "openvino_decoder_model.xml").read_bytes())
+
+    (finding,) = irtools.open_export(directory).verify(select=["EXP001"]).findings
+
+    assert finding.message.startswith("this is an encoder-decoder export")
+
+
 def test_working_directory_without_target(export_copy: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     directory = export_copy("falcon")
     (directory / "openvino_model.xml").unlink()

@@ -158,6 +158,29 @@ def test_a_missing_head_is_explained_with_the_task_that_works(export_copy: Copie
     assert irtools.open_export(directory).verify(select=["MTP"], expect_mtp=False).findings == ()
 
 
+def without_head(directory: Path, layers: int) -> None:
+    """As Optimum Intel 2.2 exports a checkpoint without MTP layers."""
+    for suffix in (".xml", ".bin"):
+        (directory / f"openvino_mtp_model{suffix}").unlink()
+    config = json.loads((directory / "config.json").read_text())
+    config["text_config"]["mtp_num_hidden_layers"] = layers
+    (directory / "config.json").write_text(json.dumps(config))
+
+
+def test_no_other_task_is_advised_where_the_checkpoint_has_no_head(export_copy: Copier, fixtures: Path) -> None:
+    directory = export_copy("qwen3_5_vl")
+    without_head(directory, 0)
+
+    (finding,) = irtools.open_export(directory).verify(select=["MTP"], expect_mtp=True).findings
+    (other,) = irtools.open_export(fixtures / "llama").verify(select=["MTP"], expect_mtp=True).findings
+
+    assert (finding.code, other.code) == ("MTP005", "MTP005")
+    assert "config.json says text_config.mtp_num_hidden_layers = 0" in finding.message
+    assert "the checkpoint has no head" in finding.hint
+    assert "knows no MTP head of the family 'llama'" in other.hint
+    assert "--task" not in finding.hint + other.hint
+
+
 @pytest.mark.parametrize(
     "name",
     [
