@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from irtools.cli.common import PATH, Ui, output_options, write_stdout
+
+if TYPE_CHECKING:
+    from irtools.lint.model import Rule
 
 __all__ = ["command"]
 
@@ -16,7 +20,7 @@ _folders = click.option(
     metavar="DIR",
     multiple=True,
     type=PATH,
-    help="Rules of your own, beside the installed ones.",
+    help="Rules of your own, beside the installed ones.  [default: those of the configuration file]",
 )
 
 
@@ -30,10 +34,9 @@ def command() -> None:
 @output_options()
 def list_(folders: tuple[Path, ...], ui: Ui) -> int:
     """List the rules: code, severity, name and title."""
-    from irtools.lint.rules import load_rules
     from irtools.report.rules import rule_details, rules_text
 
-    rules = load_rules(folders)
+    rules = _load(folders)
     if ui.format == "json":
         _print_json("rules list", [rule_details(rule) for rule in rules])
     else:
@@ -47,15 +50,22 @@ def list_(folders: tuple[Path, ...], ui: Ui) -> int:
 @output_options()
 def explain(code: str, folders: tuple[Path, ...], ui: Ui) -> int:
     """Explain the rule with a CODE or name: what it checks, why, how to fix it, its source."""
-    from irtools.lint.rules import find_rule, load_rules
+    from irtools.lint.rules import find_rule
     from irtools.report.rules import rule_details, rule_text
 
-    rule = find_rule(load_rules(folders), code)
+    rule = find_rule(_load(folders), code)
     if ui.format == "json":
         _print_json("rules explain", [rule_details(rule)])
     else:
         ui.result(rule_text(rule, ui.style))
     return 0
+
+
+def _load(folders: tuple[Path, ...]) -> tuple[Rule, ...]:
+    from irtools.lint.rules import load_rules
+    from irtools.lint.session import configured_rules
+
+    return load_rules(folders or configured_rules())
 
 
 def _print_json(name: str, rules: list[dict[str, object]]) -> None:

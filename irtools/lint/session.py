@@ -19,7 +19,7 @@ from irtools.lint.model import Severity
 from irtools.report.text import plural
 from irtools.surgery.patch import Patch
 
-__all__ = ["Call", "judge"]
+__all__ = ["Call", "configured_rules", "judge"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +119,18 @@ def judge(path: Path, call: Call) -> Judged:
         notes += tuple(_what_is_left(verification, refused=bool(plan.refused), unsafe=call.unsafe_fixes))
     threshold = call.fail_on or config.fail_on or Severity.ERROR
     return Judged(path, verification, None, threshold, patches, written, notes)
+
+
+def configured_rules() -> tuple[Path, ...]:
+    """The folders of rules that the configuration of the working directory names.
+
+    As for :func:`judge`, a file beside an IR does not count: it could come with the model.
+    """
+    here = real_path(Path())
+    path, _ = find_config(here)
+    if path is not None and Export(path.parent).parts:
+        path, _ = find_config(here, outside=path.parent)
+    return load_config(path).rules if path is not None else ()
 
 
 def _what_is_left(verification: Verification, *, refused: bool, unsafe: bool) -> Iterator[str]:

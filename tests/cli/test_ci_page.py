@@ -1,0 +1,99 @@
+"""What docs/ci.md shows: its example, its configuration with its rule, its formats."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from irtools.cli.verify import _FORMATS, _SUFFIXES
+from irtools.config import load_config
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "ci.md").read_text("utf-8")
+
+Cli = Callable[..., Any]
+
+
+def block(language: str) -> str:
+    found = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.M | re.S)
+    assert len(found) == 1
+    return str(found[0])
+
+
+@pytest.fixture
+def workplace(fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with the page's model, configuration and rule."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(fixtures / "falcon", "my-model")
+    (tmp_path / "irtools.toml").write_text(block("toml"))
+    (tmp_path / "lint").mkdir()
+    (tmp_path / "lint" / "license.py").write_text(block("python"))
+    return tmp_path
+
+
+def without_tokenizer() -> None:
+    for path in Path("my-model").glob("openvino_*tokenizer.*"):
+        path.unlink()
+
+
+def codes(done: Any) -> dict[str, str]:
+    return {found["code"]: found["severity"] for found in json.loads(done.out)["models"][0]["findings"]}
+
+
+def test_the_example_prints_what_the_page_shows(cli: Cli, workplace: Path) -> None:
+    (workplace / "irtools.toml").unlink()
+    without_tokenizer()
+
+    copied, called, *shown = block("console").splitlines()
+    done = cli("verify", "my-model", "--select", "EXP")
+
+    assert copied == "$ cp -R fixtures/falcon my-model && rm my-model/openvino_*tokenizer.*"
+    assert called == '$ irtools verify my-model --select EXP; echo "exit code $?"'
+    assert [*done.out.splitlines(), f"exit code {done.code}"] == shown
+
+
+def test_all_that_the_configuration_shows_has_its_effect(cli: Cli, workplace: Path) -> None:
+    (workplace / "my-model" / "config.json").unlink()
+    first = cli("verify", "my-model", "--write-baseline", "known.json")
+    (workplace / "known.json").write_text('{"schema_version": 1, "findings": []}')
+    done = cli("verify", "my-model", "--format", "json")
+    found, ran = codes(done), {code[:-3] for code in json.loads(done.out)["models"][0]["rules"]}
+
+    assert first.code == 0
+    assert found["ACME001"] == "error"  # rules, and no select that leaves them out
+    assert found["HID001"] == "error"  # severity
+    assert "MTP005" in found  # expect-mtp
+    assert "EXP011" not in found  # ignore
+    assert ran == {"ACME", "DFL", "EXP", "HID", "IR", "MTP", "QNT", "RUN", "VER"}
+    assert load_config(workplace / "irtools.toml").per_file_ignores == {"openvino_*tokenizer.xml": ("VER",)}
+
+
+def test_the_rule_of_the_page_is_listed_and_explained(cli: Cli, workplace: Path) -> None:
+    assert "ACME001  error" in cli("rules", "list").out
+    assert cli("rules", "explain", "ACME001").code == 0
+
+
+def test_rules_beside_a_model_are_not_loaded(cli: Cli, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy("irtools.toml", "my-model")
+    shutil.copytree("lint", "my-model/lint")
+    (workplace / "irtools.toml").unlink()
+    monkeypatch.chdir("my-model")
+
+    assert "ACME001" not in cli("rules", "list").out
+
+
+def test_every_format_and_suffix_is_named() -> None:
+    section = PAGE.partition("## Several formats in one run")[2].partition("\n## ")[0]
+
+    assert {*_FORMATS, *_SUFFIXES} <= set(re.findall(r"`([.a-z]+)`", section))
+
+
+def test_nothing_is_installed_by_its_name_alone() -> None:
+    """It is not on the package index."""
+    assert "pip install" in PAGE
+    assert re.findall(r"pip install ov-irtools", PAGE) == []
