@@ -23,6 +23,7 @@ _ARROWS = {
     "same": {"style": "dashed", "color": "#8a1c5b", "fontcolor": "#8a1c5b", "arrowhead": "none", "constraint": "false"},
 }
 _LEGEND_COLUMNS = 4
+_CELL_STYLES = ("rounded", "dashed", "dotted")
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -111,7 +112,7 @@ def _legend(picture: Picture) -> str:
         if name not in used:
             continue
         swatch = _text({"circle": "+", "cds": "0"}.get(kind.shape, " "))
-        style = ' style="rounded"' if kind.style == "rounded" else ' style="dashed"' if kind.style == "dashed" else ""
+        style = f' style="{kind.style}"' if kind.style in _CELL_STYLES else ""
         cells.append(
             f'<td border="1"{style} bgcolor="{kind.fill}" width="22"><font color="{kind.text}">{swatch}</font></td>'
             f'<td align="left">{_text(kind.label)}  </td>'

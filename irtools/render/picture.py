@@ -46,7 +46,7 @@ KINDS = {
     "head": Kind("head (logits)", "#2f7a5f", text="#ffffff"),
     "fusion": Kind("fusion of embedding and hidden state", "#6b4270", text="#ffffff"),
     "state": Kind("state, kept between calls", "#dbe9f6", shape="cylinder"),
-    "shared": Kind("shared value, drawn once per use", "#ffffff", shape="note"),
+    "shared": Kind("shared value, drawn once per use", "#ffffff", shape="note", style="dotted"),
     "sum": Kind("residual sum", "#ffffff", shape="circle"),
     "layers": Kind("equal layers, closed", "#e3e3e3", shape="box3d"),
     "part": Kind("another part of the export", "#f7f7f7", shape="folder"),

@@ -125,6 +125,7 @@ def render_reports(judged: Sequence[Judged], view: View | None = None) -> str:
         title=", ".join(model.name for model in models) or "irtools",
         models=models,
         kinds=KINDS,
+        occurring={kind for part in drawn for kind in part.kinds},
         parts=[part.manifest for part in drawn],
         graphs={part.key: part.graph for part in drawn},
         start=_start(first, view or View()),
@@ -176,6 +177,7 @@ class _Part:
     key: str
     manifest: Mapping[str, object]
     graph: str
+    kinds: frozenset[str]
     first: bool = False
 
 
@@ -315,13 +317,15 @@ def _drawn(model: _Model, part: PartFacts, read: Columns, *, first: bool) -> _Pa
         for number, shown in enumerate(model.findings)
         if shown.part == part.name and shown.position is not None
     ]
-    nodes = [node.plain() for node in outline(part.drawn, read)]
+    drawn = outline(part.drawn, read)
+    nodes = [node.plain() for node in drawn]
     manifest = {
         "key": key,
         "model": model.number,
         "export": model.name,
         "part": part.name,
         "file": part.document.path.name,
-        "ops": len(read.position),
+        "ops": len(part.document.graph),
     }
-    return _Part(key, manifest, packed({"ops": read.data, "outline": nodes, "taps": taps, "findings": pinned}), first)
+    graph = packed({"ops": read.data, "outline": nodes, "taps": taps, "findings": pinned})
+    return _Part(key, manifest, graph, frozenset(node.kind or "op" for top in drawn for node in top.walk()), first)

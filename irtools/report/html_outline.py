@@ -58,6 +58,12 @@ class Node:
     flow: bool = False
     layer: int | None = None
 
+    def walk(self) -> Iterator[Node]:
+        """The box itself and all in it."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
     def plain(self) -> object:
         """The same for the page: a bare op is its position."""
         if self.op is not None and not (self.title or self.kind or self.children):

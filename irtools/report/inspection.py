@@ -181,11 +181,8 @@ class Inspection:
         found = footprint(self.export, context=self.context, batch=self.batch)
         if self.draft.kind == "plain" or not self.is_target:
             return found
-        terms = [
-            replace(term, name=f"draft{term.name.removeprefix('target')}") if term.name.startswith("target ") else term
-            for term in found.terms
-        ]
-        return replace(found, terms=tuple(terms))
+        terms = tuple(replace(term, name=term.name.replace("target ", "draft ")) for term in found.terms)
+        return replace(found, terms=terms)
 
     @property
     def is_target(self) -> bool:
@@ -197,7 +194,7 @@ class Inspection:
         """What config.json says of MTP layers."""
         if self.declared_mtp is not None:
             return f"config.json declares {plural(self.declared_mtp, 'layer')}"
-        there = self.export.config or (self.export.directory / "config.json").exists()
+        there = (self.export.directory / "config.json").exists()
         return "config.json says nothing" if there else "there is no config.json"
 
     @cached_property

@@ -57,6 +57,26 @@ def test_layers_open_down_to_the_attributes_of_an_op(page: Page, report: Write) 
     assert not any(label.startswith("Full attention") for label in page.labels())
 
 
+def test_closed_layers_show_their_taps(page: Page, report: Write, fixtures: Path) -> None:
+    page.open(report("qwen3_5_vl"))
+    taps = page.run("return [...document.querySelectorAll('#world .tap text')].map(e => e.textContent)")
+    assert {f"tap {layer}" for layer in truth_of(fixtures, "qwen3_5_vl")["layers"]} >= set(taps)
+    assert {"tap 0", "tap 1", "tap 2"} <= set(taps)
+
+
+def test_the_legend_has_the_kinds_that_occur_each_in_its_own_colour(page: Page, report: Write) -> None:
+    page.open(report("bert"))
+    assert "residual sum" not in page.run("return document.querySelector('.legend').innerText")
+    page.open(report("qwen3_5_vl"))
+    assert page.run("return document.querySelectorAll('#world [marker-start]').length") == 0
+    looks = page.run(
+        "return [...document.querySelectorAll('.legend .swatch')]"
+        ".map(e => getComputedStyle(e).backgroundColor + getComputedStyle(e).borderRadius)"
+    )
+    assert len(looks) > 5
+    assert len(set(looks)) == len(looks)
+
+
 def test_search_leads_to_the_op(page: Page, report: Write) -> None:
     page.open(report("qwen3_5_vl"))
     page.run("document.getElementById('picture').scrollIntoView()")
@@ -175,6 +195,11 @@ def test_narrow_screen(page: Page, report: Write) -> None:
     try:
         page.open(report("qwen3_5_vl"))
         assert page.run("return document.documentElement.scrollWidth") <= 360
+        within = "const r = {}.getBoundingClientRect(); return [r.left, r.right]"
+        for what in ("document.querySelector('#world .k-layers')", "document.querySelector('header nav a:last-child')"):
+            left, right = page.run(within.format(what))
+            assert left >= 0
+            assert right <= 360
     finally:
         page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 

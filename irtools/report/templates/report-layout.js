@@ -1,7 +1,7 @@
 // Where the boxes go. Each open box is laid out by itself, so opening one lays out it and those around it.
 
 const BOX = { pad: 10, title: 18, line: 15, stripe: 5, widest: 250, narrowest: 96, head: 30, inset: 16 };
-const ROW = { width: 1180, gap: 22, across: 34 };
+const ROW = { width: 1180, least: 320, most: 1180, gap: 22, across: 34 };
 const MANY_READERS = 3;
 const CROWD = 12;
 
@@ -153,7 +153,7 @@ class Layout {
         add(`s${number}`, this.stub(edge.op, tail, true));
         drawing.setEdge(`s${number}`, `n${head.first}`, { faint: true });
       } else {
-        const label = { from: tail, to: head, both: edge.back > 0, value: this.valueOf(edge) };
+        const label = { from: tail, to: head, value: this.valueOf(edge) };
         drawing.setEdge(`n${tail.first}`, `n${head.first}`, label, String(number));
       }
     });

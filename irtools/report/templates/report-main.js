@@ -178,7 +178,7 @@
   const several = new Set(parts.map((one) => one.model)).size > 1;
   for (const one of parts) {
     const name = several ? `${one.export}: ${one.part}` : one.part;
-    byId("part").append(element("option", { value: one.key }, `${visible(name)} (${one.ops} ops)`));
+    byId("part").append(element("option", { value: one.key }, `${visible(name)} (${one.ops} ops without constants)`));
   }
   byId("part").addEventListener("change", (event) => open(event.target.value));
   byId("zoom-in").addEventListener("click", () => picture.zoomed(1));

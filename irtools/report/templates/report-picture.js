@@ -4,6 +4,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const MARGIN = 24;
 const READABLE = 0.75;
 const SMALLEST = 0.42;
+const LEGIBLE = 0.3;
 
 function svgElement(name, attributes = {}, text = "") {
   const element = document.createElementNS(SVG, name);
@@ -37,6 +38,7 @@ class Picture {
 
   show(graph) {
     this.graph = graph;
+    ROW.width = Math.max(ROW.least, Math.min(ROW.most, this.svg.getBoundingClientRect().width / 0.6));
     this.layout ||= new Map();
     if (!this.layout.has(graph)) this.layout.set(graph, new Layout(graph));
     this.current = null;
@@ -80,7 +82,6 @@ class Picture {
     }
     if (points.length === 2) d += `L${points[1]}`;
     const path = svgElement("path", { d, class: edge.faint ? "arrow faint" : "arrow", "marker-end": "url(#arrow)" });
-    if (edge.both) path.setAttribute("marker-start", "url(#arrow)");
     if (edge.from) {
       path.dataset.from = edge.from.first;
       path.dataset.to = edge.to.first;
@@ -182,10 +183,10 @@ class Picture {
     }
   }
 
-  /** The hidden state that an op is, or a closed box holds; a layer's own needs no mark. */
+  /** The hidden state that an op is, or a closed box holds. */
   tapIn(node) {
     if (node.op !== undefined) return this.graph.taps.get(node.op);
-    if (node.open || node.flow || node.layer !== undefined) return undefined;
+    if (node.open || node.flow) return undefined;
     const inside = [...this.graph.taps].find(([op]) => this.graph.within(this.graph.leaf[op], node));
     return inside && inside[1];
   }
@@ -330,7 +331,8 @@ class Picture {
     const { width, height } = this.laid(this.graph.root);
     const view = this.svg.getBoundingClientRect();
     const scale = Math.min((view.width - 2 * MARGIN) / width, (view.height - 2 * MARGIN) / height, 1.1);
-    const readable = Math.max(scale, Math.min(0.55, (view.width - 2 * MARGIN) / Math.min(width, 500)));
+    const across = (view.width - 2 * MARGIN) / width;
+    const readable = Math.max(scale, Math.min(0.55, across < LEGIBLE ? (view.width - 2 * MARGIN) / Math.min(width, 500) : across));
     const left = Math.max(MARGIN, (view.width - width * readable) / 2);
     this.look(readable, 0, 0, readable > scale ? Math.min(left, (view.width - width * readable) / 2) : left, MARGIN);
   }
