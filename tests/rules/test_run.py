@@ -131,3 +131,9 @@ def test_without_fused_attention_only_the_stateful_path_is_left(name: str, expor
     assert "stateful" in by_name["plain"].reason
     assert not by_name["dflash"].available
     assert "RUN003" in by_name["dflash"].findings
+
+
+def test_a_stateless_export_is_told_the_task() -> None:
+    (finding,) = irtools.open_export(FIXTURES / "zoo" / "llama_stateless").verify(select=["RUN002"]).findings
+
+    assert "`--task text-generation-with-past`" in finding.hint
