@@ -204,3 +204,18 @@ def test_text_snapshot(fixtures: Path, name: str, snapshot: Snapshot) -> None:
     strategies = tuple(f"  {strategy.name} " for strategy in found.strategies)  # in the words of the rules
     lines = inspection_text(found, Style()).splitlines(keepends=True)
     snapshot(f"{name}.txt", "".join(line for line in lines if not line.startswith(strategies)))
+
+
+def test_formulas_have_lines_of_their_own_in_a_narrow_terminal(fixtures: Path) -> None:
+    found = Inspection(open_export(fixtures / "gpt2"))
+    lines = inspection_text(found, Style(width=60)).splitlines()
+    assert max(map(len, lines)) <= 60
+    assert "target weights: constants in openvino_model.bin" in lines
+    assert "4.00 MiB  2.00 MiB  1.00 MiB" in "\n".join(lines)
+
+
+def test_a_missing_config_is_told(export_copy: Callable[..., Path]) -> None:
+    copy = export_copy("gpt2")
+    assert "MTP head    none, config.json says nothing" in inspection_text(Inspection(open_export(copy)), Style())
+    (copy / "config.json").unlink()
+    assert "MTP head    none, there is no config.json" in inspection_text(Inspection(open_export(copy)), Style())

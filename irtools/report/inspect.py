@@ -37,8 +37,8 @@ def _head(found: Inspection, style: Style) -> str:
     kind = str(found.export.config.get("model_type") or "")
     title = style.paint(visible(name), "bold") + (f"  {visible(kind)}" if kind else "")
     columns = (
-        Column("part"),
-        Column("ops + constants", right=True),
+        Column("part", fold="words"),
+        Column("ops + constants", right=True, fold="words"),
         Column("xml", right=True),
         Column("bin", right=True),
         Column("versions", fold="words"),

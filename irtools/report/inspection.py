@@ -93,7 +93,7 @@ class PartFacts:
 
     @property
     def constants(self) -> int:
-        """Constants among its ops, and what is computed from constants alone, such as a decompressed weight."""
+        """Constants among its ops, and what is computed from them alone, such as a decompressed weight."""
         return len(self.document.scan.ids) - len(self.document.graph)
 
     @property
@@ -151,9 +151,7 @@ class Inspection:
     @cached_property
     def parts(self) -> tuple[PartFacts, ...]:
         """All parts; the inspected one is among them."""
-        documents = list(self.export.parts.values())
-        if all(document.path != self._document.path for document in documents):
-            documents.append(self._document)
+        documents = {document.path: document for document in (*self.export.parts.values(), self._document)}
         targets = {document.path for document in self.export.target_candidates}
         return tuple(
             self.part
@@ -161,7 +159,7 @@ class Inspection:
             else self._located(document)
             if document.path in targets
             else PartFacts(document)
-            for document in documents
+            for document in documents.values()
         )
 
     @cached_property
