@@ -117,16 +117,14 @@ def recurrence(probe: Probe, op: int) -> Match | Mismatch:
     the state (the delta rule) it is linear attention; with a SoftPlus before it (the step
     size) a state space; else linear attention.
     """
-    bodies = probe.view.bodies(op)
-    if "body" not in bodies:
-        return probe.fail("the loop has no body", op)
-    body = bodies["body"]
     if not probe.streaming(op):
         return probe.fail("nothing of the residual stream goes into the loop", op)
-    weights = _weight_product(probe, op, body)
-    if weights is not None:
+    types = probe.view.body_types(op)
+    if not types:
+        return probe.fail("the loop has no body", op)
+    if "MatMul" in types and _weight_product(probe, op, probe.view.bodies(op)["body"]) is not None:
         return probe.fail("its body multiplies with weights: a loop over experts, not over positions", op)
-    if "Subtract" in body.by_type:
+    if "Subtract" in types:
         return probe.match("linear_attention", op)
     softplus = any(probe.type(other) == "SoftPlus" for other in probe.region)
     return probe.match("state_space" if softplus else "linear_attention", op)

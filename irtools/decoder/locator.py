@@ -44,7 +44,8 @@ class Namer:
 
     def handed_on(self, stream: Stream, op: int, layer: int) -> tuple[Locator, Source, tuple[int, ...], list[int]]:
         """Name the value of an op that a layer hands to the next: the output that the stream goes on from."""
-        read = {consumer.port for consumer in self.view.consumers(op) if consumer.op in stream.ops}
+        readers = (target for target in self.view.succ[op] if target in stream.ops)
+        read = {source.port for reader in readers for source in self.view.inputs(reader) if source.op == op}
         if len(read) > 1:
             raise LocateRefusedError(
                 f"the hidden state of layer {layer} is spread over {len(read)} outputs of {self.view.op_name(op)!r}; "

@@ -292,11 +292,16 @@ class GraphView(_DiGraph):
 
     def bodies(self, key: int) -> dict[str, GraphView]:
         """Graphs inside a Loop, TensorIterator (``body``) or If (``then_body``, ``else_body``)."""
-        found = {}
+        return {name: GraphView(scan) for name, scan in self._body_scans(key)}
+
+    def body_types(self, key: int) -> frozenset[str]:
+        """Op types inside a Loop, TensorIterator or If; cheaper than its ``bodies``."""
+        return frozenset(kind for _, scan in self._body_scans(key) for kind in scan.types)
+
+    def _body_scans(self, key: int) -> Iterator[tuple[str, Scan]]:
         for name, span in child_spans(self.scan.data, self.span(key)):
             if name in ("body", "then_body", "else_body"):
-                found[name] = GraphView(scan_graph(self.scan.data, span, self.scan.path))
-        return found
+                yield name, scan_graph(self.scan.data, span, self.scan.path)
 
     def port_map(self, key: int) -> tuple[tuple[int, int], ...]:
         """Inputs of a Loop or TensorIterator: (outer input index, layer id of the body's Parameter)."""
