@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,7 +95,7 @@ def _stem(path: Path) -> str:
 
 def beside(path: Path) -> Path:
     """A new temporary name in the directory of a file."""
-    return path.with_name(f"{_stem(path)}{secrets.token_hex(4)}{SUFFIX}")
+    return path.with_name(f"{_stem(path)}{os.urandom(4).hex()}{SUFFIX}")
 
 
 def stale(path: Path) -> Iterator[Path]:
