@@ -51,7 +51,6 @@ GEMMA4 = MtpProfile(
     states=0,
     attentions=None,
     fusion=False,
-    own_logits=True,
     usable=False,
     own_directory=True,
     remark="GenAI runs it as openvino_model.xml in a directory of its own, with the SDPA backend",
@@ -68,7 +67,6 @@ COMMUNITY = MtpProfile(
     ),
     outputs=(Port("logits", "f32", ("?", "?", "V")),),
     fusion=False,
-    own_logits=True,
     usable=False,
     remark="GenAI does not run this form: it has no input hidden_states and no output last_hidden_state",
 )

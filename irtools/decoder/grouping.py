@@ -92,29 +92,41 @@ def choose(pieces: Sequence[Stretch], scopes: Scopes | None, config: TextConfig)
         )
     doubt = _irregular(pieces, mixing)
     if named is not None:
-        if named.last == mixing.last:
-            return mixing
-        counted = config.num_layers
-        if counted == len(named) and (doubt is not None or counted != len(mixing)):
-            return named
-        if counted is None and doubt is not None:
-            return named
-        if counted == len(mixing) and doubt is None:
-            return mixing
-        raise LocateRefusedError(
-            f"the witnesses contradict each other: token mixing gives {len(mixing)} layers, names under "
-            f"{scopes.scope if scopes else ''!r} give {len(named)}, config.json "
-            f"{'says nothing' if config.num_layers is None else f'says {config.num_layers}'}; "
-            "correct config.json if it is wrong, or export the model with the names of its modules"
-        )
-    if (doubt is None and config.num_layers != len(pieces)) or len(mixing) == len(pieces):
+        return _by_names_or_mixing(named, mixing, doubt, config.num_layers, scopes.scope if scopes else "")
+    return _without_names(pieces, mixing, doubt, config.num_layers)
+
+
+def _by_names_or_mixing(
+    named: Grouping, mixing: Grouping, doubt: str | None, counted: int | None, scope: str
+) -> Grouping:
+    """Of two groupings that differ, the one that config.json counts; without it, names against a doubtful mixing."""
+    if named.last == mixing.last:
         return mixing
-    if doubt is not None and config.num_layers == len(pieces):
+    if counted == len(named) and (doubt is not None or counted != len(mixing)):
+        return named
+    if counted is None and doubt is not None:
+        return named
+    if counted == len(mixing) and doubt is None:
+        return mixing
+    raise LocateRefusedError(
+        f"the witnesses contradict each other: token mixing gives {len(mixing)} layers, names under {scope!r} give "
+        f"{len(named)}, config.json {'says nothing' if counted is None else f'says {counted}'}; "
+        "correct config.json if it is wrong, or export the model with the names of its modules"
+    )
+
+
+def _without_names(pieces: Sequence[Stretch], mixing: Grouping, doubt: str | None, counted: int | None) -> Grouping:
+    """The mixing rule unless it is in doubt, or config.json counts every sum as a layer."""
+    if len(mixing) == len(pieces):
+        return mixing
+    if doubt is None and counted != len(pieces):
+        return mixing
+    if doubt is not None and counted == len(pieces):
         return by_sum(pieces)
-    if pieces[0].mixes and config.num_layers == len(mixing):
+    if pieces[0].mixes and counted == len(mixing):
         return mixing
     raise LocateRefusedError(
         f"where layers end is in doubt: {doubt or 'each block could be a layer of its own'}, no names number them and "
-        f"config.json {'does not say how many there are' if config.num_layers is None else f'says {config.num_layers}'}"
+        f"config.json {'does not say how many there are' if counted is None else f'says {counted}'}"
         f" ({len(mixing)} by token mixing, {len(pieces)} residual sums); export the model with its module names"
     )

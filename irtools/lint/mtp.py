@@ -87,8 +87,6 @@ class MtpProfile:
         Whether the head joins embeddings and hidden state itself; otherwise it gets them joined.
     experts : bool or None
         Whether its feed-forward block has experts; None: either.
-    own_logits : bool
-        Whether it has a head of its own.
     usable : bool
         Whether GenAI runs it from ``openvino_mtp_model.xml``.
     own_directory : bool
@@ -107,7 +105,6 @@ class MtpProfile:
     attentions: int | None = 1
     fusion: bool = True
     experts: bool | None = None
-    own_logits: bool = False
     usable: bool = True
     own_directory: bool = False
     remark: str = ""

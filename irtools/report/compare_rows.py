@@ -278,12 +278,6 @@ def comparison_rows(comparison: Comparison) -> tuple[Row, ...]:
     )
 
 
-def _in_parts(names: Sequence[str], of: int) -> str:
-    if of == 1 and names != ["config.json"]:
-        return ""
-    return f" ({names[0] if len(names) == 1 else plural(len(names), 'part')})"
-
-
 def part_title(part: PartDiff) -> str:
     """What was compared: ``model: 4 layers, 184 ops without constants``."""
     if part.error is not None:
