@@ -1,0 +1,1 @@
+"""Prove an export by running it: taps, state, head, speculative decoding."""
