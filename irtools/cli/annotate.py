@@ -32,7 +32,6 @@ def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: b
 
     def work(path: Path) -> Entry:
         from irtools.ir.export import open_export
-        from irtools.report.stack import comparison_table, layer_rows, layers_table, summary_line
 
         export = open_export(path)
         document = export.part(part)
@@ -40,6 +39,9 @@ def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: b
             from irtools.runtime.check import warm_up
 
             warm_up(document.path)
+        # Not before: these import networkx (0.1 s), and meanwhile the check can get under way.
+        from irtools.report.stack import comparison_table, layer_rows, layers_table, summary_line
+
         with ui.working(f"Locating the decoder stack of {document.path}"):
             stack = export.locate(part)
         located = {"layers": layer_rows(stack)}
