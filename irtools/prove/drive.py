@@ -6,7 +6,7 @@ exactly (:data:`EXACT`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from irtools.prove.inputs import Call, Feeder, UndrivableError
@@ -73,15 +73,21 @@ class Session:
         """Compile a model for the device; it is released when nobody refers to it any more."""
         return self._core.compile_model(model, self.files.device, self.properties)
 
-    def runner(self, model: Any) -> Runner:
+    def runner(self, model: Any, given: Collection[str] = ()) -> Runner:
         """Compile a model and prepare to run it.
+
+        Parameters
+        ----------
+        model : openvino.Model
+        given : collection of str
+            Inputs of its own that every call will give, besides ``hidden_states``.
 
         Raises
         ------
         UndrivableError
             It has an input that nobody knows how to feed.
         """
-        feeder = Feeder(self, model)
+        feeder = Feeder(self, model, given)
         self.say("compiling")
         return Runner(self.compile(model), feeder)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,8 @@ class Feeder:
     session : Session
         Has the parts that make embeddings.
     model : openvino.Model
+    given : collection of str
+        Inputs that every call gives, besides ``hidden_states``.
 
     Raises
     ------
@@ -68,14 +70,16 @@ class Feeder:
         It has an input whose role is not known, or needs a part that the export lacks.
     """
 
-    def __init__(self, session: Session, model: Any) -> None:
+    def __init__(self, session: Session, model: Any, given: Collection[str] = ()) -> None:
         self._session = session
+        self._given = {"hidden_states", *given}
         self._ports = {name: port for port in model.inputs for name in [_name(port)]}
+        self._kernel = _kernel(model)
         self._builders: dict[str, Callable[[Call, Any], Any]] = {
             "input_ids": lambda call, port: call.tokens,
             "inputs_embeds": lambda call, port: session.embed(call.tokens),
             "per_layer_inputs": lambda call, port: session.embed(call.tokens, "text_embeddings_per_layer"),
-            "attention_mask": _attention_mask,
+            "attention_mask": self._attention_mask,
             "position_ids": _position_ids,
             "cache_position": self._cache_position,
             "beam_idx": _beam_idx,
@@ -96,7 +100,7 @@ class Feeder:
             part = parts.get(name)
             if part is not None and not self._session.has(part):
                 raise UndrivableError(f"the input {name!r} needs openvino_{part}_model.xml, which is not there")
-            if name not in self._builders and not name.startswith(_PAST) and name != "hidden_states":
+            if name not in self._builders and not name.startswith(_PAST) and name not in self._given:
                 raise UndrivableError(f"nothing is known to feed the input {name!r} with")
 
     def feed(self, call: Call) -> dict[str, Any]:
@@ -120,11 +124,32 @@ class Feeder:
             found[name] = _fitted(name, value, port)
         return found
 
-    def _cache_position(self, call: Call, port: Any) -> Any:
-        """Mamba tells the first call from those that continue by how many positions it is told."""
+    def _attention_mask(self, call: Call, port: Any) -> Any:
+        """Ones over the past too; a model that is told cache positions multiplies with it what a call brings."""
         import numpy as np
 
+        past = 0 if "cache_position" in self._ports else call.past
+        return np.ones((call.batch, past + call.length), np.int64)
+
+    def _cache_position(self, call: Call, port: Any) -> Any:
+        """Mamba tells the first call by as many positions as its convolution is wide, and goes on one by one."""
+        import numpy as np
+
+        if call.past == 0:
+            return np.arange(self._kernel or call.length, dtype=np.int64)
         return np.arange(call.start, call.start + call.length, dtype=np.int64)
+
+
+def _kernel(model: Any) -> int:
+    """Width of the convolutions over time, from the state that they keep; 0 without one."""
+    for op in model.get_ops():
+        if op.get_type_name() not in ("ReadValue", "Parameter"):
+            continue
+        name = op.get_variable_id() if op.get_type_name() == "ReadValue" else op.get_friendly_name()
+        shape = op.get_output_partial_shape(0)
+        if ".conv." in name and shape.rank.is_static and shape[len(shape) - 1].is_static:
+            return int(shape[len(shape) - 1].get_length())
+    return 0
 
 
 def _name(port: Any) -> str:
@@ -151,12 +176,6 @@ def _zeros(shape: tuple[int, ...]) -> Any:
     return np.zeros(shape, np.int64)
 
 
-def _attention_mask(call: Call, port: Any) -> Any:
-    import numpy as np
-
-    return np.ones((call.batch, call.past + call.length), np.int64)
-
-
 def _beam_idx(call: Call, port: Any) -> Any:
     import numpy as np
 
@@ -176,11 +195,11 @@ def _position_ids(call: Call, port: Any) -> Any:
 
 
 def _no_images(call: Call, port: Any) -> Any:
-    """Nothing to add to the layers that take image features: there are no images."""
+    """Nothing to add to the layers that take image features. One row each: with none, the CPU computes NaN."""
     import numpy as np
 
     layers = len(port.get_target_inputs())
-    return np.zeros((layers, 0, port.get_partial_shape()[2].get_length()), np.float32)
+    return np.zeros((layers, 1, port.get_partial_shape()[2].get_length()), np.float32)
 
 
 def _empty_past(call: Call, port: Any) -> Any:
