@@ -17,6 +17,7 @@ from typing import TypeAlias, Union
 from xml.parsers import expat
 
 from irtools.errors import InvalidIRError
+from irtools.ir.markup import SPACE, declares_ascii, space_before, spell_attribute
 from irtools.ir.scan import Scan, Span, child_spans, line_of, parse_attributes, scan_outline
 
 __all__ = ["ANNOTATION_KEY", "Entry", "RtInfo", "entries", "read_rt_info", "remove_entry", "set_entry"]
@@ -36,11 +37,7 @@ _EMPTY_CONTAINER = re.compile(
     rb"""<(rt_info|meta_data)(?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*\s*(?:/>|></\1\s*>)"""
 )
 _FIRST_CHILD = re.compile(rb"([ \t\r\n]*)<[^!?/]")
-_ENCODING = re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["'](?:us-)?ascii["']""", re.IGNORECASE)
 _XML_NAME = re.compile(r"(?!xml)[A-Za-z_][A-Za-z0-9_.-]*", re.IGNORECASE)
-_SPACE = b" \t\r\n"
-# As OpenVINO writes attribute values: ">" and "'" stay, other control characters cannot occur.
-_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", '"': "&quot;", "\t": "&#09;", "\n": "&#10;", "\r": "&#13;"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,24 +238,13 @@ def _splice(data: bytes, start: int, end: int, new: bytes) -> bytes:
     return b"".join((data[:start], new, data[end:]))
 
 
-def _space_before(data: bytes, offset: int) -> bytes:
-    """The white space that ends at an offset."""
-    start = offset
-    while start and data[start - 1] in _SPACE:
-        start -= 1
-    return data[start:offset]
-
-
 def _cut(data: bytes, span: Span) -> bytes:
     """Remove an element and the white space before it: its line, if it has one of its own."""
-    return _splice(data, span.start - len(_space_before(data, span.start)), span.end, b"")
+    return _splice(data, span.start - len(space_before(data, span.start)), span.end, b"")
 
 
 def _attribute(scan: Scan, name: str, value: str) -> bytes:
-    text = f'{name}="{value.translate(_ESCAPES)}"'
-    # A file that says it is ASCII must stay so.
-    ascii_only = _ENCODING.match(scan.data.removeprefix(b"\xef\xbb\xbf")[:200])
-    return text.encode("ascii", "xmlcharrefreplace") if ascii_only else text.encode()
+    return spell_attribute(name, value, declares_ascii(scan.data))
 
 
 def _element(scan: Scan, key: str, value: str, replaced: str | None = None) -> bytes:
@@ -290,7 +276,7 @@ def _create(scan: Scan, key: str, value: str) -> bytes:
         raise InvalidIRError("<net> has no content; export the model again", path=scan.path)
     # An <rt_info> would hide the <quantization_parameters> of an old file.
     hides = b"<quantization_parameters" in data
-    space = _space_before(data, end)
+    space = space_before(data, end)
     before = _indent(scan, space)
     made = _filled(scan, before, b"<meta_data>" if hides else b"<rt_info>", _element(scan, key, value, ""))
     start = end - len(space)
@@ -304,7 +290,7 @@ def _open(scan: Scan, where: Span, key: str, value: str) -> bytes:
     assert opening is not None, "the container matched before"
     entry = _element(scan, key, value, data[where.start : where.end].decode())
     start_tag = data[where.start : opening.end(2)] + b">"
-    return _splice(data, *where, _filled(scan, _space_before(data, where.start), start_tag, entry))
+    return _splice(data, *where, _filled(scan, space_before(data, where.start), start_tag, entry))
 
 
 def _insert(scan: Scan, where: Span, key: str, value: str) -> bytes:
@@ -314,11 +300,11 @@ def _insert(scan: Scan, where: Span, key: str, value: str) -> bytes:
     for name, _, span in _children(scan, where):
         last = span
         if name.encode() > key.encode():
-            return _splice(data, span.start, span.start, entry + _space_before(data, span.start))
+            return _splice(data, span.start, span.start, entry + space_before(data, span.start))
     if last is not None:
-        return _splice(data, last.end, last.end, _space_before(data, last.start) + entry)
+        return _splice(data, last.end, last.end, space_before(data, last.start) + entry)
     end = data.rindex(b"</", where.start, where.end)
-    space = _space_before(data, end)
+    space = space_before(data, end)
     start = end - len(space)
     return _splice(data, start, start, _indent(scan, space) + entry)
 
@@ -341,6 +327,6 @@ def _restore(scan: Scan, entry: Entry) -> bytes:
         return _cut(data, entry.span)
     replaced = entry.replaced.encode()
     around = data[opening.end() : entry.span.start] + data[entry.span.end : data.rindex(b"</", where.start, where.end)]
-    if around.strip(_SPACE) or not (replaced == b"" or _EMPTY_CONTAINER.fullmatch(replaced)):
+    if around.strip(SPACE) or not (replaced == b"" or _EMPTY_CONTAINER.fullmatch(replaced)):
         return _cut(data, entry.span)
     return _splice(data, *where, replaced) if replaced else _cut(data, where)
