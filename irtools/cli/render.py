@@ -100,10 +100,10 @@ def command(
 
 
 def _page(path: Path, output: Path, part: str, layer: int | None, around: str | None, ui: Ui) -> Entry:
+    from irtools.graph.find import find_op
     from irtools.ir.export import open_export
     from irtools.lint.session import Call
     from irtools.render.part import shown_part
-    from irtools.render.select import find_op
     from irtools.report.html import View
 
     op = ""

@@ -9,13 +9,14 @@ from functools import cached_property
 from irtools.decoder import locate
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import LocateRefusedError, RenderError
+from irtools.graph.find import find_op
 from irtools.graph.view import GraphView
 from irtools.ir.document import Document
 from irtools.ir.export import Export
 from irtools.render.ops import OpsDrawer
 from irtools.render.part import DrawnPart, shown_part
 from irtools.render.picture import Box, Picture
-from irtools.render.select import around, between, find_op, full_order, layer_norms, layer_ops, users
+from irtools.render.select import around, between, full_order, layer_norms, layer_ops, users
 from irtools.render.whole import ExportDrawer
 from irtools.report.provenance import annotation_status, versions
 from irtools.report.text import plural

@@ -3,48 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from difflib import get_close_matches
 
 from irtools.decoder.blocks import Block
 from irtools.errors import UsageError
 from irtools.graph.view import GraphView
 from irtools.render.part import DrawnPart
 from irtools.report.kinds import layer_kinds
-from irtools.report.text import plural
 
-__all__ = ["around", "between", "find_op", "full_order", "layer_norms", "layer_ops", "shape_ops"]
+__all__ = ["around", "between", "full_order", "layer_norms", "layer_ops", "shape_ops"]
 
 _REORDERS = ("Gather", "Convert", "Reshape", "Slice")
-
-
-def find_op(view: GraphView, wanted: str) -> int:
-    """The op that a user means: by friendly name, by layer id, or by a part of its name that fits no other.
-
-    Raises
-    ------
-    UsageError
-        There is none, or several.
-    """
-    names: dict[str, list[int]] = {}
-    for key, name in zip(view.scan.ids, view.scan.names, strict=True):
-        names.setdefault(name, []).append(key)
-    if wanted in names:
-        found = names[wanted]
-    elif wanted.isdecimal() and int(wanted) in view.index:
-        found = [int(wanted)]
-    else:
-        found = [key for name, keys in names.items() if wanted and wanted in name for key in keys]
-        computed = [key for key in found if not view.constant(key)]
-        found = computed if len(computed) == 1 else found
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        close = get_close_matches(wanted, names, 3, 0.5)
-        hint = f"Close: {', '.join(map(repr, close))}." if close else "`irtools locate` prints some names."
-        raise UsageError(f"no op is called {wanted!r}.", hint=hint)
-    some = ", ".join(f"{view.op_name(key)!r} (id {key})" for key in found[:4])
-    more = ", ..." if len(found) > 4 else ""
-    raise UsageError(f"{wanted!r} could be {plural(len(found), 'op')}: {some}{more}; give the whole name or the id")
 
 
 def users(view: GraphView, op: int) -> list[int]:

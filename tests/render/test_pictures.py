@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from irtools.errors import RenderError, UsageError
+from irtools.graph.find import find_op
 from irtools.ir.export import open_export
 from irtools.render.dot import to_dot
 from irtools.render.picture import KINDS, Frame, Picture
 from irtools.render.pictures import Request, pictures
-from irtools.render.select import around, between, find_op
+from irtools.render.select import around, between
 
 Snapshot = Callable[[str, str], None]
 EXPORTS = ["falcon", "gemma4_vl", "gpt2", "granite", "llama", "llava", "mixtral", "opt", "qwen3", "qwen3_5_moe_vl"]
