@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-__all__ = ["Ahead", "rehearse"]
+__all__ = ["Ahead", "reason", "rehearse", "to_paged"]
 
 _REFUSED = "OpenVINO GenAI 2026.4 will not take this model as a DFlash target"
 _NAMED_EMBEDDING = ("embed_tokens", "embedding")
@@ -67,7 +67,7 @@ def rehearse(request: Mapping[str, Any], ahead: Ahead | None = None) -> Remarks:
     try:
         model = ov.Core().read_model(request["xml"], request["bin"])
     except RuntimeError as error:
-        yield True, f"OpenVINO cannot read it: {_reason(error)}"
+        yield True, f"OpenVINO cannot read it: {reason(error)}"
         return
     key = request["key"]
     if not model.has_rt_info(key) or model.get_rt_info(key).value != request["annotation"]:
@@ -78,7 +78,7 @@ def rehearse(request: Mapping[str, Any], ahead: Ahead | None = None) -> Remarks:
     widths = yield from _resolved(model.get_ops(), layers, "")
     if len(widths) < len(layers):
         return
-    converted, fault = _converted(model, ahead if ahead and ahead.files == request["original"] else None)
+    converted, fault = to_paged(model, ahead if ahead and ahead.files == request["original"] else None)
     if fault:
         yield False, f"the conversion to paged attention could not be rehearsed: {fault}"
         return
@@ -90,7 +90,7 @@ def rehearse(request: Mapping[str, Any], ahead: Ahead | None = None) -> Remarks:
     yield from _model_remarks(converted, ops, layers)
 
 
-def _converted(model: Any, ahead: Ahead | None) -> tuple[Any, str]:
+def to_paged(model: Any, ahead: Ahead | None) -> tuple[Any, str]:
     """The model converted to paged attention, or why not."""
     from openvino._offline_transformations import paged_attention_transformation
 
@@ -102,11 +102,11 @@ def _converted(model: Any, ahead: Ahead | None) -> tuple[Any, str]:
     try:
         paged_attention_transformation(model)
     except RuntimeError as error:
-        return model, missing or _reason(error)
+        return model, missing or reason(error)
     return model, ""
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """The last line of an OpenVINO message: the ones above say where in its source."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
