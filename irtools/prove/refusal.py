@@ -1,0 +1,134 @@
+"""Why the runtime refused an export: its message, and the rule of irtools that explains it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from irtools.errors import IrtoolsError
+from irtools.ir.export import Export
+from irtools.lint.engine import Options, Verification, verify
+from irtools.lint.model import Finding, Severity
+
+__all__ = ["Evidence", "suspects"]
+
+_SIGNS: tuple[tuple[str, str], ...] = (
+    ("openvino_tokenizer|Tokenizer::encode|detokenizer|Tokenizer::decode", "EXP003 IR"),
+    ("chat_template", "EXP010 EXP011"),
+    ("text embeddings model", "EXP004 MTP006 DFL012 DFL016"),
+    ("last_hidden_state", "MTP013 MTP007"),
+    ("produced by a MatMul|Expected the main model", "MTP050 DFL010 RUN001 RUN010"),
+    ("input_ids or input_embeds", "MTP010 RUN008"),
+    ("hidden_states_decoder_layers|Eagle3 fallback|hidden.?state.*(layer|producer)", "HID DFL013 DFL020 DFL021"),
+    ("dflash|target_layer_ids|mask_token_id", "DFL MTP015"),
+    ("stateful|get_variables", "MTP020 RUN002"),
+    ("ScaledDotProductAttention|SDPAToPagedAttention|paged", "MTP030 MTP032 RUN003 RUN005"),
+    ("Port for tensor name", "MTP010 RUN008 DFL006 RUN001"),
+    ("ParameterMismatch|element.?type|precision|tensor type", "MTP015 RUN012 DFL007 RUN014 MTP016"),
+    ("rank|shape|dimension", "MTP016 MTP017 MTP018 RUN013 RUN014 DFL007 DFL008 DFL009 HID014 EXP023 IR009"),
+    ("enable_prefix_caching|prefix caching", "RUN009"),
+    ("could not open|cannot open|no such file|not exist|Failed to open|can't open", "IR006 EXP001 EXP005 DFL017 MTP"),
+    ("config.json|preprocessor|parse error|json", "EXP010 EXP011"),
+    ("model type", "EXP006"),
+    (r"\.bin|weights|Constant|Incorrect", "IR002 IR006 IR007 IR009"),
+)
+"""What in a message of OpenVINO 2026.4 or GenAI 2026.4 points to which rules, or groups of them."""
+_MOST = 2
+
+
+class Evidence:
+    """What ``irtools verify`` says about an export that is to be decoded in some way. Found out when it is asked for.
+
+    Parameters
+    ----------
+    export : Export
+    way : str
+        ``plain``, ``mtp``, ``dflash`` or ``eagle3``.
+    draft : Path or None
+    """
+
+    def __init__(self, export: Export, way: str, draft: Path | None) -> None:
+        self._export = export
+        self._way = way
+        self._draft = draft
+
+    @cached_property
+    def verification(self) -> Verification | None:
+        """Of the whole export; None when it could not be made."""
+        options = Options(expect_mtp=True if self._way == "mtp" else None, draft=self._draft)
+        try:
+            return verify(self._export, options)
+        except IrtoolsError:
+            return None
+
+    def findings(self) -> list[Finding]:
+        """What may be why: the errors, and what rules this way of decoding out; the latter first."""
+        if self.verification is None:
+            return []
+        ways = {strategy.name: strategy.findings for strategy in self.verification.strategies}
+        barred = ways.get(self._way, ())
+        found = [f for f in self.verification.findings if f.code in barred]
+        found += [f for f in self.verification.findings if f.severity == Severity.ERROR and f.code not in barred]
+        return found
+
+    def of(self, *codes: str) -> list[Finding]:
+        """The findings of some rules or groups, of any severity."""
+        return [f for f in self.verification.findings if _named(f, codes)] if self.verification else []
+
+    def explain(self, message: str) -> str:
+        """The rule that explains what the runtime said, and what to do; a sentence or more.
+
+        Parameters
+        ----------
+        message : str
+            The runtime's own.
+        """
+        likely = suspects(message, self.findings())
+        if not likely:
+            return (
+                "no rule of irtools explains this: `irtools verify` finds no error in the files; "
+                "look for the message in the issues of OpenVINO GenAI"
+            )
+        return cite(likely)
+
+
+def cite(findings: Sequence[Finding]) -> str:
+    """Findings with their codes, the first ones in full.
+
+    Parameters
+    ----------
+    findings : sequence of Finding
+        At least one.
+    """
+    shown = [f"{finding.code}: {finding.text.rstrip('.')}" for finding in findings[:_MOST]]
+    more = len(findings) - len(shown)
+    return ". ".join(shown) + (f". And {more} more: run `irtools verify`" if more else "")
+
+
+def suspects(message: str, findings: Sequence[Finding]) -> list[Finding]:
+    """Put those findings first that a message points to, and leave out the rest if there are any.
+
+    Parameters
+    ----------
+    message : str
+    findings : sequence of Finding
+
+    Returns
+    -------
+    list of Finding
+        One for each rule.
+    """
+    pointed: list[Finding] = []
+    for sign, codes in _SIGNS:
+        if re.search(sign, message, re.IGNORECASE):
+            pointed += [finding for finding in findings if _named(finding, codes.split())]
+    by_code: dict[str, Finding] = {}
+    for finding in pointed or findings:
+        by_code.setdefault(finding.code, finding)
+    return list(by_code.values())
+
+
+def _named(finding: Finding, codes: Sequence[str]) -> bool:
+    return finding.code in codes or finding.code.rstrip("0123456789") in codes
