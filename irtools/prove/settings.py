@@ -7,10 +7,32 @@ from pathlib import Path
 
 from irtools.errors import OptionError
 
-__all__ = ["STEPS", "Settings"]
+__all__ = ["STEPS", "Prompt", "Settings"]
 
 STEPS = ("taps", "state", "head", "runtime")
 """Names of the steps, in the order in which they are made."""
+_LABEL = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What to continue: text, or token ids.
+
+    Attributes
+    ----------
+    text : str
+    token_ids : tuple of int
+        Of a prompt without text.
+    """
+
+    text: str = ""
+    token_ids: tuple[int, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The prompt on one short line."""
+        shown = repr(self.text) if self.text else " ".join(map(str, self.token_ids))
+        return shown if len(shown) <= _LABEL else f"{shown[: _LABEL - 3]}..."
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ The main process needs neither OpenVINO nor GenAI.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -185,7 +185,9 @@ def run_all(jobs: Iterable[Job], *, timeout: float = 300.0) -> list[Outcome]:
     return list(iterate(jobs, timeout=timeout))
 
 
-def iterate(jobs: Iterable[Job], *, timeout: float = 300.0, progress: Progress | None = None) -> Iterator[Outcome]:
+def iterate(
+    jobs: Iterable[Job], *, timeout: float = 300.0, progress: Progress | None = None
+) -> Generator[Outcome, None, None]:
     """Run jobs one after the other, each when its outcome is asked for.
 
     Parameters
