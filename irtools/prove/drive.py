@@ -12,7 +12,7 @@ from typing import Any
 from irtools.prove.inputs import Call, Feeder, UndrivableError
 from irtools.prove.worker import Files
 
-__all__ = ["EXACT", "Runner", "Session", "UndrivableError", "first_words"]
+__all__ = ["EXACT", "Runner", "Session", "UndrivableError", "difference", "first_words"]
 
 EXACT = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
 """What a device is told, as far as it knows these properties: no reduced precision anywhere."""
@@ -23,6 +23,17 @@ def first_words(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines()]
     wanted = [line for line in lines if line and not line.startswith(("Exception from", "Check '"))]
     return " ".join(wanted or lines)[:600]
+
+
+def difference(value: Any, expected: Any) -> float | None:
+    """Largest difference, relative to the largest magnitude; None when it is no number."""
+    import numpy as np
+
+    if value.shape != expected.shape:
+        return None
+    scale = float(np.abs(expected).max(initial=0)) or 1.0
+    found = float(np.abs(value.astype(np.float64) - expected).max(initial=0)) / scale
+    return found if np.isfinite(found) else None
 
 
 class Session:

@@ -1,0 +1,178 @@
+"""What lies between the taps, as the patterns see it: token mixers with their state, feed-forward blocks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from irtools.decoder.head import Head, find_embeddings
+from irtools.decoder.stack import DecoderStack
+from irtools.decoder.stream import Stream, Sum, ancestors
+from irtools.decoder.stretch import Stretch, stretches
+from irtools.decoder.walk import walk
+from irtools.graph.view import RESHAPES, GraphView
+from irtools.prove.annotated import Tap
+
+__all__ = ["Between", "Piece", "read_between"]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One residual sum with what is computed for it.
+
+    Attributes
+    ----------
+    mixer : str
+        Kind of its token mixer, or ``none``.
+    feed_forward : str
+        ``dense``, ``experts`` or ``none``.
+    stateful : bool
+        Whether it reads a cached value.
+    """
+
+    mixer: str
+    feed_forward: str
+    stateful: bool
+
+    @classmethod
+    def of(cls, stretch: Stretch) -> Piece:
+        """What a stretch is made of."""
+        return cls(stretch.mixer, stretch.feed_forward, bool(stretch.states))
+
+    def __str__(self) -> str:
+        """In words."""
+        words = [self.mixer.replace("_", " ")] if self.mixer != "none" else []
+        words += [f"{self.feed_forward} feed-forward"] if self.feed_forward != "none" else []
+        return " with ".join(words) or "a sum without either"
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """What lies between the taps.
+
+    Attributes
+    ----------
+    taps : tuple of Tap
+    regions : tuple of tuple of Piece
+        One per tap: from the tap before it, or the embeddings, to the tap.
+    expected : mapping of int to tuple of Piece
+        What the layers of the located stack are made of; empty when none was located.
+    behind : tuple of str
+        Friendly names of the ops between the last tap and the head.
+    torn : tuple of str
+        Taps that lie inside a block or off the stream, a clause each.
+    shares : bool
+        Whether layers attend to keys and values of others, so that they keep none.
+    """
+
+    taps: tuple[Tap, ...]
+    regions: tuple[tuple[Piece, ...], ...]
+    expected: Mapping[int, tuple[Piece, ...]]
+    behind: tuple[str, ...]
+    torn: tuple[str, ...]
+    shares: bool
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong, a clause each."""
+        found = list(self.torn)
+        before = "the embeddings"
+        for tap, pieces in zip(self.taps, self.regions, strict=True):
+            fault = "" if pieces == self.expected.get(tap.layer) else self._fault(pieces)
+            if fault:
+                found.append(f"between {before} and the tap of layer {tap.layer} there is {fault}")
+            before = f"the tap of layer {tap.layer}"
+        if self.behind:
+            more = f" and {len(self.behind) - 1} more ops" if len(self.behind) > 1 else ""
+            found.append(f"between {before} and the head there is still {self.behind[-1]!r}{more}")
+        return found
+
+    def _fault(self, pieces: Sequence[Piece]) -> str:
+        """Why this is no token mixer with its state and one feed-forward block."""
+        mixing = [index for index, piece in enumerate(pieces) if piece.mixer != "none"]
+        feeding = [index for index, piece in enumerate(pieces) if piece.feed_forward != "none"]
+        everything = [piece for region in self.regions for piece in region]
+        faults = []
+        if not mixing:
+            faults.append("no token mixer")
+        elif len(mixing) > 1:
+            faults.append(f"more than one token mixer ({', '.join(str(pieces[index]) for index in mixing)})")
+        if not feeding and any(piece.feed_forward != "none" for piece in everything):
+            faults.append("no feed-forward block")
+        if mixing and feeding and feeding[0] < mixing[0]:
+            faults.append("the feed-forward block of another layer before the token mixer")
+        stateful = any(piece.stateful for piece in everything) and not self.shares
+        if stateful and len(mixing) == 1 and not any(piece.stateful for piece in pieces):
+            faults.append("a token mixer without its state")
+        return " and ".join(faults)
+
+    @property
+    def summary(self) -> str:
+        """What the layers are made of, alike ones counted."""
+        kinds = Counter(", ".join(map(str, pieces)) or "nothing" for pieces in self.regions)
+        return "; ".join(f"{count} x {kind}" for kind, count in kinds.items())
+
+
+def read_between(
+    view: GraphView, taps: Sequence[Tap], head: Head, stack: DecoderStack | None, *, shares: bool
+) -> Between:
+    """Find out what lies between the embeddings, the taps and the head.
+
+    The residual sums are those of the located stack, or without one those that a walk up the
+    stream finds. Which of them lie between two taps follows from the taps alone.
+
+    Raises
+    ------
+    LocateRefusedError
+        No token embeddings lead to the head.
+    """
+    embeddings, _ = find_embeddings(view, head)
+    within = ancestors(view, head.input.op)
+    stream = Stream(view, [match.anchor for match in embeddings], head.input, within)
+    layers = stack.layers if stack is not None else ()
+    sums = [_sum(stream, op) for layer in layers for op in layer.sums if op in stream.ops] or list(walk(stream))
+    pieces = stretches(stream, sums)
+    owner = _regions(stream, [tap.origin.op for tap in taps])
+    regions: list[list[Piece]] = [[] for _ in taps]
+    torn = [
+        f"the tap of layer {tap.layer} lies off the residual stream" for tap in taps if tap.origin.op not in stream.ops
+    ]
+    for piece in pieces:
+        region = owner.get(piece.sum.op, len(taps))
+        if region < len(taps):
+            regions[region].append(Piece.of(piece))
+        first = min(owner.get(op, len(taps)) for op in piece.ops)
+        if first < region:
+            name = view.op_name(piece.sum.op)
+            torn.append(f"the tap of layer {taps[first].layer} lies inside the block that {name!r} adds to the stream")
+    by_sum = {piece.sum.op: Piece.of(piece) for piece in pieces}
+    expected = {layer.index: tuple(by_sum[op] for op in layer.sums if op in by_sum) for layer in layers}
+    last = view.unreshaped(head.input)
+    behind = [op for op in stream.ops if op not in owner and view.op_type(op) not in RESHAPES]
+    if taps and last == taps[-1].origin:
+        behind = []
+    names = tuple(view.op_name(op) for op in sorted(behind, key=stream.rank.__getitem__))
+    return Between(tuple(taps), tuple(map(tuple, regions)), expected, names, tuple(torn), shares)
+
+
+def _sum(stream: Stream, op: int) -> Sum:
+    """A residual sum; of one that the walk does not understand, the earlier operand is the skip."""
+    found = stream.residual(op)
+    if found is not None:
+        return found
+    first, *rest = sorted(stream.sources[op], key=stream.rank.__getitem__)
+    return Sum(op, first, tuple(rest))
+
+
+def _regions(stream: Stream, ends: Sequence[int]) -> dict[int, int]:
+    """By op of the stream, the first of some values that it goes into."""
+    owner: dict[int, int] = {}
+    for position, end in enumerate(ends):
+        pending = [end] if end in stream.ops else []
+        while pending:
+            op = pending.pop()
+            if op not in owner:
+                owner[op] = position
+                pending.extend(stream.sources[op])
+    return owner

@@ -1,0 +1,144 @@
+"""The numeric half of the step ``state``, in the worker process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from irtools.prove.cutting import Value, expose, find
+from irtools.prove.drive import Runner, Session, difference
+from irtools.prove.inputs import UndrivableError
+
+__all__ = ["measure"]
+
+
+def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Call a model with and without state, and see whether it comes to the same.
+
+    Parameters
+    ----------
+    session : Session
+    request : mapping
+        ``tokens`` and ``other`` (ids, as many), ``hidden`` (``[producer, index]`` of the value that
+        the target's head reads, which an MTP head is fed with) or null, and ``parts``.
+
+    Returns
+    -------
+    dict
+        By part: see :func:`_measured`; or ``inapplicable``, why the part cannot be driven.
+    """
+    texts = [request["tokens"], request["other"]]
+    found: dict[str, Any] = {}
+    for part in request["parts"]:
+        session.say(f"calling {part} with and without state")
+        try:
+            hidden = _hidden(session, request["hidden"], texts) if part == "mtp" else None
+            found[part] = _measured(_Subject(session, part, texts, hidden))
+        except UndrivableError as error:
+            found[part] = {"inapplicable": str(error)}
+    return found
+
+
+def _hidden(session: Session, value: Sequence[Any] | None, texts: Sequence[Sequence[int]]) -> Any:
+    """What the target's head reads for each text: ``[texts, tokens, width]``."""
+    import numpy as np
+
+    if value is None:
+        raise UndrivableError("the target has no hidden states to feed it with")
+    model = session.copy("target")
+    (position,) = expose(model, find(model, [Value(*value)]).values())
+    runner = session.runner(model)
+    rows = []
+    for tokens in texts:
+        runner.reset()
+        state = runner.run([tokens])[position]
+        rows.append(state.reshape(len(tokens), -1))
+    return np.stack(rows)
+
+
+class _Subject:
+    """A part with its state, called with slices of two texts."""
+
+    def __init__(self, session: Session, part: str, texts: Sequence[Sequence[int]], hidden: Any) -> None:
+        import numpy as np
+
+        self.model = session.model(part)
+        self.runner: Runner = session.runner(self.model)
+        self.output = self.runner.output("logits" if part == "target" else "last_hidden_state")
+        self.texts = np.asarray(texts, np.int64)
+        self._hidden = hidden
+
+    def call(self, rows: Sequence[int], start: int, stop: int, **options: Any) -> Any:
+        """The output for tokens ``start`` to ``stop`` of some of the texts."""
+        given = {} if self._hidden is None else {"hidden_states": self._hidden[list(rows), start:stop]}
+        return self.runner.run(self.texts[list(rows), start:stop], start=start, given=given, **options)[self.output]
+
+
+def _measured(subject: _Subject) -> dict[str, Any]:
+    """Everything about the state of one part.
+
+    Returns
+    -------
+    dict
+        ``states`` (name, declared shape, shapes after all tokens but one and after all),
+        ``continued``, ``forgotten``, ``reset`` and ``reordered``: differences relative to the
+        largest magnitude, see the code; ``states`` is empty when it keeps none.
+    """
+    runner, end = subject.runner, subject.texts.shape[1]
+    whole = subject.call([0], 0, end)
+    if not runner.states():
+        return {"states": []}
+    at_once = runner.states()
+    runner.reset()
+    subject.call([0], 0, end - 1)
+    first = {name: list(value.shape) for name, value in runner.states().items()}
+    continued = subject.call([0], end - 1, end)
+    in_two = runner.states()
+    runner.reset()
+    forgotten = subject.call([0], end - 1, end)
+    runner.reset()
+    declared = _declared(subject.model)
+    return {
+        "states": [
+            [name, declared.get(name), first[name], list(value.shape), difference(value, at_once[name])]
+            for name, value in sorted(in_two.items())
+        ],
+        "continued": difference(continued[:, -1], whole[:, -1]),
+        "forgotten": difference(forgotten[:, -1], whole[:, -1]),
+        "reset": difference(subject.call([0], 0, end), whole),
+        "reordered": _reordered(subject),
+    }
+
+
+def _declared(model: Any) -> dict[str, list[int] | None]:
+    """Shapes of the states as the model says them, -1 for dynamic dimensions."""
+    found: dict[str, list[int] | None] = {}
+    for op in model.get_ops():
+        if op.get_type_name() == "ReadValue":
+            shape = op.get_output_partial_shape(0)
+            sizes = (
+                [int(size.get_length()) if size.is_static else -1 for size in shape] if shape.rank.is_static else None
+            )
+            found[op.get_variable_id()] = sizes
+    return found
+
+
+def _reordered(subject: _Subject) -> dict[str, Any]:
+    """Two texts side by side go on with one token: as they are, and changed places."""
+    if not any("beam_idx" in port.get_names() for port in subject.model.inputs):
+        return {"inapplicable": "it has no input `beam_idx`"}
+    runner, end = subject.runner, subject.texts.shape[1]
+    rows = []
+    try:
+        for beam in ((0, 1), (1, 0)):
+            runner.reset()
+            subject.call([0, 1], 0, end - 1)
+            # The same token (and hidden state) for both: only the state tells them apart.
+            rows.append(subject.call([0, 0], end - 1, end, beam=beam))
+    except UndrivableError as error:
+        return {"inapplicable": str(error)}
+    kept, swapped = rows
+    return {
+        "difference": difference(swapped, kept[::-1]),
+        "unswapped": difference(swapped, kept),
+    }
