@@ -120,6 +120,7 @@ def decode(
     draft: Path | None = None,
     stateful: bool = False,
     image: bool = False,
+    as_text: bool = False,
     exact: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Decoded:
@@ -140,6 +141,8 @@ def decode(
         On the path without paged attention.
     image : bool
         Also with an image.
+    as_text : bool
+        Give token ids as the text that they stand for.
     exact : bool
         With as little rounding as the device can do.
     progress : callable, optional
@@ -151,6 +154,7 @@ def decode(
         max_new_tokens=settings.max_new_tokens,
         chat_template=settings.chat_template,
         stateful=stateful,
+        as_text=as_text,
         exact=exact,
         reuse=True,
     )

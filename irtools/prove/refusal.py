@@ -12,7 +12,7 @@ from irtools.ir.export import Export
 from irtools.lint.engine import Options, Verification, verify
 from irtools.lint.model import Finding, Severity
 
-__all__ = ["Evidence", "suspects"]
+__all__ = ["Evidence", "cite", "limit", "suspects"]
 
 _SIGNS: tuple[tuple[str, str], ...] = (
     ("openvino_tokenizer|Tokenizer::encode|detokenizer|Tokenizer::decode", "EXP003 IR"),
@@ -35,6 +35,22 @@ _SIGNS: tuple[tuple[str, str], ...] = (
     (r"\.bin|weights|Constant|Incorrect", "IR002 IR006 IR007 IR009"),
 )
 """What in a message of OpenVINO 2026.4 or GenAI 2026.4 points to which rules, or groups of them."""
+_LIMITS: tuple[tuple[str, str], ...] = (
+    (
+        "Encoded vision tokens must contain",
+        "the tokenizer of the export does not know the image tokens of its family as one token each, "
+        "which GenAI needs even for text; that of a full-size model does",
+    ),
+    (
+        "Unsupported '.*' VLM model type",
+        "GenAI 2026.4 does not run this vision-language family (EXP006)",
+    ),
+    (
+        "are not what the tokenizer makes of any text",
+        "GenAI drives a vision-language export by text only; give --prompt instead of --token-ids",
+    ),
+)
+"""Messages about what the export's family or size does not allow, rather than about a fault in it."""
 _MOST = 2
 
 
@@ -92,6 +108,11 @@ class Evidence:
                 "look for the message in the issues of OpenVINO GenAI"
             )
         return cite(likely)
+
+
+def limit(message: str) -> str:
+    """Why a refusal is not the export's fault; ``""`` when it may be."""
+    return next((why for sign, why in _LIMITS if re.search(sign, message)), "")
 
 
 def cite(findings: Sequence[Finding]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from irtools.errors import UsageError
 from irtools.runtime.lines import Child, Progress, serve
 from irtools.runtime.memory import peak_memory
 
-__all__ = ["EXACT", "Job", "Outcome", "Timing", "available", "iterate", "run", "run_all"]
+__all__ = ["EXACT", "Job", "Outcome", "Timing", "available", "encode", "first_words", "iterate", "run", "run_all"]
 
 EXACT = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
 """Hints under which a device rounds as little as it can."""
@@ -36,7 +36,9 @@ class Job:
         Model directory.
     prompt : str
     token_ids : tuple of int
-        Instead of a prompt; not for vision-language exports, whose pipeline takes text.
+        Instead of a prompt.
+    as_text : bool
+        Give the token ids as the text that they stand for: the pipeline of a vision-language export takes text only.
     draft : str or None
         Directory of the draft; the same as ``model`` for MTP.
     max_new_tokens : int
@@ -60,6 +62,7 @@ class Job:
     model: str
     prompt: str = ""
     token_ids: tuple[int, ...] = ()
+    as_text: bool = False
     draft: str | None = None
     max_new_tokens: int = 20
     assistant_tokens: int = 1
@@ -244,17 +247,18 @@ class _Server:
         try:
             pipeline = self._pipeline(genai, job, progress)
         except (RuntimeError, ValueError, IndexError) as error:
-            return Outcome("load", _first_words(error))
+            return Outcome("load", first_words(error))
         load = time.monotonic() - began
         tokens: list[int] = []
         progress("generating")
         began = time.monotonic()
         try:
+            job = _with_text(pipeline, job)
             prompt_ids = () if job.image else _prompt_ids(pipeline, job)
             began = time.monotonic()
             result = _generate(genai, pipeline, job, prompt_ids, _recorder(genai, tokens))
         except (RuntimeError, ValueError, IndexError) as error:
-            return Outcome("generate", _first_words(error))
+            return Outcome("generate", first_words(error))
         seconds = time.monotonic() - began
         return _outcome(pipeline, result, tokens, prompt_ids, _timing(pipeline, result, load, seconds))
 
@@ -284,16 +288,32 @@ def _load(genai: Any, job: Job) -> Any:
     return genai.ContinuousBatchingPipeline(job.model, scheduler, job.device, properties)
 
 
+def _with_text(pipeline: Any, job: Job) -> Job:
+    """The job with text instead of token ids, if it asks for that."""
+    if not (job.as_text and job.token_ids):
+        return job
+    tokenizer = pipeline.get_tokenizer()
+    text = tokenizer.decode(list(job.token_ids), skip_special_tokens=False)
+    found = replace(job, prompt=text, token_ids=(), chat_template=False)
+    if not text or _prompt_ids(pipeline, found) != job.token_ids:
+        raise ValueError(f"the token ids {list(job.token_ids)} are not what the tokenizer makes of any text")
+    return found
+
+
 def _prompt_ids(pipeline: Any, job: Job) -> tuple[int, ...]:
     """The token ids that GenAI makes of a prompt."""
     if job.token_ids:
         return job.token_ids
-    tokenizer = pipeline.get_tokenizer()
-    if job.chat_template and tokenizer.chat_template:
-        text = tokenizer.apply_chat_template([{"role": "user", "content": job.prompt}], add_generation_prompt=True)
+    return encode(pipeline.get_tokenizer(), job.prompt, chat_template=job.chat_template)
+
+
+def encode(tokenizer: Any, prompt: str, *, chat_template: bool) -> tuple[int, ...]:
+    """The token ids that GenAI makes of a prompt; in the worker."""
+    if chat_template and tokenizer.chat_template:
+        text = tokenizer.apply_chat_template([{"role": "user", "content": prompt}], add_generation_prompt=True)
         found = tokenizer.encode(text, add_special_tokens=False)
     else:
-        found = tokenizer.encode(job.prompt)
+        found = tokenizer.encode(prompt)
     return tuple(int(token) for token in found.input_ids.data[0])
 
 
@@ -388,7 +408,7 @@ def _text(pipeline: Any, tokens: list[int]) -> str:
     return text
 
 
-def _first_words(error: BaseException) -> str:
+def first_words(error: BaseException) -> str:
     """The runtime's message without the places in its own source."""
     lines = [line.strip() for line in str(error).splitlines()]
     wanted = [line for line in lines if line and not line.startswith(("Exception from", "Check '"))]

@@ -1,0 +1,343 @@
+"""Step 4: whether the runtime takes the export, and drafting change nothing but the speed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from irtools.errors import InvalidIRError
+from irtools.ir.export import Export
+from irtools.lint.draft import draft as draft_facts
+from irtools.lint.part import Part
+from irtools.prove.decoding import Decoded, Difference, decode
+from irtools.prove.figures import acceptance_figures, memory_figures, plain_figures, speed_figures
+from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
+from irtools.prove.refusal import Evidence, cite, limit
+from irtools.prove.settings import Prompt, Settings
+from irtools.report.text import plural
+from irtools.runtime.conversion import convert
+from irtools.runtime.genai import Outcome
+
+__all__ = ["Way", "speculate", "way_of"]
+
+_MANY = 20
+"""Drafted tokens of which none accepted is no chance."""
+_LOW = 0.5
+"""Acceptance below which it is worth asking the rules why."""
+_TITLES = {"dflash": "DFlash draft", "eagle3": "EAGLE-3 draft", "plain": "draft model"}
+_STAGES = {"load": "loading it", "generate": "generating", "crash": "running it"}
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How the export is decoded.
+
+    Attributes
+    ----------
+    name : str
+        ``plain``, ``mtp``, ``dflash`` or ``eagle3``, as the rules call the ways of decoding.
+    title : str
+        What drafts; ``""`` when nothing does.
+    draft : Path or None
+        The directory it is in.
+    """
+
+    name: str = "plain"
+    title: str = ""
+    draft: Path | None = None
+
+
+def way_of(export: Export, draft: Export | None) -> Way:
+    """How an export can be decoded: with the draft that is given, with its own MTP head, or plainly."""
+    if draft is not None:
+        try:
+            kind = draft_facts(Part(draft.target)).kind
+        except InvalidIRError:  # the runtime will say it too
+            kind = "plain"
+        return Way(kind, _TITLES[kind], draft.directory)
+    if export.mtp is not None:
+        return Way("mtp", "MTP head", export.directory)
+    return Way()
+
+
+def speculate(
+    export: Export,
+    way: Way,
+    prompts: Sequence[Prompt],
+    settings: Settings,
+    progress: Callable[[str], None] | None = None,
+) -> Step:
+    """Decode prompts in GenAI, plainly and with what drafts, and compare.
+
+    Parameters
+    ----------
+    export : Export
+    way : Way
+    prompts : sequence of Prompt
+        At least one.
+    settings : Settings
+    progress : callable, optional
+        Takes what is being done, as a clause.
+    """
+    began = time.monotonic()
+    why = _no_target(export)
+    if why:
+        return Step("runtime", why=why)
+    work = _Work(export, way, tuple(prompts), settings, progress or (lambda text: None))
+    checks = tuple(work.checks())
+    return Step(
+        "runtime",
+        checks,
+        why=work.broken,
+        seconds=time.monotonic() - began,
+        peak_memory=work.peak_memory,
+        broken=bool(work.broken),
+    )
+
+
+def _no_target(export: Export) -> str:
+    """Why an export is nothing that the runtime could decode at all."""
+    part = Part(export.target)
+    kind = draft_facts(part).kind
+    if kind != "plain":
+        return f"this is a {_TITLES[kind]}, not a target: prove its target with --draft {export.path}"
+    if part.output("logits") is None and not part.states:
+        return "no output is named logits and there are no states: this is no causal language model"
+    return ""
+
+
+@dataclass
+class _Work:
+    export: Export
+    way: Way
+    prompts: tuple[Prompt, ...]
+    settings: Settings
+    say: Callable[[str], None]
+    broken: str = ""
+    peak_memory: int = 0
+    evidence: Evidence = field(init=False)
+
+    def __post_init__(self) -> None:
+        draft = self.way.draft if self.way.name != "mtp" else None
+        self.evidence = Evidence(self.export, self.way.name, draft)
+
+    def checks(self) -> Iterator[Check]:
+        conversion = self._conversion()
+        yield conversion
+        if self._textless:
+            yield self._no_tokenizer()
+            return
+        stateful = conversion.status == NOT_APPLICABLE
+        found = self._decode(stateful=stateful)
+        self.peak_memory = max(runs.peak_memory for runs in (found.plain, *found.drafted.values()))
+        if found.plain.refused:
+            yield self._refused("plain", "decoded the prompts without a draft", found.plain.refused)
+            return
+        yield self._plain(found, stateful)
+        if self._with_image:
+            yield self._image(found)
+        yield from self._drafting(found)
+
+    @property
+    def _with_image(self) -> bool:
+        return self.export.find_part("vision_embeddings") is not None
+
+    @property
+    def _embeds(self) -> bool:
+        return Part(self.export.target).input("inputs_embeds") is not None
+
+    @property
+    def _textless(self) -> bool:
+        """Whether nothing can be given to a pipeline that takes text only."""
+        there = (self.export.directory / "openvino_tokenizer.xml").exists()
+        return self._embeds and not there and self.way.name == "plain"
+
+    def _decode(self, *, stateful: bool = False, exact: bool = False) -> Decoded:
+        return decode(
+            self.export.directory,
+            self.prompts,
+            self.settings,
+            draft=self.way.draft if not stateful else None,
+            stateful=stateful,
+            image=self._with_image and not exact and not stateful,
+            as_text=self._embeds,
+            exact=exact,
+            progress=self.say,
+        )
+
+    def _conversion(self) -> Check:
+        """The conversion to paged attention, of the target and of an MTP head."""
+        self.say("rehearsing the conversion to paged attention")
+        documents = [self.export.target]
+        if self.way.name == "mtp" and self.export.mtp is not None:
+            documents.append(self.export.mtp)
+        names = " and ".join(document.path.name for document in documents)
+        did = f"converted copies of {names} to paged attention, as GenAI does"
+        results = convert([document.path for document in documents], timeout=self.settings.timeout)
+        for document, result in zip(documents, results, strict=True):
+            fault = result.fault
+            if result.left:
+                fault = f"{plural(len(result.left), 'state op')} are left after it, such as {result.left[0]!r}"
+            if not fault:
+                continue
+            unpaged = self.evidence.of("RUN003", "RUN004")
+            if self.way.name == "plain" and unpaged:
+                why = f"only the stateful path of LLMPipeline takes it. {cite(unpaged)}"
+                return Check("conversion", NOT_APPLICABLE, did, f"{document.path.name}: {fault}", why)
+            return Check("conversion", FAILED, did, f"{document.path.name}: {fault}", self.evidence.explain(fault))
+        return Check("conversion", PASSED, did, "it converts, and no state is left behind")
+
+    def _no_tokenizer(self) -> Check:
+        missing = self.evidence.of("EXP003")
+        why = "GenAI drives a vision-language export by text only, and there is no tokenizer that makes some of it"
+        if missing:
+            why = f"{why}. {cite(missing)}"
+        return Check("plain", NOT_APPLICABLE, "decoded the prompts without a draft", why=why)
+
+    def _refused(self, name: str, did: str, outcome: Outcome) -> Check:
+        said = f"the runtime refused it while {_STAGES[outcome.stage]}: {outcome.message}"
+        tiny = limit(outcome.message)
+        if tiny:
+            return Check(name, NOT_APPLICABLE, did, said, tiny)
+        if outcome.stage == "crash":
+            self.broken = said = f"{outcome.message} while {self.way.title or 'the target'} was run"
+        return Check(name, FAILED, did, said, self.evidence.explain(outcome.message))
+
+    def _plain(self, found: Decoded, stateful: bool) -> Check:
+        path = " on the stateful path" if stateful else ""
+        did = f"decoded {plural(len(self.prompts), 'prompt')} greedily{path}, without a draft"
+        saw = f"{plural(found.plain.totals.tokens, 'token')}"
+        return Check("plain", PASSED, did, saw, figures=plain_figures(found))
+
+    def _image(self, found: Decoded) -> Check:
+        did = "gave it a made-up image with a prompt"
+        plain = found.plain.image
+        if plain is None:
+            return Check("image", NOT_APPLICABLE, did, why="images need the path with paged attention")
+        if plain.stage != "ran":
+            return self._refused("image", did, plain)
+        drafted = next((runs.image for runs in found.drafted.values() if runs.image), None)
+        figures = {"prompt_tokens": plain.prompt_tokens, "tokens": list(plain.tokens), "text": plain.text}
+        saw = f"{plural(len(plain.tokens), 'token')} after {plain.prompt_tokens} of prompt and image"
+        if drafted is None:
+            return Check("image", PASSED, did, saw, figures=figures)
+        if drafted.stage != "ran":
+            return self._refused("image", f"{did}, and drafted with the {self.way.title}", drafted)
+        if drafted.tokens != plain.tokens:
+            why = "a draft may only change the speed; with an image it changes the text, where roundings may decide"
+            return Check("image", WARNING, did, f"{saw}; other tokens with the {self.way.title}", why, figures)
+        return Check("image", PASSED, did, f"{saw}, the same with the {self.way.title}", figures=figures)
+
+    # -- with a draft ------------------------------------------------------------------
+
+    def _drafting(self, found: Decoded) -> Iterator[Check]:
+        if self.way.draft is None:
+            yield Check(
+                "text",
+                NOT_APPLICABLE,
+                "compared with drafted decoding",
+                why="nothing drafts: the export has no MTP head, and no --draft was given",
+            )
+            return
+        if not found.drafted:
+            why = "the stateful path has no drafting for it"
+            yield Check("text", NOT_APPLICABLE, f"decoded with the {self.way.title}", why=why)
+            return
+        if found.refused:
+            yield self._refused("text", f"decoded with the {self.way.title}", found.refused)
+            return
+        yield self._text(found)
+        yield self._acceptance(found)
+        yield Check(
+            "speed",
+            PASSED,
+            "measured both ways of decoding after a warm-up",
+            "as the table shows",
+            figures=speed_figures(found),
+        )
+        yield Check(
+            "memory",
+            PASSED,
+            "added up the state of all parts and asked the processes",
+            figures=memory_figures(self.export, self.way.draft, found),
+        )
+
+    def _text(self, found: Decoded) -> Check:
+        numbers = _listed(sorted(found.drafted))
+        did = f"decoded them with the {self.way.title}, drafting {numbers} at a time"
+        differences = found.differences()
+        figures = {"equal": not differences, "differences": [_plainly(one, found) for one in differences]}
+        if not differences:
+            runs = sum(len(one.outcomes) for one in found.drafted.values())
+            return Check("text", PASSED, did, f"the same tokens as without, in {plural(runs, 'run')}", figures=figures)
+        saw = _described(differences, found)
+        self.say("decoding once more with as little rounding as can be")
+        exact = self._decode(exact=True)
+        figures["equal_exactly"] = exact.refused is None and not exact.plain.refused and not exact.differences()
+        if figures["equal_exactly"]:
+            why = (
+                "with f32 computation and an f32 cache the tokens are the same, so roundings of the device decide "
+                "between close candidates here"
+            )
+            return Check("text", WARNING, did, saw, why, figures)
+        why = "drafting may only change the speed; the tokens differ in f32 as well"
+        return Check("text", FAILED, did, saw, f"{why}. {self.evidence.explain(saw)}", figures)
+
+    def _acceptance(self, found: Decoded) -> Check:
+        did = f"counted what the target accepted of the tokens that the {self.way.title} drafted"
+        totals = {number: runs.totals for number, runs in sorted(found.drafted.items())}
+        lowest, first = next(iter(totals.items()))
+        figures = acceptance_figures(found)
+        saw = "; ".join(
+            f"{n} at a time: {one.accepted} of {one.drafted}{_rate(one.acceptance)}" for n, one in totals.items()
+        )
+        if first.acceptance is None:
+            why = "nothing was drafted: the prompts ended too early; give more --max-new-tokens"
+            return Check("acceptance", NOT_APPLICABLE, did, saw, why, figures)
+        wanted = self.settings.min_acceptance
+        if wanted is not None and first.acceptance < wanted:
+            why = f"{first.acceptance:.3f} drafting {lowest} at a time is below the {wanted:g} asked for"
+            return Check("acceptance", FAILED, did, saw, self._with_suspicion(why), figures)
+        if wanted is None and not any(one.accepted for one in totals.values()) and first.drafted >= _MANY:
+            why = "a draft of which nothing is accepted only costs time: its weights are random, or it is wired wrong"
+            return Check("acceptance", WARNING, did, saw, self._with_suspicion(why), figures)
+        if first.acceptance < _LOW and (named := self._suspicion()):
+            return Check("acceptance", WARNING, did, saw, f"low, and the rules say why. {named}", figures)
+        return Check("acceptance", PASSED, did, saw, figures=figures)
+
+    def _suspicion(self) -> str:
+        """The errors that the rules find in what drafts."""
+        found = [finding for finding in self.evidence.findings() if finding.code.startswith(("MTP", "DFL", "HID"))]
+        return cite(found) if found else ""
+
+    def _with_suspicion(self, why: str) -> str:
+        named = self._suspicion()
+        return f"{why}. {named}" if named else f"{why}; the step head and `irtools verify` look for reasons"
+
+
+def _rate(acceptance: float | None) -> str:
+    return "" if acceptance is None else f" ({acceptance:.2f})"
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    words = [str(number) for number in numbers]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _plainly(one: Difference, found: Decoded) -> dict[str, object]:
+    return {
+        "assistant_tokens": one.assistant_tokens,
+        "prompt": one.prompt,
+        "position": one.position,
+        "plain": one.plain,
+        "drafted": one.drafted,
+    }
+
+
+def _described(differences: Sequence[Difference], found: Decoded) -> str:
+    one = differences[0]
+    where = f"prompt {found.prompts[one.prompt].label}, drafting {one.assistant_tokens} at a time"
+    more = f"; {plural(len(differences), 'run')} differ" if len(differences) > 1 else ""
+    return f"other tokens: {where}, token {one.position} is {one.drafted} instead of {one.plain}{more}"

@@ -1,0 +1,134 @@
+"""What runs here, and what the tokenizer of an export makes of prompts; asked in a process of its own."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from irtools.runtime.lines import Child, Progress, serve
+
+__all__ = ["Probe", "probe"]
+
+_PACKAGES = {"openvino": "openvino", "genai": "openvino-genai", "tokenizers": "openvino-tokenizers"}
+_PROPERTIES = (
+    "FULL_DEVICE_NAME",
+    "DEVICE_ARCHITECTURE",
+    "OPTIMIZATION_CAPABILITIES",
+    "INFERENCE_PRECISION_HINT",
+    "KV_CACHE_PRECISION",
+    "EXECUTION_MODE_HINT",
+    "PERFORMANCE_HINT",
+    "DYNAMIC_QUANTIZATION_GROUP_SIZE",
+    "NUM_STREAMS",
+    "INFERENCE_NUM_THREADS",
+    "RANGE_FOR_STREAMS",
+)
+"""Those that bear on numbers and speed."""
+_TIMEOUT = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What was found.
+
+    Attributes
+    ----------
+    devices : tuple of str
+        Those that OpenVINO sees.
+    properties : mapping of str to str
+        Of the device that was asked for; empty when there is none of that name.
+    versions : mapping of str to str
+        Of OpenVINO, GenAI and tokenizers as far as installed, of Python and of the system.
+    tokens : tuple of tuple of int
+        Of each prompt; empty when the tokenizer could not be used.
+    fault : str
+        Why it could not.
+    """
+
+    devices: tuple[str, ...]
+    properties: Mapping[str, str]
+    versions: Mapping[str, str]
+    tokens: tuple[tuple[int, ...], ...] = ()
+    fault: str = ""
+    ended: str = field(default="", kw_only=True)
+
+
+def probe(device: str, directory: Path, prompts: Sequence[str], *, chat_template: bool) -> Probe:
+    """Look at the device, and tokenize prompts as GenAI does.
+
+    Parameters
+    ----------
+    device : str
+    directory : Path
+        With the tokenizer.
+    prompts : sequence of str
+    chat_template : bool
+        Put them through the export's chat template.
+    """
+    request = {
+        "device": device,
+        "directory": str(directory),
+        "prompts": list(prompts),
+        "chat_template": chat_template,
+    }
+    with Child("irtools.runtime.probe") as child:
+        reply = child.ask(request, timeout=_TIMEOUT)
+    if reply.ended:
+        return Probe((), {}, _versions(), fault=reply.ended, ended=reply.ended)
+    found = reply.value
+    tokens = tuple(tuple(ids) for ids in found["tokens"])
+    return Probe(tuple(found["devices"]), found["properties"], _versions(), tokens, found["fault"])
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "platform": platform.platform()}
+    for name, package in _PACKAGES.items():
+        with suppress(PackageNotFoundError):
+            found[name] = version(package)
+    return found
+
+
+def _probe(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    import openvino as ov
+
+    core = ov.Core()
+    properties: dict[str, str] = {}
+    with suppress(RuntimeError):  # no such device: its properties stay empty
+        known = core.get_property(request["device"], "SUPPORTED_PROPERTIES")
+        properties = {name: _shown(core.get_property(request["device"], name)) for name in _PROPERTIES if name in known}
+    found = {"devices": list(core.available_devices), "properties": properties, "tokens": [], "fault": ""}
+    if not request["prompts"]:
+        return found
+    if find_spec("openvino_genai") is None:
+        return found | {"fault": "openvino-genai, which brings the tokenizers, is not installed"}
+    try:
+        return found | {"tokens": list(_tokens(request))}
+    except (RuntimeError, ValueError) as error:
+        from irtools.runtime.genai import first_words
+
+        return found | {"fault": first_words(error)}
+
+
+def _tokens(request: Mapping[str, Any]) -> list[tuple[int, ...]]:
+    import openvino_genai as genai
+
+    from irtools.runtime.genai import encode
+
+    tokenizer = genai.Tokenizer(request["directory"])
+    return [encode(tokenizer, prompt, chat_template=request["chat_template"]) for prompt in request["prompts"]]
+
+
+def _shown(value: object) -> str:
+    """A property as text; element types by their name."""
+    name = getattr(value, "get_type_name", None)
+    return str(name() if callable(name) else getattr(value, "name", value))
+
+
+if __name__ == "__main__":
+    serve(_probe)
