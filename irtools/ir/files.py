@@ -10,7 +10,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from irtools.errors import SaveError
@@ -21,6 +21,8 @@ __all__ = [
     "beside",
     "explained",
     "flush_directory",
+    "make_directories",
+    "remove_made",
     "stale",
     "temporary",
     "write_all",
@@ -106,13 +108,14 @@ def stale(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def temporary(path: Path, data: bytes, like: os.stat_result | None) -> Iterator[Path]:
+def temporary(path: Path, data: bytes | Iterable[bytes], like: os.stat_result | None) -> Iterator[Path]:
     """A flushed file with the new content beside ``path``; what is not renamed away is removed.
 
     Parameters
     ----------
     path : Path
-    data : bytes
+    data : bytes or iterable of bytes
+        In pieces what is too large to be held at once.
     like : os.stat_result or None
         Of the old file, whose mode it gets, and owner and extended attributes where that is
         allowed; None: there is no old file.
@@ -121,7 +124,8 @@ def temporary(path: Path, data: bytes, like: os.stat_result | None) -> Iterator[
     try:  # before it is created: an interrupt can come between any two steps
         handle = os.open(name, NEW, 0o600 if like is not None else 0o666)
         try:
-            write_all(handle, data)
+            for piece in (data,) if isinstance(data, bytes) else data:
+                write_all(handle, piece)
             if like is not None:
                 _keep_permissions(handle, path, like)
             os.fsync(handle)
@@ -186,3 +190,19 @@ def flush_directory(path: Path) -> None:
                 raise
         finally:
             os.close(handle)
+
+
+def make_directories(wanted: Iterable[Path], made: list[Path]) -> None:
+    """Make directories and those above them that are missing; each is added to ``made``."""
+    for directory in wanted:
+        missing = [parent for parent in (directory, *directory.parents) if not parent.exists()]
+        for path in reversed(missing):
+            path.mkdir()
+            made.append(path)
+
+
+def remove_made(made: Iterable[Path]) -> None:
+    """Remove what has been made, last first; a directory that somebody else has put something into stays."""
+    for path in reversed(list(made)):
+        with contextlib.suppress(OSError):
+            path.rmdir() if path.is_dir() else path.unlink()

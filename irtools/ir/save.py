@@ -15,7 +15,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from irtools.errors import SaveError
-from irtools.ir.files import NEW, SUFFIX, beside, explained, flush_directory, stale, temporary, write_all
+from irtools.ir.files import (
+    NEW,
+    SUFFIX,
+    beside,
+    explained,
+    flush_directory,
+    make_directories,
+    remove_made,
+    stale,
+    temporary,
+    write_all,
+)
 from irtools.ir.listing import list_export, real_path, require_empty
 
 try:
@@ -267,23 +278,15 @@ def save_export(
     made: list[Path] = []
     try:
         with explained(output_dir, state=_UNDONE):
-            _make_directories([output_dir, *(output_dir / folder for folder in folders)], made)
+            make_directories([output_dir, *(output_dir / folder for folder in folders)], made)
         for relative, source in files.items():
             if relative not in changed:
                 with explained(output_dir / relative, state=_UNDONE):
                     _transfer(source, output_dir / relative, made, progress)
         return tuple(_place(output_dir / relative, change, made) for relative, change in changed.items())
     except BaseException:
-        _remove(made)
+        remove_made(made)
         raise
-
-
-def _make_directories(wanted: list[Path], made: list[Path]) -> None:
-    for directory in wanted:
-        missing = [parent for parent in (directory, *directory.parents) if not parent.exists()]
-        for path in reversed(missing):
-            path.mkdir()
-            made.append(path)
 
 
 def _transfer(source: Path, target: Path, made: list[Path], progress: Progress | None) -> None:
@@ -353,10 +356,3 @@ def _place(target: Path, change: Change, made: list[Path]) -> Saved:
             new.replace(target)
     flush_directory(target)
     return Saved(target, None, notes)
-
-
-def _remove(made: list[Path]) -> None:
-    """Undo, last first; a directory that somebody else has put something into stays."""
-    for path in reversed(made):
-        with contextlib.suppress(OSError):
-            path.rmdir() if path.is_dir() else path.unlink()

@@ -1,0 +1,146 @@
+"""Copy some constants of a ``.bin`` into a new one, range by range.
+
+What is shared or overlaps in the old file does so in the new one, and every constant keeps its offset
+within a cache line. A few megabytes are held at a time, however large the files are.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from irtools.errors import ExportError
+from irtools.ir.constants import Constant
+from irtools.ir.reading import open_file
+from irtools.ir.scan import Span
+
+__all__ = ["Ranges", "require_weights"]
+
+_LINE = 64  # bytes of a cache line; OpenVINO itself writes one constant after the other
+_CHUNK = 8 << 20
+_POINTER = b"version https://git-lfs"
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Which bytes of a ``.bin`` go where in a new one.
+
+    Attributes
+    ----------
+    old : tuple of Span
+        Bytes of the old file, in order, none twice.
+    new : tuple of int
+        Where each of them begins in the new file.
+    """
+
+    old: tuple[Span, ...]
+    new: tuple[int, ...]
+
+    @classmethod
+    def of(cls, constants: Iterable[Constant]) -> Ranges:
+        """The bytes of some constants."""
+        old: list[Span] = []
+        for start, end in sorted({(constant.offset, constant.end) for constant in constants}):
+            if old and start <= old[-1].end:
+                old[-1] = Span(old[-1].start, max(end, old[-1].end))
+            else:
+                old.append(Span(start, end))
+        new, position = [], 0
+        for start, end in old:
+            position += (start - position) % _LINE
+            new.append(position)
+            position += end - start
+        return cls(tuple(old), tuple(new))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the new file."""
+        return self.new[-1] + self.old[-1].end - self.old[-1].start if self.old else 0
+
+    @property
+    def needed(self) -> int:
+        """Bytes that the old file must have."""
+        return self.old[-1].end if self.old else 0
+
+    def moved(self, offset: int) -> int:
+        """Where a byte of the old file is in the new one."""
+        at = bisect.bisect_right(self.old, offset, key=lambda span: span.start) - 1
+        return self.new[at] + offset - self.old[at].start
+
+    def read(self, path: Path, progress: Callable[[int, int], None] | None = None) -> Iterator[bytes]:
+        """Content of the new file, a chunk at a time.
+
+        Parameters
+        ----------
+        path : Path
+            The old ``.bin``.
+        progress : callable, optional
+            Called with the bytes done and the bytes in all.
+
+        Raises
+        ------
+        ExportError
+            The file cannot be read, or has become shorter.
+        """
+        position = 0
+        for (start, end), begin in zip(self.old, self.new, strict=True):
+            if begin > position:
+                yield bytes(begin - position)
+            position = begin
+            for chunk in _chunks(path, start, end):
+                yield chunk
+                position += len(chunk)
+                if progress is not None:
+                    progress(position, self.size)
+
+
+def _chunks(path: Path, start: int, end: int) -> Iterator[bytes]:
+    try:
+        with open_file(path) as file:
+            file.seek(start)
+            while start < end:
+                chunk = file.read(min(_CHUNK, end - start))
+                if not chunk:
+                    raise ExportError("has become shorter while it was copied; run the command again", path=path)
+                yield chunk
+                start += len(chunk)
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise ExportError(f"cannot be read: {reason}; repair it, or get the export again", path=path) from error
+
+
+def require_weights(path: Path, needed: int) -> None:
+    """Make sure that a ``.bin`` is there and long enough.
+
+    Parameters
+    ----------
+    path : Path
+    needed : int
+        Bytes; with 0 the file may be missing.
+
+    Raises
+    ------
+    ExportError
+        It is missing, a Git-LFS pointer, too short or unreadable.
+    """
+    if not needed:
+        return
+    try:
+        with open_file(path) as file:
+            beginning = file.read(len(_POINTER))
+            size = file.seek(0, 2)
+    except FileNotFoundError:
+        raise ExportError("the weights are missing; get them and put them beside the .xml", path=path) from None
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise ExportError(f"the weights cannot be read: {reason}", path=path) from error
+    if beginning == _POINTER:
+        raise ExportError("a Git-LFS pointer instead of the weights; run `git lfs pull` to get them", path=path)
+    if size < needed:
+        raise ExportError(
+            f"has {size} bytes, and the piece needs the first {needed}: the weights are truncated or another "
+            "model's; get them again",
+            path=path,
+        )

@@ -1,0 +1,306 @@
+"""The file of a piece: the bytes of the ops that stay, new inputs and outputs where it was cut off."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from irtools.errors import InvalidIRError
+from irtools.graph.view import GraphView, Source
+from irtools.ir.constants import Constant, iter_graphs, read_constants
+from irtools.ir.markup import space_before
+from irtools.ir.op import Port, split_names
+from irtools.ir.ranges import Ranges
+from irtools.ir.rt_info import ANNOTATION_KEY, remove_entry
+from irtools.ir.scan import Scan, Span, parse_attributes, scan_outline
+from irtools.surgery.edits import AddOp, NewPort
+from irtools.surgery.piece import PieceInput, PieceOutput, Plan
+from irtools.surgery.region import Cut, Region
+from irtools.surgery.spelling import Style
+from irtools.surgery.splices import Splice, spliced
+
+__all__ = ["carve", "state_names"]
+
+_OFFSET = re.compile(rb"""<data(?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*?\s+offset\s*=\s*["'](\d+)""")
+_NAMES = re.compile(rb"""\snames\s*=\s*(?:"[^"]*"|'[^']*')""")
+
+
+def state_names(variable: str, names: Iterable[str]) -> tuple[str, str]:
+    """What the value of a state is called before and after a call, without states.
+
+    Parameters
+    ----------
+    variable : str
+        Its id, for which exporters join the two names.
+    names : iterable of str
+        Tensor names of the value that is read.
+
+    Examples
+    --------
+    >>> state_names("past_key_values.0.keypresent.0.key", ["past_key_values.0.key"])
+    ('past_key_values.0.key', 'present.0.key')
+    >>> state_names("cache", [])
+    ('cache', 'cache.new')
+    """
+    for name in sorted(names, key=len, reverse=True):
+        if name and variable.startswith(name) and variable != name:
+            return name, variable[len(name) :]
+    past, present, rest = variable.partition("present")
+    for ending in ("cache_params.", ""):  # such as cache_params.past.conv.0cache_params.present.conv.0
+        if present and past.endswith(ending) and past != ending:
+            return past.removesuffix(ending), ending + present + rest
+    return variable, f"{variable}.new"
+
+
+def carve(view: GraphView, region: Region) -> Plan:
+    """Work out the file of a piece, and which of the weights it needs.
+
+    Parameters
+    ----------
+    view : GraphView
+    region : Region
+
+    Raises
+    ------
+    InvalidIRError
+        A constant does not say where its values are.
+    """
+    return _Carver(view, region).plan()
+
+
+class _Carver:
+    def __init__(self, view: GraphView, region: Region) -> None:
+        self.view, self.region, self.scan = view, region, view.scan
+        self.style = Style.of(view.scan)
+        self.names = set(map(view.op_name, region.ops))
+        self.tensors = {name for op in region.ops for name in _tensor_names(view, op)}
+        self.new_id = max(view.scan.ids, default=-1)
+        self.moved: dict[Source, Source] = {}
+        self.inputs: list[PieceInput] = []
+        self.outputs: list[PieceOutput] = []
+        self.notes: list[str] = []
+
+    def plan(self) -> Plan:
+        view, region = self.view, self.region
+        order = [op for op in self.scan.ids if op in region.ops]
+        constants = self._constants(order)
+        ranges = Ranges.of(constants)
+        own = [op for op in order if view.op_type(op) == "Parameter"]
+        results = [end.result for end in region.ends if end.result is not None]
+        middle = [op for op in order if op not in {*own, *results}]
+        cuts = [self._cut(cut) for cut in region.cuts]
+        self.inputs += [self._kept_input(op) for op in own]
+        tail, edges = self._tail()
+        kept = iter(self._moved(constants, ranges, [*own, *middle]))
+        layers = [*cuts, *kept, *tail]
+        self._explain_split()
+        data = self._file(layers, [*self._edges(), *edges])
+        computed = sum(not view.constant(op) for op in region.ops)
+        count = len(layers) - (len(region.ops) - computed)
+        return Plan(
+            data=data,
+            ranges=ranges,
+            inputs=tuple(self.inputs),
+            outputs=tuple(self.outputs),
+            states=region.states,
+            ops=count,
+            constants=len(region.ops) - computed,
+            notes=tuple(self.notes),
+        )
+
+    # -- names -------------------------------------------------------------------------
+
+    def _fresh_name(self, name: str, *taken: set[str]) -> str:
+        """The name, or one made from it that is not taken."""
+        found, number = name, 0
+        while any(found in names for names in taken):
+            number += 1
+            found = f"{name}_{number}"
+        return found
+
+    def _name(self, source: Source) -> str:
+        """Friendly name of an op, with the output index where it has several."""
+        name = self.view.op_name(source.op)
+        several = len(self.view.op(source.op).outputs) > 1
+        return f"{name}:{self.view.output_index(source)}" if several else name
+
+    def _fresh_id(self) -> int:
+        self.new_id += 1
+        return self.new_id
+
+    def _port(self, source: Source) -> Port:
+        port = self.view.port(source)
+        if port is None:
+            raise InvalidIRError(
+                f"line {self.view.line(source.op)}: the op {self.view.op_name(source.op)!r} has no output port "
+                f"{source.port}, which another op reads; export the model again",
+                path=self.scan.path,
+            )
+        return port
+
+    # -- inputs and outputs ------------------------------------------------------------
+
+    def _cut(self, cut: Cut) -> bytes:
+        """The Parameter in place of a value."""
+        port = self._port(cut.source)
+        wanted = self._name(cut.source)
+        if cut.kind == "state":
+            variable = self.view.data(cut.source.op).get("variable_id", "")
+            wanted = state_names(variable, port.names)[0]
+        elif cut.source == self.region.entry:
+            wanted = self.region.entry_name
+        name = self._fresh_name(wanted, self.names, self.tensors)
+        self.names.add(name)
+        self.tensors.add(name)
+        key = self._fresh_id()
+        self.moved[cut.source] = Source(key, 0)
+        index = self.view.output_index(cut.source)
+        producer = self.view.op_name(cut.source.op)
+        self.inputs.append(PieceInput(name, port.element_type, port.shape, cut.kind, producer, index))
+        if cut.kind == "shape":
+            whole = self.view.op_name(self.view.producers(cut.source.op)[0])
+            self.notes.append(f"the input {name!r} is the shape of {whole!r}, which is not in the piece")
+        new = NewPort(port.element_type, port.shape, (name,))
+        shape = ",".join("?" if dim < 0 else str(dim) for dim in port.shape)
+        attributes = {"shape": shape, "element_type": port.element_type}
+        return self.style.layer(key, AddOp("Parameter", name, (), (new,), attributes), ())
+
+    def _kept_input(self, op: int) -> PieceInput:
+        port = self.view.output(op)
+        name = port.names[0] if port.names else self.view.op_name(op)
+        return PieceInput(name, port.element_type, port.shape, "model", self.view.op_name(op))
+
+    def _tail(self) -> tuple[list[bytes], list[bytes]]:
+        """Results, in the order asked for, and the edges into the new ones."""
+        layers, edges = [], []
+        for end in self.region.ends:
+            if end.result is not None:
+                span = self.view.span(end.result)
+                layers.append(self.scan.data[span.start : span.end])
+                self._add_output(end.name, end.source, "value")
+                continue
+            layer, edge = self._result(end.name, end.source, "value")
+            layers.append(layer)
+            edges.append(edge)
+        for op in self.region.written:
+            variable = self.view.data(op).get("variable_id", "")
+            source = self.view.inputs(op)[0]
+            layer, edge = self._result(state_names(variable, self._read_names(variable))[1], source, "state")
+            layers.append(layer)
+            edges.append(edge)
+        return layers, edges
+
+    def _read_names(self, variable: str) -> tuple[str, ...]:
+        """Tensor names of the value of a state that is read."""
+        reads = self.view.by_type.get("ReadValue", ())
+        return tuple(
+            name
+            for op in reads
+            if self.view.data(op).get("variable_id") == variable
+            for name in self.view.output(op).names
+        )
+
+    def _result(self, wanted: str, source: Source, kind: str) -> tuple[bytes, bytes]:
+        port = self._port(source)
+        name = self._fresh_name(wanted, self.tensors - set(() if source in self.moved else port.names))
+        friendly = self._fresh_name(name if name not in self.names else f"{name}/Result", self.names)
+        self.names.add(friendly)
+        self.tensors.add(name)
+        self._add_output(name, source, kind)
+        key, start = self._fresh_id(), self.moved.get(source, source)
+        new = NewPort(port.element_type, port.shape)
+        layer = self.style.layer(key, AddOp("Result", friendly, output_names=(name,)), (new,))
+        return layer, self.style.edge(start.op, start.port, key, 0)
+
+    def _add_output(self, name: str, source: Source, kind: str) -> None:
+        port, index = self._port(source), self.view.output_index(source)
+        producer = self.view.op_name(source.op)
+        self.outputs.append(PieceOutput(name, port.element_type, port.shape, kind, producer, index))
+
+    # -- what stays --------------------------------------------------------------------
+
+    def _constants(self, order: list[int]) -> list[Constant]:
+        """Constants of the ops that stay, those in bodies too, in file order."""
+        scan, index = self.scan, self.view.index
+        places = [index[op] for op in order]
+        some = replace(
+            scan,
+            ids=order,
+            names=[scan.names[place] for place in places],
+            types=[scan.types[place] for place in places],
+            spans=[scan.spans[place] for place in places],
+        )
+        found = read_constants(iter_graphs(some))
+        for constant in found:
+            if constant.faults:
+                raise InvalidIRError(
+                    f"the constant {constant.name!r} has no {constant.faults[0]}; export the model again",
+                    path=scan.path,
+                )
+        return sorted(found, key=lambda constant: constant.span)
+
+    def _moved(self, constants: list[Constant], ranges: Ranges, order: list[int]) -> Iterator[bytes]:
+        """Bytes of layers, with the new places of their constants."""
+        data, places = self.scan.data, []
+        for constant in constants:
+            match = _OFFSET.search(data, *constant.span)
+            assert match is not None, "the offset has been read"
+            places.append(Splice(*match.span(1), b"%d" % ranges.moved(constant.offset)))
+        inside = _by_layer(places, [self.view.span(op) for op in order])
+        for op in order:
+            start, end = self.view.span(op)
+            here = [Splice(a - start, b - start, new) for a, b, new in inside.get(start, ())]
+            yield spliced(data[start:end], here)
+
+    def _edges(self) -> Iterator[bytes]:
+        ops, moved, region = self.region.ops, self.moved, self.region
+        inputs = set(moved.values())
+        for edge in self.scan.edges:
+            source, target = Source(edge[0], edge[1]), edge[2]
+            if target not in ops:
+                continue
+            if target in region.rewired and region.entry is not None:
+                source = region.entry
+            source = moved.get(source, source)
+            if source.op in ops or source in inputs:
+                yield self.style.edge(*source, target, edge[3])
+
+    def _file(self, layers: list[bytes], edges: list[bytes]) -> bytes:
+        scan, lead = self.scan, self.style.lead
+        sections = [
+            _content(scan, scan.layers, b"".join(lead + layer for layer in layers)),
+            _content(scan, scan.edges_section, b"".join(lead + edge for edge in edges)),
+        ]
+        data = spliced(scan.data, sorted(sections))
+        return remove_entry(scan_outline(data), ANNOTATION_KEY)
+
+    def _explain_split(self) -> None:
+        for variable, reads in self.region.split:
+            name = state_names(variable, self._read_names(variable))[not reads]
+            place = f"the input {name!r}" if reads else f"the output {name!r}"
+            where = "read in the piece and not written" if reads else "written in the piece and not read"
+            self.notes.append(f"the state {variable!r} is {where} in it: its value is {place}")
+
+
+def _content(scan: Scan, section: Span, items: bytes) -> Splice:
+    """Put elements in place of all that a section holds."""
+    start = scan.data.index(b">", section.start) + 1
+    end = scan.data.rindex(b"</", section.start, section.end)
+    return Splice(start, end - len(space_before(scan.data, end)), items)
+
+
+def _by_layer(places: list[Splice], spans: list[Span]) -> dict[int, list[Splice]]:
+    """Changes by the start of the layer that they are in."""
+    found: dict[int, list[Splice]] = {}
+    pending = sorted(places, reverse=True)
+    for start, end in sorted(spans):
+        while pending and pending[-1].start < end:
+            found.setdefault(start, []).append(pending.pop())
+    return found
+
+
+def _tensor_names(view: GraphView, op: int) -> Iterator[str]:
+    start, end = view.span(op)
+    for match in _NAMES.finditer(view.scan.data, start, end):
+        yield from split_names(parse_attributes(match[0])["names"])

@@ -1,0 +1,146 @@
+"""Cut a piece out of an IR: a model of its own with just the weights that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from irtools.decoder.stack import DecoderStack
+from irtools.errors import LocateRefusedError, OptionError, about
+from irtools.ir.create import create_files
+from irtools.ir.document import Document
+from irtools.ir.ranges import require_weights
+from irtools.surgery.carve import carve
+from irtools.surgery.piece import Piece, Plan
+from irtools.surgery.region import find_region
+from irtools.surgery.wanted import between_ops, of_layers, parse_layers
+
+__all__ = ["plan_piece", "save_piece"]
+
+_STEM = "openvino_model"
+
+
+def plan_piece(
+    document: Document,
+    locate: Callable[[], DecoderStack],
+    *,
+    layers: str | None = None,
+    from_: Sequence[str] = (),
+    to: Sequence[str] = (),
+    stateless: bool = False,
+) -> Plan:
+    """Work out a piece; nothing is written.
+
+    Parameters
+    ----------
+    document : Document
+    locate : callable
+        Locates its decoder stack; called for ``layers`` only.
+    layers : str, optional
+        ``3``, ``3-5``, ``last`` or ``all``: layers of the decoder stack; or else ``from_`` and ``to``.
+    from_, to : sequence of str
+        Friendly names of the first ops of the piece and of the last; ``name:1`` is an output of one.
+    stateless : bool
+        Turn states into inputs and outputs.
+
+    Raises
+    ------
+    UsageError
+        There are no such layers or ops, or no way leads from the ones to the others.
+    LocateRefusedError
+        ``layers`` of a part without decoder stack.
+    InvalidIRError
+        The file is no well-formed IR.
+    """
+    require_choice(layers, from_, to)
+    view = document.graph
+    if layers is not None:
+        try:
+            stack = locate()
+        except LocateRefusedError as error:
+            error.hint = "--from OP and --to OP need no decoder stack."
+            raise
+        with about(document.path):
+            first, last = parse_layers(layers, len(stack.layers))
+        request = of_layers(view, stack, first, last, stateless=stateless)
+    else:
+        with about(document.path):
+            request = between_ops(view, from_, to, stateless=stateless)
+    return carve(view, find_region(view, request))
+
+
+def require_choice(layers: str | None, from_: Sequence[str], to: Sequence[str]) -> None:
+    """Refuse options that ask for nothing, or for two things at once.
+
+    Raises
+    ------
+    OptionError
+    """
+    if layers is None and not (from_ or to):
+        raise OptionError("say what to extract: --layers 3-5, or --from OP and --to OP")
+    if layers is not None and (from_ or to):
+        raise OptionError("--layers and --from/--to exclude each other; give one of them")
+    if layers is None and not (from_ and to):
+        given, missing = ("--from", "--to") if from_ else ("--to", "--from")
+        raise OptionError(f"{given} needs {missing}: the op that the piece {'ends' if from_ else 'begins'} with")
+
+
+def save_piece(
+    document: Document,
+    plan: Plan,
+    output_dir: Path,
+    *,
+    check: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> Piece:
+    """Write a piece as ``openvino_model.xml`` and ``.bin``.
+
+    Parameters
+    ----------
+    document : Document
+        What it was worked out from.
+    plan : Plan
+    output_dir : Path
+        Empty or absent.
+    check : bool
+        Let OpenVINO read it before it is there.
+    progress : callable, optional
+        Called with the bytes of weights that are done, and all.
+
+    Raises
+    ------
+    ExportError
+        The weights are missing, too short or unreadable; nothing was written.
+    CheckError
+        OpenVINO cannot read the piece; nothing was written.
+    SaveError
+        It could not be written; what had been created was removed.
+    """
+    require_weights(document.weights_path, plan.ranges.needed)
+    inputs, outputs = [port.name for port in plan.inputs], [port.name for port in plan.outputs]
+
+    def judge(files: Sequence[Path]) -> tuple[str, ...]:
+        from irtools.runtime.readable import check_readable
+
+        with about(output_dir):
+            check_readable(files[1], files[0], inputs, outputs)
+        return ()
+
+    create_files(
+        output_dir,
+        {f"{_STEM}.bin": plan.ranges.read(document.weights_path, progress), f"{_STEM}.xml": plan.data},
+        directory=document.path.parent,
+        check=judge if check else None,
+    )
+    return Piece(
+        path=output_dir / f"{_STEM}.xml",
+        weights_path=output_dir / f"{_STEM}.bin",
+        xml_bytes=len(plan.data),
+        weights_bytes=plan.ranges.size,
+        inputs=plan.inputs,
+        outputs=plan.outputs,
+        states=plan.states,
+        ops=plan.ops,
+        constants=plan.constants,
+        notes=plan.notes,
+    )

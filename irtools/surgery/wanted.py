@@ -1,0 +1,146 @@
+"""What a user asks to be extracted: layers of the decoder stack, or the ops between some ops."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from irtools.decoder.stack import DecoderStack
+from irtools.errors import UsageError
+from irtools.graph.find import find_op
+from irtools.graph.view import GraphView, Source
+from irtools.ir.constants import iter_graphs
+from irtools.surgery.region import End, Request, below
+
+__all__ = ["between_ops", "of_layers", "parse_layers"]
+
+_LAYERS = re.compile(r"(?P<first>\d{1,9}|last)(?:-(?P<last>\d{1,9}|last))?")
+_OUTPUT = re.compile(r"(.+):(\d{1,9})", re.DOTALL)
+
+
+def parse_layers(text: str, count: int) -> tuple[int, int]:
+    """First and last of some layers.
+
+    Parameters
+    ----------
+    text : str
+        ``3``, ``3-5``, ``last``, ``3-last`` or ``all``.
+    count : int
+        Layers that there are.
+
+    Raises
+    ------
+    UsageError
+        It says something else, or there are no such layers.
+
+    Examples
+    --------
+    >>> parse_layers("1-last", 4), parse_layers("2", 4), parse_layers("all", 4)
+    ((1, 3), (2, 2), (0, 3))
+    """
+    match = _LAYERS.fullmatch("0-last" if text.strip() == "all" else text.strip())
+    if match is None:
+        raise UsageError(f"{text!r} names no layers; give one as 3, several as 3-5, or last, or all")
+    ends = [count - 1 if end == "last" else int(end) for end in (match["first"], match["last"] or match["first"])]
+    first, last = ends
+    if first > last:
+        raise UsageError(f"the layers {text} run backwards; give the first one first")
+    if last >= count:
+        raise UsageError(f"there is no layer {last}; the decoder stack has the layers 0 to {count - 1}")
+    return first, last
+
+
+def of_layers(view: GraphView, stack: DecoderStack, first: int, last: int, *, stateless: bool) -> Request:
+    """A request for consecutive layers of a decoder stack.
+
+    Parameters
+    ----------
+    view : GraphView
+    stack : DecoderStack
+        Located in this graph.
+    first, last : int
+    stateless : bool
+    """
+    start = Source(stack.stream_start, view.output(stack.stream_start).id)
+    entry = stack.layers[first - 1].source if first else start
+    earlier = {start, Source(stack.embedding, view.output(stack.embedding).id)}
+    for layer in stack.layers[:first]:
+        earlier |= {layer.source, *(Source(op, view.output(op).id) for op in layer.sums)}
+    port = view.port(entry)
+    same = {source for source in earlier if (found := view.port(source)) and port and found.shape == port.shape}
+    above = {stack.embedding, *(op for op in view.producers(stack.embedding) if not view.constant(op))}
+    return Request(
+        starts=frozenset(consumer.op for consumer in view.consumers(entry.op) if consumer.port == entry.port),
+        ends=(End(stack.layers[last].source, f"hidden_states.{last}"),),
+        entry=entry,
+        entry_name=f"hidden_states.{first - 1 if first else 'embeddings'}",
+        stream=frozenset(same) if port and len(port.shape) == 3 and port.shape[-1] > 0 else frozenset(),
+        tokens=frozenset(above),
+        stateless=stateless,
+    )
+
+
+def between_ops(view: GraphView, starts: Sequence[str], ends: Sequence[str], *, stateless: bool) -> Request:
+    """A request for the ops from some ops to others, both included.
+
+    Parameters
+    ----------
+    view : GraphView
+    starts, ends : sequence of str
+        Ops as :func:`irtools.graph.find.find_op` takes them; an end may say an output as ``name:1``.
+    stateless : bool
+
+    Raises
+    ------
+    UsageError
+        There is no such op or output, or an end is not computed from the starts.
+    """
+    first = {_find(view, name): name for name in starts}
+    last = {end.source: (end, name) for name in ends for end in _ends(view, name)}
+    reached = {op: below(view, [op]) for op in first}
+    for op, name in first.items():
+        if not any(source.op in reached[op] for source in last):
+            raise UsageError(_not_above(view, name, op, last[next(iter(last))][1], next(iter(last)).op))
+    for source, (_, name) in last.items():
+        if not any(source.op in ops for ops in reached.values()):
+            raise UsageError(_not_above(view, next(iter(first.values())), next(iter(first)), name, source.op))
+    return Request(frozenset(first), tuple(end for end, _ in last.values()), stateless=stateless)
+
+
+def _not_above(view: GraphView, start: str, first: int, end: str, last: int) -> str:
+    swapped = first in below(view, [last])
+    advice = "swap them" if swapped else "`irtools render --around OP` shows what leads where"
+    return f"--to {end!r} is not computed from --from {start!r}; {advice}"
+
+
+def _find(view: GraphView, name: str) -> int:
+    try:
+        return find_op(view, name)
+    except UsageError:
+        for body in list(iter_graphs(view.scan))[1:]:
+            if name in body.names:
+                inside = body.spans[0].start
+                owner = next(op for op in view.scan.ids if view.span(op).start < inside < view.span(op).end)
+                message = f"{name!r} lies inside {view.op_name(owner)!r}, whose body stays whole; name that op instead"
+                raise UsageError(message) from None
+        raise
+
+
+def _ends(view: GraphView, wanted: str) -> list[End]:
+    """The values that a name stands for: one output of an op, or all of them."""
+    match = _OUTPUT.fullmatch(wanted)
+    index = None
+    if match is None or wanted in view.scan.names:
+        op = _find(view, wanted)
+    else:
+        op, index = _find(view, match[1]), int(match[2])
+    kind, name = view.op_type(op), view.op_name(op)
+    if kind in ("Result", "Assign"):
+        names = view.result_names(op) if kind == "Result" else ()
+        sources = view.inputs(op)[:1]
+        return [End(source, (names or (name,))[0], op if kind == "Result" else None) for source in sources]
+    count = len(view.op(op).outputs)
+    if index is not None and index >= count:
+        raise UsageError(f"the op {name!r} has {count} outputs, so none with the index {index}")
+    indices = range(count) if index is None else [index]
+    return [End(Source(op, view.output(op, index).id), f"{name}:{index}" if count > 1 else name) for index in indices]
