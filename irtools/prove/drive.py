@@ -49,6 +49,8 @@ class Session:
         What the device is told.
     say : callable
         Takes what is being done, as a clause.
+    made_up : set of str
+        Parts that the export lacks, so that what they would have made was made up.
     """
 
     def __init__(self, files: Files) -> None:
@@ -59,6 +61,7 @@ class Session:
         self._core = ov.Core()
         known = self._core.get_property(files.device, "SUPPORTED_PROPERTIES")
         self.properties = {name: value for name, value in EXACT.items() if name in known}
+        self.made_up: set[str] = set()
         self._models: dict[str, Any] = {}
         self._embedders: dict[str, Any] = {}
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Call", "Feeder", "UndrivableError"]
 
+_PARTS = {"inputs_embeds": "text_embeddings", "per_layer_inputs": "text_embeddings_per_layer"}
 _PAST = ("past_key_values.", "cache_params.past.")
 
 
@@ -67,7 +68,7 @@ class Feeder:
     Raises
     ------
     UndrivableError
-        It has an input whose role is not known, or needs a part that the export lacks.
+        It has an input whose role is not known.
     """
 
     def __init__(self, session: Session, model: Any, given: Collection[str] = ()) -> None:
@@ -77,8 +78,8 @@ class Feeder:
         self._kernel = _kernel(model)
         self._builders: dict[str, Callable[[Call, Any], Any]] = {
             "input_ids": lambda call, port: call.tokens,
-            "inputs_embeds": lambda call, port: session.embed(call.tokens),
-            "per_layer_inputs": lambda call, port: session.embed(call.tokens, "text_embeddings_per_layer"),
+            "inputs_embeds": self._embeddings,
+            "per_layer_inputs": self._embeddings,
             "attention_mask": self._attention_mask,
             "position_ids": _position_ids,
             "cache_position": self._cache_position,
@@ -95,11 +96,7 @@ class Feeder:
         return tuple(self._ports)
 
     def _require(self) -> None:
-        parts = {"inputs_embeds": "text_embeddings", "per_layer_inputs": "text_embeddings_per_layer"}
         for name in self._ports:
-            part = parts.get(name)
-            if part is not None and not self._session.has(part):
-                raise UndrivableError(f"the input {name!r} needs openvino_{part}_model.xml, which is not there")
             if name not in self._builders and not name.startswith(_PAST) and name not in self._given:
                 raise UndrivableError(f"nothing is known to feed the input {name!r} with")
 
@@ -123,6 +120,18 @@ class Feeder:
                 raise UndrivableError(f"nothing was given for the input {name!r}")
             found[name] = _fitted(name, value, port)
         return found
+
+    def _embeddings(self, call: Call, port: Any) -> Any:
+        """From the part that makes them; without it any numbers will do, always the same for a token."""
+        import numpy as np
+
+        part = _PARTS[_name(port)]
+        if self._session.has(part):
+            return self._session.embed(call.tokens, part)
+        self._session.made_up.add(part)
+        sizes = [int(size.get_length()) if size.is_static else 1 for size in list(port.get_partial_shape())[2:]]
+        made = {int(token): np.random.default_rng(int(token)).standard_normal(sizes) for token in set(call.tokens.flat)}
+        return np.stack([[made[int(token)] for token in row] for row in call.tokens]).astype(np.float32)
 
     def _attention_mask(self, call: Call, port: Any) -> Any:
         """Ones over the past too; a model that is told cache positions multiplies with it what a call brings."""

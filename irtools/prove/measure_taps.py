@@ -77,7 +77,8 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     }
     if request["head"] is not None:
         session.say("multiplying the last tap with the head's weights")
-        found["head"] = _through_head(session, Value(*request["head"]), seen[taps[-1]], seen[_LOGITS])
+        states = [values[taps[-1]] for values in (seen, other)]
+        found["head"] = _through_head(session, Value(*request["head"]), states, seen[_LOGITS])
     session.say(f"cutting at {len(taps)} taps")
     return found | _cut_test(session, points, (request["tokens"], seen), (request["other"], other))
 
@@ -111,18 +112,21 @@ def _description(value: Any) -> dict[str, Any]:
     return {"shape": list(value.shape), "finite": finite, "largest": float(np.abs(value).max()) if finite else None}
 
 
-def _through_head(session: Session, head: Value, tap: Any, logits: Any) -> dict[str, Any]:
-    """What the head and what follows it make of a tap, against the logits."""
+def _through_head(session: Session, head: Value, taps: Sequence[Any], logits: Any) -> dict[str, Any]:
+    """What the head and what follows it make of two taps, against the logits of the first."""
     model = session.copy("target")
     name = "irtools_hidden_state"
     node = next(op for op in model.get_ops() if op.get_friendly_name() == head.producer)
     _detach(model, node.input(head.index), name)
-    runner = session.runner(part_of(model, name, _LOGITS), given={name})
-    rank = len(model.input(name).get_partial_shape())
-    width = tap.shape[-1]
-    fed = tap if rank == tap.ndim else tap.reshape((-1, width) if rank == 2 else (*(1,) * (rank - 2), -1, width))
-    found = runner.run([[0]], given={name: fed})[0]
-    return {"shape": list(found.shape), "difference": difference(found.reshape(-1), logits.reshape(-1))}
+    part = part_of(model, name, _LOGITS)
+    runner = session.runner(part, given={name})
+    rank = len(part.input(name).get_partial_shape())
+    made = []
+    for tap in taps:
+        shape = tap.shape if rank == tap.ndim else (*(1,) * (rank - 2), -1, tap.shape[-1])
+        made.append(runner.run([[0]], given={name: tap.reshape(shape)})[0])
+    own, changed = (difference(value.reshape(-1), logits.reshape(-1)) for value in made)
+    return {"shape": list(made[0].shape), "difference": own, "effect": changed}
 
 
 def _detach(model: Any, reader: Any, name: str) -> None:

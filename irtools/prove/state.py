@@ -10,6 +10,7 @@ from irtools.errors import LocateRefusedError
 from irtools.ir.export import Export
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.tokens import few, others
+from irtools.prove.wording import listed, relative
 from irtools.prove.worker import Worker
 from irtools.runtime.lines import Progress
 
@@ -49,7 +50,9 @@ def state(export: Export, worker: Worker, tokens: Sequence[int], progress: Progr
         "parts": ["target", *(["mtp"] if export.mtp is not None else [])],
     }
     measured = worker.measure("state", request, progress)
-    checks = [check for part, found in measured.value.items() for check in _checks(part, found, len(used))]
+    checks = [
+        check for part, found in measured.value.items() for check in _checks(part, found, len(used), measured.remark)
+    ]
     return Step(
         "state",
         tuple(checks),
@@ -60,7 +63,7 @@ def state(export: Export, worker: Worker, tokens: Sequence[int], progress: Progr
     )
 
 
-def _checks(part: str, found: Mapping[str, Any], length: int) -> list[Check]:
+def _checks(part: str, found: Mapping[str, Any], length: int, remark: str) -> list[Check]:
     prefix, model = ("", "the target") if part == "target" else ("mtp-", "the MTP head")
     if "inapplicable" in found:
         return [Check(f"{prefix}state", NOT_APPLICABLE, f"called {model}", why=found["inapplicable"])]
@@ -70,7 +73,7 @@ def _checks(part: str, found: Mapping[str, Any], length: int) -> list[Check]:
         )
         return [Check(f"{prefix}state", NOT_APPLICABLE, f"called {model}", why=why)]
     return [
-        _continued(prefix, model, found, length),
+        _continued(prefix, f"{model}{remark}", found, length),
         _reset(prefix, model, found),
         _growth(prefix, model, found, length),
         _reordered(prefix, model, found["reordered"]),
@@ -82,8 +85,8 @@ def _continued(prefix: str, model: str, found: Mapping[str, Any], length: int) -
     difference, effect = found["continued"], found["forgotten"]
     worst = max(found["states"], key=lambda entry: float("inf") if entry[4] is None else entry[4])
     figures = {"difference": difference, "without state": effect, "state difference": worst[4], "worst state": worst[0]}
-    saw = f"the last output differs by {_said(difference)}, the states by up to {_said(worst[4])}; "
-    saw += f"without its state it differs by {_said(effect)}"
+    saw = f"the last output differs by {relative(difference)}, the states by up to {relative(worst[4])}; "
+    saw += f"without its state it differs by {relative(effect)}"
     name = f"{prefix}continuation"
     if _above(difference, _OTHERWISE) or _above(worst[4], _OTHERWISE):
         why = "what a call leaves behind is not what the next one needs: a state is not written, or not read"
@@ -102,9 +105,12 @@ def _continued(prefix: str, model: str, found: Mapping[str, Any], length: int) -
 
 def _reset(prefix: str, model: str, found: Mapping[str, Any]) -> Check:
     difference = found["reset"]
-    did, saw = f"reset the state of {model} and called it again", f"the output differs by {_said(difference)}"
+    did, saw = f"reset the state of {model} and called it again", f"the output differs by {relative(difference)}"
     if _above(difference, _SHARED):
         return Check(f"{prefix}reset", FAILED, did, saw, "something outlives a reset", {"difference": difference})
+    if not _above(found["forgotten"], _NOTHING):
+        why = "its state does not matter to the output, so this says nothing"
+        return Check(f"{prefix}reset", WARNING, did, saw, why, {"difference": difference})
     return Check(f"{prefix}reset", PASSED, did, saw, "", {"difference": difference})
 
 
@@ -125,8 +131,7 @@ def _growth(prefix: str, model: str, found: Mapping[str, Any], length: int) -> C
     figures = {"growing": growing, "fixed": fixed}
     did = f"looked at the states of {model} after {length - 1} tokens and after {length}"
     if faults:
-        more = f"; and {len(faults) - 1} more" if len(faults) > 1 else ""
-        return Check(f"{prefix}growth", FAILED, did, f"{len(faults)} states do not", faults[0] + more, figures)
+        return Check(f"{prefix}growth", FAILED, did, f"{len(faults)} states do otherwise", listed(faults, 1), figures)
     return Check(f"{prefix}growth", PASSED, did, saw, "", figures)
 
 
@@ -137,7 +142,8 @@ def _reordered(prefix: str, model: str, found: Mapping[str, Any]) -> Check:
         return Check(name, NOT_APPLICABLE, did, why=found["inapplicable"])
     difference, unswapped = found["difference"], found["unswapped"]
     figures = {"difference": difference, "unswapped": unswapped}
-    saw = f"each goes on as the other did but for {_said(difference)}, and differs from its own by {_said(unswapped)}"
+    saw = f"each goes on as the other did but for {relative(difference)}; "
+    saw += f"from how it went on itself it differs by {relative(unswapped)}"
     if _above(difference, _SAME):
         why = "a state does not follow `beam_idx`, so beam search mixes up its sequences"
         return Check(name, FAILED, did, saw, why, figures)
@@ -149,9 +155,3 @@ def _reordered(prefix: str, model: str, found: Mapping[str, Any]) -> Check:
 def _above(difference: float | None, limit: float) -> bool:
     """Whether a difference is larger, or no number at all."""
     return difference is None or difference > limit
-
-
-def _said(difference: float | None) -> str:
-    if difference is None:
-        return "no number"
-    return "nothing" if difference == 0 else f"{difference:.1e} of the largest"

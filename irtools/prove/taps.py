@@ -21,6 +21,7 @@ from irtools.prove.between import read_between
 from irtools.prove.bypass import Bypass, bypasses
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.tokens import few, others
+from irtools.prove.wording import listed, relative
 from irtools.prove.worker import Worker
 from irtools.runtime.lines import Progress
 from irtools.surgery.annotate import SameValue
@@ -85,7 +86,8 @@ class _Judgement:
         measured = worker.measure("taps", self._request(passing), progress)
         checks: list[Check] = []
         if measured.done:
-            checks += [self._values(measured.value), self._head(measured.value), self._cut(measured.value, passing)]
+            values = measured.value
+            checks += [self._values(values, measured.remark), self._head(values), self._cut(values, passing)]
         checks += [self._between(passing), self._located()]
         return Step(
             "taps",
@@ -109,7 +111,7 @@ class _Judgement:
             ],
         }
 
-    def _values(self, measured: Mapping[str, Any]) -> Check:
+    def _values(self, measured: Mapping[str, Any], remark: str) -> Check:
         """Finite, and of the shape that a hidden state has."""
         length, faults = len(few(self.tokens)), []
         widths = {found["shape"][-1] for found in measured["taps"][:-1] if len(found["shape"]) == 3}
@@ -128,24 +130,27 @@ class _Judgement:
         return Check(
             "values",
             FAILED if faults else PASSED,
-            f"ran {length} tokens with the annotated outputs exposed",
+            f"ran {length} tokens{remark} with the annotated outputs exposed",
             saw,
-            _listed(faults),
+            listed(faults),
             {"tokens": length, "shapes": [found["shape"] for found in measured["taps"]], "largest": largest},
         )
 
     def _head(self, measured: Mapping[str, Any]) -> Check:
         """The head makes the logits of the last tap."""
         did = f"multiplied the tap of layer {self.taps[-1].layer} with the head's weights"
-        difference = measured["head"]["difference"]
-        figures = {"difference": difference}
+        difference, effect = measured["head"]["difference"], measured["head"]["effect"]
+        figures = {"difference": difference, "effect": effect}
         if difference is None:
             why = f"the head makes {measured['head']['shape']} of it, and the logits are {measured['logits']}"
             return Check("head", FAILED, did, "no logits", why, figures)
-        saw = f"differs from the logits by {difference:.1e} of the largest"
+        saw = f"differs from the logits by {relative(difference)}; the tap for other tokens by {relative(effect)}"
         if difference > _CLOSE:
-            why = "the last layer's tap is not what the head reads: it is taken after the final norm"
+            why = "the last layer's tap is not what the head reads, which is taken after the final norm"
             return Check("head", FAILED, did, saw, why, figures)
+        if (effect or 0.0) < _SEEN:
+            why = "the logits hardly depend on what the head is given, so this says nothing: are the weights real?"
+            return Check("head", WARNING, did, saw, why, figures)
         return Check("head", PASSED, did, saw, "", figures)
 
     def _cut(self, measured: Mapping[str, Any], passing: Sequence[Bypass]) -> Check:
@@ -159,15 +164,17 @@ class _Judgement:
             "agreement": max((value or 0.0 for value in measured["agree"]), default=0.0),
             "bypasses": [[value.name, value.index, value.role] for value in declared],
         }
-        saw = f"the other tokens change the logits by {effect:.1e} of the largest, and past a kept tap "
-        saw += f"nothing by more than {max(figures['moved'], default=0.0):.1e}"
+        saw = (
+            f"the other tokens change the logits by {relative(measured['effect'])}, and what lies behind a kept tap by "
+        )
+        saw += relative(max(figures["moved"], default=0.0))
         if declared:
             roles = dict.fromkeys(value.role for value in declared)
             saw += f"; kept with the taps, because the family shares them: {' and '.join(roles)}"
             saw += f" ({len(declared)} values such as {declared[0].name!r})"
         leaks = self._leaks(measured["moved"], passing)
         if leaks:
-            return Check("cut", FAILED, did, saw, _listed(leaks), figures)
+            return Check("cut", FAILED, did, saw, listed(leaks), figures)
         if effect < _SEEN:
             why = "changing the tokens does not change the logits, so the cut test says nothing: are the weights real?"
             return Check("cut", WARNING, did, saw, why, figures)
@@ -185,10 +192,14 @@ class _Judgement:
             first = next((entry for entry in after if entry[1] is None or entry[1] > _SAME), None)
             if first is None:
                 continue
-            what = "the logits" if first[0] == len(self.taps) else f"the tap of layer {self.taps[first[0]].layer}"
-            by = "no number" if first[1] is None else f"{first[1]:.1e} of its largest"
+            what = (
+                "what the logits show"
+                if first[0] == len(self.taps)
+                else f"the tap of layer {self.taps[first[0]].layer}"
+            )
             names = [repr(value.name) for value in passing if position in value.passed and not value.role]
             through = f", through {_some(names)}" if names else ""
+            by = relative(first[1])
             found.append(f"{what} moves by {by} though the tap of layer {self.taps[position].layer} is kept{through}")
         return found
 
@@ -202,7 +213,7 @@ class _Judgement:
         except LocateRefusedError as error:
             return Check("between", NOT_APPLICABLE, did, why=str(error))
         problems = between.problems
-        return Check("between", FAILED if problems else PASSED, did, between.summary, _listed(problems))
+        return Check("between", FAILED if problems else PASSED, did, between.summary, listed(problems))
 
     def _located(self) -> Check:
         """The same values as those that `locate` finds."""
@@ -220,15 +231,9 @@ class _Judgement:
         faults += [f"layer {layer} has no annotation" for layer in range(len(layers)) if layer not in annotated]
         faults += [f"there is no layer {layer}" for layer in sorted(annotated) if layer >= len(layers)]
         saw = f"{len(layers)} layers located, {len(self.taps)} annotated, {len(faults)} differences"
-        return Check("located", FAILED if faults else PASSED, did, saw, _listed(faults), {"differences": len(faults)})
+        return Check("located", FAILED if faults else PASSED, did, saw, listed(faults), {"differences": len(faults)})
 
 
 def _some(names: Sequence[str], most: int = 3) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
-
-
-def _listed(faults: Sequence[str], most: int = 3) -> str:
-    """The first few faults."""
-    more = f"; and {len(faults) - most} more" if len(faults) > most else ""
-    return "; ".join(faults[:most]) + more

@@ -11,8 +11,8 @@ steps: :class:`~irtools.prove.drive.Session` reads each model once. The parent::
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +75,9 @@ class Measured:
     broken : str
         Why it could not be finished: the runtime's own words, or how the process ended.
     properties : mapping of str to str
-        What the device was told in this measurement.
+        What the device was told.
+    made_up : sequence of str
+        Parts that the export lacks, so that what they would have made was made up.
     seconds : float
     peak_memory : int
         Largest resident set of the process while it measured, in bytes; 0 where unknown.
@@ -84,7 +86,8 @@ class Measured:
     value: Mapping[str, Any]
     inapplicable: str = ""
     broken: str = ""
-    properties: Mapping[str, str] | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    made_up: Sequence[str] = ()
     seconds: float = 0.0
     peak_memory: int = 0
 
@@ -92,6 +95,12 @@ class Measured:
     def done(self) -> bool:
         """Whether there is a value."""
         return not (self.inapplicable or self.broken)
+
+    @property
+    def remark(self) -> str:
+        """What to say about made-up inputs, to be put behind a clause; ``""`` if there are none."""
+        missing = " and ".join(f"openvino_{part}_model.xml" for part in self.made_up)
+        return f" (of made-up embeddings: there is no {missing})" if missing else ""
 
 
 class Worker:
@@ -163,7 +172,7 @@ class _Server:
             answer["broken"] = first_words(error)
         if self._session is not None:
             self._session.release()
-            answer["properties"] = dict(self._session.properties)
+            answer |= {"properties": dict(self._session.properties), "made_up": sorted(self._session.made_up)}
         gc.collect()
         return answer | {"peak_memory": peak_memory()}
 
