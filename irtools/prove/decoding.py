@@ -181,7 +181,7 @@ def _runs(
 
 
 def _jobs(base: Job, prompts: Sequence[Prompt], image: bool) -> Iterable[Job]:
-    made = [replace(base, prompt=prompt.text, token_ids=prompt.token_ids) for prompt in prompts]
+    made = [replace(base, prompt=prompt.text, token_ids=() if prompt.text else prompt.token_ids) for prompt in prompts]
     warm_up = replace(made[0], max_new_tokens=min(_WARM_UP, base.max_new_tokens))
     text = next((prompt.text for prompt in prompts if prompt.text), _IMAGE_PROMPT)
     return [warm_up, *made, *([replace(base, prompt=text, image=_IMAGE_SIDE)] if image else [])]

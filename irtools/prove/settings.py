@@ -22,7 +22,7 @@ class Prompt:
     ----------
     text : str
     token_ids : tuple of int
-        Of a prompt without text.
+        What the numeric steps use; the runtime gets the text where there is some.
     """
 
     text: str = ""

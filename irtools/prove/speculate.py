@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from irtools.errors import InvalidIRError
-from irtools.ir.export import Export
+from irtools.ir.export import TARGET_FILES, Export
 from irtools.lint.draft import draft as draft_facts
 from irtools.lint.part import Part
 from irtools.prove.decoding import Decoded, Difference, decode
@@ -27,6 +27,7 @@ _MANY = 20
 _LOW = 0.5
 """Acceptance below which it is worth asking the rules why."""
 _TITLES = {"dflash": "DFlash draft", "eagle3": "EAGLE-3 draft", "plain": "draft model"}
+_PARTS = {"target": "target", "mtp": "MTP head", "draft": "draft"}
 _STAGES = {"load": "loading it", "generate": "generating", "crash": "running it"}
 
 
@@ -99,6 +100,9 @@ def speculate(
 
 def _no_target(export: Export) -> str:
     """Why an export is nothing that the runtime could decode at all."""
+    name = export.target.path.name
+    if export.path != export.directory and name not in TARGET_FILES:
+        return f"the runtime decodes {' or '.join(TARGET_FILES)}, not {name}"
     part = Part(export.target)
     kind = draft_facts(part).kind
     if kind != "plain":
@@ -257,12 +261,7 @@ class _Work:
             "as the table shows",
             figures=speed_figures(found),
         )
-        yield Check(
-            "memory",
-            PASSED,
-            "added up the state of all parts and asked the processes",
-            figures=memory_figures(self.export, self.way.draft, found),
-        )
+        yield self._memory(found)
 
     def _text(self, found: Decoded) -> Check:
         numbers = _listed(sorted(found.drafted))
@@ -306,6 +305,16 @@ class _Work:
         if first.acceptance < _LOW and (named := self._suspicion()):
             return Check("acceptance", WARNING, did, saw, f"low, and the rules say why. {named}", figures)
         return Check("acceptance", PASSED, did, saw, figures=figures)
+
+    def _memory(self, found: Decoded) -> Check:
+        figures = memory_figures(self.export, self.way.draft, found)
+        grown = [
+            f"that of the {_PARTS[name]} grows by {plural(sizes['bytes_per_token'], 'byte')} for each token"
+            + (f" and has {plural(sizes['fixed_bytes'], 'byte')} besides" if sizes["fixed_bytes"] else "")
+            for name, sizes in figures["state"].items()
+        ]
+        did = "added up the state, in the precision that the IR declares"
+        return Check("memory", PASSED, did, "; ".join(grown), figures=figures)
 
     def _suspicion(self) -> str:
         """The errors that the rules find in what drafts."""

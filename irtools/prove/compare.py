@@ -1,0 +1,156 @@
+"""What moved between two records of a proof."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from irtools.errors import OptionError
+from irtools.ir.reading import read_file
+from irtools.prove.decoding import first_difference
+from irtools.prove.record import RECORD_VERSION, settled
+
+__all__ = ["Change", "changes", "read_record"]
+
+_KEYS = ("name", "number")
+"""What an item of a list goes by, if it has one of these."""
+_MOVED = 1.2
+"""Times and speeds that changed by less than this factor are not told: two runs differ by as much."""
+_WORDS = ("did", "saw", "why", "continuation")
+"""Put into words what figures say too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that is not as it was.
+
+    Attributes
+    ----------
+    what : str
+        Keys from the outside in, with ``/`` between.
+    before, now : str
+        As text; ``""`` where there is none.
+    ratio : float or None
+        Of a time or speed: now by before.
+    """
+
+    what: str
+    before: str
+    now: str
+    ratio: float | None = None
+
+
+def read_record(path: Path) -> Mapping[str, Any]:
+    """The record in a file that ``irtools prove --format json`` wrote.
+
+    Raises
+    ------
+    OptionError
+        There is none in it.
+    """
+    try:
+        content = json.loads(read_file(path))
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be read: {(error.strerror or type(error).__name__).lower()}") from error
+    except (ValueError, RecursionError) as error:
+        raise OptionError(f"{path}: is not valid JSON; give what `irtools prove --format json` wrote") from error
+    if isinstance(content, dict) and isinstance(content.get("models"), list) and content["models"]:
+        content = content["models"][0]
+    if isinstance(content, dict) and isinstance(content.get("proof"), dict):
+        content = content["proof"]
+    if not isinstance(content, dict) or content.get("record_version") != RECORD_VERSION:
+        raise OptionError(f"{path}: holds no record of a proof; give what `irtools prove --format json` wrote")
+    return content
+
+
+def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Change, ...]:
+    """What moved from one record to another: first what does not depend on the moment, then speeds and times.
+
+    Parameters
+    ----------
+    old, new : mapping
+        Records.
+    """
+    before, now = dict(_leaves(settled(old), "")), dict(_leaves(settled(new), ""))
+    found = [
+        Change(what, *_shown(before.get(what), now.get(what)))
+        for what in dict.fromkeys((*before, *now))
+        if before.get(what) != now.get(what)
+    ]
+    then, after = dict(_speeds(old)), dict(_speeds(new))
+    for what in then.keys() & after.keys():
+        ratio = after[what] / then[what]
+        if not 1 / _MOVED < ratio < _MOVED:
+            found.append(Change(what, f"{then[what]:.3g}", f"{after[what]:.3g}", ratio))
+    return (*(c for c in found if c.ratio is None), *sorted((c for c in found if c.ratio is not None), key=_what))
+
+
+def _what(change: Change) -> str:
+    return change.what
+
+
+def _leaves(value: Any, where: str) -> Iterator[tuple[str, Any]]:
+    """Every value by its place; a list of numbers or words is one."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if key not in _WORDS:
+                yield from _leaves(item, f"{where}/{key}" if where else key)
+    elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+        for number, item in enumerate(value):
+            yield from _leaves(item, f"{where}/{_name(item, number)}")
+    else:
+        yield where, value
+
+
+def _name(item: Any, number: int) -> str:
+    names = [item[key] for key in _KEYS if key in item] if isinstance(item, Mapping) else []
+    return str(names[0]) if names else str(number)
+
+
+def _shown(before: Any, now: Any) -> tuple[str, str]:
+    if isinstance(before, list) and isinstance(now, list):
+        place = first_difference(before, now)
+        if place is not None:
+            return _part(before, place), _part(now, place)
+    return _text(before), _text(now)
+
+
+def _part(values: Sequence[Any], place: int) -> str:
+    """A list from where it differs."""
+    shown = " ".join(str(value) for value in values[place : place + 4])
+    return f"from item {place}: {shown or 'nothing'}{' ...' if len(values) > place + 4 else ''}"
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _speeds(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Seconds of each step, and tokens per second by number of assistant tokens."""
+    for step in _dicts(record.get("steps")):
+        place = f"steps/{step.get('name')}"
+        timing = step.get("timing")
+        if isinstance(timing, Mapping):
+            yield from _positive(f"{place}/seconds", timing.get("seconds"))
+        for check in _dicts(step.get("checks")):
+            figures = check.get("figures")
+            timing = figures.get("timing") if isinstance(figures, Mapping) else None
+            rows = timing.get("assistant_tokens") if isinstance(timing, Mapping) else None
+            for row in _dicts(rows):
+                yield from _positive(f"{place}/{row.get('number')}/tokens_per_second", row.get("tokens_per_second"))
+
+
+def _dicts(value: Any) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+def _positive(what: str, value: Any) -> Iterator[tuple[str, float]]:
+    if isinstance(value, int | float) and value > 0:
+        yield what, float(value)

@@ -1,0 +1,169 @@
+"""The record of a proof: what reproduces it, and every figure. What differs from run to run is under ``timing``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from irtools import __version__
+from irtools.errors import ExportError, InvalidIRError
+from irtools.ir.export import Export, open_export
+from irtools.prove.model import Check, Step
+from irtools.report.provenance import versions
+
+if TYPE_CHECKING:
+    from irtools.prove.settings import Prompt, Settings
+    from irtools.prove.speculate import Way
+    from irtools.runtime.probe import Probe
+
+__all__ = ["RECORD_VERSION", "record", "schema", "settled"]
+
+RECORD_VERSION = 1
+"""Grows when something in the record is taken away or changes its meaning."""
+TIMING = "timing"
+"""Key of what differs from run to run: seconds, bytes of memory, and what follows from them."""
+_HASHED = (".xml", ".json", ".jinja")
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a record, as shipped with the package."""
+    found: dict[str, Any] = json.loads(files("irtools.report").joinpath("proof.schema.json").read_bytes())
+    return found
+
+
+def record(
+    export: Export,
+    way: Way,
+    prompts: Sequence[Prompt],
+    settings: Settings,
+    seen: Probe,
+    steps: Sequence[Step],
+) -> dict[str, Any]:
+    """Build the record of a proof.
+
+    Parameters
+    ----------
+    export : Export
+    way : Way
+        How it was decoded.
+    prompts : sequence of Prompt
+    settings : Settings
+    seen : Probe
+        What ran there.
+    steps : sequence of Step
+
+    Returns
+    -------
+    dict
+        Valid against :func:`schema`.
+    """
+    draft = way.draft if way.draft is not None and way.draft != export.directory else None
+    return {
+        "record_version": RECORD_VERSION,
+        "versions": {"irtools": __version__, **seen.versions},
+        "device": {"name": settings.device, "properties": dict(seen.properties)},
+        "model": _model(export),
+        "draft": _model(open_export(draft)) if draft is not None else None,
+        "drafting": way.name if way.draft is not None else None,
+        "settings": _settings(settings),
+        "tokenizer_fault": seen.fault,
+        "prompts": [
+            {"text": prompt.text, "token_ids": list(prompt.token_ids), "length": len(prompt.token_ids)}
+            for prompt in prompts
+        ],
+        "steps": [_step(step) for step in steps],
+    }
+
+
+def _settings(settings: Settings) -> dict[str, Any]:
+    """Everything but the prompts, which are listed by themselves. Decoding is greedy and ignores the end of text."""
+    return {
+        "draft": str(settings.draft) if settings.draft is not None else None,
+        "max_new_tokens": settings.max_new_tokens,
+        "assistant_tokens": sorted(set(settings.assistant_tokens)),
+        "min_acceptance": settings.min_acceptance,
+        "chat_template": settings.chat_template,
+        "steps": list(settings.steps),
+        "seed": settings.seed,
+        "do_sample": False,
+        "ignore_eos": True,
+        "enable_prefix_caching": False,
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "name": step.name,
+        "status": step.status,
+        "why": step.why,
+        "broken": step.broken,
+        "checks": [_check(check) for check in step.checks],
+        TIMING: {"seconds": step.seconds, "peak_memory": step.peak_memory},
+    }
+
+
+def _check(check: Check) -> dict[str, Any]:
+    return asdict(check) | {"figures": dict(check.figures)}
+
+
+def _model(export: Export) -> dict[str, Any]:
+    identity, revision = _origin(export)
+    return {
+        "path": str(export.path),
+        "id": identity,
+        "revision": revision,
+        "made_with": _made_with(export),
+        "files": {file.name: _file(file) for file in _files(export.directory)},
+    }
+
+
+def _made_with(export: Export) -> dict[str, str]:
+    try:
+        return dict(versions(export.target))
+    except (InvalidIRError, ExportError):
+        return {}
+
+
+def _origin(export: Export) -> tuple[str | None, str | None]:
+    """Name and revision: from the path in a Hugging Face cache, else the name from ``config.json``."""
+    for path in (export.directory.absolute(), export.directory.resolve()):
+        for place, part in enumerate(path.parts):
+            if part.startswith("models--") and path.parts[place + 1 : place + 2] == ("snapshots",):
+                revision = path.parts[place + 2] if len(path.parts) > place + 2 else None
+                return part.removeprefix("models--").replace("--", "/"), revision
+    try:
+        name = export.config.get("_name_or_path")
+    except ExportError:
+        name = None
+    return (name if isinstance(name, str) and name else None), None
+
+
+def _files(directory: Path) -> Iterator[Path]:
+    try:
+        yield from sorted(path for path in directory.iterdir() if path.is_file())
+    except OSError:  # may not be listed
+        return
+
+
+def _file(path: Path) -> dict[str, Any]:
+    """Size, and the hash of what is no weights."""
+    hashed = None
+    if path.suffix in _HASHED:
+        try:
+            with path.open("rb") as file:
+                hashed = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError:
+            hashed = None
+    return {"size": path.stat().st_size, "sha256": hashed}
+
+
+def settled(value: Any) -> Any:
+    """A record, or a part of one, without what differs from run to run."""
+    if isinstance(value, Mapping):
+        return {key: settled(item) for key, item in value.items() if key != TIMING}
+    return [settled(item) for item in value] if isinstance(value, list | tuple) else value

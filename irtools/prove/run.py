@@ -1,0 +1,181 @@
+"""Prove an export: the steps in order, and a record of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from irtools.decoder.stack import DecoderStack
+from irtools.errors import LocateRefusedError, OptionError, UsageError
+from irtools.ir.export import Export, open_export
+from irtools.prove.model import FAILED, Step
+from irtools.prove.prompts import default_prompts
+from irtools.prove.record import record
+from irtools.prove.settings import STEPS, Prompt, Settings
+from irtools.prove.speculate import Way, speculate, way_of
+from irtools.prove.worker import Files, Worker
+from irtools.runtime import genai
+from irtools.runtime.lines import Progress
+from irtools.runtime.probe import Probe, probe
+
+__all__ = ["Proof", "prove"]
+
+_RANDOM_PROMPTS = 3
+_RANDOM_LENGTH = 16
+_FIRST_ORDINARY = 3
+"""The ids before it mostly stand for padding, beginning and end."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What came of proving an export.
+
+    Attributes
+    ----------
+    export : Export
+    settings : Settings
+    way : Way
+        How it was decoded.
+    steps : tuple of Step
+        In the order in which they were made.
+    record : mapping
+        Everything that reproduces the proof, as JSON; valid against ``irtools.prove.record.schema()``.
+    """
+
+    export: Export
+    settings: Settings
+    way: Way
+    steps: tuple[Step, ...]
+    record: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def failed(self) -> bool:
+        """Whether a step failed."""
+        return any(step.status == FAILED for step in self.steps)
+
+    @property
+    def exit_code(self) -> int:
+        """What the command exits with: 1 when a step failed."""
+        return int(self.failed)
+
+
+def prove(export: Export, settings: Settings | None = None, progress: Progress | None = None) -> Proof:
+    """Prove an export by running it.
+
+    Parameters
+    ----------
+    export : Export
+    settings : Settings, optional
+    progress : callable, optional
+        Takes what is being done, as a clause.
+
+    Returns
+    -------
+    Proof
+
+    Raises
+    ------
+    ExportError
+        There is no target, or no draft where one was named.
+    InvalidIRError
+        The target cannot be read.
+    UsageError
+        openvino-genai is not installed, or an option makes no sense for the export.
+    """
+    settings = settings or Settings()
+    if "runtime" in settings.steps and not genai.available():
+        raise UsageError("openvino-genai is not installed; pip install 'ov-irtools[runtime]'")
+    draft = open_export(settings.draft) if settings.draft is not None else None
+    if draft is not None:
+        _ = draft.target
+    _ = export.target.graph
+    way = way_of(export, draft)
+    if settings.min_acceptance is not None and way.draft is None:
+        raise UsageError("an acceptance needs something that drafts: there is no MTP head; give --draft")
+    say = progress or (lambda text: None)
+    say("looking at the device and the prompts")
+    prompts, seen = _prompts(export, settings)
+    steps = tuple(_steps(export, way, prompts, settings, say))
+    return Proof(export, settings, way, steps, record(export, way, prompts, settings, seen, steps))
+
+
+def _prompts(export: Export, settings: Settings) -> tuple[tuple[Prompt, ...], Probe]:
+    """The prompts with their token ids, and what runs here.
+
+    When there is no tokenizer and no prompt was asked for, token ids from a fixed seed stand in.
+    """
+    texts = () if settings.token_ids else settings.prompts or default_prompts(export)
+    seen = probe(settings.device, export.directory, texts, chat_template=settings.chat_template)
+    if not seen.properties and not seen.ended:
+        raise OptionError(f"there is no device {settings.device!r}; OpenVINO sees {', '.join(seen.devices)}")
+    if settings.token_ids:
+        return tuple(Prompt(token_ids=ids) for ids in settings.token_ids), seen
+    if seen.tokens:
+        return tuple(Prompt(text, ids) for text, ids in zip(texts, seen.tokens, strict=True)), seen
+    made = _random_ids(export, settings.seed, len(texts) if settings.prompts else _RANDOM_PROMPTS)
+    return tuple(Prompt(text, ids) for text, ids in zip(settings.prompts or ("",) * len(made), made, strict=True)), seen
+
+
+def _random_ids(export: Export, seed: int, count: int) -> list[tuple[int, ...]]:
+    """Token ids for ``count`` prompts, the same for the same seed and vocabulary."""
+    chance = random.Random(seed)
+    last = max(_vocabulary(export) - 1, _FIRST_ORDINARY)
+    return [tuple(chance.randint(_FIRST_ORDINARY, last) for _ in range(_RANDOM_LENGTH)) for _ in range(count)]
+
+
+def _vocabulary(export: Export) -> int:
+    from irtools.decoder.head import find_head
+
+    try:
+        return find_head(export.target.graph).vocabulary
+    except LocateRefusedError:
+        return 0
+
+
+def _steps(export: Export, way: Way, prompts: tuple[Prompt, ...], settings: Settings, say: Progress) -> Iterator[Step]:
+    """The steps that were asked for. One process runs the numbers of the first three, and ends before the last."""
+    wanted = [name for name in STEPS if name in settings.steps]
+    numeric = [name for name in wanted if name != "runtime"]
+    if numeric:
+        stack = _located(export)
+        with Worker(Files.of(export, settings.device), timeout=settings.timeout) as worker:
+            for name in numeric:
+                yield _numeric(name, export, worker, prompts, stack, _about(name, say))
+    if "runtime" in wanted:
+        yield speculate(export, way, prompts, settings, _about("runtime", say))
+
+
+def _about(step: str, say: Progress) -> Progress:
+    return lambda text: say(f"{step}: {text}")
+
+
+def _located(export: Export) -> DecoderStack | LocateRefusedError:
+    try:
+        return export.locate()
+    except LocateRefusedError as error:
+        return error
+
+
+def _numeric(
+    name: str,
+    export: Export,
+    worker: Worker,
+    prompts: tuple[Prompt, ...],
+    stack: DecoderStack | LocateRefusedError,
+    say: Progress,
+) -> Step:
+    """One of the steps that compare numbers."""
+    tokens = [prompt.token_ids for prompt in prompts]
+    if name == "taps":
+        from irtools.prove.taps import taps
+
+        return taps(export, worker, tokens[0], stack, say)
+    if name == "state":
+        from irtools.prove.state import state
+
+        return state(export, worker, tokens[0], say)
+    from irtools.prove.head import head
+
+    return head(export, worker, tokens, say)
