@@ -12,6 +12,7 @@ from pathlib import Path
 __all__ = [
     "AnnotationDiffersError",
     "CheckError",
+    "EditError",
     "ExportError",
     "InvalidIRError",
     "IrtoolsError",
@@ -136,6 +137,10 @@ class AnnotationDiffersError(IrtoolsError):
 
 class CheckError(IrtoolsError):
     """The runtime would not accept the new file, or that could not be found out; nothing was written."""
+
+
+class EditError(IrtoolsError):
+    """An edit that cannot be made, or that would leave the IR inconsistent; nothing was changed."""
 
 
 class RenderError(IrtoolsError):

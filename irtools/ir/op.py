@@ -14,14 +14,15 @@ from irtools.ir.scan import Span, line_of, parse_attributes
 if TYPE_CHECKING:
     from lxml import etree
 
-__all__ = ["DYNAMIC", "Op", "Port", "data_attributes", "layer_attributes", "parse_op", "split_names"]
+__all__ = ["DYNAMIC", "PRECISIONS", "Op", "Port", "data_attributes", "layer_attributes", "parse_op", "split_names"]
 
 DYNAMIC = -1
 """How the IR, and therefore irtools, writes a dimension that is not known."""
 
 _DATA = re.compile(rb"""<data((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*/?>""")
 _LAYER = re.compile(rb"""<layer((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*/?>""")
-_PRECISIONS = {"FP64": "f64", "FP32": "f32", "FP16": "f16", "BF16": "bf16", "BOOL": "boolean", "STRING": "string"}
+PRECISIONS = {"FP64": "f64", "FP32": "f32", "FP16": "f16", "BF16": "bf16", "BOOL": "boolean", "STRING": "string"}
+"""Element types as OpenVINO prints them, by how the file spells them, where that is not just a matter of case."""
 _NAME_SEPARATOR = re.compile(r"(?<!\\),")
 
 
@@ -116,7 +117,7 @@ def _port(element: etree._Element) -> Port:
     dims = tuple(_integer(dim.text, "dimension") if dim.text else DYNAMIC for dim in element.iterchildren("dim"))
     names = split_names(element.get("names", ""))
     number = _integer(element.get("id", "0"), "id")
-    return Port(number, _PRECISIONS.get(precision, precision.lower()), dims, names)
+    return Port(number, PRECISIONS.get(precision, precision.lower()), dims, names)
 
 
 def parse_element(data: bytes, span: Span) -> etree._Element:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from irtools.errors import IrtoolsError
@@ -56,21 +56,13 @@ def plan_fixes(verification: Verification, *, unsafe: bool = False) -> FixPlan:
         except IrtoolsError as error:
             refused.append(f"{finding.code} cannot be fixed: {error}")
             continue
-        patches[finding.file] = _joined(before, after)
+        patches[finding.file] = before.then(after) if before else after
         fixed.append(finding)
     return FixPlan(tuple(patch for patch in patches.values() if patch.changed), tuple(fixed), tuple(refused))
 
 
-def _joined(before: Patch | None, after: Patch) -> Patch:
-    if before is None:
-        return after
-    status = "would-write" if after.data != before.original else "unchanged"
-    new = after.new if after.new is not None else before.new
-    return replace(after, status=status, old=before.old, new=new, original=before.original)
-
-
 def write_fixes(patches: Iterable[Patch]) -> tuple[Saved, ...]:
-    """Write patched files in place, after all that are annotated have been checked.
+    """Write patched files in place, after all whose graph changed or that are annotated have been checked.
 
     Raises
     ------
@@ -79,12 +71,4 @@ def write_fixes(patches: Iterable[Patch]) -> tuple[Saved, ...]:
     CheckError
         Nothing was written.
     """
-    changes = []
-    for patch in patches:
-        check = None
-        if patch.new is not None:
-            from irtools.runtime.check import checker
-
-            check = checker(patch.path, patch.new)
-        changes.append(Change(patch.path, patch.data, patch.original, check))
-    return save_files(changes)
+    return save_files([Change(patch.path, patch.data, patch.original, patch.check()) for patch in patches])

@@ -1,4 +1,4 @@
-"""What the runtime would say when it loads an annotated target.
+"""What OpenVINO would say of a file whose graph was edited, and the runtime of an annotated target.
 
 The rehearsal runs in a process of its own: OpenVINO can print, and a damaged file can end it,
 without harm to this one. It can also be started early, so that OpenVINO is loaded (0.25 s) and
@@ -17,13 +17,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from irtools.errors import CheckError
 from irtools.ir.reading import open_file
 from irtools.ir.rt_info import ANNOTATION_KEY
 from irtools.runtime.process import start
 
-__all__ = ["Remark", "check_annotated", "checker", "warm_up"]
+if TYPE_CHECKING:
+    from irtools.surgery.patch import Expected
+
+__all__ = ["Remark", "check", "checker", "warm_up"]
 
 _CONSTANT = re.compile(rb'<data [^>]*?offset="(\d+)" size="(\d+)"')
 
@@ -38,7 +42,7 @@ class Remark:
     Attributes
     ----------
     problem : bool
-        True: the runtime would refuse the annotation. False: worth knowing.
+        True: the runtime would refuse the file. False: worth knowing.
     message : str
         Without full stop.
     """
@@ -47,13 +51,13 @@ class Remark:
     message: str
 
 
-def warm_up(path: Path) -> None:
-    """Start the work of the next :func:`check_annotated` on a file, and return at once.
+def warm_up(path: Path | None = None) -> None:
+    """Start the work of the next :func:`check`, and return at once.
 
     Parameters
     ----------
-    path : Path
-        The ``.xml`` that will be annotated; its weights lie beside it.
+    path : Path, optional
+        The ``.xml`` whose graph it will be; its weights lie beside it. Without one, only OpenVINO is loaded.
     """
     if not _waiting:
         _waiting.append(_start(path))
@@ -83,24 +87,32 @@ def _files(path: Path | None) -> list[str] | None:
     return [str(path.absolute()), str(path.with_suffix(".bin").absolute())]
 
 
-def check_annotated(
-    xml_path: Path, bin_path: Path, annotation: str, *, original: Path | None = None
+def check(
+    xml_path: Path,
+    bin_path: Path,
+    annotation: str | None = None,
+    *,
+    original: Path | None = None,
+    expected: Expected | None = None,
 ) -> tuple[Remark, ...]:
-    """Rehearse what the runtime does with an annotated target when it loads it.
+    """Read a file with OpenVINO, and rehearse what the runtime does with an annotated target when it loads it.
 
     Parameters
     ----------
     xml_path, bin_path : Path
         The IR; ``xml_path`` may have any suffix.
-    annotation : str
-        What the file is expected to say.
+    annotation : str, optional
+        What the file is expected to say; without one, the file is only read.
     original : Path, optional
-        The file that it will replace, of the same graph; see :func:`warm_up`.
+        The file that it will replace, if that has the same graph; see :func:`warm_up`.
+    expected : Expected, optional
+        What the graph is expected to be.
 
     Returns
     -------
     tuple of Remark
-        Problems: the runtime would refuse the annotation, or OpenVINO cannot read the files.
+        Problems: the runtime would refuse the annotation, or OpenVINO cannot read the files or reads something
+        else from them.
         The others say what could not be rehearsed, or what else the runtime needs of the model.
 
     Raises
@@ -112,11 +124,12 @@ def check_annotated(
     from irtools.surgery.annotation import MalformedAnnotationError, parse_annotation
 
     try:
-        layers = parse_annotation(annotation).layers
+        layers = parse_annotation(annotation).layers if annotation is not None else {}
     except MalformedAnnotationError as error:
         return (Remark(True, f"the annotation is malformed: it {error}"),)
     _require_weights(bin_path)
     request = {
+        "expected": expected and [expected.inputs, expected.outputs, list(expected.ops.values())],
         "original": _files(original),
         "xml": str(xml_path.absolute()),
         "bin": str(bin_path.absolute()),
@@ -187,23 +200,35 @@ def _require_length(xml_path: Path, bin_path: Path) -> None:
         )
 
 
-def checker(path: Path, annotation: str) -> Callable[[Path], tuple[str, ...]]:
+def checker(
+    path: Path, old: str | None, new: str | None, *, expected: Expected | None = None, same_graph: bool = True
+) -> Callable[[Path], tuple[str, ...]]:
     """A check for :mod:`irtools.ir.save`.
 
     Parameters
     ----------
     path : Path
         The ``.xml`` that is to be replaced; its weights lie beside it.
-    annotation : str
+    old, new : str or None
+        The annotation before and after. One that stays as it was is not what is being judged: only what the
+        runtime did not refuse before counts then.
+    expected : Expected, optional
+        What the graph is expected to be.
+    same_graph : bool
+        Whether the ops and their names are those of the file that is to be replaced.
 
     Returns
     -------
     callable
         Takes the temporary file, returns notes, raises ``CheckError`` if there are problems.
     """
+    weights = path.with_suffix(".bin")
 
-    def check(temporary: Path) -> tuple[str, ...]:
-        remarks = check_annotated(temporary, path.with_suffix(".bin"), annotation, original=path)
+    def judge(temporary: Path) -> tuple[str, ...]:
+        remarks = check(temporary, weights, new, original=path if same_graph else None, expected=expected)
+        if old is not None and old == new and remarks:
+            known = check(path, weights, old)
+            remarks = tuple(remark for remark in remarks if remark not in known)
         problems = [remark.message for remark in remarks if remark.problem]
         if problems:
             raise CheckError(
@@ -211,4 +236,4 @@ def checker(path: Path, annotation: str) -> Callable[[Path], tuple[str, ...]]:
             )
         return tuple(remark.message for remark in remarks)
 
-    return check
+    return judge

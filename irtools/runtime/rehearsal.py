@@ -1,4 +1,4 @@
-"""The process in which OpenVINO rehearses loading an annotated target.
+"""The process in which OpenVINO reads an edited file, and rehearses loading an annotated target.
 
 Run by :mod:`irtools.runtime.check` with two lines of JSON on stdin: the file that is being annotated
 (or null), and later the request. Answers with a list of ``[is a problem, message]`` on stdout. What is
@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import sys
 import threading
 from collections import Counter
@@ -21,6 +22,7 @@ from typing import Any, TypeAlias
 __all__ = ["Ahead", "reason", "rehearse", "to_paged"]
 
 _REFUSED = "OpenVINO GenAI 2026.4 will not take this model as a DFlash target"
+_FRIENDLY = re.compile(r"with friendly_name '([^']*)'")
 _NAMED_EMBEDDING = ("embed_tokens", "embedding")
 _EMBEDDING_ROWS = 1000
 _SAME_NUMBERS = ("Reshape", "Squeeze", "Unsqueeze", "Convert")
@@ -61,7 +63,7 @@ class Ahead(threading.Thread):
 
 
 def rehearse(request: Mapping[str, Any], ahead: Ahead | None = None) -> Remarks:
-    """Read the model, check the annotation, convert to paged attention, check again."""
+    """Read the model and compare it; check the annotation, convert to paged attention, check again."""
     import openvino as ov
 
     try:
@@ -69,7 +71,11 @@ def rehearse(request: Mapping[str, Any], ahead: Ahead | None = None) -> Remarks:
     except RuntimeError as error:
         yield True, f"OpenVINO cannot read it: {reason(error)}"
         return
+    if request["expected"] is not None:
+        yield from _compared(model, *request["expected"])
     key = request["key"]
+    if request["annotation"] is None:
+        return
     if not model.has_rt_info(key) or model.get_rt_info(key).value != request["annotation"]:
         yield True, "OpenVINO reads another annotation from it"
         return
@@ -107,9 +113,39 @@ def to_paged(model: Any, ahead: Ahead | None) -> tuple[Any, str]:
 
 
 def reason(error: Exception) -> str:
-    """The last line of an OpenVINO message: the ones above say where in its source."""
+    """The last line of an OpenVINO message, with the op it is about: the others say where in its source."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+    last = lines[-1] if lines else type(error).__name__
+    op = _FRIENDLY.search(str(error))
+    return f"{last.rstrip('.')} (op {op[1]!r})" if op and op[1] not in last else last
+
+
+def _compared(model: Any, inputs: int, outputs: Sequence[Sequence[str]], ops: Sequence[tuple[str, Any]]) -> Remarks:
+    """What OpenVINO reads otherwise than the file was meant."""
+    if len(model.inputs) != inputs:
+        yield True, f"OpenVINO reads {len(model.inputs)} inputs from it, and it has {inputs}"
+    read = [port.get_names() for port in model.outputs]
+    if len(read) != len(outputs) or any(not set(names) <= there for names, there in zip(outputs, read, strict=True)):
+        yield True, f"OpenVINO reads other outputs from it: {', '.join('/'.join(sorted(names)) for names in read)}"
+    wanted = {name for name, _ in ops}
+    found = {name: op for op in model.get_ops() if (name := op.get_friendly_name()) in wanted}
+    for name, ports in ops:
+        if name not in found:
+            yield False, f"no output of the model depends on {name!r}, so OpenVINO leaves it out"
+            continue
+        for number, (kind, shape) in enumerate(ports):
+            port = found[name].output(number)
+            there = port.get_partial_shape()
+            if port.get_element_type().get_type_name() != kind or not there.compatible(_shape(shape)):
+                what = f"output {number} of {name!r} is {port.get_element_type().get_type_name()} {there}"
+                yield False, f"{what} to OpenVINO, and the file says {kind} {_shape(shape)}"
+
+
+def _shape(dims: Sequence[int]) -> Any:
+    """A shape as the file says it; none is said for a scalar and for an unknown rank alike."""
+    import openvino as ov
+
+    return ov.PartialShape(list(dims)) if dims else ov.PartialShape.dynamic()
 
 
 def _missing(model: Any) -> str:

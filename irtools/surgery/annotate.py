@@ -9,11 +9,13 @@ from irtools.decoder.stack import DecoderStack, Locator
 from irtools.errors import AnnotationDiffersError
 from irtools.graph.view import GraphView, Source
 from irtools.ir.document import Document
-from irtools.ir.rt_info import ANNOTATION_KEY, entries, set_entry
+from irtools.ir.rt_info import ANNOTATION_KEY, entries
 from irtools.surgery.annotation import Annotation, MalformedAnnotationError, parse_annotation
-from irtools.surgery.patch import Patch, patch
+from irtools.surgery.edits import Edit, SetRtInfo
+from irtools.surgery.patch import Patch
+from irtools.surgery.transaction import apply
 
-__all__ = ["Equivalent", "SameValue", "annotate"]
+__all__ = ["Equivalent", "SameValue", "annotate", "annotating"]
 
 Equivalent = Callable[[int, Locator], bool]
 """``equivalent(layer, locator)``: does the locator provably carry the hidden state of the layer?"""
@@ -80,16 +82,28 @@ def annotate(
     AnnotationDiffersError
         There is another annotation, or one that the runtime cannot read, and no ``force``.
     """
+    edits, notes = annotating(document, stack, force=force, equivalent=equivalent)
+    return apply(document, edits, notes=notes)
+
+
+def annotating(
+    document: Document,
+    stack: DecoderStack,
+    *,
+    force: bool = False,
+    equivalent: Equivalent | None = None,
+) -> tuple[tuple[Edit, ...], tuple[str, ...]]:
+    """The edits that :func:`annotate` makes, and its notes."""
     new = stack.annotation()
     found = entries(document.scan, ANNOTATION_KEY)
     if not found:
-        return patch(document, None, new, set_entry(document.scan, ANNOTATION_KEY, new))
+        return (SetRtInfo(ANNOTATION_KEY, new),), ()
     old = found[-1].value
     try:
         existing = parse_annotation(old)
         difference = _difference(existing, stack, equivalent or SameValue(document.graph, stack))
         if difference is None and not existing.early:
-            return patch(document, old, old, document.data, _notes(existing, stack))
+            return (), _notes(existing, stack)
         note = "the early form of the annotation was upgraded"
     except MalformedAnnotationError as error:
         difference = f"it {error}"
@@ -103,7 +117,7 @@ def annotate(
                 path=document.path,
             )
         note = f"another annotation was replaced: {difference}"
-    return patch(document, old or "", new, set_entry(document.scan, ANNOTATION_KEY, new), (note,))
+    return (SetRtInfo(ANNOTATION_KEY, new),), (note,)
 
 
 def _difference(existing: Annotation, stack: DecoderStack, equivalent: Equivalent) -> str | None:

@@ -5,16 +5,44 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from irtools.ir.document import Document
+from irtools.surgery.edits import Edit
+from irtools.surgery.splices import Splice, compose, spliced
 
-__all__ = ["Patch", "patch"]
+if TYPE_CHECKING:
+    from irtools.ir.save import Check
+
+__all__ = ["Expected", "Patch"]
 
 _CONTEXT = 3
 _SPECIAL = re.compile(r'["\\]')
 _ESCAPES = {'"': r"\"", "\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
+
+Ports = tuple[tuple[str, tuple[int, ...]], ...]
+"""Element type and shape of each output of an op."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What OpenVINO is expected to read from a file whose graph was edited.
+
+    Attributes
+    ----------
+    inputs : int
+        Number of model inputs.
+    outputs : tuple of tuple of str
+        Names of each model output; empty for one that takes those of what it reads.
+    ops : mapping of int to (str, Ports)
+        Friendly name and outputs, by layer id, of what was added or changed.
+    """
+
+    inputs: int
+    outputs: tuple[tuple[str, ...], ...]
+    ops: Mapping[int, tuple[str, Ports]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,28 +53,73 @@ class Patch:
     ----------
     path : Path
         The ``.xml``.
-    status : str
-        ``would-write`` or ``unchanged``.
     old, new : str or None
         The annotation before and after; None for none.
     original, data : bytes
         The file before and after.
+    splices : tuple of Splice
+        The difference between the two.
     notes : tuple of str
         Worth telling the user, such as an early form that is upgraded.
+    layers_edited : bool
+        Whether anything but rt_info changed: then what was worked out about the old graph does not hold for
+        the new one.
+    expected : Expected or None
+        What OpenVINO should read, when the graph changed; None: only rt_info or names did.
     """
 
     path: Path
-    status: str
     old: str | None
     new: str | None
     original: bytes = field(repr=False)
     data: bytes = field(repr=False)
+    splices: tuple[Splice, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
+    layers_edited: bool = False
+    expected: Expected | None = field(default=None, repr=False)
 
     @property
     def changed(self) -> bool:
         """Whether the bytes differ."""
         return self.data != self.original
+
+    @property
+    def status(self) -> str:
+        """``would-write`` or ``unchanged``."""
+        return "would-write" if self.changed else "unchanged"
+
+    @property
+    def undo(self) -> tuple[Edit, ...]:
+        """Edits that give the original bytes back, made to what the patch makes; none without a change."""
+        from irtools.surgery.restore import inverse
+
+        return inverse(self)
+
+    def then(self, following: Patch) -> Patch:
+        """Join it with a change of what it makes."""
+        before, expected = self.expected, following.expected or self.expected
+        if before is not None and following.expected is not None:
+            ops = {**before.ops, **following.expected.ops}
+            expected = Expected(following.expected.inputs, following.expected.outputs, ops)
+        return Patch(
+            following.path,
+            self.old,
+            following.new,
+            self.original,
+            following.data,
+            compose(self.splices, following.splices),
+            self.notes + following.notes,
+            self.layers_edited or following.layers_edited,
+            expected,
+        )
+
+    def check(self) -> Check | None:
+        """What OpenVINO has to say before the file is replaced; None if it need not be asked."""
+        if self.new is None and self.expected is None:
+            return None
+        from irtools.runtime.check import checker
+
+        return checker(self.path, self.old, self.new, expected=self.expected, same_graph=not self.layers_edited)
 
     def diff(self) -> str:
         """Unified diff of the file as ``patch -p1`` takes it, ``""`` without a change.
@@ -56,13 +129,9 @@ class Patch:
         """
         if not self.changed:
             return ""
-        return _unified_diff(_name(self.path), self.original, self.data)
-
-
-def patch(document: Document, old: str | None, new: str | None, data: bytes, notes: tuple[str, ...] = ()) -> Patch:
-    """Make the result of a surgery; its status follows from the bytes."""
-    status = "unchanged" if data == document.data else "would-write"
-    return Patch(document.path, status, old, new, document.data, data, notes)
+        name = _name(self.path)
+        head = f"--- {_quoted(f'a/{name}')}\n+++ {_quoted(f'b/{name}')}\n"
+        return head + "".join(_hunks(self.original, self.splices))
 
 
 def _name(path: Path) -> str:
@@ -89,26 +158,86 @@ def _escaped(character: str) -> str:
     return "".join(f"\\{byte:03o}" for byte in os.fsencode(character))
 
 
-def _unified_diff(name: str, old: bytes, new: bytes) -> str:
-    """One hunk around what differs.
+# -- the diff ----------------------------------------------------------------------------
+# From the splices: difflib would take seconds to find them again in a file of 100,000 lines.
 
-    All changes to one file are close together, and difflib would take seconds to find that out
-    in a file of 100,000 lines.
-    """
-    before, after = _lines(old), _lines(new)
+
+class _Block(NamedTuple):
+    """Whole lines of the old file, and what takes their place."""
+
+    start: int
+    end: int
+    new: bytes
+
+
+def _blocks(old: bytes, splices: Sequence[Splice]) -> Iterator[_Block]:
+    """The changed lines; splices that touch the same line are one block."""
+    pending: list[Splice] = []
+    start = end = 0
+    for splice in splices:
+        first = old.rfind(b"\n", 0, splice.start) + 1
+        if pending and first >= end:
+            yield _block(old, start, end, pending)
+            pending = []
+        if not pending:
+            start = first
+        pending.append(splice)
+        end = max(end if len(pending) > 1 else 0, _line_end(old, splice.end))
+    if pending:
+        yield _block(old, start, end, pending)
+
+
+def _line_end(data: bytes, offset: int) -> int:
+    """Offset behind the line that holds an offset."""
+    return data.find(b"\n", offset) + 1 or len(data)
+
+
+def _block(old: bytes, start: int, end: int, splices: Sequence[Splice]) -> _Block:
+    """Without the lines at its beginning and its end that stay."""
+    new = spliced(old[start:end], [Splice(a - start, b - start, text) for a, b, text in splices])
+    before, after = _lines(old[start:end]), _lines(new)
     head = _common(before, after)
     tail = min(_common(before[::-1], after[::-1]), len(before) - head, len(after) - head)
-    start = max(0, head - _CONTEXT)
-    end = min(_CONTEXT, tail) - tail
-    lines = [
-        *((" ", line) for line in before[start:head]),
-        *(("-", line) for line in before[head : len(before) - tail]),
-        *(("+", line) for line in after[head : len(after) - tail]),
-        *((" ", line) for line in before[len(before) - tail : len(before) + end]),
-    ]
-    ranges = [_range(start, len(side) + end - start) for side in (before, after)]
-    hunk = f"--- {_quoted(f'a/{name}')}\n+++ {_quoted(f'b/{name}')}\n@@ -{ranges[0]} +{ranges[1]} @@\n"
-    return hunk + "".join(mark + _shown(line) for mark, line in lines)
+    start += sum(map(len, before[:head]))
+    end -= sum(map(len, before[len(before) - tail :]))
+    return _Block(start, end, b"".join(after[head : len(after) - tail]))
+
+
+def _hunks(old: bytes, splices: Sequence[Splice]) -> Iterator[str]:
+    groups: list[list[_Block]] = []
+    for block in _blocks(old, splices):
+        if groups and old.count(b"\n", groups[-1][-1].end, block.start) <= 2 * _CONTEXT:
+            groups[-1].append(block)
+        else:
+            groups.append([block])
+    counted = line = shift = 0
+    for group in groups:
+        begin = _context_before(old, group[0].start)
+        line, counted = line + old.count(b"\n", counted, begin), begin
+        lines: list[tuple[str, bytes]] = []
+        position = begin
+        for block in group:
+            lines += [(" ", text) for text in _lines(old[position : block.start])]
+            lines += [("-", text) for text in _lines(old[block.start : block.end])]
+            lines += [("+", text) for text in _lines(block.new)]
+            position = block.end
+        lines += [(" ", text) for text in _lines(old[position : _context_behind(old, position)])]
+        counts = [sum(mark != other for mark, _ in lines) for other in "+-"]
+        yield f"@@ -{_range(line, counts[0])} +{_range(line + shift, counts[1])} @@\n"
+        yield "".join(mark + _shown(text) for mark, text in lines)
+        shift += counts[1] - counts[0]
+
+
+def _context_before(data: bytes, offset: int) -> int:
+    for _ in range(_CONTEXT):
+        offset = data.rfind(b"\n", 0, max(offset - 1, 0)) + 1
+    return offset
+
+
+def _context_behind(data: bytes, offset: int) -> int:
+    for _ in range(_CONTEXT):
+        offset = _line_end(data, offset)
+    return offset
 
 
 def _lines(data: bytes) -> list[bytes]:

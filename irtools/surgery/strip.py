@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from irtools.ir.document import Document
-from irtools.ir.rt_info import ANNOTATION_KEY, entries, remove_entry
-from irtools.surgery.patch import Patch, patch
+from irtools.ir.rt_info import ANNOTATION_KEY
+from irtools.surgery.edits import SetRtInfo
+from irtools.surgery.patch import Patch
+from irtools.surgery.transaction import apply
 
 __all__ = ["strip"]
 
@@ -19,7 +21,4 @@ def strip(document: Document) -> Patch:
     Patch
         ``status`` is ``unchanged`` when there was none.
     """
-    found = entries(document.scan, ANNOTATION_KEY)
-    if not found:
-        return patch(document, None, None, document.data)
-    return patch(document, found[-1].value or "", None, remove_entry(document.scan, ANNOTATION_KEY))
+    return apply(document, [SetRtInfo(ANNOTATION_KEY, None)])

@@ -187,7 +187,7 @@ def test_a_signal_while_writing_leaves_nothing(number: signal.Signals, export_co
     script = (
         "import os, signal, irtools.runtime.check as check\n"
         "from irtools.__main__ import main\n"
-        f"check.check_annotated = lambda *_, **__: os.kill(os.getpid(), {int(number)})\n"
+        f"check.check = lambda *_, **__: os.kill(os.getpid(), {int(number)})\n"
         "main()"
     )
     child = subprocess.run(

@@ -1,0 +1,155 @@
+"""A model directory: which files in it are the parts of an export."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from irtools.errors import ExportError
+from irtools.ir.document import Document, part_name
+from irtools.ir.listing import meant_instead
+from irtools.ir.reading import read_file
+
+__all__ = ["MTP_FILE", "TARGET_FILES", "ModelDirectory"]
+
+TARGET_FILES = ("openvino_model.xml", "openvino_language_model.xml")
+"""Names the runtime knows a target by."""
+MTP_FILE = "openvino_mtp_model.xml"
+_SIDE_PARTS = ("tokenizer", "embeddings", "encoder", "mtp", "vision", "resampler", "merger", "projection", "decoder")
+
+
+class ModelDirectory:
+    """A directory of IR files, or a single ``.xml``.
+
+    Attributes
+    ----------
+    path : Path
+        As given.
+    directory : Path
+        The model directory.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._only = self.path if self.path.suffix == ".xml" and not self.path.is_dir() else None
+        self.directory = self.path.parent if self._only else self.path
+
+    @cached_property
+    def parts(self) -> Mapping[str, Document]:
+        """Every IR of the directory by the name of its part (not read yet).
+
+        Files whose short names would be the same (``model.xml`` beside ``openvino_model.xml``) go by
+        their whole stems.
+        """
+        paths = self._ir_files()
+        # A short name may not be the whole stem of another file either.
+        taken = Counter(name for path in paths for name in {part_name(path), path.stem})
+        names = (part_name(path) if taken[part_name(path)] == 1 else path.stem for path in paths)
+        return {name: Document(path, part=name) for name, path in zip(names, paths, strict=True)}
+
+    def _ir_files(self) -> list[Path]:
+        try:
+            # Not `glob`: it finds nothing in a directory that may not be read.
+            return sorted(path for path in self.directory.iterdir() if path.suffix == ".xml")
+        except OSError as error:
+            if self._only:  # can be read all the same
+                return [self._only]
+            reason = (error.strerror or type(error).__name__).lower()
+            raise ExportError(f"cannot be read: {reason}", path=self.directory) from error
+
+    @cached_property
+    def config(self) -> Mapping[str, Any]:
+        """The content of ``config.json``; empty when there is none.
+
+        Raises
+        ------
+        ExportError
+            It is no JSON object in UTF-8.
+        """
+        path = self.directory / "config.json"
+        try:
+            content = json.loads(read_file(path))
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise ExportError(f"cannot be read: {error.strerror}", path=path) from error
+        except (ValueError, RecursionError) as error:
+            raise ExportError(f"is not valid JSON ({error}); restore it from the checkpoint", path=path) from error
+        if not isinstance(content, dict):
+            raise ExportError("holds no JSON object; restore it from the checkpoint", path=path)
+        return content
+
+    @property
+    def target_candidates(self) -> tuple[Document, ...]:
+        """The files that could be the target: by the names the runtime knows, else the only other IR."""
+        if self._only:
+            known = (document for document in self.parts.values() if document.path == self._only)
+            return (next(known, Document(self._only)),)
+        named = tuple(document for name in TARGET_FILES if (document := self._file(name)) is not None)
+        if named:
+            return named
+        return tuple(document for name, document in self.parts.items() if not any(word in name for word in _SIDE_PARTS))
+
+    @cached_property
+    def target(self) -> Document:
+        """The part with the decoder stack.
+
+        Raises
+        ------
+        ExportError
+            There is none, or more than one file could be it.
+        """
+        candidates = self.target_candidates
+        if len(candidates) == 1:
+            return candidates[0]
+        if candidates:
+            names = " and ".join(document.path.name for document in candidates)
+            raise ExportError(f"{names} could both be the target; name the .xml you mean", path=self.directory)
+        if {"encoder", "decoder"} <= self.parts.keys():
+            raise ExportError(
+                "an encoder-decoder export (openvino_encoder_model.xml beside "
+                "openvino_decoder_model.xml) has no decoder-only stack to annotate",
+                path=self.directory,
+            )
+        if not self.parts:
+            nothing = f"no {' or '.join(TARGET_FILES)} here (no .xml at all)"
+            raise ExportError(f"{nothing}; {meant_instead(self.directory, TARGET_FILES)}", path=self.directory)
+        seen = ", ".join(document.path.name for document in self.parts.values())
+        raise ExportError(f"no {' or '.join(TARGET_FILES)} here ({seen}); give an OpenVINO export", path=self.directory)
+
+    @property
+    def mtp(self) -> Document | None:
+        """The MTP head, or None."""
+        return self.find_part("mtp")
+
+    def find_part(self, name: str) -> Document | None:
+        """A part that the runtime knows by a name, such as ``text_embeddings``; None when it is not there.
+
+        Of files that share the name, the runtime takes ``openvino_<name>_model.xml``.
+        """
+        return self._file(f"openvino_{name}_model.xml") or self.parts.get(name)
+
+    def _file(self, name: str) -> Document | None:
+        return next((document for document in self.parts.values() if document.path.name == name), None)
+
+    def part(self, name: str) -> Document:
+        """A part by name: ``target``, ``mtp``, or a stem without ``openvino_`` and ``_model``.
+
+        Of files that share such a name, each goes by its whole stem; unless it is such a stem, the
+        name stands for the one that the runtime takes.
+
+        Raises
+        ------
+        ExportError
+            There is no such part.
+        """
+        if name == "target":
+            return self.target
+        found = self.parts.get(name) or self.find_part(name)
+        if found is None:
+            raise ExportError(f"no part {name!r}; it has {', '.join(['target', *self.parts])}", path=self.directory)
+        return found

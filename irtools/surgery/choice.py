@@ -1,0 +1,133 @@
+"""Which layers are to be exposed, and under which names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from irtools.errors import EditError
+from irtools.ir.markup import unprintable
+from irtools.ir.op import split_names
+
+__all__ = ["distinct_layers", "names_of", "parse_layer_list", "require_names"]
+
+_RESERVED = "last_hidden_state"
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+
+
+def parse_layer_list(text: str, count: int | None = None) -> tuple[int, ...]:
+    """Layers as the command line takes them.
+
+    Parameters
+    ----------
+    text : str
+        ``1,8,15``, also with ranges such as ``3-5``; ``all`` or ``last``.
+    count : int, optional
+        Number of layers; needed for ``all`` and ``last``.
+
+    Raises
+    ------
+    EditError
+        It is no such list, or names a layer twice or one that there is not.
+
+    Examples
+    --------
+    >>> parse_layer_list("1,3-5", 8), parse_layer_list("last", 8)
+    ((1, 3, 4, 5), (7,))
+    """
+    word = text.strip().lower()
+    if word in ("all", "last"):
+        if count is None:
+            raise EditError(f"how many layers {word!r} is has to be located; give their numbers")
+        return tuple(range(count)) if word == "all" else (count - 1,)
+    layers: list[int] = []
+    for item in text.split(","):
+        found = _RANGE.fullmatch(item.strip())
+        if found is None or (found[2] and int(found[2]) < int(found[1])):
+            raise EditError(f"{text!r} is no list of layers; write them like 1,8,15 or 3-5, or give `all` or `last`")
+        first, last = int(found[1]), int(found[2] or found[1])
+        _require_layer(last, count)
+        layers += range(first, last + 1)
+    return distinct_layers(layers, count)
+
+
+def _require_layer(layer: int, count: int | None) -> None:
+    if layer < 0 or (count is not None and layer >= count):
+        there = f"the decoder stack has the layers 0 to {count - 1}" if count is not None else "they count from 0"
+        raise EditError(f"there is no layer {layer}; {there}")
+    if layer > 10**6:
+        raise EditError(f"there is no layer {layer}; no model has so many")
+
+
+def distinct_layers(layers: Sequence[int], count: int | None) -> tuple[int, ...]:
+    """Layers as they are, if each is one and given once.
+
+    Raises
+    ------
+    EditError
+        Not so.
+    """
+    for layer in layers:
+        if isinstance(layer, bool) or not isinstance(layer, int):
+            raise EditError(f"{layer!r} is no number of a layer; they count from 0")
+        _require_layer(layer, count)
+        if layers.count(layer) > 1:
+            raise EditError(f"layer {layer} is given twice; give each layer once")
+    if not layers:
+        raise EditError("no layer is given; give one at least")
+    return tuple(layers)
+
+
+def names_of(names: str | Sequence[str], layers: Sequence[int]) -> tuple[str, ...]:
+    """One name per layer.
+
+    Parameters
+    ----------
+    names : str or sequence of str
+        Names, in text with commas between them, or a template with ``{layer}`` in it.
+    layers : sequence of int
+
+    Raises
+    ------
+    EditError
+        There are more or fewer names than layers.
+    """
+    if isinstance(names, str):
+        if "{layer}" in names:
+            return tuple(names.replace("{layer}", str(layer)) for layer in layers)
+        names = split_names(names) if len(layers) > 1 else (names,)
+    if len(names) != len(layers):
+        given = "1 name is" if len(names) == 1 else f"{len(names)} names are"
+        raise EditError(
+            f"{given} given for {len(layers)} layers; give one for each, or one with {{layer}} in it such as h{{layer}}"
+        )
+    return tuple(names)
+
+
+def require_names(asked: Sequence[tuple[str, tuple[int, ...], bool]], count: int) -> None:
+    """Refuse names that no output can have, two outputs of one name, and a name that the runtime would misread.
+
+    Parameters
+    ----------
+    asked : sequence of (str, tuple of int, bool)
+        Name, layers, and whether it is their concatenation.
+    count : int
+        Number of layers in all.
+
+    Raises
+    ------
+    EditError
+    """
+    names = [name for name, _, _ in asked]
+    for name, layers, concat in asked:
+        bad = unprintable(name) or next((mark for mark in "\\\t\n\r" if mark in name), None)
+        if not name or bad is not None:
+            why = f"holds the character {bad!r}" if name else "is empty"
+            raise EditError(f"the name {name!r} {why}; give the output another one")
+        if names.count(name) > 1:
+            raise EditError(f"the name {name!r} would be that of {names.count(name)} outputs; give each another one")
+        if name == _RESERVED and (concat or layers != (count - 1,)):
+            raise EditError(
+                f"the runtime takes an output named {_RESERVED!r} for the hidden state that the head reads, without "
+                f"asking: only that of the last layer ({count - 1}) may have this name; give the output another one"
+            )

@@ -1,0 +1,318 @@
+"""Make hidden states outputs of the model, and take such outputs away again.
+
+The runtimes that read the annotation need no such outputs. They are for those that know none, and
+for looking at the values.
+
+An output that was added is known by the friendly name of its Result, ``irtools.expose/<layers>/<name>``:
+OpenVINO 2026.4 ignores attributes and rt_info of a layer that it does not know and drops them when it
+saves a model, but keeps friendly names. The name of the output is written twice: as ``output_names`` of
+the Result, which OpenVINO reads since 2025.0 and which concerns this output alone, and among the tensor
+names of the value, from which older releases take it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from irtools.decoder.stack import DecoderStack
+from irtools.errors import EditError
+from irtools.graph.view import GraphView, Source
+from irtools.ir.document import Document
+from irtools.ir.op import Port, split_names
+from irtools.ir.rt_info import ANNOTATION_KEY, entries
+from irtools.ir.scan import parse_attributes
+from irtools.surgery.annotate import SameValue
+from irtools.surgery.annotation import MalformedAnnotationError, parse_annotation
+from irtools.surgery.choice import distinct_layers, names_of, parse_layer_list, require_names
+from irtools.surgery.edits import AddOp, Edit, NewPort, Output, RemoveOp, SetTensorNames
+
+__all__ = ["DEFAULT_NAME", "Exposed", "Exposure", "concealing", "exposed", "exposing"]
+
+DEFAULT_NAME = "hidden_states.{layer}"
+"""What the output of a layer is called."""
+
+_MARK = re.compile(r"irtools\.expose/(\d+(?:,\d+)*)/(.+)", re.DOTALL)
+_NAMES = re.compile(rb"""\s(?:names|output_names)\s*=\s*("[^"]*"|'[^']*')""")
+
+
+@dataclass(frozen=True, slots=True)
+class Exposed:
+    """An output that exposes hidden states.
+
+    Attributes
+    ----------
+    name : str
+    layers : tuple of int
+        More than one, or ``concat``: their concatenation along the last axis.
+    concat : bool
+    result : int
+        Layer id of the Result.
+    source : Source
+        What it reads.
+    """
+
+    name: str
+    layers: tuple[int, ...]
+    concat: bool
+    result: int
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """What exposing, or taking it back, comes to.
+
+    Attributes
+    ----------
+    edits : tuple of Edit
+        None when there is nothing to do.
+    outputs : tuple of (str, tuple of int)
+        Name and layers of each output that was asked for, or is taken away.
+    notes : tuple of str
+    """
+
+    edits: tuple[Edit, ...]
+    outputs: tuple[tuple[str, tuple[int, ...]], ...]
+    notes: tuple[str, ...] = ()
+
+
+def exposed(graph: GraphView) -> tuple[Exposed, ...]:
+    """The outputs of a model that :func:`exposing` has added, in their order."""
+    return tuple(_exposed(graph))
+
+
+def _exposed(graph: GraphView) -> Iterator[Exposed]:
+    for key in graph.results:
+        mark = _MARK.fullmatch(graph.op_name(key))
+        sources = graph.inputs(key)
+        if mark is None or len(sources) != 1:
+            continue
+        own = graph.result_names(key)
+        name = mark[2] if mark[2] in own or not own else own[0]
+        source = graph.op_name(sources[0].op)
+        concat = source == f"{graph.op_name(key)}/Concat" and graph.op_type(sources[0].op) == "Concat"
+        yield Exposed(name, tuple(map(int, mark[1].split(","))), concat, key, sources[0])
+
+
+# -- exposing --------------------------------------------------------------------------
+
+
+def exposing(
+    document: Document,
+    stack: DecoderStack,
+    layers: Sequence[int] | str,
+    *,
+    names: str | Sequence[str] | None = None,
+    concat: str | None = None,
+) -> Exposure:
+    """Work out the edits that make hidden states outputs of the model, behind those it has.
+
+    Parameters
+    ----------
+    document : Document
+    stack : DecoderStack
+        Where the hidden states are.
+    layers : sequence of int or str
+        Which; text as :func:`parse_layer_list` takes it.
+    names : str or sequence of str, optional
+        One name per layer, or a template with ``{layer}`` in it. By default ``hidden_states.{layer}``; with
+        ``concat`` there are single outputs only if this is given.
+    concat : str, optional
+        Name of one output with all of them, concatenated along the last axis in the order given.
+
+    Returns
+    -------
+    Exposure
+        Without edits when all of it is there already.
+
+    Raises
+    ------
+    EditError
+        There is no such layer, a name is taken or reserved, or the values cannot be concatenated.
+    """
+    count = len(stack.layers)
+    wanted = parse_layer_list(layers, count) if isinstance(layers, str) else distinct_layers(list(layers), count)
+    single = names_of(names if names is not None else DEFAULT_NAME, wanted) if names or concat is None else ()
+    outputs = [(name, (layer,)) for name, layer in zip(single, wanted if single else (), strict=True)]
+    asked = [*((*output, False) for output in outputs), *([(concat, wanted, True)] if concat is not None else [])]
+    require_names(asked, count)
+    known = {output.name: output for output in exposed(document.graph)}
+    work = _Work(document, stack)
+    for name, which, joined in asked:
+        there = known.get(name)
+        if there is not None and (there.layers, there.concat) == (which, joined):
+            work.require_same(there)
+        elif there is not None:
+            what = f"the hidden states of layers {', '.join(map(str, there.layers))}"
+            raise EditError(f"there is an exposed output {name!r} already, of {what}; take it away with --remove first")
+        else:
+            work.add(name, which, joined)
+    return Exposure(
+        tuple(work.edits()), tuple((name, which) for name, which, _ in asked), _notes(document, stack, wanted)
+    )
+
+
+class _Work:
+    """The ops to add and the tensor names to set."""
+
+    def __init__(self, document: Document, stack: DecoderStack) -> None:
+        self._graph = document.graph
+        self._stack = stack
+        self._taken = set(_taken(document.data))
+        self._ops: list[Edit] = []
+        self._tensors: dict[Source, list[str]] = {}
+
+    def _port(self, source: Source) -> Port:
+        port = self._graph.port(source)
+        assert port is not None, "the stack was located in this graph"
+        return port
+
+    def require_same(self, there: Exposed) -> None:
+        """Refuse that an output of this name exposes something else than the stack says."""
+        read = self._graph.inputs(there.source.op) if there.concat else (there.source,)
+        for layer, source in zip(there.layers, read, strict=False):
+            if source != self._stack.layers[layer].source:
+                raise EditError(
+                    f"the exposed output {there.name!r} does not read the hidden state of layer {layer}; "
+                    "take it away with --remove first"
+                )
+
+    def add(self, name: str, layers: Sequence[int], concat: bool) -> None:
+        """Add one output."""
+        if name in self._taken:
+            raise EditError(f"a tensor of the model is named {name!r} already; give the output another name")
+        mark = f"irtools.expose/{','.join(map(str, layers))}/{name}"
+        sources = [self._stack.layers[layer].source for layer in layers]
+        if not concat:
+            self._tensors.setdefault(sources[0], []).append(name)
+            read = Output(sources[0].op, self._graph.output_index(sources[0]))
+        else:
+            read = self._add_concat(f"{mark}/Concat", name, layers, sources)
+        self._ops.append(AddOp("Result", mark, (read,), output_names=(name,)))
+
+    def _add_concat(self, mark: str, name: str, layers: Sequence[int], sources: Sequence[Source]) -> Output:
+        ports = [self._port(source) for source in sources]
+        types = {port.element_type for port in ports}
+        if len(types) > 1:
+            listed = ", ".join(f"{layer}: {port.element_type}" for layer, port in zip(layers, ports, strict=True))
+            raise EditError(f"the hidden states are of different types ({listed}), so they cannot be concatenated")
+        shape = (*ports[0].shape[:-1], sum(port.shape[-1] for port in ports))
+        read = tuple(Output(source.op, self._graph.output_index(source)) for source in sources)
+        self._ops.append(AddOp("Concat", mark, read, (NewPort(types.pop(), shape, (name,)),), {"axis": "-1"}))
+        return Output(mark)
+
+    def edits(self) -> Iterator[Edit]:
+        """All edits."""
+        yield from self._ops
+        for source, names in self._tensors.items():
+            output = Output(source.op, self._graph.output_index(source))
+            yield SetTensorNames(output, (*self._port(source).names, *names))
+
+
+def _taken(data: bytes) -> Iterator[str]:
+    """Every tensor name in a file, also inside bodies."""
+    for found in set(_NAMES.findall(data)):
+        yield from split_names(parse_attributes(b" names=" + found)["names"])
+
+
+def _notes(document: Document, stack: DecoderStack, layers: Iterable[int]) -> tuple[str, ...]:
+    """Where the file's own annotation names other values than those located."""
+    found = entries(document.scan, ANNOTATION_KEY)
+    if not found:
+        return ()
+    try:
+        named = parse_annotation(found[-1].value).layers
+    except MalformedAnnotationError:
+        return (f"the annotation of the file cannot be read; exposed is what was located ({document.path.name})",)
+    same = SameValue(document.graph, stack)
+    return tuple(
+        f"the annotation of the file names {there.producer!r} for layer {layer}; "
+        f"exposed is {stack.layers[layer].locator.producer!r}, which was located"
+        for layer in layers
+        if (there := named.get(str(layer))) is not None
+        and there != stack.layers[layer].locator
+        and not same(layer, there)
+    )
+
+
+# -- taking it back --------------------------------------------------------------------
+
+
+def concealing(
+    document: Document,
+    layers: Sequence[int] | str | None = None,
+    *,
+    names: str | Sequence[str] | None = None,
+    concat: str | None = None,
+) -> Exposure:
+    """Work out the edits that take exposed outputs away, and nothing else.
+
+    Parameters
+    ----------
+    document : Document
+    layers : sequence of int or str, optional
+        Outputs of single layers.
+    names : str or sequence of str, optional
+        Outputs by name, or by a template with ``{layer}`` in it.
+    concat : str, optional
+        A concatenation by its name. With none of the three: every exposed output.
+
+    Returns
+    -------
+    Exposure
+        Without edits when there is no such output.
+
+    Raises
+    ------
+    EditError
+        A name is that of an output that was not added by exposing.
+    """
+    graph = document.graph
+    there = exposed(graph)
+    chosen = [output for output in there if _chosen(output, there, layers, names, concat)]
+    own = {output.name for output in there}
+    others = {name for key in graph.results for name in graph.result_names(key)} - own
+    literal = [names] if isinstance(names, str) else list(names or ())
+    for name in (*literal, *([concat] if concat is not None else [])):
+        if name in others:
+            raise EditError(f"the output {name!r} was not added by exposing a hidden state, so it is not taken away")
+    edits: list[Edit] = []
+    tensors: dict[Source, set[str]] = {}
+    for output in chosen:
+        edits.append(RemoveOp(output.result))
+        if output.concat:
+            edits.append(RemoveOp(output.source.op))
+        else:
+            tensors.setdefault(output.source, set()).add(output.name)
+    for source, gone in tensors.items():
+        port = graph.port(source)
+        kept = tuple(name for name in port.names if name not in gone) if port is not None else ()
+        edits.append(SetTensorNames(Output(source.op, graph.output_index(source)), kept))
+    return Exposure(tuple(edits), tuple((output.name, output.layers) for output in chosen))
+
+
+def _chosen(
+    output: Exposed,
+    there: Sequence[Exposed],
+    layers: Sequence[int] | str | None,
+    names: str | Sequence[str] | None,
+    concat: str | None,
+) -> bool:
+    if layers is None and names is None and concat is None:
+        return True
+    if output.concat:
+        return output.name == concat
+    if layers is None and names is None:
+        return False
+    if layers is not None:
+        last = max((layer for other in there for layer in other.layers), default=-1)
+        wanted = parse_layer_list(layers, last + 1) if layers in ("all", "last") else layers
+        wanted = parse_layer_list(wanted) if isinstance(wanted, str) else wanted
+        if output.layers[0] not in wanted:
+            return False
+    if names is None:
+        return True
+    spelled = [names, *split_names(names)] if isinstance(names, str) else list(names)
+    return output.name in [name.replace("{layer}", str(output.layers[0])) for name in spelled]

@@ -1,0 +1,247 @@
+"""The bytes of layers and edges: how a new one is written, and how an old one gets another value.
+
+Where something is changed, what stands around it keeps its spelling; what is added looks like what
+is there already.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from irtools.ir.markup import declares_ascii, encode_text, space_before, spell_attribute
+from irtools.ir.op import PRECISIONS, split_names
+from irtools.ir.scan import Scan, Span, child_spans, parse_attributes
+from irtools.surgery.edits import AddOp, NewPort
+from irtools.surgery.splices import Splice, spliced
+
+__all__ = ["Style", "append_to", "join_names", "tensor_names"]
+
+_TAG = re.compile(rb"""<([^\s/>!?]+)((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)(\s*)(/?)>""")
+_ATTRIBUTE = re.compile(rb"""\s+([^\s=>/"']+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_FIRST_CHILD = re.compile(rb"([ \t\r\n]*)<[^!?/]")
+_SEPARATOR = re.compile(rb"(?<!\\),")
+_SPELLED = {name: spelled for spelled, name in PRECISIONS.items()}
+
+
+class _Attribute(NamedTuple):
+    whole: Span  # with the white space before it
+    value: Span
+    quote: bytes
+
+
+def join_names(names: Sequence[str]) -> str:
+    r"""A list of tensor names as one attribute; a comma inside a name is written ``\,``."""
+    return ",".join(name.replace(",", "\\,") for name in names)
+
+
+def _attributes(data: bytes, start: int) -> tuple[dict[str, _Attribute], int]:
+    """The attributes of the start tag at an offset, and where another one can be added."""
+    tag = _TAG.match(data, start)
+    assert tag is not None, "every element starts with a tag"
+    found = {}
+    for match in _ATTRIBUTE.finditer(data, tag.start(2), tag.end(2)):
+        group = 2 if match[2] is not None else 3
+        value = Span(*match.span(group))
+        quote = data[value.end : value.end + 1]
+        found[match[1].decode()] = _Attribute(Span(*match.span()), value, quote)
+    return found, tag.end(2)
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a file is written.
+
+    Attributes
+    ----------
+    unit : bytes
+        One step of indentation.
+    lead : bytes
+        White space before a layer or an edge.
+    ascii_only : bool
+    """
+
+    unit: bytes
+    lead: bytes
+    ascii_only: bool
+
+    @classmethod
+    def of(cls, scan: Scan) -> Style:
+        """The style of a file, as its first lines and its last layer show it."""
+        first = _FIRST_CHILD.search(scan.data, scan.net_tag.end)
+        before = first[1] if first else b""
+        unit = re.split(rb"[\r\n]", before)[-1] if b"\n" in before or b"\r" in before else b""
+        lead = space_before(scan.data, scan.spans[-1].start) if scan.spans else before + unit
+        return cls(unit, lead, declares_ascii(scan.data))
+
+    # -- new ones ----------------------------------------------------------------------
+
+    def layer(self, key: int, op: AddOp, inputs: Sequence[NewPort]) -> bytes:
+        """A new layer, without the white space before it."""
+        tag = [b"<layer", self._attribute("id", str(key)), self._attribute("name", op.name)]
+        tag += [self._attribute("type", op.type), self._attribute("version", op.opset)]
+        if op.output_names:
+            tag.append(self._attribute("output_names", join_names(op.output_names)))
+        lines = [(0, b" ".join(tag) + b">")]
+        if op.attributes:
+            lines.append((1, self._data(op.attributes)))
+        number = 0
+        for name, ports in ((b"input", inputs), (b"output", op.outputs)):
+            if ports:
+                lines.append((1, b"<" + name + b">"))
+                for port in ports:
+                    lines += self._port(number, port)
+                    number += 1
+                lines.append((1, b"</" + name + b">"))
+        lines.append((0, b"</layer>"))
+        return self._join(lines)
+
+    def edge(self, source: int, source_port: int, target: int, target_port: int) -> bytes:
+        """A new edge, without the white space before it."""
+        return b'<edge from-layer="%d" from-port="%d" to-layer="%d" to-port="%d" />' % (
+            *(source, source_port),
+            *(target, target_port),
+        )
+
+    def _attribute(self, name: str, value: str) -> bytes:
+        return spell_attribute(name, value, self.ascii_only)
+
+    def _data(self, attributes: Mapping[str, str]) -> bytes:
+        return b" ".join([b"<data", *(self._attribute(*item) for item in attributes.items()), b"/>"])
+
+    def _port(self, number: int, port: NewPort) -> list[tuple[int, bytes]]:
+        precision = _SPELLED.get(port.element_type, port.element_type.upper())
+        tag = [b"<port", self._attribute("id", str(number)), self._attribute("precision", precision)]
+        if port.names:
+            tag.append(self._attribute("names", join_names(port.names)))
+        if not port.shape:
+            return [(2, b" ".join([*tag, b"/>"]))]
+        dims = [(3, b"<dim>%d</dim>" % dim) for dim in port.shape]
+        return [(2, b" ".join(tag) + b">"), *dims, (2, b"</port>")]
+
+    def _join(self, lines: Sequence[tuple[int, bytes]], depth: int = 0) -> bytes:
+        broken = b"\n" in self.lead or b"\r" in self.lead
+        pieces = [b""]
+        for number, (inner, line) in enumerate(lines):
+            space = self.lead + self.unit * (inner + depth) if broken and number else b""
+            pieces += [space, line]
+        return b"".join(pieces)
+
+    # -- changes to old ones -----------------------------------------------------------
+
+    def with_name(self, layer: bytes, name: str) -> bytes:
+        """A layer with another friendly name."""
+        return self._with_attribute(layer, 0, "name", name)
+
+    def with_data(self, layer: bytes, key: str, value: str | None) -> bytes:
+        """A layer with another value in its ``<data>``; a ``<data>`` that is left without any goes."""
+        where = _child(layer, "data")
+        if where is None:
+            if value is None:
+                return layer
+            return self._insert_first(layer, self._data({key: value}))
+        if value is not None:
+            return self._with_attribute(layer, where.start, key, value)
+        found, _ = _attributes(layer, where.start)
+        if key not in found:
+            return layer
+        if len(found) == 1 and not any(child_spans(layer, where)):
+            start = where.start - len(space_before(layer, where.start))
+            return spliced(layer, [Splice(start, where.end, b"")])
+        return spliced(layer, [Splice(*found[key].whole, b"")])
+
+    def with_tensor_names(self, layer: bytes, index: int, names: Sequence[str]) -> bytes:
+        """A layer whose output has other tensor names; those that stay keep their spelling."""
+        port = _ports(layer, "output")[index]
+        found, end = _attributes(layer, port.start)
+        old = found.get("names")
+        if old is None:
+            new = b" " + self._attribute("names", join_names(names)) if names else b""
+            return spliced(layer, [Splice(end, end, new)])
+        if not names:
+            return spliced(layer, [Splice(*old.whole, b"")])
+        raw = layer[old.value.start : old.value.end]
+        spelled = dict(zip(_decoded(raw), _SEPARATOR.split(raw), strict=True)) if raw else {}
+        new = b",".join(spelled.get(name) or self._value(join_names([name]), old.quote) for name in names)
+        return spliced(layer, [Splice(*old.value, new)])
+
+    def with_input(self, layer: bytes, index: int, port: NewPort) -> bytes:
+        """A layer whose input has another type or shape; the port is left alone when it says the same."""
+        where = _ports(layer, "input")[index]
+        found, _ = _attributes(layer, where.start)
+        number = found["id"].value if "id" in found else Span(0, 0)
+        lines = self._port(int(layer[number.start : number.end] or 0), port)
+        return spliced(layer, [Splice(*where, self._join([(0, lines[0][1]), *lines[1:]]))])
+
+    def _value(self, text: str, quote: bytes) -> bytes:
+        value = encode_text(text, self.ascii_only)
+        return value.replace(b"'", b"&apos;") if quote == b"'" else value
+
+    def _with_attribute(self, data: bytes, tag: int, key: str, value: str) -> bytes:
+        found, end = _attributes(data, tag)
+        if key in found:
+            old = found[key]
+            return spliced(data, [Splice(*old.value, self._value(value, old.quote))])
+        return spliced(data, [Splice(end, end, b" " + self._attribute(key, value))])
+
+    def _insert_first(self, layer: bytes, child: bytes) -> bytes:
+        """A layer with a first child; a layer that is self-closed is opened."""
+        tag = _TAG.match(layer)
+        assert tag is not None, "every element starts with a tag"
+        inner = self._join([(0, b""), (1, child)])
+        if not tag[4]:
+            return spliced(layer, [Splice(tag.end(), tag.end(), inner)])
+        ending = self._join([(0, b""), (0, b"</layer>")])
+        return layer[: tag.end(2)] + b">" + inner + ending
+
+    @staticmethod
+    def with_source(edge: bytes, source: int, port: int) -> bytes:
+        """An edge that starts elsewhere."""
+        found, _ = _attributes(edge, 0)
+        values = {"from-layer": source, "from-port": port}
+        places = sorted(Splice(*found[key].value, b"%d" % number) for key, number in values.items())
+        return spliced(edge, places)
+
+
+def _decoded(raw: bytes) -> tuple[str, ...]:
+    return split_names(parse_attributes(b" names=" + (b'"%b"' if b'"' not in raw else b"'%b'") % raw)["names"])
+
+
+def tensor_names(layer: bytes, index: int) -> tuple[str, ...]:
+    """Tensor names of an output of a layer."""
+    port = _ports(layer, "output")[index]
+    found, _ = _attributes(layer, port.start)
+    names = found.get("names")
+    return _decoded(layer[names.value.start : names.value.end]) if names else ()
+
+
+def _child(layer: bytes, name: str) -> Span | None:
+    return next((span for tag, span in child_spans(layer, Span(0, len(layer))) if tag == name), None)
+
+
+def _ports(layer: bytes, side: str) -> list[Span]:
+    """The ports of one side of a layer, in order."""
+    where = _child(layer, side)
+    return [span for tag, span in child_spans(layer, where) if tag == "port"] if where is not None else []
+
+
+def append_to(scan: Scan, section: str, items: bytes, style: Style) -> Splice:
+    """Put elements, each with its white space before it, behind the last of ``<layers>`` or ``<edges>``.
+
+    A section that is self-closed is opened; one that is not there is made.
+    """
+    data, where = scan.data, scan.layers if section == "layers" else scan.edges_section
+    name = section.encode()
+    space = style.lead[: len(style.lead) - len(style.unit)] if style.unit else style.lead
+    if where == (0, 0):
+        after = scan.layers.end if section == "edges" and scan.layers.end else scan.net_tag.end
+        return Splice(after, after, space + b"<" + name + b">" + items + space + b"</" + name + b">")
+    tag = _TAG.match(data, where.start)
+    assert tag is not None, "every element starts with a tag"
+    if tag[4]:
+        return Splice(tag.end(2), where.end, b">" + items + space + b"</" + name + b">")
+    end = data.rindex(b"</", where.start, where.end)
+    start = end - len(space_before(data, end))
+    return Splice(start, start, items + (space if tag.end() == end else b""))

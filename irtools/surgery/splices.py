@@ -1,0 +1,132 @@
+"""Differences between two versions of a file, as byte ranges and what takes their place."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+__all__ = ["Splice", "compose", "difference", "spliced"]
+
+
+class Splice(NamedTuple):
+    """``new`` takes the place of ``data[start:end]``."""
+
+    start: int
+    end: int
+    new: bytes
+
+
+def spliced(data: bytes, splices: Sequence[Splice]) -> bytes:
+    """The file with all splices made.
+
+    Parameters
+    ----------
+    data : bytes
+    splices : sequence of Splice
+        In file order; none overlaps another.
+    """
+    if not splices:
+        return data
+    pieces, last = [], 0
+    for start, end, new in splices:
+        pieces += [data[last:start], new]
+        last = end
+    return b"".join([*pieces, data[last:]])
+
+
+def difference(old: bytes, new: bytes) -> tuple[Splice, ...]:
+    """One splice that makes ``new`` of ``old``; none when they are equal."""
+    if old == new:
+        return ()
+    head = _common(old, new, min(len(old), len(new)))
+    tail = _common_end(old, new, min(len(old), len(new)) - head)
+    return (Splice(head, len(old) - tail, new[head : len(new) - tail]),)
+
+
+def _common(old: bytes, new: bytes, most: int) -> int:
+    """Length of the common beginning: halving, so that C compares."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        if old[low:middle] == new[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _common_end(old: bytes, new: bytes, most: int) -> int:
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        if old[len(old) - middle : len(old) - low] == new[len(new) - middle : len(new) - low]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def compose(first: Sequence[Splice], second: Sequence[Splice]) -> tuple[Splice, ...]:
+    """Splices that do what two sets of them do one after the other.
+
+    Parameters
+    ----------
+    first : sequence of Splice
+        Of a file.
+    second : sequence of Splice
+        Of what ``first`` makes of it.
+    """
+    if not first or not second:
+        return tuple(first or second)
+    between = _Pieces(first)
+    made: list[_Piece] = []
+    for start, end, new in second:
+        made += between.up_to(start)
+        between.up_to(end)
+        made.append(new)
+    return tuple(_as_splices([*made, *between.up_to(_END)]))
+
+
+_END = sys.maxsize
+_Piece: TypeAlias = tuple[int, int] | bytes
+"""A range of the old file, or new bytes."""
+
+
+class _Pieces:
+    """What the file between two sets of splices consists of, from the front."""
+
+    def __init__(self, splices: Sequence[Splice]) -> None:
+        pieces: list[_Piece] = []
+        last = 0
+        for start, end, new in splices:
+            pieces += [(last, start), new]
+            last = end
+        self._left = [*pieces, (last, _END)][::-1]
+        self._position = 0
+
+    def up_to(self, offset: int) -> list[_Piece]:
+        """Take the pieces before an offset of the file between."""
+        taken = []
+        while self._left and self._position < offset:
+            piece = self._left.pop()
+            length = len(piece) if isinstance(piece, bytes) else piece[1] - piece[0]
+            wanted = min(length, offset - self._position)
+            if wanted < length:
+                rest = piece[wanted:] if isinstance(piece, bytes) else (piece[0] + wanted, piece[1])
+                self._left.append(rest)
+                piece = piece[:wanted] if isinstance(piece, bytes) else (piece[0], piece[0] + wanted)
+            self._position += wanted
+            taken.append(piece)
+        return taken
+
+
+def _as_splices(pieces: Sequence[_Piece]) -> Iterator[Splice]:
+    last, new = 0, b""
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            new += piece
+        elif piece[0] < piece[1] or piece[1] == _END:
+            if new or piece[0] > last:
+                yield Splice(last, piece[0], new)
+            last, new = piece[1], b""

@@ -1,0 +1,231 @@
+"""Apply edits to an IR, all or none.
+
+The edits are made one after the other to the scan of the file and written as byte splices: what is
+not edited keeps its bytes. The result is scanned like a new file and checked. Entries of rt_info
+need none of this: the module that sets them reads them back, and they take no longer than without
+a transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from irtools.errors import EditError, about
+from irtools.ir.document import Document
+from irtools.ir.op import layer_attributes, parse_op, split_names
+from irtools.ir.rt_info import ANNOTATION_KEY, entries, remove_entry, set_entry
+from irtools.ir.scan import Scan, scan_outline
+from irtools.surgery.edits import AddOp, Edit, GraphEdit, RemoveOp, Rename, Restore, SetRtInfo
+from irtools.surgery.patch import Expected, Patch, Ports
+from irtools.surgery.splices import Splice, compose, difference, spliced
+
+if TYPE_CHECKING:
+    from irtools.surgery.working import Working
+
+__all__ = ["apply", "preview"]
+
+# As a locator says it, or as an early form does.
+_PRODUCER = re.compile(r'("(?:producer|[0-9]+)"\s*:\s*)("(?:[^"\\]|\\.)*")')
+
+
+def apply(document: Document, edits: Iterable[Edit], *, notes: Sequence[str] = ()) -> Patch:
+    """Work out the file with some edits made, and check it; nothing is written.
+
+    Parameters
+    ----------
+    document : Document
+    edits : iterable of Edit
+        Made in their order; an edit may name what an earlier one added.
+    notes : sequence of str
+        For the patch.
+
+    Returns
+    -------
+    Patch
+
+    Raises
+    ------
+    EditError
+        An edit cannot be made, or the result would be inconsistent where the file was not.
+    InvalidIRError
+        The file is no well-formed IR, or cannot be edited safely.
+    """
+    with about(document.path):
+        steps = _Steps(document)
+        for _, group in groupby(edits, _kind):
+            steps.make(list(group))
+        expected = steps.checked()
+    return Patch(
+        document.path,
+        steps.old_annotation,
+        steps.annotation,
+        document.data,
+        steps.document.data,
+        steps.splices,
+        tuple(notes),
+        steps.layers_edited,
+        expected,
+    )
+
+
+def preview(document: Document, edits: Iterable[Edit]) -> Document:
+    """The document with some edits made, unchecked: to look at before more are added.
+
+    Raises
+    ------
+    EditError
+        An edit cannot be made.
+    """
+    with about(document.path):
+        steps = _Steps(document)
+        for _, group in groupby(edits, _kind):
+            steps.make(list(group))
+    return steps.document
+
+
+def _kind(edit: Edit) -> type[Edit]:
+    return type(edit) if isinstance(edit, SetRtInfo | Restore) else AddOp
+
+
+def _annotation(scan: Scan) -> str | None:
+    """The annotation that counts; ``""`` for an entry without value."""
+    found = entries(scan, ANNOTATION_KEY)
+    return (found[-1].value or "") if found else None
+
+
+class _Steps:
+    """The document, and what has become of it so far."""
+
+    def __init__(self, document: Document) -> None:
+        self._original = self.document = document
+        self.splices: tuple[Splice, ...] = ()
+        self.old_annotation = self.annotation = _annotation(document.scan)
+        self.layers_edited = False
+        self._graph_edited = False
+        self._graph = document  # as it was before the entries of rt_info that were set last
+        self._last: Working | None = None
+        self._touched: dict[int, str] = {}
+
+    def make(self, edits: Sequence[Edit]) -> None:
+        """Make edits of one kind."""
+        for edit in edits:
+            if isinstance(edit, SetRtInfo):
+                self._set_rt_info(edit)
+            elif isinstance(edit, Restore):
+                self._restore(edit)
+        graph_edits = [edit for edit in edits if not isinstance(edit, SetRtInfo | Restore)]
+        if graph_edits:
+            self._edit_graph(graph_edits)
+
+    def _take(self, splices: Sequence[Splice], data: bytes | None = None) -> None:
+        self.splices = compose(self.splices, splices)
+        data = data if data is not None else spliced(self.document.data, splices)
+        self.document = Document(self.document.path, data, part=self.document.part)
+
+    def _set_rt_info(self, edit: SetRtInfo) -> None:
+        old = self.document
+        scan = old.scan if "scan" in old.__dict__ else scan_outline(old.data)
+        new = remove_entry(scan, edit.key) if edit.value is None else set_entry(scan, edit.key, edit.value)
+        self._take(difference(old.data, new), new)
+        if edit.key == ANNOTATION_KEY:
+            self.annotation = edit.value
+
+    def _restore(self, edit: Restore) -> None:
+        from irtools.surgery.restore import restored
+
+        scan = self.document.scan
+        splices = restored(scan, edit)
+        layers = any(
+            splice.start < section.end and splice.end > section.start
+            for section in (scan.layers, scan.edges_section)
+            for splice in splices
+        )
+        self._take(splices)
+        self.annotation = _annotation(self.document.scan)
+        if layers:
+            self.layers_edited = self._graph_edited = True
+            self._graph, self._last = self.document, None
+
+    def _edit_graph(self, edits: Sequence[GraphEdit]) -> None:
+        from irtools.surgery.working import Working
+
+        working = self._last = Working(self.document.scan)
+        for edit in edits:
+            working.make(edit)
+        annotation = self.annotation
+        if annotation and any(isinstance(edit, Rename | RemoveOp) for edit in edits):
+            annotation = _followed(annotation, working)
+        self._take(working.splices())
+        self.layers_edited = True
+        self._graph_edited |= any(not isinstance(edit, Rename) for edit in edits)
+        self._graph = self.document
+        for key in self._touched.keys() & set(self.document.scan.ids):
+            working.touched.setdefault(key, working.name(key))
+        self._touched = working.touched
+        if annotation is not None and annotation != self.annotation:
+            self._set_rt_info(SetRtInfo(ANNOTATION_KEY, annotation))
+
+    def checked(self) -> Expected | None:
+        """Check the result; what OpenVINO should read from it, if its graph was edited."""
+        if not self.layers_edited:
+            return None
+        from irtools.surgery.invariants import require_sound
+
+        if self._last is not None:
+            self._last.require_unread()
+        require_sound(self._original.scan, self._graph.scan)
+        return _expected(self._graph, self._touched) if self._graph_edited else None
+
+
+def _expected(document: Document, touched: Mapping[int, str]) -> Expected:
+    scan = document.scan
+    outputs = tuple(
+        split_names(layer_attributes(scan.data, span).get("output_names", ""))
+        for kind, span in zip(scan.types, scan.spans, strict=True)
+        if kind == "Result"
+    )
+    ops: dict[int, tuple[str, Ports]] = {}
+    for key, span in zip(scan.ids, scan.spans, strict=True):
+        if key in touched:
+            op = parse_op(scan.data, span)
+            ops[key] = (op.name, tuple((port.element_type, port.shape) for port in op.outputs))
+    return Expected(scan.types.count("Parameter"), outputs, ops)
+
+
+def _followed(text: str, working: Working) -> str:
+    """An annotation in step with the names of the ops; one that cannot be read is left as it is.
+
+    Raises
+    ------
+    EditError
+        It names an op that is removed.
+    """
+    from irtools.surgery.annotation import MalformedAnnotationError, parse_annotation
+
+    try:
+        named = parse_annotation(text).layers
+    except MalformedAnnotationError:
+        return text
+    names = {}
+    for layer, locator in named.items():
+        now = working.named_now(locator.producer)
+        if now is None:
+            raise EditError(
+                f"the annotation names {locator.producer!r} as the hidden state of layer {layer}, so it cannot be "
+                "removed; strip the annotation first"
+            )
+        names[locator.producer] = now
+
+    def respell(match: re.Match[str]) -> str:
+        name = json.loads(match[2])
+        return match[1] + (match[2] if names.get(name, name) == name else json.dumps(names[name]))
+
+    new = _PRODUCER.sub(respell, text)
+    wanted = [(names[locator.producer], locator.output_index) for locator in named.values()]
+    if [(locator.producer, locator.output_index) for locator in parse_annotation(new).layers.values()] != wanted:
+        raise EditError("the annotation cannot be kept in step with the names of the ops; strip it first")
+    return new
