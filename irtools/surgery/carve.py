@@ -119,6 +119,19 @@ class _Carver:
             found = f"{name}_{number}"
         return found
 
+    def _called(self, source: Source, kind: str) -> str:
+        """What the input for a value is called."""
+        if kind == "shape":
+            source = self.view.unreshaped(self.view.inputs(source.op)[0])
+            picked = self.view.inputs(source.op)[:1] if self.view.op_type(source.op) == "Gather" else ()
+            if picked and self.view.op_type(picked[0].op) == "ReadValue":  # what the state holds, in another order
+                source = picked[0]
+            return f"shape_of.{self._called(source, '')}"
+        variable = self.view.data(source.op).get("variable_id", "")
+        if variable and self.view.op_type(source.op) == "ReadValue":
+            return state_names(variable, self._port(source).names)[0]
+        return self._name(source)
+
     def _name(self, source: Source) -> str:
         """Friendly name of an op, with the output index where it has several."""
         name = self.view.op_name(source.op)
@@ -144,12 +157,7 @@ class _Carver:
     def _cut(self, cut: Cut) -> bytes:
         """The Parameter in place of a value."""
         port = self._port(cut.source)
-        wanted = self._name(cut.source)
-        if cut.kind == "state":
-            variable = self.view.data(cut.source.op).get("variable_id", "")
-            wanted = state_names(variable, port.names)[0]
-        elif cut.source == self.region.entry:
-            wanted = self.region.entry_name
+        wanted = self.region.entry_name if cut.source == self.region.entry else self._called(cut.source, cut.kind)
         name = self._fresh_name(wanted, self.names, self.tensors)
         self.names.add(name)
         self.tensors.add(name)
@@ -159,8 +167,7 @@ class _Carver:
         producer = self.view.op_name(cut.source.op)
         self.inputs.append(PieceInput(name, port.element_type, port.shape, cut.kind, producer, index))
         if cut.kind == "shape":
-            whole = self.view.op_name(self.view.producers(cut.source.op)[0])
-            self.notes.append(f"the input {name!r} is the shape of {whole!r}, which is not in the piece")
+            self.notes.append(f"the input {name!r} is the shape of a value that is not in the piece")
         new = NewPort(port.element_type, port.shape, (name,))
         shape = ",".join("?" if dim < 0 else str(dim) for dim in port.shape)
         attributes = {"shape": shape, "element_type": port.element_type}
