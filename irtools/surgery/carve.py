@@ -166,8 +166,6 @@ class _Carver:
         index = self.view.output_index(cut.source)
         producer = self.view.op_name(cut.source.op)
         self.inputs.append(PieceInput(name, port.element_type, port.shape, cut.kind, producer, index))
-        if cut.kind == "shape":
-            self.notes.append(f"the input {name!r} is the shape of a value that is not in the piece")
         new = NewPort(port.element_type, port.shape, (name,))
         shape = ",".join("?" if dim < 0 else str(dim) for dim in port.shape)
         attributes = {"shape": shape, "element_type": port.element_type}

@@ -15,7 +15,7 @@ from irtools.surgery.piece import Piece, Plan
 from irtools.surgery.region import find_region
 from irtools.surgery.wanted import between_ops, of_layers, parse_layers
 
-__all__ = ["plan_piece", "save_piece"]
+__all__ = ["plan_piece", "require_choice", "save_piece"]
 
 _STEM = "openvino_model"
 
@@ -135,8 +135,8 @@ def save_piece(
     return Piece(
         path=output_dir / f"{_STEM}.xml",
         weights_path=output_dir / f"{_STEM}.bin",
-        xml_bytes=len(plan.data),
-        weights_bytes=plan.ranges.size,
+        xml_bytes=plan.xml_bytes,
+        weights_bytes=plan.weights_bytes,
         inputs=plan.inputs,
         outputs=plan.outputs,
         states=plan.states,

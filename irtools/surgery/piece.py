@@ -92,6 +92,16 @@ class Plan:
     constants: int
     notes: tuple[str, ...]
 
+    @property
+    def xml_bytes(self) -> int:
+        """Size of the ``.xml``."""
+        return len(self.data)
+
+    @property
+    def weights_bytes(self) -> int:
+        """Size of the ``.bin``."""
+        return self.ranges.size
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:

@@ -1,0 +1,78 @@
+"""``irtools extract``: cut a piece out of an export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from irtools.cli.common import PATH, Ui, about_model, model_argument, output_options, part_option, run_models
+from irtools.report.json import Entry
+from irtools.report.text import visible
+
+__all__ = ["command"]
+
+
+@click.command("extract")
+@model_argument
+@click.option("--layers", metavar="LAYERS", help="Layers of the decoder stack: 3, 3-5, last or all.")
+@click.option("--from", "from_", metavar="OP", multiple=True, help="First op of the piece; can be given several times.")
+@click.option(
+    "--to", metavar="OP", multiple=True, help="Last op, or OP:1 for one of its outputs; can be given several times."
+)
+@click.option("-o", "--output-dir", metavar="DIR", type=PATH, required=True, help="Empty or new directory.")
+@click.option("--stateless", is_flag=True, help="Turn states into inputs and outputs.")
+@click.option("--dry-run", is_flag=True, help="Write nothing; exit code 1, since something would be written.")
+@click.option("--no-check", is_flag=True, help="Do not let OpenVINO read the piece before it is there.")
+@part_option
+@output_options()
+def command(
+    model: Path,
+    layers: str | None,
+    from_: tuple[str, ...],
+    to: tuple[str, ...],
+    output_dir: Path,
+    stateless: bool,
+    dry_run: bool,
+    no_check: bool,
+    part: str,
+    ui: Ui,
+) -> int:
+    """Cut a piece out of an export.
+
+    The piece is a model of its own, with just the weights that it needs: openvino_model.xml and .bin in
+    DIR. What flows into it becomes an input, what is wanted of it an output, and both have the values that
+    the whole model has there. Inputs such as attention_mask stay as they are.
+    """
+    from irtools.surgery.extract import plan_piece, require_choice, save_piece
+
+    require_choice(layers, from_, to)
+
+    def work(path: Path) -> Entry:
+        from irtools.ir.export import open_export
+        from irtools.ir.listing import require_empty
+        from irtools.report.extract import piece_details, piece_text
+
+        export = open_export(path)
+        document = export.part(part)
+        with ui.working(f"Cutting a piece out of {document.path}"):
+            plan = plan_piece(
+                document, lambda: export.locate(part), layers=layers, from_=from_, to=to, stateless=stateless
+            )
+        written: list[str] = []
+        if dry_run:
+            with about_model(output_dir):
+                require_empty(output_dir, document.path.parent)
+            outcome = f"would write {output_dir}"
+        else:
+            with ui.working(f"Writing {output_dir}") as report:
+                piece = save_piece(document, plan, output_dir, check=not no_check, progress=report)
+            written = [str(piece.path), str(piece.weights_path)]
+            outcome = f"wrote {' and '.join(written)}"
+        for note in plan.notes:
+            ui.note(note)
+        details = {**piece_details(document.path, plan), "written": written}
+        text = f"{piece_text(document.path, plan, ui.style)}\n{visible(outcome)}"
+        return Entry(str(path), "would-write" if dry_run else "written", int(dry_run), details=details, text=text)
+
+    return run_models(ui, "extract", [model], work)

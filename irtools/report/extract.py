@@ -1,0 +1,75 @@
+"""What ``irtools extract`` has cut out, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from irtools.report.describe import size_text
+from irtools.report.text import Column, Style, plural, shape_text, table, visible
+from irtools.surgery.piece import PieceInput, PieceOutput, Plan
+
+__all__ = ["piece_details", "piece_text"]
+
+_STATES_SHOWN = 6
+_KINDS = {
+    "model": "an input of the whole model",
+    "value": "what the whole model computes there: {}",
+    "shape": "the shape of a value that is not in the piece, from {}",
+    "state": "what the whole model holds in a state: {}",
+}
+
+
+def piece_text(path: Path, plan: Plan, style: Style) -> str:
+    """A few lines about a piece.
+
+    Parameters
+    ----------
+    path : Path
+        The file that it is cut out of.
+    plan : Plan
+    style : Style
+    """
+    size = f"{size_text(plan.xml_bytes)} of XML and {size_text(plan.weights_bytes)} of weights"
+    head = f"{visible(str(path))}: {plural(plan.ops, 'op')} and {plural(plan.constants, 'constant')}, {size}"
+    lines = [style.paint(head, "bold"), table(_columns("input"), map(_input_row, plan.inputs), style, indent=2)]
+    lines += [table(_columns("output"), map(_output_row, plan.outputs), style, indent=2)]
+    if plan.states:
+        more = ", ..." if len(plan.states) > _STATES_SHOWN else ""
+        shown = ", ".join(map(visible, plan.states[:_STATES_SHOWN]))
+        lines.append(f"  {plural(len(plan.states), 'state')}: {shown}{more}")
+    return "\n".join(line for line in lines if line)
+
+
+def _columns(title: str) -> tuple[Column, ...]:
+    return Column(title, fold="anywhere"), Column("type"), Column("shape"), Column("", fold="words")
+
+
+def _place(port: PieceInput | PieceOutput) -> str:
+    index = f" output {port.output_index}" if port.output_index else ""
+    return f"{port.producer}{index}"
+
+
+def _input_row(port: PieceInput) -> Sequence[str]:
+    return port.name, port.element_type, shape_text(port.shape), _KINDS[port.kind].format(_place(port))
+
+
+def _output_row(port: PieceOutput) -> Sequence[str]:
+    told = "the new value of a state: {}" if port.kind == "state" else "{}"
+    return port.name, port.element_type, shape_text(port.shape), told.format(_place(port))
+
+
+def piece_details(path: Path, plan: Plan) -> Mapping[str, object]:
+    """The same for a program."""
+    return {
+        "file": str(path),
+        "inputs": [asdict(port) for port in plan.inputs],
+        "outputs": [asdict(port) for port in plan.outputs],
+        "states": list(plan.states),
+        "ops": plan.ops,
+        "constants": plan.constants,
+        "xml_bytes": plan.xml_bytes,
+        "weight_bytes": plan.weights_bytes,
+        "notes": list(plan.notes),
+    }
