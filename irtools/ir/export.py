@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from irtools.lint.engine import Verification
     from irtools.surgery.editor import Editor
     from irtools.surgery.patch import Patch
+    from irtools.surgery.piece import Piece
 
 __all__ = ["MTP_FILE", "TARGET_FILES", "Export", "open_export"]
 
@@ -227,6 +228,78 @@ class Export(ModelDirectory):
         known = self._patches.get(patch.path)
         self._patches[patch.path] = known.then(patch) if known else patch
         return patch
+
+    def extract(
+        self,
+        output_dir: str | Path,
+        *,
+        layers: str | int | None = None,
+        from_: str | Sequence[str] = (),
+        to: str | Sequence[str] = (),
+        stateless: bool = False,
+        part: str = "target",
+        check: bool = True,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Piece:
+        """Cut a piece out of a part, and write it as a model of its own with just the weights that it needs.
+
+        Parameters
+        ----------
+        output_dir : path-like
+            Empty or absent; gets ``openvino_model.xml`` and ``.bin``.
+        layers : str or int, optional
+            ``3``, ``3-5``, ``last`` or ``all``: layers of the decoder stack; or else ``from_`` and ``to``.
+        from_, to : str or sequence of str
+            Friendly names of the first ops of the piece and of the last; ``name:1`` is an output of one.
+        stateless : bool
+            Turn states into inputs and outputs.
+        part : str
+            As :meth:`part` takes it.
+        check : bool
+            Let OpenVINO read the piece before it is there.
+        progress : callable, optional
+            Called while weights are copied: bytes done, bytes in all.
+
+        Returns
+        -------
+        Piece
+            What was cut: inputs, outputs, states, sizes.
+
+        Raises
+        ------
+        UsageError
+            There are no such layers or ops, or no way leads from the ones to the others.
+        LocateRefusedError
+            ``layers`` of a part without decoder stack.
+        ExportError
+            There is no such part, or its weights are missing, too short or unreadable.
+        InvalidIRError
+            The file is no well-formed IR.
+        CheckError
+            OpenVINO cannot read the piece; nothing was written.
+        SaveError
+            It could not be written; what had been created was removed.
+
+        Examples
+        --------
+        >>> import irtools, tempfile
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     piece = irtools.open_export("fixtures/falcon").extract(directory, layers="0", check=False)
+        >>> [port.name for port in piece.outputs]
+        ['hidden_states.0']
+        """
+        from irtools.surgery.extract import plan_piece, save_piece
+
+        document = self.part(part)
+        plan = plan_piece(
+            document,
+            lambda: self.locate(part),
+            layers=None if layers is None else str(layers),
+            from_=(from_,) if isinstance(from_, str) else tuple(from_),
+            to=(to,) if isinstance(to, str) else tuple(to),
+            stateless=stateless,
+        )
+        return save_piece(document, plan, Path(output_dir), check=check, progress=progress)
 
     def save(
         self, output_dir: str | Path | None = None, *, check: bool = True, progress: Progress | None = None
