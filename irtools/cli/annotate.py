@@ -44,7 +44,7 @@ def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: b
 
         with ui.working(f"Locating the decoder stack of {document.path}"):
             stack = export.locate(part)
-        located = {"layers": layer_rows(stack)}
+        located: dict[str, object] = {"layers": layer_rows(stack)}
         summary = summary_line(document.path, stack, ui.style)
         try:
             patch = export.annotate(part, stack=stack, force=force)
@@ -64,7 +64,7 @@ def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: b
             writing,
             nothing_to_do=f"{patch.path} says this already",
             heading=f"{summary}\n{layers_table(stack, ui.style)}",
-            details=located,
+            details={"previous": patch.old, "annotation": patch.new, **located},
         )
 
     return run_models(ui, "annotate", models, work)

@@ -32,6 +32,7 @@ def command(models: tuple[Path, ...], part: str, writing: Writing, ui: Ui) -> in
         patch = export.strip(part)
         job = Job(path, export, patch, destinations[path], check=False)
         nothing = f"{patch.path} has no annotation"
-        return finish(ui, job, writing, nothing_to_do=nothing, details={})
+        details = {"previous": patch.old, "annotation": patch.new}
+        return finish(ui, job, writing, nothing_to_do=nothing, details=details)
 
     return run_models(ui, "strip", models, work)

@@ -156,8 +156,6 @@ def finish(
         ui.note(note)
     found: dict[str, object] = {
         "file": str(patch.path),
-        "previous": patch.old,
-        "annotation": patch.new,
         **details,
         "written": files,
         "notes": notes,

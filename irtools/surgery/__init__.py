@@ -1,9 +1,10 @@
-"""What changes an IR: annotate, strip."""
+"""What changes an IR: annotate, strip, and single edits; all of it through one transaction."""
 
 from __future__ import annotations
 
 from irtools.surgery.annotate import annotate
 from irtools.surgery.patch import Patch
 from irtools.surgery.strip import strip
+from irtools.surgery.transaction import apply
 
-__all__ = ["Patch", "annotate", "strip"]
+__all__ = ["Patch", "annotate", "apply", "strip"]

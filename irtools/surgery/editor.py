@@ -26,6 +26,7 @@ from irtools.surgery.transaction import apply, preview
 
 if TYPE_CHECKING:
     from irtools.decoder.stack import DecoderStack
+    from irtools.surgery.expose import Exposure
 
 __all__ = ["Editor"]
 
@@ -39,6 +40,8 @@ class Editor:
     ----------
     edits : tuple of Edit
         What has been asked for so far.
+    patch : Patch or None
+        What came of it, after the block.
     """
 
     def __init__(self, document: Document, keep: Callable[[Patch], Patch], config: Mapping[str, Any]) -> None:
@@ -47,6 +50,7 @@ class Editor:
         self._config = config
         self._notes: list[str] = []
         self.edits: tuple[Edit, ...] = ()
+        self.patch: Patch | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -55,7 +59,8 @@ class Editor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            self._keep(apply(self._document, self.edits, notes=self._notes))
+            self.patch = apply(self._document, self.edits, notes=self._notes)
+            self._keep(self.patch)
 
     def make(self, *edits: Edit) -> None:
         """Add edits, such as ``patch.undo``."""
@@ -154,7 +159,7 @@ class Editor:
         names: str | Sequence[str] | None = None,
         concat: str | None = None,
         stack: DecoderStack | None = None,
-    ) -> None:
+    ) -> Exposure:
         """Make hidden states outputs of the model; see :func:`irtools.surgery.expose.exposing`."""
         from irtools.surgery.expose import exposing
 
@@ -162,6 +167,7 @@ class Editor:
         found = exposing(document, stack or self._located(document), layers, names=names, concat=concat)
         self._notes += found.notes
         self.make(*found.edits)
+        return found
 
     def conceal(
         self,
@@ -169,11 +175,15 @@ class Editor:
         *,
         names: str | Sequence[str] | None = None,
         concat: str | None = None,
-    ) -> None:
+    ) -> Exposure:
         """Take exposed outputs away, all or those named; see :func:`irtools.surgery.expose.concealing`."""
         from irtools.surgery.expose import concealing
 
-        self.make(*concealing(self.document, layers, names=names, concat=concat).edits)
+        document = self.document
+        count = len(self._located(document).layers) if layers == "last" else None
+        found = concealing(document, layers, names=names, concat=concat, count=count)
+        self.make(*found.edits)
+        return found
 
 
 def _text(value: object) -> str:

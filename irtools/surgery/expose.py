@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from irtools.decoder.stack import DecoderStack
+from irtools.decoder.stack import DecoderStack, Locator
 from irtools.errors import EditError
 from irtools.graph.view import GraphView, Source
 from irtools.ir.document import Document
@@ -28,7 +28,7 @@ from irtools.surgery.annotation import MalformedAnnotationError, parse_annotatio
 from irtools.surgery.choice import distinct_layers, names_of, parse_layer_list, require_names
 from irtools.surgery.edits import AddOp, Edit, NewPort, Output, RemoveOp, SetTensorNames
 
-__all__ = ["DEFAULT_NAME", "Exposed", "Exposure", "concealing", "exposed", "exposing"]
+__all__ = ["DEFAULT_NAME", "Exposed", "ExposedValue", "Exposure", "concealing", "exposed", "exposing"]
 
 DEFAULT_NAME = "hidden_states.{layer}"
 """What the output of a layer is called."""
@@ -61,6 +61,25 @@ class Exposed:
 
 
 @dataclass(frozen=True, slots=True)
+class ExposedValue:
+    """What an output gives, for people and programs.
+
+    Attributes
+    ----------
+    name : str
+    layers : tuple of int
+    locator : Locator
+        The op and the index that it reads.
+    shape : tuple of int
+    """
+
+    name: str
+    layers: tuple[int, ...]
+    locator: Locator
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Exposure:
     """What exposing, or taking it back, comes to.
 
@@ -68,13 +87,13 @@ class Exposure:
     ----------
     edits : tuple of Edit
         None when there is nothing to do.
-    outputs : tuple of (str, tuple of int)
-        Name and layers of each output that was asked for, or is taken away.
+    outputs : tuple of ExposedValue
+        What was asked for, or is taken away.
     notes : tuple of str
     """
 
     edits: tuple[Edit, ...]
-    outputs: tuple[tuple[str, tuple[int, ...]], ...]
+    outputs: tuple[ExposedValue, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -149,9 +168,8 @@ def exposing(
             raise EditError(f"there is an exposed output {name!r} already, of {what}; take it away with --remove first")
         else:
             work.add(name, which, joined)
-    return Exposure(
-        tuple(work.edits()), tuple((name, which) for name, which, _ in asked), _notes(document, stack, wanted)
-    )
+    values = tuple(work.value(name, which, joined) for name, which, joined in asked)
+    return Exposure(tuple(work.edits()), values, _notes(document, stack, wanted))
 
 
 class _Work:
@@ -183,7 +201,7 @@ class _Work:
         """Add one output."""
         if name in self._taken:
             raise EditError(f"a tensor of the model is named {name!r} already; give the output another name")
-        mark = f"irtools.expose/{','.join(map(str, layers))}/{name}"
+        mark = _mark(name, layers)
         sources = [self._stack.layers[layer].source for layer in layers]
         if not concat:
             self._tensors.setdefault(sources[0], []).append(name)
@@ -191,6 +209,15 @@ class _Work:
         else:
             read = self._add_concat(f"{mark}/Concat", name, layers, sources)
         self._ops.append(AddOp("Result", mark, (read,), output_names=(name,)))
+
+    def value(self, name: str, layers: tuple[int, ...], concat: bool) -> ExposedValue:
+        """What an output gives."""
+        if not concat:
+            layer = self._stack.layers[layers[0]]
+            return ExposedValue(name, layers, layer.locator, layer.shape)
+        ports = [self._port(self._stack.layers[layer].source) for layer in layers]
+        shape = (*ports[0].shape[:-1], sum(port.shape[-1] for port in ports))
+        return ExposedValue(name, layers, Locator(f"{_mark(name, layers)}/Concat"), shape)
 
     def _add_concat(self, mark: str, name: str, layers: Sequence[int], sources: Sequence[Source]) -> Output:
         ports = [self._port(source) for source in sources]
@@ -209,6 +236,10 @@ class _Work:
         for source, names in self._tensors.items():
             output = Output(source.op, self._graph.output_index(source))
             yield SetTensorNames(output, (*self._port(source).names, *names))
+
+
+def _mark(name: str, layers: Sequence[int]) -> str:
+    return f"irtools.expose/{','.join(map(str, layers))}/{name}"
 
 
 def _taken(data: bytes) -> Iterator[str]:
@@ -246,6 +277,7 @@ def concealing(
     *,
     names: str | Sequence[str] | None = None,
     concat: str | None = None,
+    count: int | None = None,
 ) -> Exposure:
     """Work out the edits that take exposed outputs away, and nothing else.
 
@@ -258,6 +290,8 @@ def concealing(
         Outputs by name, or by a template with ``{layer}`` in it.
     concat : str, optional
         A concatenation by its name. With none of the three: every exposed output.
+    count : int, optional
+        Number of layers of the decoder stack; needed for ``last``.
 
     Returns
     -------
@@ -271,7 +305,8 @@ def concealing(
     """
     graph = document.graph
     there = exposed(graph)
-    chosen = [output for output in there if _chosen(output, there, layers, names, concat)]
+    wanted = _wanted(layers, count)
+    chosen = [output for output in there if _chosen(output, wanted, names, concat)]
     own = {output.name for output in there}
     others = {name for key in graph.results for name in graph.result_names(key)} - own
     literal = [names] if isinstance(names, str) else list(names or ())
@@ -290,15 +325,24 @@ def concealing(
         port = graph.port(source)
         kept = tuple(name for name in port.names if name not in gone) if port is not None else ()
         edits.append(SetTensorNames(Output(source.op, graph.output_index(source)), kept))
-    return Exposure(tuple(edits), tuple((output.name, output.layers) for output in chosen))
+    return Exposure(tuple(edits), tuple(_value(graph, output) for output in chosen))
+
+
+def _value(graph: GraphView, output: Exposed) -> ExposedValue:
+    port = graph.port(output.source)
+    locator = Locator(graph.op_name(output.source.op), graph.output_index(output.source))
+    return ExposedValue(output.name, output.layers, locator, port.shape if port is not None else ())
+
+
+def _wanted(layers: Sequence[int] | str | None, count: int | None) -> Sequence[int] | None:
+    """The layers asked for; None for any."""
+    if layers is None or (isinstance(layers, str) and layers.strip().lower() == "all"):
+        return None
+    return parse_layer_list(layers, count) if isinstance(layers, str) else distinct_layers(list(layers), count)
 
 
 def _chosen(
-    output: Exposed,
-    there: Sequence[Exposed],
-    layers: Sequence[int] | str | None,
-    names: str | Sequence[str] | None,
-    concat: str | None,
+    output: Exposed, layers: Sequence[int] | None, names: str | Sequence[str] | None, concat: str | None
 ) -> bool:
     if layers is None and names is None and concat is None:
         return True
@@ -306,12 +350,8 @@ def _chosen(
         return output.name == concat
     if layers is None and names is None:
         return False
-    if layers is not None:
-        last = max((layer for other in there for layer in other.layers), default=-1)
-        wanted = parse_layer_list(layers, last + 1) if layers in ("all", "last") else layers
-        wanted = parse_layer_list(wanted) if isinstance(wanted, str) else wanted
-        if output.layers[0] not in wanted:
-            return False
+    if layers is not None and output.layers[0] not in layers:
+        return False
     if names is None:
         return True
     spelled = [names, *split_names(names)] if isinstance(names, str) else list(names)

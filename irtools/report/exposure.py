@@ -1,0 +1,49 @@
+"""Exposed hidden states for people and for programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from irtools.report.text import Column, Style, plural, shape_text, table, visible
+from irtools.surgery.expose import Exposure
+
+__all__ = ["exposure_rows", "exposure_text"]
+
+
+def exposure_rows(exposure: Exposure) -> list[dict[str, object]]:
+    """One dictionary per output."""
+    return [
+        {
+            "name": value.name,
+            "layers": list(value.layers),
+            "producer": value.locator.producer,
+            "output_index": value.locator.output_index,
+            "shape": list(value.shape),
+        }
+        for value in exposure.outputs
+    ]
+
+
+def exposure_text(path: Path, exposure: Exposure, style: Style) -> str:
+    """The file, and a table of the outputs; empty when there are none."""
+    if not exposure.outputs:
+        return ""
+    columns = (
+        Column("output", fold="anywhere"),
+        Column("layers", fold="words"),
+        Column("producer", fold="anywhere", effects=("cyan",)),
+        Column("index", right=True),
+        Column("shape"),
+    )
+    rows = [
+        (
+            value.name,
+            " ".join(map(str, value.layers)),
+            value.locator.producer,
+            value.locator.output_index,
+            shape_text(value.shape),
+        )
+        for value in exposure.outputs
+    ]
+    title = f"{style.paint(visible(str(path)), 'bold')}: {plural(len(rows), 'exposed output')}"
+    return f"{title}\n{table(columns, rows, style)}"
