@@ -138,15 +138,17 @@ def advise(plain: Totals, drafted: Mapping[int, Totals]) -> Advice | None:
     gains = {number: gain for number, totals in drafted.items() if (gain := speed_up(plain, totals)) is not None}
     if not gains:
         return None
+    warning = "this depends on device and prompts: measure with yours"
+    if plain.decode < _SHORT:
+        warning += f"; {plain.decode:.2g} s of plain decoding is too short to rely on the speeds"
+    if not any(totals.accepted for totals in drafted.values()):
+        return Advice(0, "leave it off: nothing of what was drafted was accepted", warning)
     best = max(gains, key=lambda number: (gains[number], -number))
     totals, needed = drafted[best], break_even(plain, drafted[best])
     figures = f"{gains[best]:.2f} times the speed of plain decoding"
     if totals.acceptance is not None and needed is not None:
         figures += f" with {totals.acceptance:.0%} accepted, and it breaks even at {_bounded(needed)}"
-    warning = "this depends on device and prompts: measure with yours"
-    if plain.decode < _SHORT:
-        warning += f"; {plain.decode:.2g} s of plain decoding is too short to rely on the speeds"
-    if gains[best] >= WORTH_IT:
+    if gains[best] >= WORTH_IT and totals.accepted:
         return Advice(best, f"draft {best} at a time: {figures}", warning)
     return Advice(0, f"leave it off: at best, drafting {best} at a time, it has {figures}", warning)
 

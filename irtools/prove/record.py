@@ -15,6 +15,7 @@ from irtools.errors import ExportError, InvalidIRError
 from irtools.ir.export import Export, open_export
 from irtools.prove.model import Check, Step
 from irtools.report.provenance import versions
+from irtools.runtime.genai import EXACT
 
 if TYPE_CHECKING:
     from irtools.prove.settings import Prompt, Settings
@@ -93,6 +94,7 @@ def _settings(settings: Settings) -> dict[str, Any]:
         "do_sample": False,
         "ignore_eos": True,
         "enable_prefix_caching": False,
+        "hints_where_text_differs": dict(EXACT),
     }
 
 

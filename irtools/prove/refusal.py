@@ -18,6 +18,7 @@ _SIGNS: tuple[tuple[str, str], ...] = (
     ("openvino_tokenizer|Tokenizer::encode|detokenizer|Tokenizer::decode", "EXP003 IR"),
     ("chat_template", "EXP010 EXP011"),
     ("text embeddings model", "EXP004 MTP006 DFL012 DFL016"),
+    ("VLM draft|inputs_embeds-native", "DFL012"),
     ("last_hidden_state", "MTP013 MTP007"),
     ("produced by a MatMul|Expected the main model", "MTP050 DFL010 RUN001 RUN010"),
     ("input_ids or input_embeds", "MTP010 RUN008"),

@@ -59,7 +59,7 @@ def _verdict(steps: Sequence[Step]) -> str:
         return f"not proved: {', '.join(failed)} failed"
     passed = sum(step.status in (PASSED, WARNING) for step in steps)
     warned = sum(step.status == WARNING for step in steps)
-    return f"{plural(passed, 'step')} passed" + (f", {warned} with a warning" if warned else "")
+    return f"{plural(passed, 'step')} passed" + (f", {warned} of them with a warning" if warned else "")
 
 
 def _step(step: Step, style: Style) -> Iterator[str]:
@@ -141,6 +141,7 @@ def _speeds(timing: Mapping[str, Any], style: Style) -> str:
     rows = [
         [title, *(_seconds(row.get(key)) if key in _SECONDS else _number(row.get(key)) for row in found)]
         for title, key in _ROWS
+        if any(row.get(key) is not None for row in found)
     ]
     return table(_by_number("", found), rows, style, indent=4)
 
