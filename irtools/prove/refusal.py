@@ -102,13 +102,15 @@ class Evidence:
         message : str
             The runtime's own.
         """
+        return self.named(message) or (
+            "no rule of irtools explains this: `irtools verify` finds no error in the files; "
+            "look for the message in the issues of OpenVINO GenAI"
+        )
+
+    def named(self, message: str) -> str:
+        """The rules that may explain what the runtime said; ``""`` when none does."""
         likely = suspects(message, self.findings())
-        if not likely:
-            return (
-                "no rule of irtools explains this: `irtools verify` finds no error in the files; "
-                "look for the message in the issues of OpenVINO GenAI"
-            )
-        return cite(likely)
+        return cite(likely) if likely else ""
 
 
 def limit(message: str) -> str:
@@ -147,9 +149,17 @@ def suspects(message: str, findings: Sequence[Finding]) -> list[Finding]:
         if re.search(sign, message, re.IGNORECASE):
             pointed += [finding for finding in findings if _named(finding, codes.split())]
     by_code: dict[str, Finding] = {}
-    for finding in pointed or findings:
+    for finding in sorted(pointed or findings, key=lambda finding: not _is_about(message, finding)):
         by_code.setdefault(finding.code, finding)
     return list(by_code.values())
+
+
+def _is_about(message: str, finding: Finding) -> bool:
+    """Whether a message names the file of a finding, or what it is: a tokenizer is no detokenizer."""
+    if finding.file is None:
+        return False
+    part = finding.file.stem.removeprefix("openvino_").removesuffix("_model")
+    return bool(re.search(rf"\b{re.escape(part)}\b|openvino_{re.escape(part)}", message, re.IGNORECASE))
 
 
 def _named(finding: Finding, codes: Sequence[str]) -> bool:

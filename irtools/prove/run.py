@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from irtools.decoder.stack import DecoderStack
-from irtools.errors import LocateRefusedError, OptionError, UsageError
+from irtools.errors import ExportError, LocateRefusedError, OptionError, UsageError
 from irtools.ir.export import Export, open_export
 from irtools.prove.model import FAILED, Step
 from irtools.prove.prompts import default_prompts
 from irtools.prove.record import record
+from irtools.prove.refusal import Evidence
 from irtools.prove.settings import STEPS, Prompt, Settings
 from irtools.prove.speculate import Way, speculate, way_of
 from irtools.prove.worker import Files, Worker
@@ -142,9 +143,16 @@ def _steps(export: Export, way: Way, prompts: tuple[Prompt, ...], settings: Sett
         stack = _located(export)
         with Worker(Files.of(export, settings.device), timeout=settings.timeout) as worker:
             for name in numeric:
-                yield _numeric(name, export, worker, prompts, stack, _about(name, say))
+                step = _numeric(name, export, worker, prompts, stack, _about(name, say))
+                yield _explained(step, Evidence(export, way.name, settings.draft)) if step.broken else step
     if "runtime" in wanted:
         yield speculate(export, way, prompts, settings, _about("runtime", say))
+
+
+def _explained(step: Step, evidence: Evidence) -> Step:
+    """A step that the runtime would not let be finished, with the rule that says why."""
+    named = evidence.named(step.why)
+    return replace(step, why=f"{step.why.rstrip('.!')}. {named}") if named else step
 
 
 def _about(step: str, say: Progress) -> Progress:
@@ -152,8 +160,16 @@ def _about(step: str, say: Progress) -> Progress:
 
 
 def _located(export: Export) -> DecoderStack | LocateRefusedError:
+    """The decoder stack, or why it is refused; without a config.json that cannot be read."""
     try:
         return export.locate()
+    except LocateRefusedError as error:
+        return error
+    except ExportError:
+        from irtools.decoder import locate
+
+    try:
+        return locate(export.target, config={})
     except LocateRefusedError as error:
         return error
 

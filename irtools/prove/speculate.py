@@ -17,7 +17,7 @@ from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, 
 from irtools.prove.refusal import Evidence, cite, limit
 from irtools.prove.settings import Prompt, Settings
 from irtools.report.text import plural
-from irtools.runtime.conversion import convert
+from irtools.runtime.conversion import UNREADABLE, convert
 from irtools.runtime.genai import Outcome
 
 __all__ = ["Way", "speculate", "way_of"]
@@ -131,6 +131,8 @@ class _Work:
     def checks(self) -> Iterator[Check]:
         conversion = self._conversion()
         yield conversion
+        if conversion.figures.get("unreadable"):
+            return
         if self._textless:
             yield self._no_tokenizer()
             return
@@ -195,7 +197,9 @@ class _Work:
             if self.way.name == "plain" and unpaged:
                 why = f"only the stateful path of LLMPipeline takes it. {cite(unpaged)}"
                 return Check("conversion", NOT_APPLICABLE, did, f"{document.path.name}: {fault}", why)
-            return Check("conversion", FAILED, did, f"{document.path.name}: {fault}", self.evidence.explain(fault))
+            saw = f"{document.path.name}: {fault}"
+            figures = {"unreadable": document == self.export.target and fault.startswith(UNREADABLE)}
+            return Check("conversion", FAILED, did, saw, self.evidence.explain(fault), figures)
         return Check("conversion", PASSED, did, "it converts, and no state is left behind")
 
     def _no_tokenizer(self) -> Check:

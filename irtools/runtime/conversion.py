@@ -9,7 +9,10 @@ from typing import Any
 
 from irtools.runtime.lines import Child, Progress, serve
 
-__all__ = ["Conversion", "convert"]
+__all__ = ["UNREADABLE", "Conversion", "convert"]
+
+UNREADABLE = "OpenVINO cannot read it"
+"""How a fault begins that no process of OpenVINO will get past."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ def _convert(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     try:
         model = ov.Core().read_model(request["xml"])
     except RuntimeError as error:
-        return {"fault": f"OpenVINO cannot read it: {reason(error)}", "left": []}
+        return {"fault": f"{UNREADABLE}: {reason(error)}", "left": []}
     model, fault = to_paged(model, None)
     left = [] if fault else [o.get_friendly_name() for o in model.get_ops() if o.get_type_name() == "Assign"]
     return {"fault": fault, "left": left}
