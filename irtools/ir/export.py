@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from irtools.decoder.stack import DecoderStack
     from irtools.ir.save import Progress, Saved
     from irtools.lint.engine import Verification
+    from irtools.prove.run import Proof
+    from irtools.prove.settings import Settings
     from irtools.surgery.editor import Editor
     from irtools.surgery.patch import Patch
     from irtools.surgery.piece import Piece
@@ -340,6 +342,12 @@ class Export(ModelDirectory):
         if output_dir is not None:
             return save_export(self.directory, changes, Path(output_dir), progress=progress)
         return save_files(changes, written=lambda change: self._forget(change.path))
+
+    def prove(self, settings: Settings | None = None, progress: Callable[[str], None] | None = None) -> Proof:
+        """Run the export: its taps, its state, its MTP head, drafted decoding. See :func:`irtools.prove.run.prove`."""
+        from irtools.prove.run import prove
+
+        return prove(self, settings, progress)
 
     def _forget(self, path: Path) -> None:
         """Read the files again when they are asked for next: one of them has been written."""
