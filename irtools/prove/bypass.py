@@ -1,16 +1,16 @@
 """Values that pass a tap by: computed before it from the tokens, and read after it.
 
 Some families share values across layers by design: keys and values that later layers attend to
-again, and inputs that each layer gets from the embeddings (Gemma 4). Whatever else passes a tap
-by shows that it is no boundary.
+again, inputs that each layer gets from the embeddings (Gemma 4), the embeddings themselves mixed
+into every layer. Whatever else passes a tap by shows that it is no boundary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from irtools.decoder.stream import SHAPE_OPS
+from irtools.decoder.stream import PASSES_ON, SHAPE_OPS
 from irtools.graph.match import Matcher
 from irtools.graph.view import GraphView, Source
 from irtools.prove.annotated import Tap
@@ -18,6 +18,7 @@ from irtools.prove.annotated import Tap
 __all__ = ["Bypass", "bypasses"]
 
 _TOKENS = {"input_ids", "inputs_embeds", "per_layer_inputs", "hidden_states"}
+_SCALES = PASSES_ON | {"Multiply", "Divide"}
 _PRODUCTS = {"MatMul", "Einsum"}
 
 
@@ -37,7 +38,7 @@ class Bypass:
     after : frozenset of int
         Positions of the taps that it is computed from.
     role : str
-        ``keys and values`` or ``per-layer inputs``; ``""`` when no family shares such a value.
+        ``keys and values``, ``per-layer inputs`` or ``embeddings``; ``""`` when no family shares such a value.
     """
 
     source: Source
@@ -67,16 +68,18 @@ def bypasses(view: GraphView, taps: Sequence[Tap], logits: int) -> tuple[Bypass,
             for source in view.inputs(op):
                 if source.op in moving and source.op not in after and view.op_type(op) not in SHAPE_OPS:
                     passed.setdefault(source, {}).setdefault(position, set()).add(op)
-    judge = _Judge(view, moving)
-    widths = [port.shape for tap in taps if (port := view.port(tap.source)) is not None]
+    judge = _Judge(view, moving, passed, _width(view, taps))
     found = []
     for source in sorted(passed, key=lambda source: (view.rank[source.op], source.port)):
-        readers = set().union(*passed[source].values())
-        role = judge.role(source, readers, widths[0][-1])
         computed = frozenset(position for position, after in enumerate(behind) if source.op in after)
-        index = view.output_index(source)
-        found.append(Bypass(source, view.op_name(source.op), index, frozenset(passed[source]), computed, role))
+        name, index = view.op_name(source.op), view.output_index(source)
+        found.append(Bypass(source, name, index, frozenset(passed[source]), computed, judge.role(source)))
     return tuple(found)
+
+
+def _width(view: GraphView, taps: Sequence[Tap]) -> int:
+    port = view.port(taps[0].source)
+    return port.shape[-1] if port is not None and port.shape else -1
 
 
 def _token_inputs(view: GraphView) -> list[int]:
@@ -104,22 +107,53 @@ def _closure(start: Iterable[int], step: Callable[[int], Iterable[int]]) -> set[
 
 
 class _Judge:
-    """Tells what is shared by design from what makes a tap no boundary."""
+    """Tells what is shared by design from what makes a tap no boundary.
 
-    def __init__(self, view: GraphView, moving: Collection[int]) -> None:
+    Parameters
+    ----------
+    view : GraphView
+    moving : collection of int
+        Ops that depend on the tokens.
+    passed : mapping
+        By value that passes taps by: the ops that read it, by position of the tap.
+    width : int
+        Of the hidden states.
+    """
+
+    def __init__(
+        self, view: GraphView, moving: Collection[int], passed: Mapping[Source, Mapping[int, set[int]]], width: int
+    ) -> None:
         self._view = view
         self._moving = moving
+        self._passed = passed
+        self._width = width
         self._matcher = Matcher(view, moving)
+        self._read_behind: dict[int, set[int]] = {}
+        for source, taps in passed.items():
+            self._read_behind.setdefault(self._unscaled(source.op), set()).update(taps)
 
-    def role(self, source: Source, readers: Collection[int], width: int) -> str:
+    def role(self, source: Source) -> str:
         """What a value is that later layers read; ``""`` when it is nothing that a family shares."""
+        readers = set().union(*self._passed[source].values())
         if all(self._attends(op, source) for op in readers):
             return "keys and values"
+        if not self._before_mixing(source):
+            return ""
         port = self._view.port(source)
-        same_width = port is None or port.shape[-1:] == (width,)
-        if (not same_width or self._joined(readers)) and self._before_mixing(source):
+        if port is None or port.shape[-1:] != (self._width,):
             return "per-layer inputs"
-        return ""
+        # The skip of a tap inside a block is read behind this tap alone.
+        again = len(self._read_behind[self._unscaled(source.op)]) > 1
+        return "embeddings" if again or all(self._view.op_type(op) == "Concat" for op in readers) else ""
+
+    def _unscaled(self, op: int) -> int:
+        """What a value is a scaled or reshaped form of."""
+        while self._view.op_type(op) in _SCALES:
+            above = [source for source in self._view.producers(op) if source in self._moving]
+            if len(above) != 1:
+                break
+            op = above[0]
+        return op
 
     def _attends(self, op: int, source: Source) -> bool:
         """Whether an op takes a value as keys or values: of two activations multiplied, or of fused attention."""
@@ -127,9 +161,6 @@ class _Judge:
         if self._view.op_type(op) == "ScaledDotProductAttention":
             return source in inputs[1:3] and source not in (inputs[0], *inputs[3:])
         return self._view.op_type(op) in _PRODUCTS and all(other.op in self._moving for other in inputs)
-
-    def _joined(self, readers: Iterable[int]) -> bool:
-        return all(self._view.op_type(op) == "Concat" for op in readers)
 
     def _before_mixing(self, source: Source) -> bool:
         above = _above(self._view, [source.op]) & set(self._moving)

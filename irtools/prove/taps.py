@@ -88,11 +88,14 @@ class _Judgement:
         if measured.done:
             values = measured.value
             checks += [self._values(values, measured.remark), self._head(values), self._cut(values, passing)]
+        elif measured.inapplicable:
+            did, why = "ran the target", measured.inapplicable
+            checks += [Check(name, NOT_APPLICABLE, did, why=why) for name in ("values", "head", "cut")]
         checks += [self._between(passing), self._located()]
         return Step(
             "taps",
             tuple(checks),
-            why=measured.broken or measured.inapplicable,
+            why=measured.broken,
             seconds=measured.seconds,
             peak_memory=measured.peak_memory,
             broken=bool(measured.broken),

@@ -1,0 +1,139 @@
+"""Driving models: every input that occurs is built, and the process that runs them fails in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino as ov
+import pytest
+
+import irtools
+from irtools.prove.drive import Session
+from irtools.prove.inputs import Call, Feeder, UndrivableError
+from irtools.prove.worker import Files, Worker
+from irtools.runtime.lines import Child
+
+TOKENS = np.array([[5, 9, 33, 7, 10], [1, 2, 3, 4, 5]])
+
+
+def session_of(directory: Path) -> Session:
+    return Session(Files.of(irtools.open_export(directory)))
+
+
+# Two sequences that go on with five tokens after three.
+SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
+    "llama": {"input_ids": (2, 5), "attention_mask": (2, 8), "position_ids": (2, 5), "beam_idx": (2,)},
+    "qwen3_5_vl": {
+        "inputs_embeds": (2, 5, 32),
+        "attention_mask": (2, 8),
+        "position_ids": (4, 2, 5),
+        "beam_idx": (2,),
+    },
+    "gemma4_vl": {
+        "inputs_embeds": (2, 5, 32),
+        "per_layer_inputs": (2, 5, 6, 8),
+        "attention_mask": (2, 8),
+        "position_ids": (2, 5),
+        "beam_idx": (2,),
+    },
+    "zoo/qwen3_vl": {
+        "inputs_embeds": (2, 5, 32),
+        "attention_mask": (2, 8),
+        "position_ids": (3, 2, 5),
+        "visual_pos_masks": (2, 5),
+        "deepstack_visual_embeds": (3, 1, 32),
+        "beam_idx": (2,),
+    },
+    "zoo/mamba": {"input_ids": (2, 5), "attention_mask": (2, 5), "cache_position": (5,), "beam_idx": (2,)},
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_input_is_built(name: str, fixtures: Path) -> None:
+    session = session_of(fixtures / name)
+    fed = Feeder(session, session.model("target")).feed(Call(TOKENS, past=3, start=3))
+    assert {key: value.shape for key, value in fed.items()} == SHAPES[name]
+    if "position_ids" in fed:
+        assert (fed["position_ids"] == [3, 4, 5, 6, 7]).all()
+
+
+def test_head_is_fed_what_it_is_given(fixtures: Path) -> None:
+    session = session_of(fixtures / "qwen3_5_vl")
+    feeder = Feeder(session, session.model("mtp"))
+    hidden = np.ones((2, 5, 32), np.float32)
+    fed = feeder.feed(Call(TOKENS, given={"hidden_states": hidden}))
+    assert (fed["hidden_states"] == hidden).all()
+    assert fed["position_ids"].shape == (2, 5)
+    with pytest.raises(UndrivableError, match="'hidden_states'"):
+        feeder.feed(Call(TOKENS))
+    with pytest.raises(UndrivableError, match="shape"):
+        feeder.feed(Call(TOKENS, given={"hidden_states": hidden[..., :5]}))
+
+
+def test_says_what_the_runtime_says(fixtures: Path) -> None:
+    """The same logits as from OpenVINO itself with inputs written down by hand."""
+    session = session_of(fixtures / "llama")
+    runner = session.runner(session.model("target"))
+    own = runner.run(TOKENS)[runner.output("logits")]
+    model = ov.Core().compile_model(fixtures / "llama" / "openvino_model.xml", "CPU", session.properties)
+    inputs: dict[str, Any] = {
+        "input_ids": TOKENS,
+        "attention_mask": np.ones((2, 5), np.int64),
+        "position_ids": np.array([[0, 1, 2, 3, 4]] * 2),
+        "beam_idx": np.array([0, 1], np.int32),
+    }
+    assert np.abs(own - model.create_infer_request().infer(inputs)["logits"]).max() < 1e-6
+    assert runner.past == 5
+    runner.reset()
+    assert runner.past == 0
+
+
+def test_one_process_serves_several_steps(fixtures: Path) -> None:
+    said: list[str] = []
+    export = irtools.open_export(fixtures / "llama")
+    with Worker(Files.of(export)) as worker:
+        request = {"tokens": [5, 9, 33], "other": [33, 5, 9], "hidden": None, "parts": ["target"]}
+        first = worker.measure("state", request, said.append)
+        again = worker.measure("state", request, said.append)
+        wrong = worker.measure("state", request | {"tokens": [5, 9]}, said.append)
+    assert first.done
+    assert first.value == again.value
+    assert first.peak_memory > 10_000_000
+    assert first.properties["INFERENCE_PRECISION_HINT"] == "f32"
+    assert said.count("reading target") == 1
+    assert not wrong.done
+
+
+CHILD = """
+import os, sys, time
+from irtools.runtime.lines import serve
+
+def handle(request, progress):
+    progress("working")
+    os.write(1, b"native noise\\n")
+    if request == "abort":
+        print("terminate called", file=sys.stderr, flush=True)
+        os.abort()
+    if request == "hang":
+        time.sleep(60)
+    return request
+
+serve(handle)
+"""
+
+
+def test_a_process_that_dies_or_hangs_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "irtools_test_child.py").write_text(CHILD)
+    monkeypatch.syspath_prepend(tmp_path)
+    said: list[str] = []
+    with Child("irtools_test_child") as child:
+        assert child.ask([1, "ü"], timeout=30, progress=said.append).value == [1, "ü"]
+        assert said == ["working"]
+        ended = child.ask("abort", timeout=30).ended
+        assert "SIGABRT" in ended or "code" in ended
+        assert "terminate called" in ended
+        assert child.ask("again", timeout=30).ended
+    with Child("irtools_test_child") as child:
+        assert "no sign of life" in child.ask("hang", timeout=0.7).ended

@@ -1,0 +1,125 @@
+"""The step state: sound exports pass, and a state that is miswired fails the check that sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ir_edit import IR
+
+import irtools
+from irtools.prove.drive import Session
+from irtools.prove.measure_state import measure
+from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, Step
+from irtools.prove.state import state
+from irtools.prove.worker import Files, Measured
+
+TOKENS = [5, 9, 33, 7, 10, 42, 3]
+CHECKS = ("continuation", "reset", "growth", "reorder")
+
+
+class Here:
+    """Measures in this process."""
+
+    def __init__(self, export: irtools.Export) -> None:
+        self.session = Session(Files.of(export))
+
+    def measure(self, step: str, request: dict[str, Any], progress: object = None) -> Measured:
+        assert step == "state"
+        return Measured(measure(self.session, request))
+
+
+def judge(directory: Path) -> Step:
+    export = irtools.open_export(directory)
+    return state(export, Here(export), TOKENS)  # type: ignore[arg-type]
+
+
+def statuses(step: Step) -> dict[str, str]:
+    return {check.name: check.status for check in step.checks}
+
+
+@pytest.mark.parametrize("name", ["falcon", "gemma4_vl"])
+def test_sound_target_passes(name: str, fixtures: Path) -> None:
+    assert statuses(judge(fixtures / name)) == dict.fromkeys(CHECKS, PASSED)
+
+
+def test_sound_head_passes_with_its_target(fixtures: Path) -> None:
+    step = judge(fixtures / "qwen3_5_vl")
+    assert statuses(step) == dict.fromkeys((*CHECKS, *(f"mtp-{name}" for name in CHECKS)), PASSED)
+    growth = {check.name: check.figures for check in step.checks if check.name.endswith("growth")}
+    # One layer of four attends, with a key and a value; the others keep a convolution and a matrix.
+    assert growth["growth"] == {"growing": 2, "fixed": 6}
+    assert growth["mtp-growth"] == {"growing": 2, "fixed": 0}
+
+
+def _keep_only_the_last(ir: IR) -> None:
+    """A key state is written without its past."""
+    assign = ir.typed("Assign")[0]
+    joined = ir.producer(assign, 0)
+    assert joined.get("type") == "Concat"
+    ir.rewire(assign, 0, ir.source(joined, 1))
+
+
+def _cross(ir: IR) -> None:
+    """Two states are written with each other's values."""
+    first, _, second = ir.typed("Assign")[:3]
+    one, other = ir.source(first, 0), ir.source(second, 0)
+    ir.rewire(first, 0, other)
+    ir.rewire(second, 0, one)
+
+
+def _forget_beams(ir: IR) -> None:
+    """A state is read without being reordered."""
+    beam = ir.parameter("beam_idx")
+    gather = next(ir.by_id(edge.get("to-layer")) for edge in ir.consumers(ir.output(beam)))
+    assert gather.get("type") == "Gather"
+    for edge in ir.consumers(ir.output(gather)):
+        edge.set("from-layer", ir.source(gather, 0)[0])
+        edge.set("from-port", ir.source(gather, 0)[1])
+    ir.remove(gather)
+
+
+LLAMA = ("llama", "openvino_model.xml", "")
+HEAD = ("qwen3_5_vl", "openvino_mtp_model.xml", "mtp-")
+
+
+@pytest.mark.parametrize(
+    ("change", "part", "expected"),
+    [
+        (_keep_only_the_last, LLAMA, {"continuation", "growth"}),
+        (_keep_only_the_last, HEAD, {"continuation", "growth"}),
+        (_cross, LLAMA, {"continuation"}),
+        (_forget_beams, LLAMA, {"reorder"}),
+        (_forget_beams, HEAD, {"reorder"}),
+    ],
+)
+def test_miswired_state_fails_the_check_that_sees_it(
+    change: Callable[[IR], None], part: tuple[str, str, str], expected: set[str], export_copy: Callable[..., Path]
+) -> None:
+    name, file, prefix = part
+    directory = export_copy(name)
+    ir = IR(directory / file)
+    change(ir)
+    ir.save()
+    found = {check for check, status in statuses(judge(directory)).items() if status == FAILED}
+    assert found == {prefix + check for check in expected}
+
+
+def test_without_beam_idx_nothing_is_reordered(export_copy: Callable[..., Path]) -> None:
+    directory = export_copy("llama")
+    ir = IR(directory / "openvino_model.xml")
+    while ir.consumers(ir.output(ir.parameter("beam_idx"))):
+        _forget_beams(ir)
+    ir.remove(ir.parameter("beam_idx"))
+    ir.save()
+    step = judge(directory)
+    assert statuses(step) == dict.fromkeys(CHECKS, PASSED) | {"reorder": NOT_APPLICABLE}
+    assert "beam_idx" in step.checks[-1].why
+
+
+def test_a_model_without_state_is_not_judged(fixtures: Path) -> None:
+    step = judge(fixtures / "zoo" / "llama_stateless")
+    assert step.status == NOT_APPLICABLE
+    assert "text-generation-with-past" in step.checks[0].why
