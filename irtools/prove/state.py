@@ -11,7 +11,7 @@ from irtools.ir.export import Export
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.tokens import few, others
 from irtools.prove.wording import listed, relative
-from irtools.prove.worker import Worker
+from irtools.prove.worker import Measured, Worker
 from irtools.runtime.lines import Progress
 
 __all__ = ["state"]
@@ -50,9 +50,7 @@ def state(export: Export, worker: Worker, tokens: Sequence[int], progress: Progr
         "parts": ["target", *(["mtp"] if export.mtp is not None else [])],
     }
     measured = worker.measure("state", request, progress)
-    checks = [
-        check for part, found in measured.value.items() for check in _checks(part, found, len(used), measured.remark)
-    ]
+    checks = [check for part, found in measured.value.items() for check in _checks(part, found, len(used), measured)]
     return Step(
         "state",
         tuple(checks),
@@ -63,7 +61,7 @@ def state(export: Export, worker: Worker, tokens: Sequence[int], progress: Progr
     )
 
 
-def _checks(part: str, found: Mapping[str, Any], length: int, remark: str) -> list[Check]:
+def _checks(part: str, found: Mapping[str, Any], length: int, run: Measured) -> list[Check]:
     prefix, model = ("", "the target") if part == "target" else ("mtp-", "the MTP head")
     if "inapplicable" in found:
         return [Check(f"{prefix}state", NOT_APPLICABLE, f"called {model}", why=found["inapplicable"])]
@@ -73,18 +71,19 @@ def _checks(part: str, found: Mapping[str, Any], length: int, remark: str) -> li
         )
         return [Check(f"{prefix}state", NOT_APPLICABLE, f"called {model}", why=why)]
     return [
-        _continued(prefix, f"{model}{remark}", found, length),
+        _continued(prefix, f"{model}{run.remark}", found, length, dict(run.properties)),
         _reset(prefix, model, found),
         _growth(prefix, model, found, length),
         _reordered(prefix, model, found["reordered"]),
     ]
 
 
-def _continued(prefix: str, model: str, found: Mapping[str, Any], length: int) -> Check:
+def _continued(prefix: str, model: str, found: Mapping[str, Any], length: int, properties: Mapping[str, str]) -> Check:
     did = f"called {model} with {length - 1} tokens and then 1, and with {length} at once"
     difference, effect = found["continued"], found["forgotten"]
     worst = max(found["states"], key=lambda entry: float("inf") if entry[4] is None else entry[4])
-    figures = {"difference": difference, "without state": effect, "state difference": worst[4], "worst state": worst[0]}
+    figures: dict[str, Any] = {"properties": properties, "difference": difference, "without_state": effect}
+    figures |= {"state_difference": worst[4], "worst_state": worst[0]}
     saw = f"the last output differs by {relative(difference)}, the states by up to {relative(worst[4])}; "
     saw += f"without its state it differs by {relative(effect)}"
     name = f"{prefix}continuation"

@@ -22,7 +22,7 @@ from irtools.prove.bypass import Bypass, bypasses
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.tokens import few, others
 from irtools.prove.wording import listed, relative
-from irtools.prove.worker import Worker
+from irtools.prove.worker import Measured, Worker
 from irtools.runtime.lines import Progress
 from irtools.surgery.annotate import SameValue
 
@@ -87,7 +87,7 @@ class _Judgement:
         checks: list[Check] = []
         if measured.done:
             values = measured.value
-            checks += [self._values(values, measured.remark), self._head(values), self._cut(values, passing)]
+            checks += [self._values(measured), self._head(values), self._cut(values, passing)]
         elif measured.inapplicable:
             did, why = "ran the target", measured.inapplicable
             checks += [Check(name, NOT_APPLICABLE, did, why=why) for name in ("values", "head", "cut")]
@@ -114,9 +114,9 @@ class _Judgement:
             ],
         }
 
-    def _values(self, measured: Mapping[str, Any], remark: str) -> Check:
+    def _values(self, run: Measured) -> Check:
         """Finite, and of the shape that a hidden state has."""
-        length, faults = len(few(self.tokens)), []
+        measured, length, faults = run.value, len(few(self.tokens)), []
         widths = {found["shape"][-1] for found in measured["taps"][:-1] if len(found["shape"]) == 3}
         usual = self.head.shape[-1] if not widths or self.head.shape[-1] in widths else max(widths)
         last_length = measured["logits"][1] if len(measured["logits"]) == 3 else length
@@ -133,10 +133,15 @@ class _Judgement:
         return Check(
             "values",
             FAILED if faults else PASSED,
-            f"ran {length} tokens{remark} with the annotated outputs exposed",
+            f"ran {length} tokens{run.remark} with the annotated outputs exposed",
             saw,
             listed(faults),
-            {"tokens": length, "shapes": [found["shape"] for found in measured["taps"]], "largest": largest},
+            {
+                "tokens": length,
+                "properties": dict(run.properties),
+                "shapes": [found["shape"] for found in measured["taps"]],
+                "largest": largest,
+            },
         )
 
     def _head(self, measured: Mapping[str, Any]) -> Check:
