@@ -84,7 +84,7 @@ class Evidence:
         """What may be why: the errors, and what rules this way of decoding out; the latter first."""
         if self.verification is None:
             return []
-        ways = {strategy.name: strategy.findings for strategy in self.verification.strategies}
+        ways = {one.name: one.findings for one in self.verification.strategies if not one.available}
         barred = ways.get(self._way, ())
         found = [f for f in self.verification.findings if f.code in barred]
         found += [f for f in self.verification.findings if f.severity == Severity.ERROR and f.code not in barred]

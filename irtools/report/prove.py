@@ -25,6 +25,7 @@ _ROWS = (
 )
 _SECONDS = ("first_token", "draft", "verify")
 _FORM = ("steps", "checks", "figures")
+_NARROW = 60
 _LESSER = ("passes", "passes_saved")
 """What of a comparison is left to JSON: it follows from the rest."""
 
@@ -103,6 +104,11 @@ def _figures(check: Check, step: Step, style: Style) -> Iterator[str]:
         yield from _memory(timing, style).split("\n")
 
 
+def _indent(style: Style) -> int:
+    """Of tables: none where every column counts."""
+    return 4 if style.width is None or style.width >= _NARROW else 0
+
+
 def _sentence(start: str, text: str) -> str:
     return f"{start}: {text}"
 
@@ -116,7 +122,7 @@ def _label(prompt: Mapping[str, Any]) -> str:
 def _acceptance(figures: Mapping[str, Any], labels: Sequence[str], style: Style) -> str:
     columns = [
         Column("prompt", fold="anywhere"),
-        Column("at a time", right=True, fold="words"),
+        Column("draft", right=True),
         Column("accepted", right=True),
         Column("rate", right=True),
         Column("saved", right=True),
@@ -129,7 +135,7 @@ def _acceptance(figures: Mapping[str, Any], labels: Sequence[str], style: Style)
     for found in figures["assistant_tokens"]:
         shown = "in all" if found is figures["assistant_tokens"][0] else ""
         rows.append([shown, found["number"], *_counts(found)])
-    return table(columns, rows, style, indent=4)
+    return table(columns, rows, style, indent=_indent(style))
 
 
 def _counts(found: Mapping[str, Any]) -> list[object]:
@@ -143,7 +149,7 @@ def _speeds(timing: Mapping[str, Any], style: Style) -> str:
         for title, key in _ROWS
         if any(row.get(key) is not None for row in found)
     ]
-    return table(_by_number("", found), rows, style, indent=4)
+    return table(_by_number("", found), rows, style, indent=_indent(style))
 
 
 def _memory(timing: Mapping[str, Any], style: Style) -> str:
@@ -152,7 +158,7 @@ def _memory(timing: Mapping[str, Any], style: Style) -> str:
         ["allocated for state", *(size_text(row["cache_bytes"]) for row in found)],
         ["peak memory", *(size_text(row["peak_memory"]) for row in found)],
     ]
-    return table(_by_number("", found), rows, style, indent=4)
+    return table(_by_number("", found), rows, style, indent=_indent(style))
 
 
 def _by_number(title: str, found: Sequence[Mapping[str, Any]]) -> list[Column]:

@@ -1,0 +1,216 @@
+"""``irtools prove``: options, what is printed, exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from irtools.cli import prove as module
+from irtools.ir.export import open_export
+from irtools.prove import run
+from irtools.prove.advice import Totals
+from irtools.prove.decoding import Decoded, Runs
+from irtools.prove.figures import acceptance_figures, memory_figures, plain_figures, speed_figures
+from irtools.prove.model import FAILED, PASSED, WARNING, Check, Step
+from irtools.prove.run import Proof
+from irtools.prove.settings import Prompt, Settings
+from irtools.prove.speculate import Way
+from irtools.report.json import schema
+from irtools.report.prove import proof_text
+from irtools.report.text import Style
+from irtools.runtime import genai
+from irtools.runtime.genai import Outcome, Timing
+from irtools.runtime.probe import Probe
+from tests.cli.conftest import Done
+
+Cli = Callable[..., Done]
+TOKENS = tuple(range(40))
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, fixtures: Path) -> list[Settings]:
+    """What the command asks for; nothing is run."""
+    found: list[Settings] = []
+
+    def prove(export: Any, settings: Settings, progress: Any) -> Proof:
+        found.append(settings)
+        return Proof(export, settings, Way(), (), {"record_version": 1, "device": {"name": "CPU", "properties": {}}})
+
+    monkeypatch.setattr(run, "prove", prove)
+    return found
+
+
+def test_options_become_settings(cli: Cli, asked: list[Settings], fixtures: Path, tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text("one\n\ntwo words\n")
+    (tmp_path / "list").write_text('["a\\nb", "c"]')
+    calls: dict[tuple[object, ...], Settings] = {
+        (): Settings(),
+        ("--prompt", "a", "--prompt", "b"): Settings(prompts=("a", "b")),
+        ("--prompts", tmp_path / "lines"): Settings(prompts=("one", "two words")),
+        ("--prompts", tmp_path / "list"): Settings(prompts=("a\nb", "c")),
+        ("--token-ids", "1,2, 3", "--token-ids", "4,5"): Settings(token_ids=((1, 2, 3), (4, 5))),
+        ("--steps", "taps,head", "--device", "GPU"): Settings(steps=("taps", "head"), device="GPU"),
+        ("--assistant-tokens", "2,4", "--min-acceptance", "0.5"): Settings(assistant_tokens=(2, 4), min_acceptance=0.5),
+        ("--max-new-tokens", "7", "--draft", tmp_path): Settings(max_new_tokens=7, draft=tmp_path),
+    }
+    for arguments, expected in calls.items():
+        assert cli("prove", fixtures / "falcon", *arguments).code == 0
+        assert asked.pop() == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--steps", "tap"), "there is no step 'tap'"),
+        (("--steps", ","), "no step is left"),
+        (("--assistant-tokens", "1,x"), "no list of numbers"),
+        (("--assistant-tokens", "0"), "at least 1"),
+        (("--max-new-tokens", "1"), "at least 2"),
+        (("--min-acceptance", "1.5"), "between 0 and 1"),
+        (("--min-acceptance", "0.5", "--steps", "taps"), "step runtime, which is left out"),
+        (("--min-acceptance", "0.5"), "there is no MTP head; give --draft"),
+        (("--token-ids", "5"), "at least two tokens"),
+        (("--token-ids", "5,-1"), "negative"),
+        (("--prompt", ""), "a prompt is empty"),
+        (("--prompt", "a", "--token-ids", "5,6"), "either as text or as token ids"),
+        (("--prompt", "a", "--prompts", "README.md"), "either --prompt or --prompts"),
+        (("--prompts", "missing"), "no such file"),
+        (("--prompts", "pyproject.toml"), "begins like a JSON list"),
+        (("--compare", "README.md"), "is not valid JSON"),
+        (("--draft", "missing"), "no such file or directory"),
+        (("--draft", "docs"), "no openvino_model.xml"),
+    ],
+)
+@pytest.mark.skipif(not genai.available(), reason="openvino-genai is not installed")
+def test_options_that_make_no_sense_are_one_sentence(
+    cli: Cli, fixtures: Path, arguments: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(fixtures.parent)
+    done = cli("prove", fixtures / "falcon", *arguments)
+
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_without_genai_there_is_one_sentence(cli: Cli, fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(genai, "available", lambda: False)
+
+    done = cli("prove", fixtures / "falcon")
+
+    assert (done.code, done.out) == (2, "")
+    assert "openvino-genai is not installed; pip install 'ov-irtools[runtime]'" in done.err
+
+
+@pytest.mark.parametrize("content", [None, "<net", "<a/>"])
+def test_what_is_no_export_is_an_error(cli: Cli, tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "openvino_model.xml").write_text(content)
+
+    done = cli("prove", tmp_path, "--steps", "taps")
+
+    assert (done.code, done.out) == (2, "")
+    assert str(tmp_path) in done.err
+
+
+def test_an_unknown_device_is_an_error(cli: Cli, fixtures: Path) -> None:
+    done = cli("prove", fixtures / "opt", "--device", "NPU9", "--steps", "taps", "--token-ids", "5,6")
+
+    assert done.code == 2
+    assert "there is no device 'NPU9'; OpenVINO sees CPU" in done.err
+
+
+# -- what is printed -------------------------------------------------------------------
+
+
+def outcome(accepted: int, drafted: int, decode: float) -> Outcome:
+    timing = Timing(
+        decode=decode, first_token=0.5, verify=decode / 2, draft=decode / 4, cache_bytes=4096, peak_memory=123456789
+    )
+    return Outcome(
+        "ran", "", TOKENS, "text", (89, 80), 2, accepted=accepted, drafted=drafted, steps=40 - accepted, timing=timing
+    )
+
+
+@pytest.fixture
+def proof(fixtures: Path) -> Proof:
+    """Of a draft that is accepted 30 of 45 times and takes twice as long."""
+    export = open_export(fixtures / "qwen3_5_vl_trained")
+    prompts = (Prompt("What does a proof by running consist of?", (89, 80)),)
+    drafted = {1: Runs((outcome(19, 20, 12.0),)), 2: Runs((outcome(30, 45, 24.0),))}
+    found = Decoded(prompts, Runs((outcome(0, 0, 10.0),)), drafted)
+    checks = (
+        Check("plain", PASSED, "decoded", "40 tokens", figures=plain_figures(found)),
+        Check("acceptance", WARNING, "counted", "some", "a reason", acceptance_figures(found)),
+        Check("speed", PASSED, "measured", "as the table shows", figures=speed_figures(found)),
+        Check("memory", PASSED, "added up", "it grows", figures=memory_figures(export, export.directory, found)),
+    )
+    steps = (
+        Step("taps", why="the target has no annotation"),
+        Step("runtime", checks, seconds=3.21, peak_memory=123456789),
+    )
+    way, settings = Way("mtp", "MTP head", export.directory), Settings()
+    seen = Probe(("CPU",), {"FULL_DEVICE_NAME": "A Device"}, {"python": "3.11", "platform": "any"})
+    return Proof(export, settings, way, steps, run.record(export, way, prompts, settings, seen, steps))
+
+
+def test_the_report_tells_each_step_and_what_follows(proof: Proof) -> None:
+    lines = [" ".join(line.split()) for line in proof_text(proof, Style()).splitlines()]
+
+    assert lines[0].endswith("on CPU (A Device), with its MTP head")
+    assert "taps: not applicable" in lines
+    assert "runtime: warning (3.2 s, 118 MiB)" in lines
+    assert "in all 1 19 of 20 0.95 19" in lines
+    assert "2 30 of 45 0.67 30" in lines
+    assert "tokens per second 3.90 3.25 1.62" in lines
+    assert "times as fast as plain - 0.83 0.42" in lines
+    # A plain token 10 s / 39; a cycle 24 s / 9 with 5 drafted: (2.667 / 0.2564 - 1) / 5
+    assert "breaks even at - 1.34 1.88" in lines
+    advice = next(line for line in lines if line.startswith("recommendation"))
+    assert "leave it off: at best, drafting 1 at a time" in advice
+    assert lines[-1] == "1 step passed, 1 of them with a warning"
+    assert Totals.of(proof_outcomes()).acceptance == 0.95
+
+
+def proof_outcomes() -> list[Outcome]:
+    return [outcome(19, 20, 12.0)]
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_the_report_fits_a_terminal(proof: Proof, width: int) -> None:
+    text = proof_text(proof, Style(width=width))
+
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_json_and_exit_code(cli: Cli, proof: Proof, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    failing = Proof(
+        proof.export, proof.settings, proof.way, (Step("taps", (Check("cut", FAILED, "cut"),)),), proof.record
+    )
+    old = tmp_path / "old.json"
+    old.write_text(json.dumps({**proof.record, "drafting": "dflash"}))
+    for found, code, status in ((proof, 0, "ok"), (failing, 1, "findings")):
+        monkeypatch.setattr(run, "prove", lambda *_, found=found: found)
+        done = cli("prove", proof.export.path, "--format", "json", "--compare", old)
+
+        (model,) = json.loads(done.out)["models"]
+        jsonschema.Draft202012Validator(schema()).validate(json.loads(done.out))
+        assert (done.code, model["status"], done.err) == (code, status, "")
+        assert model["changes"] == [{"what": "drafting", "before": "dflash", "now": "mtp", "ratio": None}]
+        assert cli("prove", proof.export.path, "-q").out == ""
+
+
+def test_comparing_is_a_table_in_text(cli: Cli, proof: Proof, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    old = tmp_path / "old.json"
+    old.write_text(json.dumps({**proof.record, "drafting": "dflash"}))
+    monkeypatch.setattr(run, "prove", lambda *_: proof)
+
+    done = cli("prove", proof.export.path, "--compare", old)
+
+    assert done.out.splitlines()[-1].split() == ["drafting", "dflash", "mtp"]
+    assert module.command.name == "prove"

@@ -1,0 +1,137 @@
+"""The record of a proof: complete, the same each time but for times, comparable."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import irtools
+from irtools.errors import OptionError
+from irtools.ir.export import open_export
+from irtools.prove.compare import changes, read_record
+from irtools.prove.model import PASSED, Check, Step
+from irtools.prove.record import record, schema, settled
+from irtools.prove.settings import Prompt, Settings
+from irtools.prove.speculate import Way
+from irtools.report.json import schema as envelope_schema
+from irtools.runtime.probe import Probe
+from tests.prove.conftest import Proved
+
+Prove = Callable[..., Proved]
+VALIDATOR = jsonschema.Draft202012Validator(schema())
+TRAINED = ("trained", "qwen3_5_vl_trained", "--steps", "runtime", "--prompt", "zqab", "--assistant-tokens", "1,3")
+TRAINED = (*TRAINED, "--min-acceptance", "0.9")
+
+
+def recorded(export: irtools.Export, *steps: Step) -> dict[str, Any]:
+    seen = Probe(("CPU",), {"INFERENCE_PRECISION_HINT": "f32"}, {"python": "3.11", "platform": "any"})
+    return record(export, Way(), [Prompt("ab", (1, 2))], Settings(), seen, steps)
+
+
+@pytest.mark.slow
+def test_the_record_holds_what_reproduces_the_run(proved: Prove, fixtures: Path) -> None:
+    done = proved(*TRAINED)
+
+    jsonschema.Draft202012Validator(envelope_schema()).validate(done.envelope)
+    VALIDATOR.validate(done.proof)
+    assert done.proof["versions"]["openvino"] == "2026.4.1"
+    assert done.proof["versions"]["genai"] == "2026.4.1.0"
+    assert done.proof["device"]["name"] == "CPU"
+    assert done.proof["device"]["properties"]["KV_CACHE_PRECISION"]
+    assert done.proof["prompts"] == [{"text": "zqab", "token_ids": [89, 80, 64, 65], "length": 4}]
+    files = done.proof["model"]["files"]
+    for path in (fixtures / "qwen3_5_vl_trained").iterdir():
+        assert files[path.name]["size"] == path.stat().st_size
+    head = "openvino_mtp_model.xml"
+    assert files[head]["sha256"] == hashlib.sha256((fixtures / "qwen3_5_vl_trained" / head).read_bytes()).hexdigest()
+    assert files["openvino_mtp_model.bin"]["sha256"] is None
+    speed = done.check("runtime", "speed")["figures"]["timing"]
+    assert [row["number"] for row in speed["assistant_tokens"]] == [0, 1, 3]
+    assert all(row["tokens_per_second"] > 0 and row["first_token"] > 0 for row in speed["assistant_tokens"])
+    assert all(row["draft"] > 0 and row["verify"] > 0 for row in speed["assistant_tokens"][1:])
+
+
+@pytest.mark.slow
+def test_two_runs_give_the_same_record_but_for_times(proved: Prove) -> None:
+    """Once as a process of its own, once through the API."""
+    first = proved(*TRAINED).proof
+    settings = Settings(steps=("runtime",), prompts=("zqab",), assistant_tokens=(3, 1), min_acceptance=0.9)
+
+    second = open_export(first["model"]["path"]).prove(settings)
+
+    # Through JSON: tuples are lists there.
+    assert settled(json.loads(json.dumps(second.record))) == settled(first)
+    assert second.exit_code == 0
+    assert {change.what.rsplit("/", 1)[1] for change in changes(first, second.record)} <= {
+        "seconds",
+        "tokens_per_second",
+    }
+
+
+def test_a_name_and_revision_come_from_a_hugging_face_cache(fixtures: Path, tmp_path: Path) -> None:
+    snapshot = tmp_path / "models--some--model-ov" / "snapshots" / "0123abc"
+    shutil.copytree(fixtures / "falcon", snapshot)
+    (tmp_path / "link").symlink_to(snapshot)
+
+    for path in (snapshot, tmp_path / "link"):
+        found = recorded(open_export(path))["model"]
+        assert (found["id"], found["revision"]) == ("some/model-ov", "0123abc")
+    assert recorded(open_export(fixtures / "falcon"))["model"]["revision"] is None
+
+
+def test_what_moved_is_told(fixtures: Path) -> None:
+    figures = {"prompts": [{"tokens": [1, 2, 3]}], "timing": {"seconds": 1.0}}
+    speed = {"timing": {"assistant_tokens": [{"number": 1, "tokens_per_second": 10.0}]}}
+    checks = (Check("plain", PASSED, "ran", "3 tokens", figures=figures), Check("speed", PASSED, "ran", figures=speed))
+    old = recorded(open_export(fixtures / "falcon"), Step("runtime", checks, seconds=2.0, peak_memory=1))
+    VALIDATOR.validate({**old, "steps": []})
+    new = copy.deepcopy(old)
+    new["versions"]["openvino"] = "2027.1"
+    new["model"]["files"]["config.json"]["size"] += 1
+    step = new["steps"][0]
+    step["status"] = step["checks"][0]["status"] = "failed"
+    step["checks"][0]["figures"]["prompts"][0]["tokens"] = [1, 9, 3]
+    step["checks"][1]["figures"]["timing"]["assistant_tokens"][0]["tokens_per_second"] = 5.0
+    step["timing"] = {"seconds": 2.1, "peak_memory": 5}
+
+    found = {change.what: (change.before, change.now, change.ratio) for change in changes(old, new)}
+
+    assert found.pop("versions/openvino") == ("", "2027.1", None)
+    size = old["model"]["files"]["config.json"]["size"]
+    assert found == {
+        "model/files/config.json/size": (str(size), str(size + 1), None),
+        "steps/runtime/status": ("passed", "failed", None),
+        "steps/runtime/checks/plain/status": ("passed", "failed", None),
+        "steps/runtime/checks/plain/figures/prompts/0/tokens": ("from item 1: 2 3", "from item 1: 9 3", None),
+        "steps/runtime/1/tokens_per_second": ("10", "5", 0.5),
+    }
+    assert changes(old, copy.deepcopy(old)) == ()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "{}", '{"models": [{}]}', '{"record_version": 2}', "\0", "[" * 99999]
+)
+def test_nonsense_is_no_record(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "old.json"
+    path.write_text(content)
+
+    with pytest.raises(OptionError, match="irtools prove --format json"):
+        read_record(path)
+
+
+def test_a_record_is_found_in_an_envelope(fixtures: Path, tmp_path: Path) -> None:
+    found = recorded(open_export(fixtures / "falcon"))
+    path = tmp_path / "old.json"
+    for content in (found, {"models": [{"proof": found}]}):
+        path.write_text(json.dumps(content))
+        assert read_record(path) == found
+    with pytest.raises(OptionError, match="no such file"):
+        read_record(tmp_path / "missing.json")

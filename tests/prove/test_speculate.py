@@ -1,0 +1,263 @@
+"""The step runtime: counts that the contract states, texts that stay the same, refusals with their rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from defects_mtp import FUSION
+from ir_edit import IR
+
+from irtools.ir.export import open_export
+from irtools.prove import speculate as module
+from irtools.prove.advice import Totals, advise, break_even, speed_up
+from irtools.prove.decoding import Decoded, Runs, first_difference
+from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Step
+from irtools.prove.refusal import Evidence
+from irtools.prove.settings import Prompt, Settings
+from irtools.prove.speculate import speculate, way_of
+from irtools.runtime.conversion import Conversion
+from irtools.runtime.genai import Outcome, Timing
+from tests.prove.conftest import Proved
+
+Prove = Callable[..., Proved]
+RUN = ("--steps", "runtime", "--prompt", "zqab")
+ANSWER = "dkeaab" * 6 + "dkea"
+"""What the trained export says to the prompt, again and again."""
+
+
+def swap(directory: Path) -> None:
+    ir = IR(directory / "openvino_mtp_model.xml")
+    ir.swap(ir.layer(FUSION), 0, 1)
+    ir.save()
+
+
+def counts(check: dict[str, Any]) -> dict[int, tuple[int, int]]:
+    return {row["number"]: (row["accepted"], row["drafted"]) for row in check["figures"]["assistant_tokens"]}
+
+
+# -- in the runtime --------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_trained_head_is_accepted_and_changes_nothing(proved: Prove) -> None:
+    done = proved("trained", "qwen3_5_vl_trained", *RUN, "--assistant-tokens", "1,3", "--min-acceptance", "0.9")
+
+    (prompt,) = done.check("runtime", "plain")["figures"]["prompts"]
+    assert prompt["continuation"] == ANSWER
+    assert len(prompt["tokens"]) == 40
+    assert done.check("runtime", "text")["figures"] == {"equal": True, "differences": []}
+    assert counts(done.check("runtime", "acceptance"))[1] == (19, 19)  # contract
+    assert done.check("runtime", "image")["figures"]["prompt_tokens"] > len(prompt["token_ids"])
+    assert {check["status"] for check in done.proof["steps"][0]["checks"]} == {PASSED}
+    assert done.code == 0
+
+
+@pytest.mark.slow
+def test_a_head_with_the_concat_swapped_writes_the_same_text_and_is_not_accepted(proved: Prove) -> None:
+    options = ("--assistant-tokens", "1", "--min-acceptance", "0.9")
+    done = proved("swapped", "qwen3_5_vl_trained", *RUN, *options, edit=swap)
+
+    (prompt,) = done.check("runtime", "plain")["figures"]["prompts"]
+    assert prompt["continuation"] == ANSWER
+    assert done.check("runtime", "text")["figures"]["equal"]
+    acceptance = done.check("runtime", "acceptance")
+    assert counts(acceptance) == {1: (5, 33)}  # contract
+    assert acceptance["status"] == FAILED
+    assert "below the 0.9 asked for. MTP034: " in acceptance["why"]
+    assert done.code == 1
+
+
+@pytest.mark.slow
+def test_dflash_is_counted_by_what_the_draft_processed(proved: Prove, fixtures: Path) -> None:
+    """GenAI itself counts none. Nothing of this random draft is accepted: each token takes a pass of the target."""
+
+    def annotate(directory: Path) -> None:
+        export = open_export(directory)
+        export.annotate()
+        export.save(check=False)
+
+    draft = ("--draft", fixtures / "qwen3_dflash", "--assistant-tokens", "2", "--max-new-tokens", "10")
+    done = proved("dflash", "falcon", *RUN, *draft, edit=annotate)
+
+    assert done.check("runtime", "text")["figures"]["equal"]
+    acceptance = done.check("runtime", "acceptance")
+    (row,) = acceptance["figures"]["assistant_tokens"]
+    assert (row["accepted"], row["passes"], row["passes_saved"]) == (0, 10, 0)
+    assert row["drafted"] == 2 * 7 + 1  # no draft for the first token and the last; one where two were too many
+    assert done.proof["drafting"] == "dflash"
+    assert done.code == 0
+
+
+def test_exports_that_it_is_not_for_are_told_why(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "convert", lambda files, timeout: [Conversion()] * len(files))
+    ids = [Prompt(token_ids=(5, 6, 7))]
+
+    bert = speculate(open_export(fixtures / "bert"), module.Way(), ids, Settings())
+    draft = speculate(open_export(fixtures / "qwen3_dflash"), module.Way(), ids, Settings())
+    llava = speculate(open_export(fixtures / "llava"), module.Way(), ids, Settings())
+
+    assert (bert.status, draft.status) == (NOT_APPLICABLE, NOT_APPLICABLE)
+    assert "no causal language model" in bert.why
+    assert "prove its target with --draft" in draft.why
+    assert [(check.name, check.status) for check in llava.checks] == [("conversion", PASSED), ("plain", NOT_APPLICABLE)]
+    assert "EXP003" in llava.checks[1].why
+
+
+# -- what follows from outcomes --------------------------------------------------------
+
+
+def outcome(*tokens: int, accepted: int = 0, drafted: int = 0, decode: float = 1.0) -> Outcome:
+    steps = len(tokens) - accepted
+    timing = Timing(decode=decode, peak_memory=1)
+    return Outcome("ran", tokens=tokens, accepted=accepted, drafted=drafted, steps=steps, timing=timing)
+
+
+@pytest.fixture
+def checks_of(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """The checks of the step when GenAI does what is said, one after the other."""
+
+    def run(*decoded: Decoded, step: bool = False, **settings: Any) -> Any:
+        answers = iter(decoded)
+        monkeypatch.setattr(module, "decode", lambda *args, **options: next(answers))
+        monkeypatch.setattr(module, "convert", lambda files, timeout: [Conversion()] * len(files))
+        export = open_export(fixtures / "qwen3_5_vl_trained")
+        found = speculate(export, way_of(export, None), [Prompt("zqab")], Settings(**settings))
+        return found if step else {check.name: check for check in found.checks}
+
+    return run
+
+
+def both(plain: Outcome, drafted: Outcome, number: int = 1) -> Decoded:
+    return Decoded((Prompt("zqab"),), Runs((plain,)), {number: Runs((drafted,))})
+
+
+ROUNDED = both(outcome(1, 2, 3, 4), outcome(1, 2, 9, 4, drafted=3))
+EQUAL = both(outcome(1, 2, 3, 4), outcome(1, 2, 3, 4, drafted=3))
+
+
+def test_other_text_fails_unless_it_is_the_same_with_less_rounding(checks_of: Any) -> None:
+    by_rounding = checks_of(ROUNDED, EQUAL)["text"]
+    really = checks_of(ROUNDED, ROUNDED)["text"]
+
+    assert (by_rounding.status, really.status) == (PASSED, FAILED)
+    assert "token 2 is 9 instead of 3" in really.saw
+    assert really.figures["differences"] == [
+        {"assistant_tokens": 1, "prompt": 0, "position": 2, "plain": 3, "drafted": 9}
+    ]
+    assert by_rounding.figures["equal_exactly"] is True
+    assert "roundings" in by_rounding.why
+
+
+@pytest.mark.parametrize(
+    ("accepted", "drafted", "wanted", "status"),
+    [
+        (0, 30, None, WARNING),
+        (0, 3, None, PASSED),
+        (1, 30, None, PASSED),
+        (0, 30, 0.0, PASSED),
+        (15, 30, 0.5, PASSED),
+        (14, 30, 0.5, FAILED),
+        (0, 0, 0.5, NOT_APPLICABLE),
+    ],
+)
+def test_acceptance(checks_of: Any, accepted: int, drafted: int, wanted: float | None, status: str) -> None:
+    tokens = tuple(range(40))
+    found = checks_of(
+        both(outcome(*tokens), outcome(*tokens, accepted=accepted, drafted=drafted)), min_acceptance=wanted
+    )
+
+    assert found["acceptance"].status == status
+
+
+def test_a_crash_breaks_the_step(checks_of: Any) -> None:
+    ended = Outcome("crash", "the process ended with code -11 (SIGSEGV)")
+    step: Step = checks_of(Decoded((Prompt("zqab"),), Runs(refused=ended)), step=True)
+
+    assert step.broken
+    assert step.status == FAILED
+    assert "SIGSEGV" in step.why
+
+
+def test_what_a_tiny_tokenizer_cannot_do_is_no_failure(checks_of: Any) -> None:
+    said = Outcome("generate", "Encoded vision tokens must contain two tokens")
+    found = checks_of(Decoded((Prompt("zqab"),), Runs(refused=said)))
+
+    assert found["plain"].status == NOT_APPLICABLE
+
+
+MESSAGES = {
+    "Either openvino_tokenizer.xml was not provided or it was not loaded correctly.": (
+        ["openvino_tokenizer.xml", "openvino_detokenizer.xml"],
+        "EXP003: openvino_tokenizer.xml",
+    ),
+    "Detokenizer model has not been provided. Tokenizer::decode is not available": (
+        ["openvino_tokenizer.xml", "openvino_detokenizer.xml"],
+        "EXP003: openvino_detokenizer.xml",
+    ),
+    "MTP speculative decoding requires a decomposed model with a text embeddings model": (
+        ["openvino_text_embeddings_model.xml"],
+        "MTP006: ",
+    ),
+    "Empty weights data in bin file or bin file cannot be found!": (["openvino_mtp_model.bin"], "IR006: "),
+    'FrontEnd API failed with GeneralFailure: ir: Could not open the file: "/m/openvino_vision_embeddings_model.xml"': (
+        ["openvino_vision_embeddings_model.xml"],
+        "EXP005: ",
+    ),
+    "anything else": ([], "no rule of irtools explains this"),
+}
+"""What GenAI 2026.4.1 said of the trained export without these files."""
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_a_refusal_is_explained_by_a_rule(message: str, export_copy: Callable[..., Path]) -> None:
+    missing, expected = MESSAGES[message]
+    directory = export_copy("qwen3_5_vl_trained")
+    for name in missing:
+        (directory / name).unlink()
+
+    assert Evidence(open_export(directory), "mtp", None).explain(message).startswith(expected)
+
+
+# -- figures ---------------------------------------------------------------------------
+
+
+def test_break_even_is_where_drafting_is_as_fast_as_plain_decoding() -> None:
+    """10 ms a plain token; a cycle that drafts 2 takes 15 ms, so at 25 % of 2 it yields the 1.5 tokens of 15 ms."""
+    plain = Totals(prompts=1, tokens=101, passes=101, decode=1.0)
+    drafted = Totals(prompts=1, tokens=101, passes=51, accepted=50, drafted=100, decode=0.75)
+
+    assert break_even(plain, drafted) == pytest.approx(0.25)
+    assert speed_up(plain, drafted) == pytest.approx(1 / 0.75)
+    at_it = Totals(prompts=1, tokens=1501, passes=1001, accepted=500, drafted=2000, decode=15.0)
+    assert break_even(plain, at_it) == pytest.approx(0.25)
+    assert at_it.acceptance == 0.25
+    assert speed_up(plain, at_it) == pytest.approx(1.0)
+
+
+def test_the_recommendation_is_the_fastest_or_off() -> None:
+    plain = Totals(prompts=1, tokens=101, passes=101, decode=10.0)
+    slow = Totals(prompts=1, tokens=101, passes=61, accepted=40, drafted=60, decode=12.0)
+    fast = Totals(prompts=1, tokens=101, passes=41, accepted=60, drafted=80, decode=5.0)
+    lucky = Totals(prompts=1, tokens=101, passes=101, accepted=0, drafted=100, decode=5.0)
+
+    chosen, off, nothing = advise(plain, {1: slow, 2: fast}), advise(plain, {1: slow}), advise(plain, {1: lucky})
+
+    assert chosen is not None
+    assert (chosen.assistant_tokens, chosen.text[:35]) == (2, "draft 2 at a time: 2.00 times the s")
+    assert off is not None
+    assert off.assistant_tokens == 0
+    assert "0.83 times" in off.text
+    assert nothing is not None
+    assert (nothing.assistant_tokens, "nothing" in nothing.text) == (0, True)
+    assert advise(plain, {}) is None
+    assert "device and prompts" in chosen.warning
+    assert "too short" not in chosen.warning
+
+
+def test_the_first_difference_counts_a_shorter_text() -> None:
+    assert first_difference([1, 2, 3], [1, 2, 3]) is None
+    assert first_difference([1, 2, 3], [1, 9, 3]) == 1
+    assert first_difference([1, 2, 3], [1, 2]) == 2
