@@ -14,9 +14,9 @@ from irtools.ir.op import Port, split_names
 from irtools.ir.ranges import Ranges
 from irtools.ir.rt_info import ANNOTATION_KEY, remove_entry
 from irtools.ir.scan import Scan, Span, parse_attributes, scan_outline
+from irtools.surgery.cuts import Cut, Region
 from irtools.surgery.edits import AddOp, NewPort
 from irtools.surgery.piece import PieceInput, PieceOutput, Plan
-from irtools.surgery.region import Cut, Region
 from irtools.surgery.spelling import Style
 from irtools.surgery.splices import Splice, spliced
 
@@ -94,7 +94,7 @@ class _Carver:
         tail, edges = self._tail()
         kept = iter(self._moved(constants, ranges, [*own, *middle]))
         layers = [*cuts, *kept, *tail]
-        self._explain_split()
+        self._explain_states()
         data = self._file(layers, [*self._edges(), *edges])
         computed = sum(not view.constant(op) for op in region.ops)
         count = len(layers) - (len(region.ops) - computed)
@@ -259,14 +259,13 @@ class _Carver:
             yield spliced(data[start:end], here)
 
     def _edges(self) -> Iterator[bytes]:
-        ops, moved, region = self.region.ops, self.moved, self.region
+        ops, moved = self.region.ops, self.moved
         inputs = set(moved.values())
         for edge in self.scan.edges:
             source, target = Source(edge[0], edge[1]), edge[2]
             if target not in ops:
                 continue
-            if target in region.rewired and region.entry is not None:
-                source = region.entry
+            source = self.region.rewired.get(target, source)
             source = moved.get(source, source)
             if source.op in ops or source in inputs:
                 yield self.style.edge(*source, target, edge[3])
@@ -280,7 +279,13 @@ class _Carver:
         data = spliced(scan.data, sorted(sections))
         return remove_entry(scan_outline(data), ANNOTATION_KEY)
 
-    def _explain_split(self) -> None:
+    def _explain_states(self) -> None:
+        for variable in self.region.opened:
+            past, new = state_names(variable, self._read_names(variable))
+            self.notes.append(
+                f"the state {variable!r} became the input {past!r} and the output {new!r}: without the states that "
+                "begin with the same value OpenVINO 2026.4 does not run it"
+            )
         for variable, reads in self.region.split:
             name = state_names(variable, self._read_names(variable))[not reads]
             place = f"the input {name!r}" if reads else f"the output {name!r}"

@@ -10,114 +10,20 @@ Of such a value whose shape alone is read, only the shape does.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from irtools.graph.view import GraphView, Source
+from irtools.surgery.cuts import Cut, Region, Request
+from irtools.surgery.fragile import fragile_states
+from irtools.surgery.reach import above, below, data_above
+from irtools.surgery.shapes import SameShape
 
-__all__ = ["Cut", "End", "Region", "Request", "find_region"]
+__all__ = ["find_region"]
 
 _TOKENS = re.compile(r"input_ids|inputs?_embeds")
 _SIDE = re.compile(r"mask|position|beam|type_ids|past|present|cache|state|_len")
 _FLOATS = ("f32", "f16", "bf16", "f64")
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """A value that the piece is to give.
-
-    Attributes
-    ----------
-    source : Source
-    name : str
-        What the output is called.
-    result : int or None
-        The model's own Result for it, which then stays as it is.
-    """
-
-    source: Source
-    name: str
-    result: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a piece is to reach from and to.
-
-    Attributes
-    ----------
-    starts : frozenset of int
-        The first ops of the piece.
-    ends : tuple of End
-    entry : Source or None
-        The value in front of the starts that is cut off, for a piece of the decoder stack.
-    entry_name : str
-        What the input for it is called.
-    stream : frozenset of Source
-        Values of the same shape as the entry.
-    tokens : frozenset of int
-        Inputs of the model that the decoder stack starts from, where that is known.
-    stateless : bool
-        Whether states become inputs and outputs.
-    """
-
-    starts: frozenset[int]
-    ends: tuple[End, ...]
-    entry: Source | None = None
-    entry_name: str = ""
-    stream: frozenset[Source] = frozenset()
-    tokens: frozenset[int] = frozenset()
-    stateless: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A value that becomes an input of the piece.
-
-    Attributes
-    ----------
-    source : Source
-    kind : str
-        ``value``, ``shape`` (of a value that is not in the piece) or ``state``.
-    """
-
-    source: Source
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """What a piece consists of.
-
-    Attributes
-    ----------
-    ops : frozenset of int
-        Ops that stay as they are, with inputs of the model and constants.
-    cuts : tuple of Cut
-        In the order of computation, the entry first.
-    entry : Source or None
-    entry_name : str
-        As requested.
-    ends : tuple of End
-    states : tuple of str
-        Variables that are read and written in the piece, and stay.
-    written : tuple of int
-        Assigns whose value becomes an output.
-    rewired : frozenset of int
-        ShapeOf ops that read the entry instead of an earlier value of its shape.
-    split : tuple of (str, bool)
-        Variables of which only one half lies in the piece; True: the one that reads.
-    """
-
-    ops: frozenset[int]
-    cuts: tuple[Cut, ...]
-    entry: Source | None
-    entry_name: str
-    ends: tuple[End, ...]
-    states: tuple[str, ...]
-    written: tuple[int, ...] = ()
-    rewired: frozenset[int] = frozenset()
-    split: tuple[tuple[str, bool], ...] = ()
 
 
 def find_region(view: GraphView, request: Request) -> Region:
@@ -132,37 +38,13 @@ def find_region(view: GraphView, request: Request) -> Region:
     return _Finder(view, request).region()
 
 
-def below(view: GraphView, starts: Iterable[int], *, shapes: bool = True) -> set[int]:
-    """Some ops and everything computed from them; without ``shapes`` not by way of a ShapeOf."""
-    found = set(starts)
-    pending = list(found)
-    while pending:
-        for consumer in view.consumers(pending.pop()):
-            if consumer.op not in found and (shapes or view.op_type(consumer.op) != "ShapeOf"):
-                found.add(consumer.op)
-                pending.append(consumer.op)
-    return found
-
-
-def above(view: GraphView, ends: Iterable[int], within: Collection[int]) -> set[int]:
-    """Some ops and everything they are computed from, as far as it is in ``within``."""
-    found = {end for end in ends if end in within}
-    pending = list(found)
-    while pending:
-        for source in view.producers(pending.pop()):
-            if source in within and source not in found:
-                found.add(source)
-                pending.append(source)
-    return found
-
-
 @dataclass(slots=True)
 class _Kept:
     """What has been found so far."""
 
     ops: set[int] = field(default_factory=set)
     cuts: dict[Source, str] = field(default_factory=dict)
-    rewired: set[int] = field(default_factory=set)
+    rewired: dict[int, Source] = field(default_factory=dict)
 
 
 class _Finder:
@@ -178,6 +60,8 @@ class _Finder:
         for op in view.by_type.get("Assign", ()):
             self.writers.setdefault(self.variable(op), []).append(op)
         self.own: dict[str, bool] = {}
+        self.opened: set[str] = set()
+        self.cheap: set[int] = set()
 
     def variable(self, op: int) -> str:
         return self.view.data(op).get("variable_id", "")
@@ -192,28 +76,12 @@ class _Finder:
     def _tokens(self) -> set[int]:
         """Inputs of the model whose way through it is cut: its tokens, else what it computes with."""
         view = self.view
-        found = [op for op in self._data_above(self.ends) if view.op_type(op) == "Parameter"]
+        found = [op for op in data_above(view, self.ends) if view.op_type(op) == "Parameter"]
         names = {op: " ".join((view.op_name(op), *view.output(op).names)) for op in found}
         named = {op for op in found if _TOKENS.search(names[op])} | self.request.tokens
         main = [op for op in found if not _SIDE.search(names[op])]
         floats = {op for op in main if view.output(op).element_type in _FLOATS}
         return named or floats or set(main) or set(found)
-
-    def _data_above(self, starts: Iterable[int], stop: Collection[int] = ()) -> set[int]:
-        """Some ops and what their values are computed from, shape arithmetic and constants left out."""
-        view = self.view
-        found = set(starts)
-        pending = [op for op in found if op not in stop]
-        while pending:
-            op = pending.pop()
-            if view.op_type(op) == "ShapeOf":
-                continue
-            for source in view.producers(op):
-                if source not in found and not view.constant(source):
-                    found.add(source)
-                    if source not in stop:
-                        pending.append(source)
-        return found
 
     # -- states ------------------------------------------------------------------------
 
@@ -246,14 +114,18 @@ class _Finder:
                     pending.append(source)
         return read
 
+    def _stays(self, variable: str) -> bool:
+        """Whether a state stays one."""
+        return self.own.get(variable, False) and not self.request.stateless and variable not in self.opened
+
     def _stops(self, op: int) -> bool:
         """Whether a value from outside the core is cut off."""
-        return op not in self.core and op in self.upstream
+        return op in self.upstream and op not in self.core and op not in self.cheap
 
     def _written_inside(self, assign: int) -> bool:
         """Whether a state's new value is computed by the piece or beside it, not before or behind it."""
         view = self.view
-        above_it = self._data_above([assign], stop=self.core | (self.upstream - self.below))
+        above_it = data_above(view, [assign], stop=self.core | (self.upstream - self.below))
         computed = above_it - {assign}
         if computed & self.beyond:
             return False
@@ -265,9 +137,12 @@ class _Finder:
     def region(self) -> Region:
         self._settle_states()
         kept = self._gather()
+        while fragile := fragile_states(self.view, kept.ops, self.forced):
+            self.opened |= set(map(self.variable, fragile))
+            kept = self._gather()
         view, request = self.view, self.request
         states = [variable for variable, own in self.own.items() if own]
-        writers = [op for variable in states for op in self.writers[variable]]
+        writers = [op for variable in states if not self._stays(variable) for op in self.writers[variable]]
         halves = self._written_only(kept)
         order = sorted(kept.cuts, key=lambda source: (source != request.entry, view.rank[source.op], source.port))
         split = [(variable, True) for variable, own in self.own.items() if not own]
@@ -278,9 +153,10 @@ class _Finder:
             entry=request.entry,
             entry_name=request.entry_name,
             ends=request.ends,
-            states=() if request.stateless else tuple(states),
-            written=tuple([*writers, *halves] if request.stateless else halves),
-            rewired=frozenset(kept.rewired),
+            states=tuple(filter(self._stays, states)),
+            written=(*writers, *halves),
+            opened=tuple(variable for variable in states if variable in self.opened),
+            rewired=kept.rewired,
             split=tuple(split),
         )
 
@@ -306,8 +182,7 @@ class _Finder:
                 sources = [source.op for source in self.view.inputs(op) if self._take(kept, source, op)]
                 self._collect(kept, sources, shapes)
             if not ready:
-                for op in shapes:
-                    self._cut_shape(kept, op)
+                self._cut_shapes(kept, shapes)
                 break
         return kept
 
@@ -318,7 +193,7 @@ class _Finder:
             kept.ops |= {end.result} if end.result is not None else set()
         for variable, own in self.own.items():
             for op in self.writers[variable] if own else ():
-                if not self.request.stateless:
+                if self._stays(variable):
                     roots.append(op)
                 else:
                     roots += [source.op for source in self.view.inputs(op) if self._take(kept, source, op)]
@@ -342,10 +217,10 @@ class _Finder:
         if self.view.constant(source.op) or kind == "Parameter":
             return True
         if kind == "ReadValue":
-            inside = not self.request.stateless and self.own.get(self.variable(source.op), False)
-            if not inside:
+            if not self._stays(self.variable(source.op)):
                 kept.cuts[source] = "state"
-            return inside
+                return False
+            return True
         forced = reader in self.forced and self.view.op_type(reader or 0) != "ReadValue"
         if source.op not in self.core and (forced or self._stops(source.op)):
             kept.cuts.setdefault(source, "value")
@@ -353,26 +228,49 @@ class _Finder:
         return True
 
     def _readable(self, kept: _Kept, shape: int) -> bool:
-        """Whether what a ShapeOf reads is in the piece, or cheap: computed from inputs that hold no values."""
-        view = self.view
-        for source in view.inputs(shape):
-            if source in kept.cuts or source.op in kept.ops:
-                continue
-            if self._stops(source.op) and self.view.op_type(source.op) != "Parameter":
+        """Whether what a ShapeOf reads is in the piece, or is computed from the model's own integer inputs."""
+        source = self.view.inputs(shape)[0]
+        if source in kept.cuts or source.op in kept.ops:
+            return True
+        before = self._stops(source.op)
+        needed = data_above(self.view, [source.op], stop=kept.ops) - kept.ops
+        for op in needed:
+            kind = self.view.op_type(op)
+            floating = self.view.output(op).element_type in _FLOATS
+            if kind == "ReadValue" and not self._stays(self.variable(op)):
                 return False
-            for op in self._data_above([source.op], stop=kept.ops):
-                kind = view.op_type(op)
-                outside = kind == "ReadValue" and (self.request.stateless or not self.own.get(self.variable(op)))
-                wide = kind == "Parameter" and view.output(op).element_type in _FLOATS
-                if op not in kept.ops and (outside or wide):
-                    return False
+            if floating and (kind == "Parameter" or before):
+                return False
+        if before:
+            self.cheap |= needed
         return True
 
-    def _cut_shape(self, kept: _Kept, op: int) -> None:
-        """Cut behind a ShapeOf, or let it read the entry when that has the same shape."""
-        source = self.view.inputs(op)[0]
-        if self.request.entry is not None and source in self.request.stream:
-            kept.rewired.add(op)
-            return
-        kept.ops.discard(op)
-        kept.cuts[Source(op, self.view.output(op).id)] = "shape"
+    def _cut_shapes(self, kept: _Kept, shapes: list[int]) -> None:
+        """Let each ShapeOf read a value of the piece that has the same shape; cut behind it where there is none."""
+        request, rank = self.request, self.view.rank
+        same = SameShape(self.view, request.stream, request.later)
+        order = sorted((op for op in kept.ops if not self.view.constant(op)), key=rank.__getitem__)
+        for op in sorted(shapes, key=rank.__getitem__):
+            source = self.view.inputs(op)[0]
+            found = request.entry if source in request.stream else None
+            if found is None and request.stream:
+                found = next((value for value in same.like(source, order) if not self._leads(kept, op, value.op)), None)
+            if found is not None:
+                kept.rewired[op] = found
+            else:
+                kept.ops.discard(op)
+                kept.cuts[Source(op, self.view.output(op).id)] = "shape"
+
+    def _leads(self, kept: _Kept, first: int, last: int) -> bool:
+        """Whether one op of the piece is computed from another, as the piece is wired by now."""
+        seen, pending = {last}, [last]
+        while pending:
+            op = pending.pop()
+            if op == first:
+                return True
+            sources = [kept.rewired[op].op] if op in kept.rewired else self.view.producers(op)
+            for source in sources:
+                if source in kept.ops and source not in seen:
+                    seen.add(source)
+                    pending.append(source)
+        return False

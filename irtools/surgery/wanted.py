@@ -10,7 +10,8 @@ from irtools.errors import UsageError
 from irtools.graph.find import find_op
 from irtools.graph.view import GraphView, Source
 from irtools.ir.constants import iter_graphs
-from irtools.surgery.region import End, Request, below
+from irtools.surgery.cuts import End, Request
+from irtools.surgery.reach import below
 
 __all__ = ["between_ops", "of_layers", "parse_layers"]
 
@@ -63,9 +64,8 @@ def of_layers(view: GraphView, stack: DecoderStack, first: int, last: int, *, st
     """
     start = Source(stack.stream_start, view.output(stack.stream_start).id)
     entry = stack.layers[first - 1].source if first else start
-    earlier = {start, Source(stack.embedding, view.output(stack.embedding).id)}
-    for layer in stack.layers[:first]:
-        earlier |= {layer.source, *(Source(op, view.output(op).id) for op in layer.sums)}
+    sums = [{layer.source, *(Source(op, view.output(op).id) for op in layer.sums)} for layer in stack.layers]
+    earlier = {start, Source(stack.embedding, view.output(stack.embedding).id)}.union(*sums[:first])
     port = view.port(entry)
     same = {source for source in earlier if (found := view.port(source)) and port and found.shape == port.shape}
     above = {stack.embedding, *(op for op in view.producers(stack.embedding) if not view.constant(op))}
@@ -75,6 +75,7 @@ def of_layers(view: GraphView, stack: DecoderStack, first: int, last: int, *, st
         entry=entry,
         entry_name=f"hidden_states.{first - 1 if first else 'embeddings'}",
         stream=frozenset(same) if port and len(port.shape) == 3 and port.shape[-1] > 0 else frozenset(),
+        later=frozenset[Source]().union(*sums[first:]),
         tokens=frozenset(above),
         stateless=stateless,
     )

@@ -1,0 +1,170 @@
+"""Values of a piece that provably have the shape of a value outside of it.
+
+Exporters compute the length of a sequence, or of the cached one, from the shape of some value of the first
+layer, and use it in every layer. A piece of later layers has a value of its own that is computed in the same
+way from the hidden state, which has one shape in all layers: what is read of the one can be read of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from irtools.graph.view import GraphView, Source
+
+__all__ = ["SameShape"]
+
+_FLOATS = ("f32", "f16", "bf16", "f64")
+_DEEPEST = 150
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Their output has the shape of the first input.
+_SAME = _words(
+    "Abs Clamp Convert Cos Elu Erf Exp Floor Gelu HSigmoid HSwish HardSigmoid Log MVN Mish Negative "
+    "NormalizeL2 RMS ReLU Selu Sigmoid Sin SoftMax SoftPlus Softmax Sqrt Swish Tanh"
+)
+_BROADCAST = _words("Add Divide Maximum Minimum Multiply Power SquaredDifference Subtract")
+_REDUCE = _words("ReduceL2 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum")
+# Their output shape follows from input shapes, and the values of inputs that are not floating.
+_OTHERS = _words(
+    "Broadcast Concat Convolution FakeQuantize Gather GatherElements GroupConvolution MatMul PRelu Pad "
+    "Reshape ScaledDotProductAttention Select Slice Split Squeeze StridedSlice Tile Transpose Unsqueeze "
+    "VariadicSplit"
+)
+_REGULAR = _SAME | _BROADCAST | _REDUCE | _OTHERS
+
+
+class SameShape:
+    """Compares shapes by how values are computed.
+
+    Two values get the same key only if their shapes agree whatever the model is fed, provided that all of
+    ``stream`` have one shape.
+
+    Parameters
+    ----------
+    view : GraphView
+    stream : collection of Source
+    stops : collection of Source
+        Values that are not looked behind.
+    """
+
+    def __init__(self, view: GraphView, stream: Collection[Source] = (), stops: Collection[Source] = ()) -> None:
+        self.view = view
+        self._stream, self._stops = frozenset(stream), frozenset(stops)
+        self._keys: dict[tuple[object, ...], int] = {}
+        self._known: dict[tuple[object, ...], int] = {}
+        self._reduced: dict[int, set[int]] = {}
+        self._writers: dict[str, list[int]] = {}
+        for op in view.by_type.get("Assign", ()):
+            self._writers.setdefault(view.data(op).get("variable_id", ""), []).append(op)
+
+    def like(self, source: Source, ops: Iterable[int]) -> Iterator[Source]:
+        """Values of some ops that have the shape of another value."""
+        view = self.view
+        port, kind = view.port(source), view.op_type(source.op)
+        if port is None:
+            return
+        wanted = self._shape(source, (), 0)
+        for op in ops:
+            if op != source.op and view.op_type(op) == kind:
+                for other in view.op(op).outputs:
+                    found = Source(op, other.id)
+                    if other.shape == port.shape and self._shape(found, (), 0) == wanted:
+                        yield found
+
+    def same_value(self, one: Source, two: Source) -> bool:
+        """Whether two values are computed in the same way from the same."""
+        return self._value(one, (), 0) == self._value(two, (), 0)
+
+    def _key(self, *parts: object) -> int:
+        """A number for each different description."""
+        return self._keys.setdefault(parts, len(self._keys))
+
+    def _remembered(self, mode: str, source: Source, env: tuple[str, ...], depth: int) -> int:
+        if depth > _DEEPEST:
+            return self._key("unknown", source)
+        known = (mode, source, env)
+        if known not in self._known:
+            work = self._read_shape if mode == "shape" else self._read_value
+            self._known[known] = work(source, env, depth + 1)
+        return self._known[known]
+
+    def _shape(self, source: Source, env: tuple[str, ...], depth: int) -> int:
+        return self._remembered("shape", source, env, depth)
+
+    def _value(self, source: Source, env: tuple[str, ...], depth: int) -> int:
+        return self._remembered("value", source, env, depth)
+
+    def _read_shape(self, source: Source, env: tuple[str, ...], depth: int) -> int:
+        view = self.view
+        kind, port = view.op_type(source.op), view.port(source)
+        if source in self._stream:
+            return self._key("stream")
+        if port is None or source in self._stops:
+            return self._key("unknown", source)
+        if view.constant(source.op) and min(port.shape, default=0) >= 0:
+            return self._key("constant", port.shape)
+        if kind == "ReadValue":
+            return self._read_state(source, env, depth)
+        if kind not in _REGULAR:
+            return self._key("unknown", source)
+        inputs = view.inputs(source.op)
+        if kind in _SAME and inputs:
+            return self._shape(inputs[0], env, depth)
+        if kind in _BROADCAST and len(inputs) == 2:
+            for whole, other in (inputs, inputs[::-1]):
+                if self._widens_nothing(whole, other, env, depth):
+                    return self._shape(whole, env, depth)
+        return self._computed("shape", source, env, depth)
+
+    def _widens_nothing(self, whole: Source, other: Source, env: tuple[str, ...], depth: int) -> bool:
+        """Whether broadcasting one value with another leaves it its shape."""
+        one, two = self.view.port(whole), self.view.port(other)
+        if one is None or two is None or not one.shape or len(two.shape) > len(one.shape):
+            return False
+        ends = one.shape[len(one.shape) - len(two.shape) :]
+        if all(dim in (1, at) and dim > 0 for dim, at in zip(two.shape, ends, strict=True)):
+            return bool(two.shape) or self.view.constant(other.op)
+        wide, narrow = self._shape(whole, env, depth), self._shape(other, env, depth)
+        return wide == narrow or narrow in self._reduced.get(wide, ())
+
+    def _read_state(self, source: Source, env: tuple[str, ...], depth: int) -> int:
+        """A state has the shape of its first value, then that of what is written: alike if both are."""
+        said = self.view.data(source.op)
+        variable = said.get("variable_id", "")
+        if variable in env:
+            return self._key("itself", env.index(variable))
+        writers, first = self._writers.get(variable, []), self.view.inputs(source.op)
+        if len(writers) != 1 or len(first) != 1:
+            return self._key("unknown", source)
+        inner = (*env, variable)
+        new = self._shape(self.view.inputs(writers[0])[0], inner, depth)
+        return self._key("state", said.get("variable_shape"), self._shape(first[0], inner, depth), new)
+
+    def _computed(self, mode: str, source: Source, env: tuple[str, ...], depth: int) -> int:
+        view = self.view
+        inputs = []
+        for given in view.inputs(source.op):
+            port = view.port(given)
+            whole = mode == "value" or port is None or port.element_type not in _FLOATS
+            inputs.append(self._value(given, env, depth) if whole else self._shape(given, env, depth))
+        said, kind = tuple(sorted(view.data(source.op).items())), view.op_type(source.op)
+        found = self._key(mode, kind, said, view.output_index(source), tuple(inputs))
+        if mode == "shape" and kind in _REDUCE and view.data(source.op).get("keep_dims") in ("true", "1", "True"):
+            self._reduced.setdefault(inputs[0], set()).add(found)
+        return found
+
+    def _read_value(self, source: Source, env: tuple[str, ...], depth: int) -> int:
+        view = self.view
+        kind = view.op_type(source.op)
+        if kind in ("Const", "Constant"):  # the same bytes of the .bin are the same value
+            return self._key("bytes", *sorted(view.data(source.op).items()))
+        if kind == "ShapeOf" and view.inputs(source.op):
+            shape = self._shape(view.inputs(source.op)[0], env, depth)
+            return self._key("shape of", shape, *sorted(view.data(source.op).items()))
+        if kind not in _REGULAR:
+            return self._key("unknown", source)
+        return self._computed("value", source, env, depth)
