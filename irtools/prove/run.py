@@ -25,6 +25,7 @@ __all__ = ["Proof", "prove"]
 
 _RANDOM_PROMPTS = 3
 _RANDOM_LENGTH = 16
+_FEWEST = 2
 _FIRST_ORDINARY = 3
 """The ids before it mostly stand for padding, beginning and end."""
 
@@ -98,6 +99,7 @@ def prove(export: Export, settings: Settings | None = None, progress: Progress |
     say = progress or (lambda text: None)
     say("looking at the device and the prompts")
     prompts, seen = _prompts(export, settings)
+    _check_prompts(export, prompts, drafting="runtime" in settings.steps and way.draft is not None)
     steps = tuple(_steps(export, way, prompts, settings, say))
     return Proof(export, settings, way, steps, record(export, way, prompts, settings, seen, steps))
 
@@ -117,6 +119,15 @@ def _prompts(export: Export, settings: Settings) -> tuple[tuple[Prompt, ...], Pr
         return tuple(Prompt(text, ids) for text, ids in zip(texts, seen.tokens, strict=True)), seen
     made = _random_ids(export, settings.seed, len(texts) if settings.prompts else _RANDOM_PROMPTS)
     return tuple(Prompt(text, ids) for text, ids in zip(settings.prompts or ("",) * len(made), made, strict=True)), seen
+
+
+def _check_prompts(export: Export, prompts: tuple[Prompt, ...], *, drafting: bool) -> None:
+    vocabulary = _vocabulary(export)
+    for prompt in prompts:
+        if vocabulary and max(prompt.token_ids) >= vocabulary:
+            raise UsageError(f"the token id {max(prompt.token_ids)} is not in the vocabulary of {vocabulary}")
+        if drafting and len(prompt.token_ids) < _FEWEST:
+            raise UsageError(f"the prompt {prompt.label} is one token, and the runtime drafts after two or more")
 
 
 def _random_ids(export: Export, seed: int, count: int) -> list[tuple[int, ...]]:

@@ -48,17 +48,19 @@ def convert(files: Sequence[Path], *, timeout: float) -> list[Conversion]:
     """
     found: list[Conversion] = []
     child: Child | None = None
-    for path in files:
-        child = child or Child("irtools.runtime.conversion")
-        reply = child.ask({"xml": str(path.absolute())}, timeout=timeout)
-        if reply.ended:
+    try:
+        for path in files:
+            child = child or Child("irtools.runtime.conversion")
+            reply = child.ask({"xml": str(path.absolute())}, timeout=timeout)
+            if reply.ended:
+                child.close()
+                child = None
+            found.append(
+                Conversion(reply.ended) if reply.ended else Conversion(reply.value["fault"], tuple(reply.value["left"]))
+            )
+    finally:
+        if child is not None:
             child.close()
-            child = None
-            found.append(Conversion(reply.ended))
-        else:
-            found.append(Conversion(reply.value["fault"], tuple(reply.value["left"])))
-    if child is not None:
-        child.close()
     return found
 
 

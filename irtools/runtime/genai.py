@@ -142,12 +142,11 @@ class Outcome:
         The prompt as the model saw it; of an image only its tokens in the text are known: empty then.
     prompt_tokens : int
         Length of the prompt, images included.
-    accepted : int
-        Candidates that the target agreed with: generated tokens less runs of the target, each of
-        which yields one token itself. This is ``get_num_accepted_tokens`` where GenAI counts them.
-    drafted : int
-        Candidates: ``get_num_draft_tokens``, or where GenAI 2026.4 counts none (DFlash)
-        ``get_num_draft_processed_tokens``, each of which is one there. 0 without a draft.
+    accepted, drafted : int
+        Candidates that the target agreed with, and all: ``get_num_accepted_tokens`` and
+        ``get_num_draft_tokens``. GenAI 2026.4 counts none for DFlash: there accepted are the tokens less
+        the runs of the target, each of which yields one itself, and drafted is
+        ``get_num_draft_processed_tokens``. 0 without a draft.
     steps : int
         Runs of the target, the prompt included.
     timing : Timing
@@ -383,17 +382,19 @@ def _timing(pipeline: Any, result: Any, load: float, seconds: float) -> Timing:
 
 def _outcome(pipeline: Any, result: Any, tokens: list[int], prompt_ids: tuple[int, ...], timing: Timing) -> Outcome:
     both = getattr(result, "extended_perf_metrics", None)
-    steps, drafted = len(tokens), 0
+    steps, accepted, drafted = len(tokens), 0, 0
     if both is not None:
         steps = len(both.main_model_metrics.raw_metrics.m_durations)
-        drafted = both.get_num_draft_tokens() or both.get_num_draft_processed_tokens()
+        accepted, drafted = both.get_num_accepted_tokens(), both.get_num_draft_tokens()
+        if not drafted:
+            accepted, drafted = len(tokens) - steps, both.get_num_draft_processed_tokens()
     return Outcome(
         "ran",
         tokens=tuple(tokens),
         text=_text(pipeline, tokens),
         prompt_ids=prompt_ids,
         prompt_tokens=len(prompt_ids) or result.perf_metrics.get_num_input_tokens(),
-        accepted=len(tokens) - steps,
+        accepted=accepted,
         drafted=drafted,
         steps=steps,
         timing=timing,
