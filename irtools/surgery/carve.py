@@ -89,11 +89,13 @@ class _Carver:
         own = [op for op in order if view.op_type(op) == "Parameter"]
         results = [end.result for end in region.ends if end.result is not None]
         middle = [op for op in order if op not in {*own, *results}]
-        cuts = [self._cut(cut) for cut in region.cuts]
+        layers = [self._cut(cut) for cut in region.cuts if cut.kind != "state"]
         self.inputs += [self._kept_input(op) for op in own]
+        layers += self._moved(constants, ranges, own)
+        layers += [self._cut(cut) for cut in region.cuts if cut.kind == "state"]
+        layers += self._moved(constants, ranges, middle)
         tail, edges = self._tail()
-        kept = iter(self._moved(constants, ranges, [*own, *middle]))
-        layers = [*cuts, *kept, *tail]
+        layers += tail
         self._explain_states()
         data = self._file(layers, [*self._edges(), *edges])
         computed = sum(not view.constant(op) for op in region.ops)

@@ -85,7 +85,7 @@ class Region:
     ops : frozenset of int
         Ops that stay as they are, with inputs of the model and constants.
     cuts : tuple of Cut
-        In the order of computation, the entry first.
+        The entry first, states last, the others in the order of computation.
     entry : Source or None
     entry_name : str
         As requested.

@@ -140,11 +140,11 @@ class _Finder:
         while fragile := fragile_states(self.view, kept.ops, self.forced):
             self.opened |= set(map(self.variable, fragile))
             kept = self._gather()
-        view, request = self.view, self.request
-        states = [variable for variable, own in self.own.items() if own]
+        request = self.request
+        states = [variable for variable in self.writers if self.own.get(variable)]
         writers = [op for variable in states if not self._stays(variable) for op in self.writers[variable]]
         halves = self._written_only(kept)
-        order = sorted(kept.cuts, key=lambda source: (source != request.entry, view.rank[source.op], source.port))
+        order = sorted(kept.cuts, key=self._order)
         split = [(variable, True) for variable, own in self.own.items() if not own]
         split += [(self.variable(op), False) for op in halves]
         return Region(
@@ -159,6 +159,13 @@ class _Finder:
             rewired=kept.rewired,
             split=tuple(split),
         )
+
+    def _order(self, source: Source) -> tuple[int, int, int]:
+        """Where a cut value comes among the inputs: the entry first, states last and as they are written."""
+        if self.view.op_type(source.op) == "ReadValue":
+            variable = self.variable(source.op)
+            return 2, list(self.writers).index(variable) if variable in self.writers else -1, source.op
+        return int(source != self.request.entry), self.view.rank[source.op], source.port
 
     def _written_only(self, kept: _Kept) -> list[int]:
         """Assigns outside the piece that write a value which the piece computes and does not give already."""
