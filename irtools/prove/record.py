@@ -15,7 +15,7 @@ from irtools.errors import ExportError, InvalidIRError
 from irtools.ir.export import Export, open_export
 from irtools.prove.model import Check, Step
 from irtools.report.provenance import versions
-from irtools.runtime.genai import EXACT
+from irtools.runtime.exact import EXACT
 
 if TYPE_CHECKING:
     from irtools.prove.settings import Prompt, Settings

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from irtools.runtime.exact import first_words
 from irtools.runtime.lines import Child, Progress, serve
 
 __all__ = ["Probe", "probe"]
@@ -110,15 +111,13 @@ def _probe(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     try:
         return found | {"tokens": list(_tokens(request))}
     except (RuntimeError, ValueError) as error:
-        from irtools.runtime.genai import first_words
-
         return found | {"fault": first_words(error)}
 
 
 def _tokens(request: Mapping[str, Any]) -> list[tuple[int, ...]]:
     import openvino_genai as genai
 
-    from irtools.runtime.genai import encode
+    from irtools.runtime.pipeline import encode
 
     tokenizer = genai.Tokenizer(request["directory"])
     return [encode(tokenizer, prompt, chat_template=request["chat_template"]) for prompt in request["prompts"]]
