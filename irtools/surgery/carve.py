@@ -10,10 +10,10 @@ from irtools.errors import InvalidIRError
 from irtools.graph.view import GraphView, Source
 from irtools.ir.constants import Constant, iter_graphs, read_constants
 from irtools.ir.markup import space_before
-from irtools.ir.op import Port, split_names
+from irtools.ir.op import Port
 from irtools.ir.ranges import Ranges
 from irtools.ir.rt_info import ANNOTATION_KEY, remove_entry
-from irtools.ir.scan import Scan, Span, parse_attributes, scan_outline
+from irtools.ir.scan import Scan, Span, scan_outline
 from irtools.surgery.cuts import Cut, Region
 from irtools.surgery.edits import AddOp, NewPort
 from irtools.surgery.piece import PieceInput, PieceOutput, Plan
@@ -23,7 +23,6 @@ from irtools.surgery.splices import Splice, spliced
 __all__ = ["carve", "state_names"]
 
 _OFFSET = re.compile(rb"""<data(?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*?\s+offset\s*=\s*["'](\d+)""")
-_NAMES = re.compile(rb"""\snames\s*=\s*(?:"[^"]*"|'[^']*')""")
 
 
 def state_names(variable: str, names: Iterable[str]) -> tuple[str, str]:
@@ -74,7 +73,8 @@ class _Carver:
         self.view, self.region, self.scan = view, region, view.scan
         self.style = Style.of(view.scan)
         self.names = set(map(view.op_name, region.ops))
-        self.tensors = {name for op in region.ops for name in _tensor_names(view, op)}
+        # Of inputs and outputs: when a tensor inside has such a name too, OpenVINO does not confuse them.
+        self.tensors = {name for op in region.ops for name in _port_names(view, op)}
         self.new_id = max(view.scan.ids, default=-1)
         self.moved: dict[Source, Source] = {}
         self.inputs: list[PieceInput] = []
@@ -210,7 +210,7 @@ class _Carver:
 
     def _result(self, wanted: str, source: Source, kind: str) -> tuple[bytes, bytes]:
         port = self._port(source)
-        name = self._fresh_name(wanted, self.tensors - set(() if source in self.moved else port.names))
+        name = self._fresh_name(wanted, self.tensors)
         friendly = self._fresh_name(name if name not in self.names else f"{name}/Result", self.names)
         self.names.add(friendly)
         self.tensors.add(name)
@@ -312,7 +312,7 @@ def _by_layer(places: list[Splice], spans: list[Span]) -> dict[int, list[Splice]
     return found
 
 
-def _tensor_names(view: GraphView, op: int) -> Iterator[str]:
-    start, end = view.span(op)
-    for match in _NAMES.finditer(view.scan.data, start, end):
-        yield from split_names(parse_attributes(match[0])["names"])
+def _port_names(view: GraphView, op: int) -> tuple[str, ...]:
+    """Tensor names of an input or output of the model."""
+    kind = view.op_type(op)
+    return view.output(op).names if kind == "Parameter" else view.result_names(op) if kind == "Result" else ()
