@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from irtools.decoder.stack import DecoderStack
-from irtools.errors import ExportError, LocateRefusedError, OptionError, UsageError
+from irtools.errors import ExportError, IrtoolsError, LocateRefusedError, OptionError, UsageError
 from irtools.ir.export import Export, open_export
 from irtools.prove.model import FAILED, Step
 from irtools.prove.prompts import default_prompts
@@ -154,7 +154,10 @@ def _steps(export: Export, way: Way, prompts: tuple[Prompt, ...], settings: Sett
         stack = _located(export)
         with Worker(Files.of(export, settings.device), timeout=settings.timeout) as worker:
             for name in numeric:
-                step = _numeric(name, export, worker, prompts, stack, _about(name, say))
+                try:
+                    step = _numeric(name, export, worker, prompts, stack, settings.seed, _about(name, say))
+                except IrtoolsError as error:  # a file that this step reads and others do not
+                    step = Step(name, why=str(error), broken=True)
                 yield _explained(step, Evidence(export, way.name, settings.draft)) if step.broken else step
     if "runtime" in wanted:
         yield speculate(export, way, prompts, settings, _about("runtime", say))
@@ -191,6 +194,7 @@ def _numeric(
     worker: Worker,
     prompts: tuple[Prompt, ...],
     stack: DecoderStack | LocateRefusedError,
+    seed: int,
     say: Progress,
 ) -> Step:
     """One of the steps that compare numbers."""
@@ -205,4 +209,4 @@ def _numeric(
         return state(export, worker, tokens[0], say)
     from irtools.prove.head import head
 
-    return head(export, worker, tokens, say)
+    return head(export, worker, tokens, say, seed=seed)
