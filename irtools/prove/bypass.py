@@ -2,7 +2,8 @@
 
 Some families share values across layers by design: keys and values that later layers attend to
 again, inputs that each layer gets from the embeddings (Gemma 4), the embeddings themselves mixed
-into every layer. Whatever else passes a tap by shows that it is no boundary.
+into every layer, what a router adds to the next one's scores (Zaya). Whatever else passes a tap by
+shows that it is no boundary.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Bypass:
     after : frozenset of int
         Positions of the taps that it is computed from.
     role : str
-        ``keys and values``, ``per-layer inputs`` or ``embeddings``; ``""`` when no family shares such a value.
+        ``keys and values``, ``per-layer inputs``, ``embeddings`` or ``router states``; ``""`` when no
+        family shares such a value.
     """
 
     source: Source
@@ -137,10 +139,10 @@ class _Judge:
         readers = set().union(*self._passed[source].values())
         if all(self._attends(op, source) for op in readers):
             return "keys and values"
+        narrow = not self._wide(source)
         if not self._before_mixing(source):
-            return ""
-        port = self._view.port(source)
-        if port is None or port.shape[-1:] != (self._width,):
+            return "router states" if narrow and self._routes(readers) else ""
+        if narrow:
             return "per-layer inputs"
         # The skip of a tap inside a block is read behind this tap alone.
         again = len(self._read_behind[self._unscaled(source.op)]) > 1
@@ -161,6 +163,23 @@ class _Judge:
         if self._view.op_type(op) == "ScaledDotProductAttention":
             return source in inputs[1:3] and source not in (inputs[0], *inputs[3:])
         return self._view.op_type(op) in _PRODUCTS and all(other.op in self._moving for other in inputs)
+
+    def _wide(self, source: Source) -> bool:
+        """Whether a value has the width of the stream."""
+        port = self._view.port(source)
+        return port is not None and port.shape[-1:] == (self._width,)
+
+    def _routes(self, readers: Iterable[int]) -> bool:
+        """Whether what ops make of a value, before it has the width of the stream, chooses experts."""
+        narrow = _closure(
+            readers,
+            lambda op: [
+                consumer.op
+                for consumer in self._view.consumers(op)
+                if not self._wide(Source(op, consumer.port)) and self._view.op_type(consumer.op) not in SHAPE_OPS
+            ],
+        )
+        return any(self._view.op_type(op) == "TopK" for op in narrow)
 
     def _before_mixing(self, source: Source) -> bool:
         above = _above(self._view, [source.op]) & set(self._moving)
