@@ -75,10 +75,11 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Change, ...
         Records.
     """
     before, now = dict(_leaves(settled(old), "")), dict(_leaves(settled(new), ""))
+    alone = _places(before) ^ _places(now)
     found = [
         Change(what, *_shown(before.get(what), now.get(what)))
         for what in dict.fromkeys((*before, *now))
-        if before.get(what) != now.get(what)
+        if before.get(what) != now.get(what) and not _told_by_status(what, alone)
     ]
     then, after = dict(_speeds(old)), dict(_speeds(new))
     for what in then.keys() & after.keys():
@@ -92,21 +93,35 @@ def _what(change: Change) -> str:
     return change.what
 
 
+def _places(leaves: Mapping[str, Any]) -> set[str]:
+    """Where the steps and the checks of a record are."""
+    return {what.removesuffix("/status") for what in leaves if what.endswith("/status")}
+
+
+def _told_by_status(what: str, alone: set[str]) -> bool:
+    """Whether something is part of a step or check that only one of the records has: its status says that."""
+    parts = what.split("/")
+    above = ["/".join(parts[:length]) for length in range(1, len(parts))]
+    outermost = next((place for place in above if place in alone), None)
+    return outermost is not None and what != f"{outermost}/status"
+
+
 def _leaves(value: Any, where: str) -> Iterator[tuple[str, Any]]:
     """Every value by its place; a list of numbers or words is one."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             if key not in _WORDS:
                 yield from _leaves(item, f"{where}/{key}" if where else key)
-    elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+    elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
         for number, item in enumerate(value):
-            yield from _leaves(item, f"{where}/{_name(item, number)}")
+            named = {key: inner for key, inner in item.items() if key not in _KEYS}
+            yield from _leaves(named, f"{where}/{_name(item, number)}")
     else:
         yield where, value
 
 
-def _name(item: Any, number: int) -> str:
-    names = [item[key] for key in _KEYS if key in item] if isinstance(item, Mapping) else []
+def _name(item: Mapping[str, Any], number: int) -> str:
+    names = [item[key] for key in _KEYS if key in item]
     return str(names[0]) if names else str(number)
 
 
@@ -129,7 +144,7 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _speeds(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

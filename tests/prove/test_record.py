@@ -95,6 +95,7 @@ def test_what_moved_is_told(fixtures: Path) -> None:
     VALIDATOR.validate({**old, "steps": []})
     new = copy.deepcopy(old)
     new["versions"]["openvino"] = "2027.1"
+    new["device"]["name"] = "GPU"
     new["model"]["files"]["config.json"]["size"] += 1
     step = new["steps"][0]
     step["status"] = step["checks"][0]["status"] = "failed"
@@ -105,6 +106,7 @@ def test_what_moved_is_told(fixtures: Path) -> None:
     found = {change.what: (change.before, change.now, change.ratio) for change in changes(old, new)}
 
     assert found.pop("versions/openvino") == ("", "2027.1", None)
+    assert found.pop("device/name") == ("CPU", "GPU", None)
     size = old["model"]["files"]["config.json"]["size"]
     assert found == {
         "model/files/config.json/size": (str(size), str(size + 1), None),
