@@ -149,21 +149,25 @@ def _speeds(timing: Mapping[str, Any], style: Style) -> str:
         for title, key in _ROWS
         if any(row.get(key) is not None for row in found)
     ]
-    return table(_by_number("", found), rows, style, indent=_indent(style))
+    return table(_by_number(found), rows, style, indent=_indent(style))
 
 
 def _memory(timing: Mapping[str, Any], style: Style) -> str:
-    found = timing["assistant_tokens"]
-    rows = [
-        ["allocated for state", *(size_text(row["cache_bytes"]) for row in found)],
-        ["peak memory", *(size_text(row["peak_memory"]) for row in found)],
+    columns = [
+        Column("draft", right=True),
+        Column("allocated for state", right=True, fold="words"),
+        Column("peak memory", right=True, fold="words"),
     ]
-    return table(_by_number("", found), rows, style, indent=_indent(style))
+    rows = [
+        [row["number"] or "none", size_text(row["cache_bytes"]), size_text(row["peak_memory"])]
+        for row in timing["assistant_tokens"]
+    ]
+    return table(columns, rows, style, indent=_indent(style))
 
 
-def _by_number(title: str, found: Sequence[Mapping[str, Any]]) -> list[Column]:
-    names = [str(row["number"]) if row["number"] else "plain" for row in found]
-    return [Column(title, fold="words"), *(Column(name, right=True) for name in names)]
+def _by_number(found: Sequence[Mapping[str, Any]]) -> list[Column]:
+    names = [str(row["number"]) if row["number"] else "none" for row in found]
+    return [Column("draft", fold="words"), *(Column(name, right=True) for name in names)]
 
 
 def _number(value: float | None) -> str:
@@ -175,7 +179,9 @@ def _number(value: float | None) -> str:
 def _seconds(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{value:.1f} s" if value >= 1 else f"{1000 * value:.1f} ms"
+    if value >= 1:
+        return f"{value:.1f} s"
+    return f"{1000 * value:.0f} ms" if value >= 0.1 else f"{1000 * value:.1f} ms"
 
 
 def changes_text(changes: Sequence[Change], style: Style) -> str:
