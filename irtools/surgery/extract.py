@@ -79,7 +79,7 @@ def require_choice(layers: str | None, from_: Sequence[str], to: Sequence[str]) 
     if layers is None and not (from_ or to):
         raise OptionError("say what to extract: --layers 3-5, or --from OP and --to OP")
     if layers is not None and (from_ or to):
-        raise OptionError("--layers and --from/--to exclude each other; give one of them")
+        raise OptionError("--layers and --from/--to exclude each other; give one")
     if layers is None and not (from_ and to):
         given, missing = ("--from", "--to") if from_ else ("--to", "--from")
         raise OptionError(f"{given} needs {missing}: the op that the piece {'ends' if from_ else 'begins'} with")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from irtools.decoder.stack import DecoderStack
-from irtools.errors import UsageError
+from irtools.errors import OptionError, UsageError
 from irtools.graph.find import find_op
 from irtools.graph.view import GraphView, Source
 from irtools.ir.constants import iter_graphs
@@ -31,8 +31,10 @@ def parse_layers(text: str, count: int) -> tuple[int, int]:
 
     Raises
     ------
+    OptionError
+        It says something else.
     UsageError
-        It says something else, or there are no such layers.
+        There are no such layers.
 
     Examples
     --------
@@ -41,7 +43,7 @@ def parse_layers(text: str, count: int) -> tuple[int, int]:
     """
     match = _LAYERS.fullmatch("0-last" if text.strip() == "all" else text.strip())
     if match is None:
-        raise UsageError(f"{text!r} names no layers; give one as 3, several as 3-5, or last, or all")
+        raise OptionError(f"{text!r} names no layers; give one as 3, several as 3-5, or last, or all")
     ends = [count - 1 if end == "last" else int(end) for end in (match["first"], match["last"] or match["first"])]
     first, last = ends
     if first > last:
@@ -142,6 +144,6 @@ def _ends(view: GraphView, wanted: str) -> list[End]:
         return [End(source, (names or (name,))[0], op if kind == "Result" else None) for source in sources]
     count = len(view.op(op).outputs)
     if index is not None and index >= count:
-        raise UsageError(f"the op {name!r} has {count} outputs, so none with the index {index}")
+        raise UsageError(f"the op {name!r} has no output {index}; its last one is {count - 1}")
     indices = range(count) if index is None else [index]
     return [End(Source(op, view.output(op, index).id), f"{name}:{index}" if count > 1 else name) for index in indices]

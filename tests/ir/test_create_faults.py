@@ -1,0 +1,122 @@
+"""A fault at each call of the operating system leaves nothing, or all of it."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from irtools.errors import SaveError
+from irtools.ir.create import create_files
+from tests.ir.test_save_faults import failing, runs
+
+pytest.importorskip("fcntl")
+
+CHUNKS = [b"abc" * 50, b"", b"d" * 70]
+FILES = {"openvino_model.bin": CHUNKS, "openvino_model.xml": b"<net/>" * 60}
+CONTENT = {"openvino_model.bin": b"".join(CHUNKS), "openvino_model.xml": b"<net/>" * 60}
+
+
+def found(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()} if directory.exists() else {}
+
+
+def remove(directory: Path) -> None:
+    for path in directory.iterdir() if directory.exists() else ():
+        path.unlink()
+    for empty in (directory, directory.parent):
+        if empty.exists():
+            empty.rmdir()
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_an_error_at_each_call(tmp_path: Path, code: int) -> None:
+    source, output = tmp_path / "model", tmp_path / "new" / "out"
+    source.mkdir()
+    hit = set()
+    for faults, error in runs(lambda: create_files(output, FILES, directory=source), failing(code)):
+        hit.add(faults.hit)
+        there, where = found(output), f"{faults.hit}, call {faults.at}: {error}"
+        if error is None or "is there" in str(error):  # all that failed was to flush the directory
+            strays = [name for name in there if name not in CONTENT]
+            assert not strays or faults.hit == "unlink", where
+            assert {name: there[name] for name in CONTENT} == CONTENT, where
+        else:
+            assert isinstance(error, SaveError), where
+            assert not there or faults.hit == "unlink", where
+            assert not output.parent.exists() or faults.hit in ("unlink", "rmdir"), where
+        remove(output)
+    assert {"open", "write", "fsync", "replace", "mkdir"} <= hit
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from irtools.ir.create import create_files
+from tests.ir.test_create_faults import FILES
+from tests.ir.test_save_faults import Faults
+
+def fault(name, real, args):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+output, at = Path(sys.argv[1]), 0
+while True:
+    at += 1
+    child = os.fork()
+    if not child:
+        Faults(at, fault).install(setattr)
+        create_files(output, FILES, directory=output.parent / "model")
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    print(os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0, flush=True)
+    sys.stdin.readline()
+    if not os.WIFSIGNALED(status):
+        break
+"""
+
+
+def test_a_kill_at_each_call(tmp_path: Path) -> None:
+    """What makes the other files count is there only when they are, whole."""
+    (tmp_path / "model").mkdir()
+    output = tmp_path / "new" / "out"
+    root = Path(__file__).parents[2]
+    seen: set[tuple[str, ...]] = set()
+    command = [sys.executable, "-c", KILLED, str(output), str(root)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in process.stdout:
+            assert int(line) in (0, signal.SIGKILL)
+            there = {name: data for name, data in found(output).items() if not name.endswith(".irtools-tmp")}
+            assert all(CONTENT[name] == data for name, data in there.items())
+            assert "openvino_model.xml" not in there or there == CONTENT
+            seen.add(tuple(sorted(there)))
+            remove(output)
+            process.stdin.write("\n")
+            process.stdin.flush()
+    assert process.returncode == 0
+    assert seen == {(), ("openvino_model.bin",), tuple(CONTENT)}
+
+
+def test_a_check_that_refuses_leaves_nothing(tmp_path: Path) -> None:
+    def check(files: object) -> tuple[str, ...]:
+        raise SaveError("refused")
+
+    with pytest.raises(SaveError, match="refused"):
+        create_files(tmp_path / "out", FILES, directory=tmp_path / "model", check=check)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_directory_that_is_not_new(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    assert create_files(tmp_path / "out", FILES, directory=tmp_path / "model") == ()
+    with pytest.raises(SaveError, match="is not empty"):
+        create_files(tmp_path / "out", FILES, directory=tmp_path / "model")
+    with pytest.raises(SaveError, match="lies inside the export"):
+        create_files(tmp_path / "new", FILES, directory=tmp_path)
+    assert found(tmp_path / "out") == CONTENT

@@ -1,0 +1,323 @@
+"""A piece gives the tensors that the whole model has there, as OpenVINO computes both."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import openvino as ov
+import pytest
+
+import irtools
+from irtools.errors import CheckError, ExportError, InvalidIRError, LocateRefusedError, SaveError, UsageError
+from irtools.graph.view import GraphView
+from irtools.ir.document import Document
+from irtools.surgery.piece import Piece
+from irtools.surgery.reach import below
+from tests.surgery.pieces import compare_bytes, layers_of, points, run_piece, run_whole
+
+EXPORTS = ("falcon", "gemma4_vl", "gpt2", "llava", "mixtral", "opt", "qwen3", "qwen3_5_moe_vl", "qwen3_5_vl_int4")
+ROUNDING = 3e-6  # of single precision: ops are fused otherwise in a piece
+WIDER = int(os.environ.get("IRTOOLS_PAIRS", "1"))
+
+Extract = Callable[..., Piece]
+
+
+@pytest.fixture
+def extract(fixtures: Path, tmp_path: Path) -> Extract:
+    """Extract from a fixture, each time into a new directory, unchecked: the tests run what comes out."""
+
+    def run(name: str | Path, **options: Any) -> Piece:
+        output = tmp_path / f"piece{len(list(tmp_path.iterdir()))}"
+        return irtools.open_export(fixtures / name).extract(output, **{"check": False, **options})
+
+    return run
+
+
+def pairs(graph: GraphView, seed: str, count: int) -> list[tuple[str, str]]:
+    """Random pairs of ops of which one leads to the other."""
+    chosen, found = random.Random(seed), []
+    names = Counter(graph.scan.names)
+    ops = [op for op in graph.topological if names[graph.op_name(op)] == 1]
+    ends = {op for op in ops if graph.op_type(op) not in ("Result", "Assign", "Const") and graph.consumers(op)}
+    while len(found) < count:
+        start = chosen.choice(sorted(ends))
+        reached = sorted(below(graph, [start]) & ends, key=graph.rank.__getitem__)
+        end = chosen.choice(reached[: chosen.choice((1, 20, 200))])
+        found.append((graph.op_name(start), graph.op_name(end)))
+    return found
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_pieces_give_what_the_whole_model_gives(name: str, extract: Extract, target_of: Callable[[str], Path]) -> None:
+    path = target_of(name)
+    pieces = [
+        extract(name, layers="1-2"),
+        extract(name, layers="last", stateless=True),
+        *(
+            extract(name, from_=start, to=end, stateless=bool(number % 2))
+            for number, (start, end) in enumerate(pairs(Document(path).graph, name, 2 * WIDER))
+        ),
+    ]
+    calls = run_whole(path, {point for piece in pieces for point in points(piece)}, (5, 1))
+    for piece in pieces:
+        assert run_piece(piece, calls) < ROUNDING, piece
+        assert compare_bytes(path, piece.path) > 0 or not piece.weights_bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs"),
+    [
+        ("qwen3", ["input_ids", "attention_mask", "position_ids", "beam_idx"]),
+        ("qwen3_5_moe_vl", ["beam_idx"]),
+        ("llava", ["attention_mask", "position_ids", "beam_idx"]),
+    ],
+)
+def test_layers_take_what_the_whole_model_takes(name: str, inputs: list[str], extract: Extract) -> None:
+    """No length has to be fed although the first layer computes it for all: see irtools.surgery.shapes."""
+    piece = extract(name, layers="1-2")
+    assert [port.name for port in piece.inputs] == ["hidden_states.0", *inputs]
+    assert [port.name for port in piece.outputs] == ["hidden_states.2"]
+    assert len(piece.states) == 4
+    assert not piece.notes
+
+
+def test_stateless_layers_have_the_names_of_a_stateless_export(extract: Extract) -> None:
+    piece = extract("llama", layers=1, stateless=True)
+    past = ["past_key_values.1.key", "past_key_values.1.value"]
+    assert [port.name for port in piece.inputs if port.kind == "state"] == past
+    assert [port.name for port in piece.outputs] == ["hidden_states.1", "present.1.key", "present.1.value"]
+    assert not piece.states
+    assert not ov.Core().read_model(piece.path).get_sinks()
+
+
+def test_values_that_bypass_layers_become_inputs(extract: Extract, target_of: Callable[[str], Path]) -> None:
+    """The last layers of Gemma 4 attend to the keys and values of earlier ones, and read inputs of their own."""
+    piece = extract("gemma4_vl", layers="last")
+    producers = [port.producer for port in piece.inputs if port.kind == "value"]
+    assert sum(".layers.2.self_attn/" in producer for producer in producers) == 2
+    assert not piece.states
+    calls = run_whole(target_of("gemma4_vl"), points(piece), (4, 2))
+    assert run_piece(piece, calls) < ROUNDING
+
+
+def test_one_op_alone_takes_all_that_is_not_constant(extract: Extract, target_of: Callable[[str], Path]) -> None:
+    graph = Document(target_of("falcon")).graph
+    attention = graph.by_type["ScaledDotProductAttention"][1]
+    name = graph.op_name(attention)
+    piece = extract("falcon", from_=name, to=name)
+    sources = [graph.op_name(op) for op in graph.producers(attention)]
+    assert sorted(port.producer for port in piece.inputs) == sorted(sources)
+    kinds = Counter(re.findall(rb' type="(\w+)"', piece.path.read_bytes()))
+    assert kinds == {b"Parameter": len(sources), b"ScaledDotProductAttention": 1, b"Result": 1}
+    assert piece.weights_bytes == 0
+    assert run_piece(piece, run_whole(target_of("falcon"), points(piece), (5,))) < ROUNDING
+
+
+def test_an_op_that_only_constants_feed(extract: Extract, target_of: Callable[[str], Path]) -> None:
+    """The decompressed weights of a MatMul, from the packed constant on."""
+    path = target_of("qwen3_5_vl_int4")
+    graph = Document(path).graph
+    last = next(op for op in graph.by_type["Multiply"] if graph.constant(op) and graph.op(op).outputs[0].shape)
+    first = next(op for op in graph.producers(last) if graph.producers(op))
+    piece = extract("qwen3_5_vl_int4", from_=graph.op_name(first), to=graph.op_name(last))
+    assert not piece.inputs
+    assert [port.name for port in piece.outputs] == [graph.op_name(last)]
+    assert run_piece(piece, run_whole(path, points(piece), (5,))) == 0
+
+
+def test_several_ends_and_one_output_of_several(extract: Extract, target_of: Callable[[str], Path]) -> None:
+    graph = Document(target_of("falcon")).graph
+    split = next(op for kind in ("Split", "VariadicSplit") for op in graph.by_type.get(kind, ()))
+    name = graph.op_name(split)
+    add = "__module.transformer.h.1/aten::add/Add"
+    whole = extract("falcon", from_=name, to=[name, add])
+    count = len(graph.op(split).outputs)
+    assert [port.name for port in whole.outputs] == [*(f"{name}:{index}" for index in range(count)), add]
+    one = extract("falcon", from_=name, to=f"{name}:1")
+    assert [(port.name, port.output_index) for port in one.outputs] == [(f"{name}:1", 1)]
+    calls = run_whole(target_of("falcon"), {*points(whole), *points(one)}, (5, 1))
+    assert max(run_piece(whole, calls), run_piece(one, calls)) < ROUNDING
+
+
+def test_a_state_of_which_half_is_cut_off_becomes_an_input_or_an_output(extract: Extract) -> None:
+    layer = "__module.transformer.h.1.self_attention"
+    cache = f"{layer}/aten::cat/Concat_2"
+    graph = irtools.open_export(extract("falcon", layers="all").path).target.graph
+    read = next(
+        op for op in graph.by_type["Gather"] if any(graph.op_name(user.op) == cache for user in graph.consumers(op))
+    )
+    reading = extract("falcon", from_=graph.op_name(read), to=graph.op_name(read))
+    assert [port.name for port in reading.inputs if port.kind == "state"] == ["past_key_values.1.key"]
+    writing = extract("falcon", from_=cache, to=f"{layer}/aten::scaled_dot_product_attention/ScaledDotProductAttention")
+    assert [port.name for port in writing.outputs if port.kind == "state"] == ["present.1.key"]
+    assert any(
+        "past_key_values.1.keypresent.1.key" in note and "written in the piece" in note for note in writing.notes
+    )
+
+
+def test_the_model_s_own_result_and_rt_info_stay(extract: Extract, target_of: Callable[[str], Path]) -> None:
+    before = target_of("qwen3").read_bytes()
+    graph = Document(target_of("qwen3")).graph
+    result = graph.op_name(graph.results[0])
+    piece = extract("qwen3", from_="__module.model.norm/aten::mul/Multiply", to=result)
+    data = piece.path.read_bytes()
+    assert [port.name for port in piece.outputs] == ["logits"]
+    assert layers_of(target_of("qwen3"))[str(graph.results[0])] == layers_of(piece.path)[str(graph.results[0])]
+    assert b"hidden_states_decoder_layers" in before
+    lines = [line for line in before[before.rindex(b"</edges>") :].splitlines() if b"hidden_states_" not in line]
+    assert data[data.rindex(b"</edges>") :].splitlines() == lines
+
+
+def test_the_style_of_the_file_is_kept(export_copy: Callable[..., Path], extract: Extract) -> None:
+    path = export_copy("falcon") / "openvino_model.xml"
+    plain = extract(path, layers=2).path.read_bytes()
+    odd = path.read_bytes().replace(b"\n", b"\r\n").replace(b"<layers>", b"<layers><!-- x -->")
+    path.write_bytes(re.sub(rb'offset="(\d+)"', rb"offset = '\1'", odd))
+    piece = extract(path, layers=2)
+    data = piece.path.read_bytes()
+    assert b"\n" not in data.replace(b"\r\n", b"")
+    assert re.sub(rb"offset = '(\d+)'", rb'offset="\1"', data.replace(b"\r\n", b"\n")) == plain
+    assert ov.Core().read_model(piece.path).outputs
+
+
+def test_constants_that_share_bytes_share_them_in_the_piece(export_copy: Callable[..., Path], extract: Extract) -> None:
+    """The same matrix in every layer, each beginning 16 bytes behind the one before."""
+    path = export_copy("falcon") / "openvino_model.xml"
+    plain = extract(path, layers="0-3")
+    data = path.read_bytes()
+    places = sorted({int(offset) for offset in re.findall(rb'offset="(\d+)" size="4096"', data)})
+    assert len(places) >= 4
+    for number, offset in enumerate(places):
+        data = data.replace(b'offset="%d" size="4096"' % offset, b'offset="%d" size="4096"' % (places[0] + 16 * number))
+    path.write_bytes(data)
+    shared = extract(path, layers="0-3")
+    assert shared.weights_bytes < plain.weights_bytes - 4096 * 2
+    assert compare_bytes(path, shared.path) > 0
+    found = sorted({int(offset) for offset in re.findall(rb'offset="(\d+)" size="4096"', shared.path.read_bytes())})
+    assert [offset - found[0] for offset in found] == [16 * number for number in range(len(found))]
+
+
+LIMITED = """
+import resource, sys, irtools
+piece = irtools.open_export(sys.argv[1]).extract(sys.argv[2], layers="last")
+used = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+print(used // 1024, piece.weights_bytes)
+"""
+
+
+def test_five_gigabytes_within_half_a_gigabyte(export_copy: Callable[..., Path], tmp_path: Path) -> None:
+    """The check, in a process of its own, is counted too; the last layer's weights lie at the end of the file."""
+    path = export_copy("qwen3") / "openvino_model.xml"
+    weights, size = path.with_suffix(".bin"), 5 << 30
+    old = weights.read_bytes()
+    behind = size - len(old)
+    with weights.open("r+b") as file:
+        file.seek(behind)
+        file.write(old)
+    data = re.sub(
+        rb'offset="(\d+)"',
+        lambda match: b'offset="%d"' % (int(match[1]) + (behind if int(match[1]) > len(old) // 2 else 0)),
+        path.read_bytes(),
+    )
+    path.write_bytes(data)
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, path, tmp_path / "out"], capture_output=True, text=True, check=True
+    )
+    used, written = map(int, done.stdout.split())
+    assert used < 500
+    assert written == (tmp_path / "out" / "openvino_model.bin").stat().st_size < 1 << 20
+    assert weights.stat().st_size == size
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"layers": "9"}, "there is no layer 9; the decoder stack has the layers 0 to 3"),
+        ({"layers": "2-1"}, "the layers 2-1 run backwards"),
+        ({"layers": "two"}, "'two' names no layers"),
+        ({}, "say what to extract"),
+        ({"layers": "1", "to": "x"}, "exclude each other"),
+        ({"from_": "x"}, "--from needs --to"),
+        ({"from_": "nowhere", "to": "nowhere"}, "no op is called 'nowhere'"),
+        ({"from_": "aten::add/Add", "to": "aten::add/Add"}, "could be 14 ops"),
+        (
+            {"from_": "__module.transformer.h.1/aten::add/Add", "to": "__module.transformer.h.0/aten::add/Add"},
+            "is not computed from .*; swap them",
+        ),
+        (
+            {"from_": "input_ids", "to": "__module.transformer.h.1/aten::add/Add:1"},
+            "has no output 1; its last one is 0",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_told(options: dict[str, str], message: str, extract: Extract) -> None:
+    with pytest.raises(UsageError, match=message):
+        extract("falcon", **options)
+
+
+def test_an_op_in_a_body_and_a_part_without_stack(extract: Extract, target_of: Callable[[str], Path]) -> None:
+    graph = Document(target_of("qwen3_5_moe_vl")).graph
+    loop = graph.by_type["Loop"][0]
+    inner = next(name for name in graph.bodies(loop)["body"].scan.names if name not in graph.scan.names)
+    with pytest.raises(UsageError, match=re.escape(f"{inner!r} lies inside ")):
+        extract("qwen3_5_moe_vl", from_=inner, to=inner)
+    with pytest.raises(LocateRefusedError, match="--from OP and --to OP need no decoder stack"):
+        extract("bert", layers="1")
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (None, "the weights are missing"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "a Git-LFS pointer"),
+        (b"x" * 100, "has 100 bytes, and the piece needs the first"),
+    ],
+)
+def test_weights_are_looked_at_before_anything_is_written(
+    weights: bytes | None, message: str, export_copy: Callable[..., Path], extract: Extract, tmp_path: Path
+) -> None:
+    path = export_copy("falcon") / "openvino_model.bin"
+    if weights is None:
+        path.unlink()
+    else:
+        path.write_bytes(weights)
+    with pytest.raises(ExportError, match=message):
+        extract(path.parent, layers="1")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["falcon"]
+
+
+def test_a_piece_that_openvino_cannot_read_is_not_there(export_copy: Callable[..., Path], tmp_path: Path) -> None:
+    path = export_copy("falcon") / "openvino_model.xml"
+    data = path.read_bytes()
+    add = data.index(b'name="__module.transformer.h.1/aten::add/Add"')
+    path.write_bytes(data[:add] + data[add:].replace(b'version="opset1"', b'version="opset99"', 1))
+    export = irtools.open_export(path)
+    with pytest.raises(CheckError, match=r"OpenVINO cannot read it.*nothing was written"):
+        export.extract(tmp_path / "out", layers="1")
+    assert not (tmp_path / "out").exists()
+    assert export.extract(tmp_path / "out", layers="1", check=False).path.is_file()
+    with pytest.raises(SaveError, match="is not empty"):
+        export.extract(tmp_path / "out", layers="1", check=False)
+
+
+def test_a_constant_without_a_place(export_copy: Callable[..., Path], extract: Extract) -> None:
+    path = export_copy("falcon") / "openvino_model.xml"
+    path.write_bytes(re.sub(rb' offset="\d+" size="4096"', b"", path.read_bytes()))
+    with pytest.raises(InvalidIRError, match="has no offset; export the model again"):
+        extract(path, layers="1")
+
+
+def test_many_ops_take_little_time_and_memory(extract: Extract, target_of: Callable[[str], Path]) -> None:
+    """One layer of forty, with Loops in it; the file is the language model of a 40-layer mixture of experts."""
+    piece = extract("scale", layers="20")
+    assert compare_bytes(target_of("scale"), piece.path) > 100
+    assert piece.weights_bytes < target_of("scale").with_suffix(".bin").stat().st_size / 30
+    assert len(ov.Core().read_model(piece.path).get_sinks()) == 2
