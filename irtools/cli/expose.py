@@ -23,7 +23,9 @@ __all__ = ["command"]
     metavar="NAMES",
     help="One name per layer, with commas between them, or one with {layer} in it.  [default: hidden_states.{layer}]",
 )
-@click.option("--remove", is_flag=True, help="Take such outputs away: all of them, or those of the options above.")
+@click.option(
+    "--remove", is_flag=True, help="Take such outputs away: all of them, or what the options above had added."
+)
 @writer_options
 @click.option("--no-check", is_flag=True, help="Do not let OpenVINO read the new file before it takes its place.")
 @part_option
@@ -42,9 +44,8 @@ def command(
     """Make hidden states outputs of the model, for runtimes that read no annotation.
 
     Each layer gives an output hidden_states.<layer>; with --concat there is one output for all of them, and the
-    single ones only if --name is given too. They come behind the outputs that are there, and with them the export
-    decodes as it did before. --remove gives the file back as it was, and never takes away an output that was not
-    added by this command.
+    single ones only if --name is given too. They come behind the outputs that are there; GenAI takes no notice of
+    them. --remove gives the file back as it was, and never takes away an output that was not added by this command.
     """
     if layers is None and not remove:
         raise click.UsageError("say which layers: --layers 1,8,15, or all, or last")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import re
 import sys
 import threading
 from collections import Counter
@@ -22,7 +21,6 @@ from typing import Any, TypeAlias
 __all__ = ["Ahead", "reason", "rehearse", "to_paged"]
 
 _REFUSED = "OpenVINO GenAI 2026.4 will not take this model as a DFlash target"
-_FRIENDLY = re.compile(r"with friendly_name '([^']*)'")
 _NAMED_EMBEDDING = ("embed_tokens", "embedding")
 _EMBEDDING_ROWS = 1000
 _SAME_NUMBERS = ("Reshape", "Squeeze", "Unsqueeze", "Convert")
@@ -69,7 +67,7 @@ def rehearse(request: Mapping[str, Any], ahead: Ahead | None = None) -> Remarks:
     try:
         model = ov.Core().read_model(request["xml"], request["bin"])
     except RuntimeError as error:
-        yield True, f"OpenVINO cannot read it: {reason(error)}"
+        yield True, f"OpenVINO cannot read it: {reason(error)}{_edited(request['expected'])}"
         return
     if request["expected"] is not None:
         yield from _compared(model, *request["expected"])
@@ -113,11 +111,15 @@ def to_paged(model: Any, ahead: Ahead | None) -> tuple[Any, str]:
 
 
 def reason(error: Exception) -> str:
-    """The last line of an OpenVINO message, with the op it is about: the others say where in its source."""
+    """The last line of an OpenVINO message: the ones above say where in its source."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    last = lines[-1] if lines else type(error).__name__
-    op = _FRIENDLY.search(str(error))
-    return f"{last.rstrip('.')} (op {op[1]!r})" if op and op[1] not in last else last
+    return lines[-1] if lines else type(error).__name__
+
+
+def _edited(expected: Sequence[Any] | None) -> str:
+    """The ops that were edited: OpenVINO gives those that it is about to read names of its own."""
+    names = [name for name, _ in expected[2]] if expected else []
+    return f" (edited: {', '.join(map(repr, names[:3]))}{', ...' if names[3:] else ''})" if names else ""
 
 
 def _compared(model: Any, inputs: int, outputs: Sequence[Sequence[str]], ops: Sequence[tuple[str, Any]]) -> Remarks:

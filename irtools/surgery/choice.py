@@ -9,10 +9,11 @@ from irtools.errors import EditError
 from irtools.ir.markup import unprintable
 from irtools.ir.op import split_names
 
-__all__ = ["distinct_layers", "names_of", "parse_layer_list", "require_names"]
+__all__ = ["RESERVED", "distinct_layers", "names_of", "parse_layer_list", "require_names"]
 
-_RESERVED = "last_hidden_state"
-_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+RESERVED = "last_hidden_state"
+"""An output that the runtime takes for what the head reads, whatever it is."""
+_RANGE = re.compile(r"(\d{1,9}|last)(?:-(\d{1,9}|last))?", re.ASCII)
 
 
 def parse_layer_list(text: str, count: int | None = None) -> tuple[int, ...]:
@@ -21,7 +22,7 @@ def parse_layer_list(text: str, count: int | None = None) -> tuple[int, ...]:
     Parameters
     ----------
     text : str
-        ``1,8,15``, also with ranges such as ``3-5``; ``all`` or ``last``.
+        ``1,8,15``, also with ranges such as ``3-5`` and with ``last``; or ``all``.
     count : int, optional
         Number of layers; needed for ``all`` and ``last``.
 
@@ -35,20 +36,25 @@ def parse_layer_list(text: str, count: int | None = None) -> tuple[int, ...]:
     >>> parse_layer_list("1,3-5", 8), parse_layer_list("last", 8)
     ((1, 3, 4, 5), (7,))
     """
-    word = text.strip().lower()
-    if word in ("all", "last"):
-        if count is None:
-            raise EditError(f"how many layers {word!r} is has to be located; give their numbers")
-        return tuple(range(count)) if word == "all" else (count - 1,)
+    if text.strip().lower() == "all":
+        return tuple(range(_count(count, "all")))
     layers: list[int] = []
     for item in text.split(","):
-        found = _RANGE.fullmatch(item.strip())
-        if found is None or (found[2] and int(found[2]) < int(found[1])):
+        found = _RANGE.fullmatch(item.strip().lower())
+        if found is None:
             raise EditError(f"{text!r} is no list of layers; write them like 1,8,15 or 3-5, or give `all` or `last`")
-        first, last = int(found[1]), int(found[2] or found[1])
-        _require_layer(last, count)
-        layers += range(first, last + 1)
+        ends = [_count(count, end) - 1 if end == "last" else int(end) for end in (found[1], found[2] or found[1])]
+        if ends[0] > ends[1]:
+            raise EditError(f"the layers {item.strip()} run backwards; give the first one first")
+        _require_layer(ends[1], count)
+        layers += range(ends[0], ends[1] + 1)
     return distinct_layers(layers, count)
+
+
+def _count(count: int | None, word: str) -> int:
+    if count is None:
+        raise EditError(f"which layers {word!r} stands for has to be located; give their numbers")
+    return count
 
 
 def _require_layer(layer: int, count: int | None) -> None:
@@ -126,8 +132,8 @@ def require_names(asked: Sequence[tuple[str, tuple[int, ...], bool]], count: int
             raise EditError(f"the name {name!r} {why}; give the output another one")
         if names.count(name) > 1:
             raise EditError(f"the name {name!r} would be that of {names.count(name)} outputs; give each another one")
-        if name == _RESERVED and (concat or layers != (count - 1,)):
+        if name == RESERVED and (concat or layers != (count - 1,)):
             raise EditError(
-                f"the runtime takes an output named {_RESERVED!r} for the hidden state that the head reads, without "
+                f"the runtime takes an output named {RESERVED!r} for the hidden state that the head reads, without "
                 f"asking: only that of the last layer ({count - 1}) may have this name; give the output another one"
             )

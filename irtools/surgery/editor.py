@@ -180,7 +180,7 @@ class Editor:
         from irtools.surgery.expose import concealing
 
         document = self.document
-        count = len(self._located(document).layers) if layers == "last" else None
+        count = len(self._located(document).layers) if isinstance(layers, str) and "last" in layers.lower() else None
         found = concealing(document, layers, names=names, concat=concat, count=count)
         self.make(*found.edits)
         return found

@@ -3,16 +3,18 @@
 The runtimes that read the annotation need no such outputs. They are for those that know none, and
 for looking at the values.
 
-An output that was added is known by the friendly name of its Result, ``irtools.expose/<layers>/<name>``:
-OpenVINO 2026.4 ignores attributes and rt_info of a layer that it does not know and drops them when it
-saves a model, but keeps friendly names. The name of the output is written twice: as ``output_names`` of
-the Result, which OpenVINO reads since 2025.0 and which concerns this output alone, and among the tensor
-names of the value, from which older releases take it.
+An output that was added is known by the friendly name of its Result, ``irtools.expose/<layers>/<name>``
+(``<layers>=`` where the value had this tensor name before). OpenVINO 2026.4 ignores attributes and rt_info
+of a layer that it does not know and drops them when it saves a model, but keeps friendly names. The name
+of the output is written twice: as ``output_names`` of the Result, which OpenVINO reads since 2025.0 and
+which concerns this output alone, and among the tensor names of the value, from which older releases take
+it.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -22,10 +24,9 @@ from irtools.graph.view import GraphView, Source
 from irtools.ir.document import Document
 from irtools.ir.op import Port, split_names
 from irtools.ir.rt_info import ANNOTATION_KEY, entries
-from irtools.ir.scan import parse_attributes
 from irtools.surgery.annotate import SameValue
 from irtools.surgery.annotation import MalformedAnnotationError, parse_annotation
-from irtools.surgery.choice import distinct_layers, names_of, parse_layer_list, require_names
+from irtools.surgery.choice import RESERVED, distinct_layers, names_of, parse_layer_list, require_names
 from irtools.surgery.edits import AddOp, Edit, NewPort, Output, RemoveOp, SetTensorNames
 
 __all__ = ["DEFAULT_NAME", "Exposed", "ExposedValue", "Exposure", "concealing", "exposed", "exposing"]
@@ -33,8 +34,7 @@ __all__ = ["DEFAULT_NAME", "Exposed", "ExposedValue", "Exposure", "concealing", 
 DEFAULT_NAME = "hidden_states.{layer}"
 """What the output of a layer is called."""
 
-_MARK = re.compile(r"irtools\.expose/(\d+(?:,\d+)*)/(.+)", re.DOTALL)
-_NAMES = re.compile(rb"""\s(?:names|output_names)\s*=\s*("[^"]*"|'[^']*')""")
+_MARK = re.compile(r"irtools\.expose/(\d+(?:,\d+)*)(=?)/(.+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,8 @@ class Exposed:
         Layer id of the Result.
     source : Source
         What it reads.
+    named : bool
+        Whether the value had this tensor name before.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Exposed:
     concat: bool
     result: int
     source: Source
+    named: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +112,10 @@ def _exposed(graph: GraphView) -> Iterator[Exposed]:
         if mark is None or len(sources) != 1:
             continue
         own = graph.result_names(key)
-        name = mark[2] if mark[2] in own or not own else own[0]
+        name = mark[3] if mark[3] in own or not own else own[0]
         source = graph.op_name(sources[0].op)
         concat = source == f"{graph.op_name(key)}/Concat" and graph.op_type(sources[0].op) == "Concat"
-        yield Exposed(name, tuple(map(int, mark[1].split(","))), concat, key, sources[0])
+        yield Exposed(name, tuple(map(int, mark[1].split(","))), concat, key, sources[0], bool(mark[2]))
 
 
 # -- exposing --------------------------------------------------------------------------
@@ -169,7 +172,12 @@ def exposing(
         else:
             work.add(name, which, joined)
     values = tuple(work.value(name, which, joined) for name, which, joined in asked)
-    return Exposure(tuple(work.edits()), values, _notes(document, stack, wanted))
+    notes = [*_notes(document, stack, wanted)]
+    if RESERVED in (name for name, _, _ in asked):
+        notes.append(
+            f"GenAI 2026.4 takes the output {RESERVED!r} for its own and fails to generate with a DFlash draft"
+        )
+    return Exposure(tuple(work.edits()), values, tuple(notes))
 
 
 class _Work:
@@ -178,7 +186,7 @@ class _Work:
     def __init__(self, document: Document, stack: DecoderStack) -> None:
         self._graph = document.graph
         self._stack = stack
-        self._taken = set(_taken(document.data))
+        self._taken = set(_taken(document.graph))
         self._ops: list[Edit] = []
         self._tensors: dict[Source, list[str]] = {}
 
@@ -200,11 +208,12 @@ class _Work:
     def add(self, name: str, layers: Sequence[int], concat: bool) -> None:
         """Add one output."""
         if name in self._taken:
-            raise EditError(f"a tensor of the model is named {name!r} already; give the output another name")
-        mark = _mark(name, layers)
+            raise EditError(f"an input or output of the model is named {name!r} already; give the new one another name")
         sources = [self._stack.layers[layer].source for layer in layers]
+        mark = _mark(name, layers, named=not concat and name in self._port(sources[0]).names)
         if not concat:
-            self._tensors.setdefault(sources[0], []).append(name)
+            if name not in self._port(sources[0]).names:
+                self._tensors.setdefault(sources[0], []).append(name)
             read = Output(sources[0].op, self._graph.output_index(sources[0]))
         else:
             read = self._add_concat(f"{mark}/Concat", name, layers, sources)
@@ -238,14 +247,19 @@ class _Work:
             yield SetTensorNames(output, (*self._port(source).names, *names))
 
 
-def _mark(name: str, layers: Sequence[int]) -> str:
-    return f"irtools.expose/{','.join(map(str, layers))}/{name}"
+def _mark(name: str, layers: Sequence[int], *, named: bool = False) -> str:
+    return f"irtools.expose/{','.join(map(str, layers))}{'=' if named else ''}/{name}"
 
 
-def _taken(data: bytes) -> Iterator[str]:
-    """Every tensor name in a file, also inside bodies."""
-    for found in set(_NAMES.findall(data)):
-        yield from split_names(parse_attributes(b" names=" + found)["names"])
+def _taken(graph: GraphView) -> Iterator[str]:
+    """Names of the model's inputs and outputs.
+
+    Those of other tensors are free: exporters call some ``hidden_states.1``, and nobody asks OpenVINO for them.
+    """
+    for key in graph.parameters:
+        yield from (name for port in graph.op(key).outputs for name in port.names)
+    for key in graph.results:
+        yield from graph.result_names(key)
 
 
 def _notes(document: Document, stack: DecoderStack, layers: Iterable[int]) -> tuple[str, ...]:
@@ -285,7 +299,7 @@ def concealing(
     ----------
     document : Document
     layers : sequence of int or str, optional
-        Outputs of single layers.
+        Outputs of single layers, whatever their names; with ``concat``, only if ``names`` is given too.
     names : str or sequence of str, optional
         Outputs by name, or by a template with ``{layer}`` in it.
     concat : str, optional
@@ -319,7 +333,7 @@ def concealing(
         edits.append(RemoveOp(output.result))
         if output.concat:
             edits.append(RemoveOp(output.source.op))
-        else:
+        elif not output.named:
             tensors.setdefault(output.source, set()).add(output.name)
     for source, gone in tensors.items():
         port = graph.port(source)
@@ -336,8 +350,10 @@ def _value(graph: GraphView, output: Exposed) -> ExposedValue:
 
 def _wanted(layers: Sequence[int] | str | None, count: int | None) -> Sequence[int] | None:
     """The layers asked for; None for any."""
-    if layers is None or (isinstance(layers, str) and layers.strip().lower() == "all"):
+    if layers is None:
         return None
+    if isinstance(layers, str) and layers.strip().lower() == "all":
+        return range(sys.maxsize)
     return parse_layer_list(layers, count) if isinstance(layers, str) else distinct_layers(list(layers), count)
 
 
@@ -348,7 +364,7 @@ def _chosen(
         return True
     if output.concat:
         return output.name == concat
-    if layers is None and names is None:
+    if concat is not None and names is None:
         return False
     if layers is not None and output.layers[0] not in layers:
         return False

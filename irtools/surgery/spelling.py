@@ -163,9 +163,19 @@ class Style:
         if not names:
             return spliced(layer, [Splice(*old.whole, b"")])
         raw = layer[old.value.start : old.value.end]
-        spelled = dict(zip(_decoded(raw), _SEPARATOR.split(raw), strict=True)) if raw else {}
-        new = b",".join(spelled.get(name) or self._value(join_names([name]), old.quote) for name in names)
-        return spliced(layer, [Splice(*old.value, new)])
+        return spliced(layer, [Splice(*old.value, self._names(raw, tuple(names), old.quote))])
+
+    def _names(self, raw: bytes, names: tuple[str, ...], quote: bytes) -> bytes:
+        """A list of tensor names that keeps what it can of the old spelling."""
+        old, spelled = _decoded(raw), [self._value(join_names([name]), quote) for name in names]
+        if raw and names[: len(old)] == old:
+            return b",".join([raw, *spelled[len(old) :]])
+        gone = b"".join(b"," + self._value(join_names([name]), quote) for name in old[len(names) :])
+        if names == old[: len(names)] and raw.endswith(gone):
+            return raw[: len(raw) - len(gone)]
+        pieces = _SEPARATOR.split(raw)
+        kept = dict(zip(old, pieces, strict=True)) if len(pieces) == len(old) else {}
+        return b",".join(kept.get(name, new) for name, new in zip(names, spelled, strict=True))
 
     def with_input(self, layer: bytes, index: int, port: NewPort) -> bytes:
         """A layer whose input has another type or shape; the port is left alone when it says the same."""
