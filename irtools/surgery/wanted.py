@@ -6,21 +6,21 @@ import re
 from collections.abc import Sequence
 
 from irtools.decoder.stack import DecoderStack
-from irtools.errors import OptionError, UsageError
+from irtools.errors import UsageError
 from irtools.graph.find import find_op
 from irtools.graph.view import GraphView, Source
 from irtools.ir.constants import iter_graphs
+from irtools.surgery.choice import parse_layer_list
 from irtools.surgery.cuts import End, Request
 from irtools.surgery.reach import below
 
 __all__ = ["between_ops", "of_layers", "parse_layers"]
 
-_LAYERS = re.compile(r"(?P<first>\d{1,9}|last)(?:-(?P<last>\d{1,9}|last))?")
 _OUTPUT = re.compile(r"(.+):(\d{1,9})", re.DOTALL)
 
 
 def parse_layers(text: str, count: int) -> tuple[int, int]:
-    """First and last of some layers.
+    """First and last of some consecutive layers.
 
     Parameters
     ----------
@@ -31,26 +31,20 @@ def parse_layers(text: str, count: int) -> tuple[int, int]:
 
     Raises
     ------
-    OptionError
-        It says something else.
+    EditError
+        It says something else, or there are no such layers.
     UsageError
-        There are no such layers.
+        They are not consecutive.
 
     Examples
     --------
     >>> parse_layers("1-last", 4), parse_layers("2", 4), parse_layers("all", 4)
     ((1, 3), (2, 2), (0, 3))
     """
-    match = _LAYERS.fullmatch("0-last" if text.strip() == "all" else text.strip())
-    if match is None:
-        raise OptionError(f"{text!r} names no layers; give one as 3, several as 3-5, or last, or all")
-    ends = [count - 1 if end == "last" else int(end) for end in (match["first"], match["last"] or match["first"])]
-    first, last = ends
-    if first > last:
-        raise UsageError(f"the layers {text} run backwards; give the first one first")
-    if last >= count:
-        raise UsageError(f"there is no layer {last}; the decoder stack has the layers 0 to {count - 1}")
-    return first, last
+    layers = parse_layer_list(text, count)
+    if layers != tuple(range(layers[0], layers[-1] + 1)):
+        raise UsageError(f"the layers {text} do not follow each other; extract them one by one")
+    return layers[0], layers[-1]
 
 
 def of_layers(view: GraphView, stack: DecoderStack, first: int, last: int, *, stateless: bool) -> Request:
