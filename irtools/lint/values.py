@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from irtools.graph.view import GraphView, Source
 from irtools.lint.part import Part
 
-__all__ = ["carries", "norm_input", "origin", "rotary_widths"]
+__all__ = ["carries", "norm_input", "origin", "rotary_frequencies", "rotary_widths"]
 
 _HANDS_ON = {"Reshape", "Squeeze", "Unsqueeze", "Identity"}
 _SCALED = {"Multiply", "Add", "Divide", "Subtract"}
@@ -86,11 +86,17 @@ def carries(graph: GraphView, source: Source, wanted: Source) -> bool:
 
 def rotary_widths(part: Part) -> frozenset[int]:
     """Numbers of rotary frequencies: of the constants that positions are multiplied with."""
+    ports = (part.graph.port(source) for source in rotary_frequencies(part))
+    return frozenset(dim for port in ports if port is not None for dim in port.shape if dim != 1)
+
+
+def rotary_frequencies(part: Part) -> frozenset[Source]:
+    """The constants that positions are multiplied with before their cosine is taken."""
     found = (_frequencies(part.graph, key) for key in part.live_ops("Cos"))
-    return frozenset(width for width in found if width is not None)
+    return frozenset(source for source in found if source is not None)
 
 
-def _frequencies(graph: GraphView, key: int) -> int | None:
+def _frequencies(graph: GraphView, key: int) -> Source | None:
     for above in _upward(graph, key):
         if graph.op_type(above) not in ("MatMul", "Multiply"):
             continue
@@ -100,7 +106,7 @@ def _frequencies(graph: GraphView, key: int) -> int | None:
             port = graph.port(source) if graph.constant(source.op) else None
             wide = [dim for dim in port.shape if dim != 1] if port is not None else []
             if len(wide) == 1:
-                return wide[0]
+                return source
     return None
 
 

@@ -1,0 +1,236 @@
+"""Run a target and its MTP head as speculative decoding does, with everything in between in reach.
+
+Runs in the worker process. The head gets the hidden state of a position together with the
+embedding of the token after it, and what it says, the target's output projection turns into
+scores of the token after that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from irtools.prove.cutting import Value, expose, find
+from irtools.prove.drive import Runner, Session
+from irtools.prove.inputs import UndrivableError
+
+__all__ = ["Branch", "Drafter", "Target", "Text", "losses"]
+
+_LOGITS, _OUTPUT, _STATES = "logits", "last_hidden_state", "hidden_states"
+
+
+@dataclass(frozen=True)
+class Text:
+    """Some tokens, and what the target makes of them.
+
+    Attributes
+    ----------
+    tokens : array
+        ``[S]``.
+    prompt : int
+        How many of them were given; the target wrote the rest.
+    hidden : array
+        What the output projection reads, ``[1, S, H]``.
+    before : array or None
+        The same before the final norm.
+    named : array or None
+        The output ``last_hidden_state`` of the target, if it has one.
+    embeddings : array
+        ``[1, S, H]``.
+    best : array
+        The target's next token at each position.
+    certain : array
+        Its probability.
+    """
+
+    tokens: Any
+    prompt: int
+    hidden: Any
+    before: Any
+    named: Any
+    embeddings: Any
+    best: Any
+    certain: Any
+
+
+class Target:
+    """The target, with the value that its output projection reads.
+
+    Parameters
+    ----------
+    session : Session
+    hidden : Value
+    before : Value or None
+        What the final norm reads.
+    """
+
+    def __init__(self, session: Session, hidden: Value, before: Value | None) -> None:
+        self._session = session
+        model = session.copy("target")
+        wanted = [hidden, *([before] if before is not None else [])]
+        ports = find(model, wanted)
+        self._shown = expose(model, [ports[value] for value in wanted])
+        self._runner: Runner = session.runner(model)
+        self._logits = self._runner.output(_LOGITS)
+        self._named = next((index for index, names in enumerate(self._runner.names) if _OUTPUT in names), None)
+
+    def write(self, prompt: Sequence[int], count: int) -> Text:
+        """Let it continue a prompt greedily, and read what came of it once more as a whole."""
+        self._runner.reset()
+        tokens = list(prompt)
+        fed = tokens
+        for _ in range(count):
+            tokens.append(int(self._runner.run([fed])[self._logits][0, -1].argmax()))
+            fed = tokens[-1:]
+        return self._read(tokens, len(prompt))
+
+    def _read(self, tokens: Sequence[int], prompt: int) -> Text:
+        import numpy as np
+
+        self._runner.reset()
+        values = self._runner.run([tokens])
+        hidden, *before = [values[index].reshape(1, len(tokens), -1) for index in self._shown]
+        logits = values[self._logits].reshape(len(tokens), -1)
+        best = logits.argmax(-1)
+        ids = np.asarray(tokens, np.int64)
+        return Text(
+            ids,
+            prompt,
+            hidden,
+            before[0] if before else None,
+            values[self._named] if self._named is not None else None,
+            self._session.embed(ids[None]),
+            best,
+            np.exp(-losses(logits, best)),
+        )
+
+
+@dataclass(frozen=True)
+class Branch:
+    """What one block of the head adds to its residual stream.
+
+    Attributes
+    ----------
+    kind : str
+        ``attention`` or ``feed-forward``.
+    reader : str
+        Friendly name of the sum.
+    index : int
+        Which input of it.
+    """
+
+    kind: str
+    reader: str
+    index: int
+
+
+class Drafter:
+    """The MTP head with the target's output projection behind it.
+
+    Parameters
+    ----------
+    session : Session
+    projection : Value
+        The target's MatMul, and which input of it is the hidden state.
+    branches : sequence of Branch
+        Whose elements can be reordered.
+    """
+
+    def __init__(self, session: Session, projection: Value, branches: Sequence[Branch]) -> None:
+        model = session.copy("mtp")
+        outputs = [port for port in model.outputs if _OUTPUT in port.get_names()]
+        if not outputs:
+            raise UndrivableError(f"no output of the head is named {_OUTPUT!r}")
+        source = outputs[0].get_node().input_value(0)
+        self._orders = self._make_orders(model, branches)
+        logits = _project(session.copy("target"), projection, source)
+        model.add_outputs([logits])
+        model.validate_nodes_and_infer_types()
+        self._runner = session.runner(model, given={_STATES, *self._orders})
+        self._output = self._runner.output(_OUTPUT)
+        self._ranks = {name: len(port.get_partial_shape()) for port in model.inputs for name in port.get_names()}
+
+    def _make_orders(self, model: Any, branches: Sequence[Branch]) -> dict[str, Any]:
+        """Inputs that say in which order the elements of what a branch adds are taken."""
+        import numpy as np
+        import openvino as ov
+        import openvino.opset13 as ops
+
+        orders = {}
+        for branch in branches:
+            node = find(model, [Value(branch.reader)])[Value(branch.reader)].get_node()
+            reader = node.input(branch.index)
+            source = reader.get_source_output()
+            name = f"irtools_order_{branch.kind}"
+            order = ops.parameter([-1], ov.Type.i64, name=name)
+            order.output(0).set_names({name})
+            reader.replace_source_output(ops.gather(source, order, ops.constant(-1, ov.Type.i64)).output(0))
+            model.add_parameters([order])
+            orders[name] = np.arange(source.get_partial_shape()[-1].get_length())
+        return orders
+
+    def takes(self, name: str) -> bool:
+        """Whether the head has an input."""
+        return name in self._ranks
+
+    def run(
+        self,
+        tokens: Any,
+        hidden: Any,
+        embeddings: Any = None,
+        *,
+        orders: Mapping[str, Any] | None = None,
+        keep: bool = False,
+        **inputs: Any,
+    ) -> tuple[Any, Any]:
+        """One call.
+
+        Parameters
+        ----------
+        tokens : array
+            ``[S]``; those after the positions of the hidden states.
+        hidden : array
+            ``[1, S, H]``
+        embeddings : array, optional
+            By default those of the tokens.
+        orders : mapping of str to array, optional
+            By kind of branch.
+        keep : bool
+            Go on from the state of the last call.
+        **inputs : array
+            Other inputs, instead of what would be built.
+
+        Returns
+        -------
+        tuple of array
+            ``last_hidden_state`` ``[1, S, H]`` and scores ``[S, V]``.
+        """
+        given = {**self._orders, **{f"irtools_order_{kind}": order for kind, order in (orders or {}).items()}}
+        given |= {_STATES: hidden, **inputs}
+        if embeddings is not None:
+            given["inputs_embeds"] = embeddings
+        if not keep:
+            self._runner.reset()
+        values = self._runner.run([tokens], given=given)
+        scores = values[-1]
+        return values[self._output], scores.reshape(-1, scores.shape[-1])
+
+
+def _project(target: Any, projection: Value, source: Any) -> Any:
+    """What the target's output projection makes of another value."""
+    import openvino.opset13 as ops
+
+    node = find(target, [Value(projection.producer)])[Value(projection.producer)].get_node()
+    operands = [node.input_value(0), node.input_value(1)]
+    operands[projection.index] = source
+    how = node.get_attributes()
+    return ops.matmul(*operands, how["transpose_a"], how["transpose_b"]).output(0)
+
+
+def losses(scores: Any, tokens: Any) -> Any:
+    """How improbable each token is by its scores: the negative logarithm of its probability."""
+    import numpy as np
+
+    shifted = scores - scores.max(-1, keepdims=True)
+    return np.log(np.exp(shifted).sum(-1)) - np.take_along_axis(shifted, tokens[:, None], -1)[:, 0]
