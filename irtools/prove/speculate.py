@@ -14,7 +14,7 @@ from irtools.lint.part import Part
 from irtools.prove.decoding import Decoded, Difference, decode, first_difference
 from irtools.prove.figures import acceptance_figures, memory_figures, plain_figures, speed_figures
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
-from irtools.prove.refusal import Evidence, cite, limit
+from irtools.prove.refusal import Evidence, cite, limit, suspects
 from irtools.prove.settings import Prompt, Settings
 from irtools.report.text import plural
 from irtools.runtime.conversion import UNREADABLE, convert
@@ -136,6 +136,8 @@ class _Work:
         if self._textless:
             yield self._no_tokenizer()
             return
+        if not self.settings.token_ids and not any(prompt.text for prompt in self.prompts):
+            yield self._stand_ins()
         stateful = conversion.status == NOT_APPLICABLE
         found = self._decode(stateful=stateful)
         self.peak_memory = max(runs.peak_memory for runs in (found.plain, *found.drafted.values()))
@@ -203,11 +205,18 @@ class _Work:
         return Check("conversion", PASSED, did, "it converts, and no state is left behind")
 
     def _no_tokenizer(self) -> Check:
-        missing = self.evidence.of("EXP003")
         why = "GenAI drives a vision-language export by text only, and there is no tokenizer that makes some of it"
-        if missing:
-            why = f"{why}. {cite(missing)}"
+        why = self._with_tokenizer_rule(why)
         return Check("plain", NOT_APPLICABLE, "decoded the prompts without a draft", why=why)
+
+    def _stand_ins(self) -> Check:
+        """Why there is no text among the prompts."""
+        why = f"without a tokenizer, token ids of the seed {self.settings.seed} stand in for prompts"
+        return Check("tokenizer", NOT_APPLICABLE, "tokenized the prompts", why=self._with_tokenizer_rule(why))
+
+    def _with_tokenizer_rule(self, why: str) -> str:
+        missing = self.evidence.of("EXP003")
+        return f"{why}. {cite(suspects('openvino_tokenizer.xml', missing))}" if missing else why
 
     def _refused(self, name: str, did: str, outcome: Outcome) -> Check:
         said = f"the runtime refused it while {_STAGES[outcome.stage]}: {outcome.message}"
