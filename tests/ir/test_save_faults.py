@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import irtools
 from irtools.errors import SaveError
 from irtools.ir.save import Change, save_export, save_file
 
@@ -109,6 +110,30 @@ def test_an_error_at_each_call(model: Path, code: int) -> None:
         for stray in strays:
             stray.unlink()
         model.write_bytes(OLD)
+    assert {"open", "write", "fsync", "replace", "fchmod", "flock", "stat"} <= hit
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+def test_an_error_at_each_call_while_an_exposed_export_is_saved(export_copy: Callable[..., Path], code: int) -> None:
+    path = export_copy("falcon") / "openvino_model.xml"
+    old, weights = path.read_bytes(), path.with_suffix(".bin").read_bytes()
+    ready = [irtools.open_export(path.parent)]
+    with ready[0].edit() as editor:
+        editor.expose("all", concat="taps", names="h{layer}")
+    new, edits = ready[0].pending[0].data, editor.edits
+    hit = set()
+    for faults, error in runs(lambda: ready.pop().save(check=False), failing(code)):
+        hit.add(faults.hit)
+        where = f"{faults.hit}, call {faults.at}: {error}"
+        assert path.read_bytes() == new if error is None else path.read_bytes() in (old, new), where
+        assert error is None or isinstance(error, SaveError), where
+        assert path.with_suffix(".bin").read_bytes() == weights
+        for stray in path.parent.glob(".*"):
+            stray.unlink()
+        path.write_bytes(old)
+        ready = [irtools.open_export(path.parent)]
+        with ready[0].edit() as editor:
+            editor.make(*edits)
     assert {"open", "write", "fsync", "replace", "fchmod", "flock", "stat"} <= hit
 
 
