@@ -22,24 +22,24 @@ _LOGITS, _OUTPUT, _STATES = "logits", "last_hidden_state", "hidden_states"
 
 @dataclass(frozen=True)
 class Text:
-    """Some tokens, and what the target makes of them.
+    """Token sequences of one length, and what the target makes of them.
 
     Attributes
     ----------
     tokens : array
-        ``[S]``.
+        ``[B, S]``.
     prompt : int
-        How many of them were given; the target wrote the rest.
+        How many of each were given; the target wrote the rest.
     hidden : array
-        What the output projection reads, ``[1, S, H]``.
+        What the output projection reads, ``[B, S, H]``.
     before : array or None
         The same before the final norm.
     named : array or None
         The output ``last_hidden_state`` of the target, if it has one.
     embeddings : array
-        ``[1, S, H]``.
+        ``[B, S, H]``.
     best : array
-        The target's next token at each position.
+        The target's next token at each position, ``[B, S]``.
     certain : array
         Its probability.
     """
@@ -75,32 +75,32 @@ class Target:
         self._logits = self._runner.output(_LOGITS)
         self._named = next((index for index, names in enumerate(self._runner.names) if _OUTPUT in names), None)
 
-    def write(self, prompt: Sequence[int], count: int) -> Text:
-        """Let it continue a prompt greedily, and read what came of it once more as a whole."""
-        self._runner.reset()
-        tokens = list(prompt)
-        fed = tokens
-        for _ in range(count):
-            tokens.append(int(self._runner.run([fed])[self._logits][0, -1].argmax()))
-            fed = tokens[-1:]
-        return self._read(tokens, len(prompt))
-
-    def _read(self, tokens: Sequence[int], prompt: int) -> Text:
+    def write(self, prompts: Sequence[Sequence[int]], count: int) -> Text:
+        """Let it continue prompts of one length greedily, and read what came of it once more as a whole."""
         import numpy as np
 
         self._runner.reset()
-        values = self._runner.run([tokens])
-        hidden, *before = [values[index].reshape(1, len(tokens), -1) for index in self._shown]
-        logits = values[self._logits].reshape(len(tokens), -1)
+        fed = tokens = np.asarray(prompts, np.int64)
+        for _ in range(count):
+            fed = self._runner.run(fed)[self._logits][:, -1].argmax(-1)[:, None]
+            tokens = np.concatenate([tokens, fed], 1)
+        return self._read(tokens, len(prompts[0]))
+
+    def _read(self, tokens: Any, prompt: int) -> Text:
+        import numpy as np
+
+        self._runner.reset()
+        values = self._runner.run(tokens)
+        hidden, *before = [values[index].reshape(*tokens.shape, -1) for index in self._shown]
+        logits = values[self._logits]
         best = logits.argmax(-1)
-        ids = np.asarray(tokens, np.int64)
         return Text(
-            ids,
+            tokens,
             prompt,
             hidden,
             before[0] if before else None,
             values[self._named] if self._named is not None else None,
-            self._session.embed(ids[None]),
+            self._session.embed(tokens),
             best,
             np.exp(-losses(logits, best)),
         )
@@ -149,7 +149,7 @@ class Drafter:
         model.validate_nodes_and_infer_types()
         self._runner = session.runner(model, given={_STATES, *self._orders})
         self._output = self._runner.output(_OUTPUT)
-        self._ranks = {name: len(port.get_partial_shape()) for port in model.inputs for name in port.get_names()}
+        self._inputs = {name: port.get_partial_shape() for port in model.inputs for name in port.get_names()}
 
     def _make_orders(self, model: Any, branches: Sequence[Branch]) -> dict[str, Any]:
         """Inputs that say in which order the elements of what a branch adds are taken."""
@@ -172,7 +172,12 @@ class Drafter:
 
     def takes(self, name: str) -> bool:
         """Whether the head has an input."""
-        return name in self._ranks
+        return name in self._inputs
+
+    @property
+    def batched(self) -> bool:
+        """Whether it takes several sequences at once."""
+        return bool(self._inputs[_STATES][0].is_dynamic)
 
     def run(
         self,
@@ -189,9 +194,9 @@ class Drafter:
         Parameters
         ----------
         tokens : array
-            ``[S]``; those after the positions of the hidden states.
+            ``[B, S]``; those after the positions of the hidden states.
         hidden : array
-            ``[1, S, H]``
+            ``[B, S, H]``.
         embeddings : array, optional
             By default those of the tokens.
         orders : mapping of str to array, optional
@@ -204,7 +209,7 @@ class Drafter:
         Returns
         -------
         tuple of array
-            ``last_hidden_state`` ``[1, S, H]`` and scores ``[S, V]``.
+            ``last_hidden_state`` ``[B, S, H]`` and scores ``[B, S, V]``.
         """
         given = {**self._orders, **{f"irtools_order_{kind}": order for kind, order in (orders or {}).items()}}
         given |= {_STATES: hidden, **inputs}
@@ -212,9 +217,8 @@ class Drafter:
             given["inputs_embeds"] = embeddings
         if not keep:
             self._runner.reset()
-        values = self._runner.run([tokens], given=given)
-        scores = values[-1]
-        return values[self._output], scores.reshape(-1, scores.shape[-1])
+        values = self._runner.run(tokens, given=given)
+        return values[self._output], values[-1]
 
 
 def _project(target: Any, projection: Value, source: Any) -> Any:
@@ -229,8 +233,8 @@ def _project(target: Any, projection: Value, source: Any) -> Any:
 
 
 def losses(scores: Any, tokens: Any) -> Any:
-    """How improbable each token is by its scores: the negative logarithm of its probability."""
+    """How improbable each token is by its scores ``[..., V]``: the negative logarithm of its probability."""
     import numpy as np
 
     shifted = scores - scores.max(-1, keepdims=True)
-    return np.log(np.exp(shifted).sum(-1)) - np.take_along_axis(shifted, tokens[:, None], -1)[:, 0]
+    return np.log(np.exp(shifted).sum(-1)) - np.take_along_axis(shifted, tokens[..., None], -1)[..., 0]

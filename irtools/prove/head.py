@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from irtools.decoder.head import find_head
+from irtools.decoder.stack import DecoderStack
 from irtools.errors import InvalidIRError, LocateRefusedError
 from irtools.ir.export import Export
+from irtools.lint.part import Part
 from irtools.prove.head_checks import Judgement
 from irtools.prove.head_facts import HeadFacts
 from irtools.prove.model import FAILED, Check, Step
@@ -30,6 +32,7 @@ def head(
     prompts: Sequence[Sequence[int]],
     progress: Progress | None = None,
     *,
+    stack: DecoderStack | LocateRefusedError | None = None,
     seed: int = 0,
 ) -> Step:
     """Judge an export's MTP head by running it.
@@ -42,6 +45,8 @@ def head(
         Token ids; those of one token are left out.
     progress : callable, optional
         Takes what is being done, as a clause.
+    stack : DecoderStack or LocateRefusedError, optional
+        What `locate` found in the target, or why it refuses.
     seed : int
         Of the orders that what a block adds is put in.
     """
@@ -50,7 +55,9 @@ def head(
         return Step("head", why="the export has no openvino_mtp_model.xml")
     try:
         projection = find_head(export.target.graph)
-        facts = HeadFacts.of(export.target, document, projection, str(export.config.get("model_type", "")))
+        model_type = str(export.config.get("model_type", ""))
+        located = stack if isinstance(stack, DecoderStack) else None
+        facts = HeadFacts(Part(export.target), Part(document), projection, model_type, located)
         _ = facts.likeness
     except (LocateRefusedError, InvalidIRError) as error:
         return Step("head", why=str(error))

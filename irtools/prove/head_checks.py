@@ -70,6 +70,7 @@ class Judgement:
         yield from self._handed_over()
         yield self._values()
         yield self._frequencies()
+        yield self._layer()
         if not self._found["finite"]:
             return
         yield from self._inputs()
@@ -123,11 +124,22 @@ class Judgement:
         saw = f"{_count(own)} in the head, {_count(target)} in the target"
         if other:
             why = (
-                "the head rotates by other angles or over another width than its target, like whose layers it is built: "
+                "the head, built like a layer of its target, rotates by other angles or over another width: "
                 "its rotary dimension or base is wrong (MTP052 compares the dimension)"
             )
             return Check("rotary", FAILED, did, f"{saw}, of other values", why, figures)
         return Check("rotary", PASSED, did, f"{saw}, the same", figures=figures)
+
+    def _layer(self) -> Check:
+        did = "compared the ops and shapes of its layer with those of the target's layers"
+        odd = self._facts.unlike_target()
+        if odd is None:
+            why = "the layers of target and head could not both be taken apart"
+            return Check("layer", NOT_APPLICABLE, did, why=why)
+        if odd:
+            why = "the exporter makes it from the same classes; something in it is missing or more than there should be"
+            return Check("layer", WARNING, did, f"no layer of the target has {' or '.join(odd)}", why)
+        return Check("layer", PASSED, did, "one of the target is the same")
 
     # -- inputs ------------------------------------------------------------------------
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from irtools.decoder.blocks import LayerBlocks, head_blocks, stack_blocks
 from irtools.decoder.head import Head as Projection
+from irtools.decoder.stack import DecoderStack
 from irtools.decoder.stream import Stream, ancestors
 from irtools.decoder.stretch import Stretch, stretches
 from irtools.decoder.walk import walk
 from irtools.graph.view import GraphView, Source
-from irtools.ir.document import Document
 from irtools.lint.mtp import Head, MtpProfile, Port, nearest
 from irtools.lint.part import Part
 from irtools.lint.values import norm_input, rotary_frequencies
@@ -34,17 +35,15 @@ class HeadFacts:
         The target's output projection.
     model_type : str
         Of config.json.
+    stack : DecoderStack or None
+        The target's layers, if they were located.
     """
 
     target: Part
     head: Part
     projection: Projection
-    model_type: str
-
-    @classmethod
-    def of(cls, target: Document, head: Document, projection: Projection, model_type: str) -> HeadFacts:
-        """Facts about two readable parts."""
-        return cls(Part(target), Part(head), projection, model_type)
+    model_type: str = ""
+    stack: DecoderStack | None = None
 
     @property
     def width(self) -> int:
@@ -90,6 +89,17 @@ class HeadFacts:
         kinds = [kind for kind, _, _ in found]
         return {kind: (name, index) for kind, name, index in found} if len(set(kinds)) == len(kinds) else {}
 
+    def unlike_target(self) -> list[str] | None:
+        """What the head's layer is made of and no layer of the target is, in words; None if it cannot be told."""
+        fusion = self.likeness.fusion if self.likeness is not None else None
+        output = self.head.output("last_hidden_state")
+        if self.stack is None or fusion is None or output is None:
+            return None
+        ours = head_blocks(self.head.graph, [fusion.projection], output.source).layers
+        theirs = stack_blocks(self.target.graph, self.stack).layers
+        wanted = {layer.signature for layer in theirs}
+        return [_unlike(layer, theirs) for layer in ours if layer.signature not in wanted]
+
     @cached_property
     def layers(self) -> int:
         """How many of its residual sums add attention."""
@@ -123,6 +133,20 @@ class HeadFacts:
 
 def _named(view: GraphView, source: Source) -> list[Any]:
     return [view.op_name(source.op), view.output_index(source)]
+
+
+def _unlike(layer: LayerBlocks, theirs: Sequence[LayerBlocks]) -> str:
+    """How a layer differs from those that have the same blocks, or that its blocks are others."""
+    kinds = [block.kind for block in layer.blocks]
+    alike = [other for other in theirs if [block.kind for block in other.blocks] == kinds]
+    if not alike:
+        return f"these blocks: {', '.join(kinds)}"
+    # The first part of a signature describes each block.
+    ours, own = (next(iter(found.signature)) for found in (layer, alike[-1]))
+    assert isinstance(ours, tuple)
+    assert isinstance(own, tuple)
+    odd = [kind for kind, one, other in zip(kinds, ours, own, strict=True) if one != other]
+    return f"such a {odd[0]} block" if odd else "its blocks connected like this"
 
 
 def _blocks(view: GraphView, piece: Stretch) -> Iterator[tuple[str, str, int]]:

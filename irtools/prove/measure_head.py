@@ -14,7 +14,7 @@ __all__ = ["measure"]
 
 _WRITTEN, _SHORT_WRITTEN = 24, 16
 """Tokens that the target writes after a prompt, and after a piece of one."""
-_PIECE, _PIECES = 8, 16
+_PIECE, _PIECES, _BATCH = 8, 16, 4
 _ORDERS = 7
 _LONGEST = 256
 _DEPTH = 3
@@ -57,7 +57,7 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     texts = []
     for number, prompt in enumerate(request["prompts"], 1):
         session.say(f"letting the target continue prompt {number} of {len(request['prompts'])}")
-        texts.append(target.write(prompt[-_LONGEST:], _WRITTEN))
+        texts.append(target.write([prompt[-_LONGEST:]], _WRITTEN))
     session.say("feeding the head with hidden states and embeddings")
     found = _values(drafter, texts) | {
         "frequencies": _frequencies(session, request["frequencies"]),
@@ -69,7 +69,8 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     session.say("comparing its drafts with the target's tokens")
     found["agreement"] = _agreement(drafter, texts)
     session.say("looking at what its blocks contribute")
-    short = [target.write(piece, _SHORT_WRITTEN) for piece in _pieces(request["prompts"], request["seed"])]
+    pieces, size = _pieces(request["prompts"], request["seed"]), _BATCH if drafter.batched else 1
+    short = [target.write(pieces[start : start + size], _SHORT_WRITTEN) for start in range(0, _PIECES, size)]
     found["ahead"] = _ahead(drafter, short)
     found["branches"] = _contributions(drafter, short, branches, request["seed"])
     return found
@@ -81,9 +82,9 @@ def _worst(differences: Any) -> float | None:
     return None if None in found else max(found, default=-1.0)
 
 
-def _as_it_is(drafter: Drafter, text: Text, **inputs: Any) -> tuple[Any, Any]:
+def _as_it_is(drafter: Drafter, text: Text) -> tuple[Any, Any]:
     hidden, embeddings = _WIRINGS["as it is"](text)
-    return drafter.run(text.tokens[1:], hidden, inputs.pop("inputs_embeds", embeddings), **inputs)
+    return drafter.run(text.tokens[:, 1:], hidden, embeddings)
 
 
 def _values(drafter: Drafter, texts: Sequence[Text]) -> dict[str, Any]:
@@ -122,8 +123,8 @@ def _moved(drafter: Drafter, texts: Sequence[Text]) -> dict[str, float | None]:
     """How far the last output of the longest text moves when one input is changed."""
     import numpy as np
 
-    text = max(texts, key=lambda text: len(text.tokens))
-    length = len(text.tokens) - 1
+    text = max(texts, key=lambda text: text.tokens.size)
+    length = text.tokens.size - 1
     positions, mask = np.arange(length)[None] * 3, np.ones((1, length), np.int64)
     mask[:, : length // 2] = 0
     changed = {
@@ -138,7 +139,7 @@ def _moved(drafter: Drafter, texts: Sequence[Text]) -> dict[str, float | None]:
         if drafter.takes(name):
             hidden = inputs.pop("hidden", text.hidden[:, :-1])
             embeddings = inputs.pop("inputs_embeds", text.embeddings[:, 1:])
-            moved[name] = difference(drafter.run(text.tokens[1:], hidden, embeddings, **inputs)[0][:, -1], base)
+            moved[name] = difference(drafter.run(text.tokens[:, 1:], hidden, embeddings, **inputs)[0][:, -1], base)
     return moved
 
 
@@ -146,10 +147,10 @@ def _scaled(drafter: Drafter, texts: Sequence[Text]) -> dict[str, float | None]:
     """How far the output moves when an input becomes four times as large: a norm takes that back."""
     text = texts[0]
     hidden, embeddings = _WIRINGS["as it is"](text)
-    base = drafter.run(text.tokens[1:], hidden, embeddings)[0]
+    base = drafter.run(text.tokens[:, 1:], hidden, embeddings)[0]
     return {
-        "hidden_states": difference(drafter.run(text.tokens[1:], hidden * 4, embeddings)[0], base),
-        "inputs_embeds": difference(drafter.run(text.tokens[1:], hidden, embeddings * 4)[0], base),
+        "hidden_states": difference(drafter.run(text.tokens[:, 1:], hidden * 4, embeddings)[0], base),
+        "inputs_embeds": difference(drafter.run(text.tokens[:, 1:], hidden, embeddings * 4)[0], base),
     }
 
 
@@ -157,11 +158,11 @@ def _agreement(drafter: Drafter, texts: Sequence[Text]) -> dict[str, Any]:
     """How many drafts are the target's own token, for each way to feed the head."""
     import numpy as np
 
-    wanted = np.concatenate([text.best[text.prompt :] for text in texts])
+    wanted = np.concatenate([text.best[0, text.prompt :] for text in texts])
     found: dict[str, Any] = {
         "positions": len(wanted),
         "commonest": float(np.unique(wanted, return_counts=True)[1].max() / len(wanted)),
-        "certainty": float(np.concatenate([text.certain[text.prompt :] for text in texts]).mean()),
+        "certainty": float(np.concatenate([text.certain[0, text.prompt :] for text in texts]).mean()),
     }
     for name, wiring in _WIRINGS.items():
         if name != "before the norm" or texts[0].before is not None:
@@ -174,24 +175,26 @@ def _agreement(drafter: Drafter, texts: Sequence[Text]) -> dict[str, Any]:
 
 def _agreed(drafter: Drafter, text: Text, wiring: Wiring) -> list[int]:
     """Which drafts of tokens that follow a written one are right."""
-    scores = drafter.run(text.tokens[1:], *wiring(text))[1][text.prompt - 1 :]
-    return [int(draft == own) for draft, own in zip(scores.argmax(-1), text.best[text.prompt :], strict=True)]
+    scores = drafter.run(text.tokens[:, 1:], *wiring(text))[1][0, text.prompt - 1 :]
+    return [int(draft == own) for draft, own in zip(scores.argmax(-1), text.best[0, text.prompt :], strict=True)]
 
 
 def _ahead(drafter: Drafter, texts: Sequence[Text]) -> list[list[int]]:
     """Right and all drafts one, two, three tokens ahead, each from the head's own state and draft before."""
+    import numpy as np
+
     counts = [[0, 0] for _ in range(_DEPTH)]
     for text in texts:
-        for start in range(text.prompt, len(text.tokens) - _DEPTH, 4):
-            state, scores = drafter.run(text.tokens[1:start], text.hidden[:, : start - 1])
+        for start in range(text.prompt, text.tokens.shape[1] - _DEPTH, 4):
+            state, scores = drafter.run(text.tokens[:, 1:start], text.hidden[:, : start - 1])
+            going = np.ones(len(text.tokens), bool)
             for depth in range(_DEPTH):
-                draft = int(scores[-1].argmax())
-                right = draft == int(text.best[start - 1 + depth])
-                counts[depth][0] += right
-                counts[depth][1] += 1
-                if not right or depth == _DEPTH - 1:
-                    break
-                state, scores = drafter.run([draft], state[:, -1:], keep=True)
+                drafts = scores[:, -1].argmax(-1)
+                counts[depth][1] += int(going.sum())
+                going &= drafts == text.best[:, start - 1 + depth]
+                counts[depth][0] += int(going.sum())
+                if depth < _DEPTH - 1:
+                    state, scores = drafter.run(drafts[:, None], state[:, -1:], keep=True)
     return counts
 
 
@@ -201,7 +204,7 @@ def _pieces(prompts: Sequence[Sequence[int]], seed: int) -> list[list[int]]:
         list(prompt[start : start + _PIECE])
         for start in range(0, max(map(len, prompts)), _PIECE)
         for prompt in prompts
-        if len(prompt) >= start + 2
+        if len(prompt) >= start + _PIECE
     ][:_PIECES]
     chance, pool = random.Random(seed), [token for prompt in prompts for token in prompt]
     return cut + [chance.choices(pool, k=_PIECE) for _ in range(_PIECES - len(cut))]
@@ -221,8 +224,8 @@ def _contributions(
         found = []
         for text in texts:
             hidden, embeddings = _WIRINGS["as it is"](text)
-            scores = drafter.run(text.tokens[1:], hidden, embeddings, orders=orders)[1][text.prompt - 1 :]
-            found.append(losses(scores, text.best[text.prompt :]))
+            scores = drafter.run(text.tokens[:, 1:], hidden, embeddings, orders=orders)[1][:, text.prompt - 1 :]
+            found.append(losses(scores, text.best[:, text.prompt :]))
         return float(np.concatenate(found).mean())
 
     chance = np.random.default_rng(seed)

@@ -209,4 +209,4 @@ def _numeric(
         return state(export, worker, tokens[0], say)
     from irtools.prove.head import head
 
-    return head(export, worker, tokens, say, seed=seed)
+    return head(export, worker, tokens, say, stack=stack, seed=seed)
