@@ -139,7 +139,7 @@ class _Work:
         if not self.settings.token_ids and not any(prompt.text for prompt in self.prompts):
             yield self._stand_ins()
         stateful = conversion.status == NOT_APPLICABLE
-        found = self._decode(stateful=stateful)
+        found = self._decode(self.prompts, self.settings, stateful=stateful)
         self.peak_memory = max(runs.peak_memory for runs in (found.plain, *found.drafted.values()))
         if found.plain.refused:
             yield self._refused("plain", "decoded the prompts without a draft", found.plain.refused)
@@ -167,11 +167,13 @@ class _Work:
         there = (self.export.directory / "openvino_tokenizer.xml").exists()
         return self._embeds and not there and self.way.name == "plain"
 
-    def _decode(self, *, stateful: bool = False, exact: bool = False) -> Decoded:
+    def _decode(
+        self, prompts: Sequence[Prompt], settings: Settings, *, stateful: bool = False, exact: bool = False
+    ) -> Decoded:
         return decode(
             self.export.directory,
-            self.prompts,
-            self.settings,
+            prompts,
+            settings,
             draft=self.way.draft if not stateful else None,
             stateful=stateful,
             image=self._with_image and not stateful,
@@ -292,10 +294,15 @@ class _Work:
         return self._by_rounding(Check("text", PASSED, did, _described(differences, found), figures=figures), equal)
 
     def _exact(self, found: Decoded) -> Decoded:
-        """Everything once more with as little rounding as the device can do; once for text and image."""
+        """What differed once more, text and image, with as little rounding as the device can do."""
         if self._once_more is None:
             self.say("decoding once more with as little rounding as can be")
-            self._once_more = self._decode(exact=True)
+            differences = found.differences()
+            # The first prompt is the one that the image goes with.
+            prompts = sorted({one.prompt for one in differences} | ({0} if self._with_image else set()))
+            numbers = {one.assistant_tokens for one in differences} or {min(found.drafted)}
+            settings = replace(self.settings, assistant_tokens=tuple(numbers))
+            self._once_more = self._decode([self.prompts[number] for number in prompts], settings, exact=True)
         return self._once_more
 
     def _by_rounding(self, check: Check, equal: bool) -> Check:
