@@ -92,7 +92,7 @@ def between_ops(view: GraphView, starts: Sequence[str], ends: Sequence[str], *, 
     UsageError
         There is no such op or output, or an end is not computed from the starts.
     """
-    first = {_find(view, name): name for name in starts}
+    first = {_start(view, name): name for name in starts}
     last = {end.source: (end, name) for name in ends for end in _ends(view, name)}
     reached = {op: below(view, [op]) for op in first}
     for op, name in first.items():
@@ -108,6 +108,15 @@ def _not_above(view: GraphView, start: str, first: int, end: str, last: int) -> 
     swapped = first in below(view, [last])
     advice = "swap them" if swapped else "`irtools render --around OP` shows what leads where"
     return f"--to {end!r} is not computed from --from {start!r}; {advice}"
+
+
+def _start(view: GraphView, name: str) -> int:
+    op = _find(view, name)
+    if view.op_type(op) in ("Result", "Assign"):
+        above = [view.op_name(source) for source in view.producers(op)]
+        instead = f"give {above[0]!r}, which it reads" if above else "give another op"
+        raise UsageError(f"--from {name!r} only takes what another op computes; {instead}")
+    return op
 
 
 def _find(view: GraphView, name: str) -> int:

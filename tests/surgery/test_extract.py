@@ -254,6 +254,10 @@ def test_five_gigabytes_within_half_a_gigabyte(export_copy: Callable[..., Path],
             "is not computed from .*; swap them",
         ),
         (
+            {"from_": "Result_431423", "to": "Result_431423"},
+            "only takes what another op computes; give '__module.lm_head/",
+        ),
+        (
             {"from_": "input_ids", "to": "__module.transformer.h.1/aten::add/Add:1"},
             "has no output 1; its last one is 0",
         ),
