@@ -14,10 +14,10 @@ __all__ = ["piece_details", "piece_text"]
 
 _STATES_SHOWN = 6
 _KINDS = {
-    "model": "an input of the whole model",
-    "value": "what the whole model computes there: {}",
-    "shape": "the shape of a value that is not in the piece, from {}",
-    "state": "what the whole model holds in a state: {}",
+    "model": "input of the whole model",
+    "value": "value of {}",
+    "shape": "shape of a value outside of the piece, given by {}",
+    "state": "what the whole model holds in {}",
 }
 
 
@@ -46,18 +46,18 @@ def _columns(title: str) -> tuple[Column, ...]:
     return Column(title, fold="anywhere"), Column("type"), Column("shape"), Column("", fold="words")
 
 
-def _place(port: PieceInput | PieceOutput) -> str:
-    index = f" output {port.output_index}" if port.output_index else ""
-    return f"{port.producer}{index}"
-
-
 def _input_row(port: PieceInput) -> Sequence[str]:
-    return port.name, port.element_type, shape_text(port.shape), _KINDS[port.kind].format(_place(port))
+    return _row(port, _KINDS[port.kind])
 
 
 def _output_row(port: PieceOutput) -> Sequence[str]:
-    told = "the new value of a state: {}" if port.kind == "state" else "{}"
-    return port.name, port.element_type, shape_text(port.shape), told.format(_place(port))
+    return _row(port, "new value of a state, of {}" if port.kind == "state" else _KINDS["value"])
+
+
+def _row(port: PieceInput | PieceOutput, told: str) -> Sequence[str]:
+    index = f" output {port.output_index}" if port.output_index else ""
+    where = "this op" if port.producer == port.name else f"{port.producer}{index}"
+    return port.name, port.element_type, shape_text(port.shape), told.format(where)
 
 
 def piece_details(path: Path, plan: Plan) -> Mapping[str, object]:

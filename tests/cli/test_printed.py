@@ -66,7 +66,9 @@ def test_the_diff_is_utf8_in_every_locale(
     assert done.stdout.decode() == plain.out
 
 
-@pytest.mark.parametrize("name", ["annotate", "strip", "locate", "inspect", "verify", "diff", "render", "report"])
+@pytest.mark.parametrize(
+    "name", ["annotate", "strip", "locate", "inspect", "verify", "diff", "render", "report", "extract"]
+)
 def test_what_a_path_holds_steers_no_terminal(
     name: str, export_copy: Callable[..., Path], process: Callable[..., Done], fixtures: Path
 ) -> None:
@@ -79,6 +81,7 @@ def test_what_a_path_holds_steers_no_terminal(
         "diff": [[fixtures / "falcon"], [fixtures / "llama"]],
         "render": [["-o", directory.parent / "o\x1b\n.dot"], ["-o", directory / "gone\x1b\n" / "x.dot"]],
         "report": [["-o", directory.parent / "o\x1b\n.html"]],
+        "extract": [["--layers", "1", "-o", directory.parent / "p\x1b\n"]],
     }
     for more in options.get(name, [[]]):
         done = process(name, directory, *more)
