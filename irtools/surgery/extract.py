@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from irtools.decoder.stack import DecoderStack
-from irtools.errors import LocateRefusedError, OptionError, about
+from irtools.errors import CheckError, LocateRefusedError, OptionError, about
 from irtools.ir.create import create_files
 from irtools.ir.document import Document
 from irtools.ir.ranges import require_weights
 from irtools.surgery.carve import carve
+from irtools.surgery.patch import Expected
 from irtools.surgery.piece import Piece, Plan
 from irtools.surgery.region import find_region
 from irtools.surgery.wanted import between_ops, of_layers, parse_layers
@@ -117,13 +118,16 @@ def save_piece(
         It could not be written; what had been created was removed.
     """
     require_weights(document.weights_path, plan.ranges.needed)
-    inputs, outputs = [port.name for port in plan.inputs], [port.name for port in plan.outputs]
+    expected = Expected(len(plan.inputs), tuple((port.name,) for port in plan.outputs), {})
 
     def judge(files: Sequence[Path]) -> tuple[str, ...]:
-        from irtools.runtime.readable import check_readable
+        from irtools.runtime.check import check as read
 
-        with about(output_dir):
-            check_readable(files[1], files[0], inputs, outputs)
+        weights, xml = files
+        problems = [remark.message for remark in read(xml, weights, expected=expected) if remark.problem]
+        if problems:
+            what = "; ".join(problems)
+            raise CheckError(f"{what}; nothing was written, --no-check writes it all the same", path=output_dir)
         return ()
 
     create_files(

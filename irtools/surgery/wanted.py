@@ -144,7 +144,7 @@ def _ends(view: GraphView, wanted: str) -> list[End]:
     if kind in ("Result", "Assign"):
         names = view.result_names(op) if kind == "Result" else ()
         sources = view.inputs(op)[:1]
-        return [End(source, (names or (name,))[0], op if kind == "Result" else None) for source in sources]
+        return [End(source, names[0] if names else name, op if names else None) for source in sources]
     count = len(view.op(op).outputs)
     if index is not None and index >= count:
         raise UsageError(f"the op {name!r} has no output {index}; its last one is {count - 1}")
