@@ -269,7 +269,7 @@ class Export(ModelDirectory):
 
         Raises
         ------
-        UsageError
+        EditError, UsageError
             There are no such layers or ops, or no way leads from the ones to the others.
         LocateRefusedError
             ``layers`` of a part without decoder stack.

@@ -1,4 +1,4 @@
-"""What changes an IR: annotate, strip, and single edits; all of it through one transaction."""
+"""What changes an IR: annotate, strip, and single edits, all of it through one transaction; and extract."""
 
 from __future__ import annotations
 

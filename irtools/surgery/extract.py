@@ -46,7 +46,7 @@ def plan_piece(
 
     Raises
     ------
-    UsageError
+    EditError, UsageError
         There are no such layers or ops, or no way leads from the ones to the others.
     LocateRefusedError
         ``layers`` of a part without decoder stack.

@@ -58,7 +58,8 @@ class _Finder:
         self.upstream = below(view, self._tokens(), shapes=False)
         self.writers: dict[str, list[int]] = {}
         for op in view.by_type.get("Assign", ()):
-            self.writers.setdefault(self.variable(op), []).append(op)
+            if view.inputs(op):
+                self.writers.setdefault(self.variable(op), []).append(op)
         self.own: dict[str, bool] = {}
         self.opened: set[str] = set()
         self.cheap: set[int] = set()
@@ -171,10 +172,11 @@ class _Finder:
         """Assigns outside the piece that write a value which the piece computes and does not give already."""
         given = {end.source for end in self.request.ends}
         found = []
-        for op in self.view.by_type.get("Assign", ()):
-            sources = self.view.inputs(op)[:1]
-            if self.variable(op) not in self.own and sources and sources[0] not in given:
-                found += [op] if sources[0].op in self.core and sources[0].op in kept.ops else []
+        for variable, writers in self.writers.items():
+            for op in writers if variable not in self.own else ():
+                source = self.view.inputs(op)[0]
+                if source not in given and source.op in self.core and source.op in kept.ops:
+                    found.append(op)
         return found
 
     def _gather(self) -> _Kept:
@@ -213,10 +215,11 @@ class _Finder:
             if op in kept.ops:
                 continue
             kept.ops.add(op)
-            if self.view.op_type(op) == "ShapeOf" and op not in self.core and not self.view.constant(op):
+            sources = self.view.inputs(op)
+            if self.view.op_type(op) == "ShapeOf" and op not in self.core and not self.view.constant(op) and sources:
                 shapes.append(op)
-                continue
-            pending += [source.op for source in self.view.inputs(op) if self._take(kept, source, op)]
+            else:
+                pending += [source.op for source in sources if self._take(kept, source, op)]
 
     def _take(self, kept: _Kept, source: Source, reader: int | None) -> bool:
         """Decide whether a value is computed in the piece; else it becomes an input of it."""

@@ -63,7 +63,7 @@ def test_pieces_give_what_the_whole_model_gives(name: str, extract: Extract, tar
         extract(name, layers="last", stateless=True),
         *(
             extract(name, from_=start, to=end, stateless=bool(number % 2))
-            for number, (start, end) in enumerate(pairs(Document(path).graph, name, 2 * WIDER))
+            for number, (start, end) in enumerate(pairs(Document(path).graph, name, WIDER))
         ),
     ]
     calls = run_whole(path, {point for piece in pieces for point in points(piece)}, (5, 1))
