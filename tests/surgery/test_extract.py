@@ -98,14 +98,12 @@ def test_stateless_layers_have_the_names_of_a_stateless_export(extract: Extract)
     assert not ov.Core().read_model(piece.path).get_sinks()
 
 
-def test_values_that_bypass_layers_become_inputs(extract: Extract, target_of: Callable[[str], Path]) -> None:
+def test_values_that_bypass_layers_become_inputs(extract: Extract) -> None:
     """The last layers of Gemma 4 attend to the keys and values of earlier ones, and read inputs of their own."""
     piece = extract("gemma4_vl", layers="last")
     producers = [port.producer for port in piece.inputs if port.kind == "value"]
     assert sum(".layers.2.self_attn/" in producer for producer in producers) == 2
     assert not piece.states
-    calls = run_whole(target_of("gemma4_vl"), points(piece), (4, 2))
-    assert run_piece(piece, calls) < ROUNDING
 
 
 def test_one_op_alone_takes_all_that_is_not_constant(extract: Extract, target_of: Callable[[str], Path]) -> None:
@@ -121,13 +119,13 @@ def test_one_op_alone_takes_all_that_is_not_constant(extract: Extract, target_of
     assert run_piece(piece, run_whole(target_of("falcon"), points(piece), (5,))) < ROUNDING
 
 
-def test_an_op_that_only_constants_feed(extract: Extract, target_of: Callable[[str], Path]) -> None:
-    """The decompressed weights of a MatMul, from the packed constant on."""
-    path = target_of("qwen3_5_vl_int4")
+def test_an_op_that_only_constants_feed(extract: Extract, fixtures: Path) -> None:
+    """A decompressed embedding, from the packed constant on."""
+    path = fixtures / "qwen3_5_vl_int4" / "openvino_text_embeddings_model.xml"
     graph = Document(path).graph
-    last = next(op for op in graph.by_type["Multiply"] if graph.constant(op) and graph.op(op).outputs[0].shape)
+    last = next(op for op in graph.by_type["Multiply"] if graph.constant(op))
     first = next(op for op in graph.producers(last) if graph.producers(op))
-    piece = extract("qwen3_5_vl_int4", from_=graph.op_name(first), to=graph.op_name(last))
+    piece = extract(path, from_=graph.op_name(first), to=graph.op_name(last))
     assert not piece.inputs
     assert [port.name for port in piece.outputs] == [graph.op_name(last)]
     assert run_piece(piece, run_whole(path, points(piece), (5,))) == 0
