@@ -27,7 +27,7 @@ from irtools.runtime.process import start
 if TYPE_CHECKING:
     from irtools.surgery.patch import Expected
 
-__all__ = ["Remark", "check", "checker", "warm_up"]
+__all__ = ["Remark", "check_file", "checker", "warm_up"]
 
 _CONSTANT = re.compile(rb'<data [^>]*?offset="(\d+)" size="(\d+)"')
 
@@ -52,7 +52,7 @@ class Remark:
 
 
 def warm_up(path: Path | None = None) -> None:
-    """Start the work of the next :func:`check`, and return at once.
+    """Start the work of the next :func:`check_file`, and return at once.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def _files(path: Path | None) -> list[str] | None:
     return [str(path.absolute()), str(path.with_suffix(".bin").absolute())]
 
 
-def check(
+def check_file(
     xml_path: Path,
     bin_path: Path,
     annotation: str | None = None,
@@ -225,9 +225,9 @@ def checker(
     weights = path.with_suffix(".bin")
 
     def judge(temporary: Path) -> tuple[str, ...]:
-        remarks = check(temporary, weights, new, original=path if same_graph else None, expected=expected)
+        remarks = check_file(temporary, weights, new, original=path if same_graph else None, expected=expected)
         if old is not None and old == new and remarks:
-            known = check(path, weights, old)
+            known = check_file(path, weights, old)
             remarks = tuple(remark for remark in remarks if remark not in known)
         problems = [remark.message for remark in remarks if remark.problem]
         if problems:

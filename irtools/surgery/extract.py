@@ -121,7 +121,7 @@ def save_piece(
     expected = Expected(len(plan.inputs), tuple((port.name,) for port in plan.outputs), {})
 
     def judge(files: Sequence[Path]) -> tuple[str, ...]:
-        from irtools.runtime.check import check as read
+        from irtools.runtime.check import check_file as read
 
         weights, xml = files
         problems = [remark.message for remark in read(xml, weights, expected=expected) if remark.problem]

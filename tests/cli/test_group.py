@@ -53,6 +53,8 @@ def test_help_of_each_command(name: str, cli: Callable[..., Done]) -> None:
 # What a command needs beside one model.
 NEEDED: dict[str, tuple[str, ...]] = {
     "diff": ("falcon",),
+    "expose": ("--layers", "last"),
+    "extract": ("--layers", "1", "-o", "piece"),
     "render": ("-o", "picture.dot"),
     "report": ("-o", "page.html"),
 }
@@ -187,7 +189,7 @@ def test_a_signal_while_writing_leaves_nothing(number: signal.Signals, export_co
     script = (
         "import os, signal, irtools.runtime.check as check\n"
         "from irtools.__main__ import main\n"
-        f"check.check = lambda *_, **__: os.kill(os.getpid(), {int(number)})\n"
+        f"check.check_file = lambda *_, **__: os.kill(os.getpid(), {int(number)})\n"
         "main()"
     )
     child = subprocess.run(

@@ -131,7 +131,7 @@ def test_an_error_at_each_call_while_an_exposed_export_is_saved(export_copy: Cal
         for stray in path.parent.glob(".*"):
             stray.unlink()
         path.write_bytes(old)
-        ready = [irtools.open_export(path.parent)]
+        ready.append(irtools.open_export(path.parent))
         with ready[0].edit() as editor:
             editor.make(*edits)
     assert {"open", "write", "fsync", "replace", "fchmod", "flock", "stat"} <= hit

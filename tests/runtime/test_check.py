@@ -16,7 +16,7 @@ import pytest
 from irtools.errors import CheckError
 from irtools.ir.document import Document
 from irtools.ir.rt_info import ANNOTATION_KEY, set_entry
-from irtools.runtime.check import Remark, check, checker, warm_up
+from irtools.runtime.check import Remark, check_file, checker, warm_up
 
 NAMES = ("falcon", "gpt2", "granite", "llama", "llava", "mixtral", "opt", "qwen3", "qwen3_5_vl", "qwen3_5_moe_vl")
 
@@ -54,7 +54,7 @@ def problems(remarks: tuple[Remark, ...]) -> list[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_true_annotation_has_no_problem(name: str, annotated: Callable[..., tuple[Path, Path, str]]) -> None:
-    messages = [(remark.problem, remark.message) for remark in check(*annotated(name))]
+    messages = [(remark.problem, remark.message) for remark in check_file(*annotated(name))]
     if name == "gpt2":  # GenAI does refuse it: "could not find the target token-embedding Gather"
         assert [(problem, "no Gather reads a table" in message) for problem, message in messages] == [(False, True)]
     else:
@@ -78,7 +78,7 @@ FALCON = "__module.transformer.h.{}/aten::add/Add"
 def test_what_the_runtime_refuses_is_a_problem(
     annotation: str, said: str, annotated: Callable[..., tuple[Path, Path, str]]
 ) -> None:
-    found = problems(check(*annotated("falcon", annotation)))
+    found = problems(check_file(*annotated("falcon", annotation)))
     assert found
     assert said in found[0]
 
@@ -89,13 +89,13 @@ def test_a_name_that_two_ops_have_is_a_problem(annotated: Callable[..., tuple[Pa
     twin = b'name="__module.transformer.h.2/aten::add/Add"'
     assert path.read_bytes().count(twin) == 1
     path.write_bytes(path.read_bytes().replace(twin, b'name="' + name + b'"'))
-    found = problems(check(path, weights, annotation))
+    found = problems(check_file(path, weights, annotation))
     assert any("2 ops have this name" in message for message in found)
 
 
 def test_another_annotation_than_meant_is_a_problem(annotated: Callable[..., tuple[Path, Path, str]]) -> None:
     path, weights, annotation = annotated("falcon")
-    assert problems(check(path, weights, annotation.replace("h.0", "h.1"))) == [
+    assert problems(check_file(path, weights, annotation.replace("h.0", "h.1"))) == [
         "OpenVINO reads another annotation from it"
     ]
 
@@ -105,7 +105,7 @@ def test_a_file_that_openvino_cannot_read_is_a_problem(annotated: Callable[..., 
     path.write_bytes(
         path.read_bytes().replace(b'type="Softmax"', b'type="Softmux"').replace(b'type="MatMul"', b'type="MatMull"')
     )
-    (message,) = problems(check(path, weights, annotation))
+    (message,) = problems(check_file(path, weights, annotation))
     assert message.startswith("OpenVINO cannot read it: ")
     assert "\n" not in message
 
@@ -118,7 +118,7 @@ def test_a_conversion_that_cannot_be_made_is_a_note(annotated: Callable[..., tup
         if op.get_type_name() == "ScaledDotProductAttention":
             op.output(0).replace(op.input_value(2))
     ov.save_model(model, path.with_name("eager.xml"), compress_to_fp16=False)
-    remarks = check(path.with_name("eager.xml"), path.with_name("eager.bin"), annotation)
+    remarks = check_file(path.with_name("eager.xml"), path.with_name("eager.bin"), annotation)
     assert remarks == (
         Remark(
             False,
@@ -136,7 +136,7 @@ def test_a_model_without_state_is_not_converted(annotated: Callable[..., tuple[P
     for sink in model.get_sinks():
         model.remove_sink(sink)
     ov.save_model(model, path.with_name("stateless.xml"), compress_to_fp16=False)
-    (remark,) = check(path.with_name("stateless.xml"), path.with_name("stateless.bin"), annotation)
+    (remark,) = check_file(path.with_name("stateless.xml"), path.with_name("stateless.bin"), annotation)
     assert not remark.problem
     assert "it keeps no state" in remark.message
 
@@ -150,7 +150,7 @@ def test_a_head_that_the_runtime_does_not_find_is_a_note(annotated: Callable[...
     scaled.output(0).set_names({"logits"})
     result.input(0).replace_source_output(scaled.output(0))
     ov.save_model(model, path.with_name("scaled.xml"), compress_to_fp16=False)
-    (remark,) = check(path.with_name("scaled.xml"), path.with_name("scaled.bin"), annotation)
+    (remark,) = check_file(path.with_name("scaled.xml"), path.with_name("scaled.bin"), annotation)
     assert not remark.problem
     assert "`logits`" in remark.message
 
@@ -162,7 +162,7 @@ def test_a_last_layer_that_the_head_does_not_read_is_a_note(
     names = [FALCON.format(layer) for layer in range(4)]
     places = {f"l{layer}": (name, 0) for layer, name in enumerate(names)}
     path, weights, annotation = annotated("falcon", locators(**places))
-    (remark,) = check(path, weights, annotation)
+    (remark,) = check_file(path, weights, annotation)
     assert not remark.problem
     head = ov.Core().read_model(path).output("logits").get_node().input_value(0).get_node()
     reads = head.input_value(0).get_node().get_friendly_name()
@@ -186,7 +186,7 @@ def test_missing_or_short_weights_are_a_clear_error(
     if content is not None:
         weights.write_bytes(content)
     with pytest.raises(CheckError) as caught:
-        check(path, weights, annotation)
+        check_file(path, weights, annotation)
     assert said in str(caught.value)
     assert str(weights) in str(caught.value)
     assert "--no-check" in str(caught.value)
@@ -198,7 +198,7 @@ def test_huge_sparse_weights_are_not_read(annotated: Callable[..., tuple[Path, P
     with weights.open("r+b") as file:
         file.truncate(40 << 30)
     os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert check(path, weights, annotation) == ()
+    assert check_file(path, weights, annotation) == ()
     after = weights.stat()
     assert (after.st_ino, after.st_mtime_ns, after.st_blocks) == (before.st_ino, before.st_mtime_ns, before.st_blocks)
 
@@ -206,16 +206,16 @@ def test_huge_sparse_weights_are_not_read(annotated: Callable[..., tuple[Path, P
 def test_the_file_may_have_any_name(annotated: Callable[..., tuple[Path, Path, str]]) -> None:
     path, weights, annotation = annotated("falcon")
     other = path.rename(path.with_name(".模型 ü.irtools-tmp"))
-    assert check(other, weights.rename(weights.with_name("w ä.bin")), annotation) == ()
+    assert check_file(other, weights.rename(weights.with_name("w ä.bin")), annotation) == ()
 
 
 SCRIPT = """
 import sys
 from pathlib import Path
-from irtools.runtime.check import check, warm_up
+from irtools.runtime.check import check_file, warm_up
 if sys.argv[4] == "warm":
     warm_up(Path(sys.argv[1]))
-found = check(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], original=Path(sys.argv[1]))
+found = check_file(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], original=Path(sys.argv[1]))
 print(found, "openvino" in sys.modules)
 """
 
@@ -263,7 +263,7 @@ def test_a_rehearsal_that_dies_is_a_clear_error(
     warm_up(path)
     check._waiting[0].kill()
     with pytest.raises(CheckError, match="ended with code -9"):
-        check(path, weights, annotation)
+        check_file(path, weights, annotation)
 
 
 @pytest.mark.parametrize("ahead", ["the file", "another file", "no file"])
@@ -277,7 +277,7 @@ def test_what_was_converted_ahead_does_not_change_the_verdict(
     swapped = annotation.replace("h.0/aten::add/Add", "h.0/aten::no_such_op/Add")
     path.write_bytes(path.read_bytes().replace(b"h.0/aten::add/Add&quot;", b"h.0/aten::no_such_op/Add&quot;"))
     warm_up({"the file": path, "another file": annotated("llama")[0], "no file": tmp_path / "none.xml"}[ahead])
-    (remark,) = check(path, weights, swapped, original=path)
+    (remark,) = check_file(path, weights, swapped, original=path)
     assert remark.problem
     assert "no op has this name" in remark.message
 
