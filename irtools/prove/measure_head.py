@@ -14,7 +14,7 @@ __all__ = ["measure"]
 
 _WRITTEN, _SHORT_WRITTEN = 24, 16
 """Tokens that the target writes after a prompt, and after a piece of one."""
-_PIECE, _PIECES, _BATCH = 8, 16, 4
+_PIECE, _PIECES, _BATCH = 8, 16, 8
 _ORDERS = 7
 _LONGEST = 256
 _DEPTH = 3

@@ -109,7 +109,7 @@ def _prompts(export: Export, settings: Settings) -> tuple[tuple[Prompt, ...], Pr
 
     When there is no tokenizer and no prompt was asked for, token ids from a fixed seed stand in.
     """
-    texts = () if settings.token_ids else settings.prompts or default_prompts(export)
+    texts = () if settings.token_ids else settings.prompts or default_prompts()
     seen = probe(settings.device, export.directory, texts, chat_template=settings.chat_template)
     if not seen.properties and not seen.ended:
         raise OptionError(f"there is no device {settings.device!r}; OpenVINO sees {', '.join(seen.devices)}")

@@ -1,0 +1,106 @@
+"""Defects of MTP heads that leave the text as it is: edits of a copy of the trained export."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import defects_mtp as mtp
+import numpy as np
+from ir_edit import IR
+
+from irtools.ir.constants import Constant, iter_graphs, read_constants
+from irtools.ir.document import Document
+
+Edit = Callable[[Path], object]
+HEAD = "openvino_mtp_model"
+FREQUENCIES = "rotary_emb/aten::to/Convert"
+STD = 0.05  # what the exporter's random weights of the shared exports have
+
+
+def values(change: Callable[[Any], Any], *names: str) -> Edit:
+    """Change the f32 constants of the head whose friendly names end so, or have it in them if it ends in a dot."""
+
+    def wanted(constant: Constant) -> bool:
+        return any(constant.name.endswith(name) or (name.endswith(".") and name in constant.name) for name in names)
+
+    def edit(directory: Path) -> None:
+        file = directory / f"{HEAD}.bin"
+        stored = bytearray(file.read_bytes())
+        found = [c for c in read_constants(iter_graphs(Document(file.with_suffix(".xml")).scan)) if wanted(c)]
+        assert found
+        for constant in found:
+            old = np.frombuffer(bytes(stored[constant.offset : constant.end]), np.float32)
+            stored[constant.offset : constant.end] = np.asarray(change(old), np.float32).tobytes()
+        file.write_bytes(stored)
+
+    return edit
+
+
+def random(seed: int = 5) -> Callable[[Any], Any]:
+    generator = np.random.default_rng(seed)
+    return lambda old: generator.normal(0, STD, old.size)
+
+
+def without(*pairs: tuple[str, str]) -> Edit:
+    """Let the readers of an op read what it was computed from."""
+
+    def edit(ir: IR) -> None:
+        for op, before in pairs:
+            own = ir.layer(before)
+            for edge in ir.consumers(ir.output(ir.layer(op))):
+                edge.set("from-layer", own.get("id"))
+                edge.set("from-port", ir.output(own)[1])
+
+    return mtp.head(edit)
+
+
+def shuffled(old: Any) -> Any:
+    return np.random.default_rng(5).permutation(old)
+
+
+def half(old: Any) -> Any:
+    """The second half of the frequencies does not rotate."""
+    return np.where(np.arange(old.size) < old.size // 2, old, 0)
+
+
+ATTENTION, MLP, ALL = "self_attn.", "mlp.", (".weight",)
+Q, K = "self_attn.q_norm/aten::mul/Multiply_1", "self_attn.k_norm/aten::mul/Multiply_1"
+
+FAILING: dict[str, tuple[Edit, set[str]]] = {
+    "clean": (lambda directory: None, set()),
+    "concat swapped": (mtp.head(mtp.swapped), {"agreement", "wiring"}),
+    "names of the inputs swapped": (mtp.head(mtp.swap_names), {"agreement", "wiring"}),
+    "hidden state unused": (mtp.head(mtp.feed_twice(0)), {"agreement", "hidden-states"}),
+    "hidden state zeroed": (mtp.head(mtp.zero_operand(1)), {"agreement", "hidden-states"}),
+    "embeddings unused": (mtp.head(mtp.feed_twice(1)), {"agreement", "embeddings"}),
+    "other output of that name": (mtp.target(mtp.exposed(mtp.LAYER_1)), {"hand-over"}),
+    "fusion zeroed": (
+        values(lambda old: old * 0, "fc.weight"),
+        {"agreement", "hidden-states", "embeddings", "positions"},
+    ),
+    "fusion shuffled": (values(shuffled, "fc.weight"), {"agreement"}),
+    "head of another export": (values(random(), *ALL), {"agreement"}),
+    "head of a narrower export": (mtp.from_other("qwen3_5_vl", *mtp.MTP_FILES), {"ports"}),
+    "final norm removed": (mtp.head(mtp.output_from(mtp.SUM)), {"final-norm"}),
+    "output of a norm inside": (mtp.head(mtp.output_from(mtp.NORM)), {"attention", "feed-forward"}),
+    "positions ignored": (values(lambda old: old * 0, FREQUENCIES), {"positions", "rotary"}),
+    "half the rotary dimension": (values(half, FREQUENCIES), {"rotary"}),
+    "another rotary base": (values(lambda old: old**2, FREQUENCIES), {"rotary"}),
+    "attention random": (values(random(), ATTENTION), {"attention"}),
+    "attention zero": (values(lambda old: old * 0, ATTENTION), {"attention", "positions"}),
+    "MLP random": (values(random(), MLP), {"feed-forward"}),
+    "no number": (values(lambda old: np.where(np.arange(old.size) == 7, np.nan, old), "fc.weight"), {"values"}),
+    "overflow": (values(lambda old: old * 1e38, "mlp.down_proj.weight"), {"values"}),
+}
+"""Edit, and the checks of the step ``head`` that fail."""
+
+WARNING: dict[str, tuple[Edit, set[str]]] = {
+    "norms of queries and keys removed": (
+        without((Q, "self_attn/aten::view/Reshape_3"), (K, "self_attn/aten::view/Reshape_1")),
+        {"layer"},
+    ),
+    "norm of the hidden state removed": (mtp.head(mtp.unnormed(1, "hidden_states")), {"input-norms"}),
+}
+"""Edit, and the checks that warn."""

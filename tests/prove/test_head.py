@@ -1,0 +1,162 @@
+"""The step head: each defect that leaves the text as it is fails the checks that see it, and no other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from irtools.errors import LocateRefusedError
+from irtools.ir.export import open_export
+from irtools.prove import measure_head
+from irtools.prove.drafting import Target, Text
+from irtools.prove.drive import Session, UndrivableError
+from irtools.prove.head import head
+from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Step
+from irtools.prove.prompts import default_prompts
+from irtools.prove.worker import Files, Measured
+from tests.prove import defects_head
+
+BASE = "qwen3_5_vl_trained"
+Copier = Callable[..., Path]
+
+
+class Here:
+    """Measures in this process."""
+
+    def __init__(self, directory: Path) -> None:
+        self.session = Session(Files.of(open_export(directory)))
+
+    def measure(self, step: str, request: dict[str, Any], progress: object = None) -> Measured:
+        assert step == "head"
+        try:
+            found = measure_head.measure(self.session, json.loads(json.dumps(request)))
+        except UndrivableError as error:
+            return Measured({}, inapplicable=str(error))
+        return Measured(json.loads(json.dumps(found)))
+
+
+class Recorded:
+    """The target of the trained export, run once for all heads that are put beside it."""
+
+    def __init__(self) -> None:
+        self._target: Target | None = None
+        self._texts: dict[str, Text] = {}
+
+    def __call__(self, *arguments: Any) -> Recorded:
+        self._target = self._target or Target(*arguments)
+        return self
+
+    def write(self, prompts: Sequence[Sequence[int]], count: int) -> Text:
+        assert self._target is not None
+        key = json.dumps([prompts, count])
+        if key not in self._texts:
+            self._texts[key] = self._target.write(prompts, count)
+        return self._texts[key]
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Recorded:
+    return Recorded()
+
+
+def judge(directory: Path, prompts: Sequence[str] | None = None) -> Step:
+    """What the step says; the tokenizer of the tiny exports takes a byte for a token."""
+    export = open_export(directory)
+    ids = [list(text.encode()) for text in prompts or default_prompts()]
+    try:
+        stack = export.locate()
+    except LocateRefusedError:
+        stack = None
+    return head(export, Here(directory), ids, stack=stack)  # type: ignore[arg-type]
+
+
+def named(step: Step, status: str) -> set[str]:
+    return {check.name for check in step.checks if check.status == status}
+
+
+@pytest.mark.parametrize("name", defects_head.FAILING)
+def test_a_defect_fails_the_checks_that_see_it(
+    name: str, recorded: Recorded, monkeypatch: pytest.MonkeyPatch, export_copy: Copier
+) -> None:
+    edit, expected = defects_head.FAILING[name]
+    directory = export_copy(BASE)
+    edit(directory)
+    if name != "other output of that name":
+        monkeypatch.setattr(measure_head, "Target", recorded)
+
+    step = judge(directory)
+
+    assert named(step, FAILED) == expected
+    assert all(check.why for check in step.checks if check.status != PASSED)
+    assert step.status == (FAILED if expected else PASSED)
+
+
+@pytest.mark.parametrize("name", defects_head.WARNING)
+def test_a_defect_that_may_do_no_harm_warns(
+    name: str, recorded: Recorded, monkeypatch: pytest.MonkeyPatch, export_copy: Copier
+) -> None:
+    edit, expected = defects_head.WARNING[name]
+    directory = export_copy(BASE)
+    edit(directory)
+    monkeypatch.setattr(measure_head, "Target", recorded)
+
+    step = judge(directory)
+
+    assert (named(step, FAILED), named(step, WARNING)) == (set(), expected)
+
+
+@pytest.mark.parametrize("name", ["clean", "MLP random", "attention random"])
+def test_one_short_prompt_is_enough_for_the_blocks(
+    name: str, recorded: Recorded, monkeypatch: pytest.MonkeyPatch, export_copy: Copier
+) -> None:
+    edit, expected = defects_head.FAILING[name]
+    directory = export_copy(BASE)
+    edit(directory)
+    monkeypatch.setattr(measure_head, "Target", recorded)
+
+    assert named(judge(directory, ["zqab"]), FAILED) == expected
+
+
+def test_figures_of_the_trained_head(recorded: Recorded, monkeypatch: pytest.MonkeyPatch, fixtures: Path) -> None:
+    monkeypatch.setattr(measure_head, "Target", recorded)
+
+    checks = {check.name: check for check in judge(fixtures / BASE).checks}
+
+    agreement = checks["agreement"].figures
+    assert agreement["positions"] == 8 * 24
+    assert agreement["share"] >= 0.9  # type: ignore[operator]
+    assert sum(right for right, _ in agreement["by prompt"]) == agreement["agreed"]  # type: ignore[attr-defined]
+    assert checks["rotary"].figures["head"] == checks["rotary"].figures["target"]
+    assert checks["wiring"].figures["exchanged"] < 0.3  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", ["qwen3_5_vl", "qwen3_5_moe_vl", "qwen3_5_vl_int4"])
+def test_an_untrained_target_and_head_only_warn(name: str, fixtures: Path) -> None:
+    step = judge(fixtures / name, ["some text", "and more"])
+
+    assert named(step, FAILED) == set()
+    assert named(step, WARNING) == {"agreement"}
+    assert named(step, NOT_APPLICABLE) == {"wiring", "attention", "feed-forward"}
+    (check,) = (check for check in step.checks if check.name == "agreement")
+    assert "random" in check.why
+
+
+def test_exports_that_it_is_not_for_are_told_why(fixtures: Path, export_copy: Copier) -> None:
+    assert "no openvino_mtp_model.xml" in judge(fixtures / "falcon").why
+    directory = export_copy(BASE)
+    (directory / "openvino_text_embeddings_model.xml").unlink()
+    assert "openvino_text_embeddings_model.xml" in judge(directory).why
+
+
+def test_ports_under_other_names_are_reported(export_copy: Copier) -> None:
+    directory = export_copy(BASE)
+    defects_head.mtp.head(defects_head.mtp.renamed("hidden_states"))(directory)
+
+    (check,) = judge(directory).checks
+
+    assert (check.name, check.status) == ("ports", FAILED)
+    assert "'hidden_states'" in check.saw
