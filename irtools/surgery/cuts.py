@@ -42,9 +42,9 @@ class Request:
     entry_name : str
         What the input for it is called.
     stream : frozenset of Source
-        Values of the same shape as the entry, itself among them.
-    later : frozenset of Source
-        Hidden states behind it.
+        Values of the decoder stack that have the shape of the entry, itself among them.
+    closing : frozenset of Source
+        Those behind them, which may have another.
     tokens : frozenset of int
         Inputs of the model that the decoder stack starts from, where that is known.
     stateless : bool
@@ -56,7 +56,7 @@ class Request:
     entry: Source | None = None
     entry_name: str = ""
     stream: frozenset[Source] = frozenset()
-    later: frozenset[Source] = frozenset()
+    closing: frozenset[Source] = frozenset()
     tokens: frozenset[int] = frozenset()
     stateless: bool = False
 

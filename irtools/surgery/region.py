@@ -258,11 +258,11 @@ class _Finder:
     def _cut_shapes(self, kept: _Kept, shapes: list[int]) -> None:
         """Let each ShapeOf read a value of the piece that has the same shape; cut behind it where there is none."""
         request, rank = self.request, self.view.rank
-        same = SameShape(self.view, request.stream, request.later)
+        same = SameShape(self.view, request.stream, request.closing)
         order = sorted((op for op in kept.ops if not self.view.constant(op)), key=rank.__getitem__)
         for op in sorted(shapes, key=rank.__getitem__):
             source = self.view.inputs(op)[0]
-            found = request.entry if source in request.stream else None
+            found = request.entry if same.in_stream(source) else None
             if found is None and request.stream:
                 found = next((value for value in same.like(source, order) if not self._leads(kept, op, value.op)), None)
             if found is not None:

@@ -75,6 +75,10 @@ class SameShape:
                     if other.shape == port.shape and self._shape(found, (), 0) == wanted:
                         yield found
 
+    def in_stream(self, source: Source) -> bool:
+        """Whether a value has the shape that all of ``stream`` have."""
+        return self._shape(source, (), 0) == self._key("stream")
+
     def same_value(self, one: Source, two: Source) -> bool:
         """Whether two values are computed in the same way from the same."""
         return self._value(one, (), 0) == self._value(two, (), 0)

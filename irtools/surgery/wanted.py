@@ -60,10 +60,15 @@ def of_layers(view: GraphView, stack: DecoderStack, first: int, last: int, *, st
     """
     start = Source(stack.stream_start, view.output(stack.stream_start).id)
     entry = stack.layers[first - 1].source if first else start
-    sums = [{layer.source, *(Source(op, view.output(op).id) for op in layer.sums)} for layer in stack.layers]
-    earlier = {start, Source(stack.embedding, view.output(stack.embedding).id)}.union(*sums[:first])
+    # Behind the last sum of all, only what the head reads may be left.
+    closing = {stack.layers[-1].source, Source(stack.last_sum, view.output(stack.last_sum).id)}
+    stream = {start, Source(stack.embedding, view.output(stack.embedding).id)}
+    for layer in stack.layers:
+        stream |= {layer.source, *(Source(op, view.output(op).id) for op in layer.sums)}
     port = view.port(entry)
-    same = {source for source in earlier if (found := view.port(source)) and port and found.shape == port.shape}
+    same = {
+        source for source in stream - closing if (found := view.port(source)) and port and found.shape == port.shape
+    }
     above = {stack.embedding, *(op for op in view.producers(stack.embedding) if not view.constant(op))}
     return Request(
         starts=frozenset(consumer.op for consumer in view.consumers(entry.op) if consumer.port == entry.port),
@@ -71,7 +76,7 @@ def of_layers(view: GraphView, stack: DecoderStack, first: int, last: int, *, st
         entry=entry,
         entry_name=f"hidden_states.{first - 1 if first else 'embeddings'}",
         stream=frozenset(same) if port and len(port.shape) == 3 and port.shape[-1] > 0 else frozenset(),
-        later=frozenset[Source]().union(*sums[first:]),
+        closing=frozenset(closing),
         tokens=frozenset(above),
         stateless=stateless,
     )
