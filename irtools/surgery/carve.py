@@ -298,7 +298,9 @@ class _Carver:
 def _content(scan: Scan, section: Span, items: bytes) -> Splice:
     """Put elements in place of all that a section holds."""
     start = scan.data.index(b">", section.start) + 1
-    end = scan.data.rindex(b"</", section.start, section.end)
+    end = scan.data.rfind(b"</", section.start, section.end)
+    if end < start:  # self-closed, or not there at all
+        raise InvalidIRError("there are no edges between the ops; export the model again", path=scan.path)
     return Splice(start, end - len(space_before(scan.data, end)), items)
 
 
