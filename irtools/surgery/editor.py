@@ -154,7 +154,7 @@ class Editor:
 
     def expose(
         self,
-        layers: Sequence[int] | str,
+        layers: Sequence[int] | int | str,
         *,
         names: str | Sequence[str] | None = None,
         concat: str | None = None,
@@ -171,7 +171,7 @@ class Editor:
 
     def conceal(
         self,
-        layers: Sequence[int] | str | None = None,
+        layers: Sequence[int] | int | str | None = None,
         *,
         names: str | Sequence[str] | None = None,
         concat: str | None = None,

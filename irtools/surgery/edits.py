@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from irtools.errors import EditError
+from irtools.ir.markup import unprintable
+
 __all__ = [
     "AddOp",
     "Edit",
@@ -25,6 +28,7 @@ __all__ = [
     "SetAttribute",
     "SetRtInfo",
     "SetTensorNames",
+    "require_text",
 ]
 
 OpRef: TypeAlias = str | int
@@ -190,3 +194,16 @@ class Restore:
 
 GraphEdit: TypeAlias = AddOp | RemoveOp | Rewire | Rename | SetAttribute | SetTensorNames
 Edit: TypeAlias = GraphEdit | SetRtInfo | Restore
+
+
+def require_text(*values: str) -> None:
+    """Refuse what no XML file can hold.
+
+    Raises
+    ------
+    EditError
+    """
+    for value in values:
+        bad = unprintable(value)
+        if bad is not None:
+            raise EditError(f"{value!r} holds the character {bad!r}, which no XML file can hold")

@@ -124,7 +124,7 @@ def _exposed(graph: GraphView) -> Iterator[Exposed]:
 def exposing(
     document: Document,
     stack: DecoderStack,
-    layers: Sequence[int] | str,
+    layers: Sequence[int] | int | str,
     *,
     names: str | Sequence[str] | None = None,
     concat: str | None = None,
@@ -136,7 +136,7 @@ def exposing(
     document : Document
     stack : DecoderStack
         Where the hidden states are.
-    layers : sequence of int or str
+    layers : sequence of int, int or str
         Which; text as :func:`parse_layer_list` takes it.
     names : str or sequence of str, optional
         One name per layer, or a template with ``{layer}`` in it. By default ``hidden_states.{layer}``; with
@@ -155,7 +155,7 @@ def exposing(
         There is no such layer, a name is taken or reserved, or the values cannot be concatenated.
     """
     count = len(stack.layers)
-    wanted = parse_layer_list(layers, count) if isinstance(layers, str) else distinct_layers(list(layers), count)
+    wanted = _wanted(layers, count)
     single = names_of(names if names is not None else DEFAULT_NAME, wanted) if names or concat is None else ()
     outputs = [(name, (layer,)) for name, layer in zip(single, wanted if single else (), strict=True)]
     asked = [*((*output, False) for output in outputs), *([(concat, wanted, True)] if concat is not None else [])]
@@ -287,7 +287,7 @@ def _notes(document: Document, stack: DecoderStack, layers: Iterable[int]) -> tu
 
 def concealing(
     document: Document,
-    layers: Sequence[int] | str | None = None,
+    layers: Sequence[int] | int | str | None = None,
     *,
     names: str | Sequence[str] | None = None,
     concat: str | None = None,
@@ -298,7 +298,7 @@ def concealing(
     Parameters
     ----------
     document : Document
-    layers : sequence of int or str, optional
+    layers : sequence of int, int or str, optional
         Outputs of single layers, whatever their names; with ``concat``, only if ``names`` is given too.
     names : str or sequence of str, optional
         Outputs by name, or by a template with ``{layer}`` in it.
@@ -319,11 +319,12 @@ def concealing(
     """
     graph = document.graph
     there = exposed(graph)
-    wanted = _wanted(layers, count)
+    single = isinstance(layers, str) and layers.strip().lower() == "all"
+    wanted = None if layers is None else range(sys.maxsize) if single else _wanted(layers, count)
     chosen = [output for output in there if _chosen(output, wanted, names, concat)]
     own = {output.name for output in there}
     others = {name for key in graph.results for name in graph.result_names(key)} - own
-    literal = [names] if isinstance(names, str) else list(names or ())
+    literal = [names, *split_names(names)] if isinstance(names, str) else list(names or ())
     for name in (*literal, *([concat] if concat is not None else [])):
         if name in others:
             raise EditError(f"the output {name!r} was not added by exposing a hidden state, so it is not taken away")
@@ -348,13 +349,10 @@ def _value(graph: GraphView, output: Exposed) -> ExposedValue:
     return ExposedValue(output.name, output.layers, locator, port.shape if port is not None else ())
 
 
-def _wanted(layers: Sequence[int] | str | None, count: int | None) -> Sequence[int] | None:
-    """The layers asked for; None for any."""
-    if layers is None:
-        return None
-    if isinstance(layers, str) and layers.strip().lower() == "all":
-        return range(sys.maxsize)
-    return parse_layer_list(layers, count) if isinstance(layers, str) else distinct_layers(list(layers), count)
+def _wanted(layers: Sequence[int] | int | str, count: int | None) -> tuple[int, ...]:
+    if isinstance(layers, str):
+        return parse_layer_list(layers, count)
+    return distinct_layers([layers] if isinstance(layers, int) else list(layers), count)
 
 
 def _chosen(

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,7 +28,7 @@ Ports = tuple[tuple[str, tuple[int, ...]], ...]
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What OpenVINO is expected to read from a file whose graph was edited.
+    """What OpenVINO is expected to read from a file whose layers were edited.
 
     Attributes
     ----------
@@ -38,11 +38,22 @@ class Expected:
         Names of each model output; empty for one that takes those of what it reads.
     ops : mapping of int to (str, Ports)
         Friendly name and outputs, by layer id, of what was added or changed.
+    removed : frozenset of int
+        Layer ids that are not there any more.
+    graph : bool
+        Whether more than names changed, so that OpenVINO is to be asked.
     """
 
     inputs: int
     outputs: tuple[tuple[str, ...], ...]
     ops: Mapping[int, tuple[str, Ports]]
+    removed: frozenset[int] = frozenset()
+    graph: bool = True
+
+    def after(self, before: Expected) -> Expected:
+        """The same with what an earlier change expects."""
+        ops = {key: op for key, op in before.ops.items() if key not in self.removed} | dict(self.ops)
+        return replace(self, graph=self.graph or before.graph, ops=ops)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +72,8 @@ class Patch:
         The difference between the two.
     notes : tuple of str
         Worth telling the user, such as an early form that is upgraded.
-    layers_edited : bool
-        Whether anything but rt_info changed: then what was worked out about the old graph does not hold for
-        the new one.
     expected : Expected or None
-        What OpenVINO should read, when the graph changed; None: only rt_info or names did.
+        What OpenVINO should read; None when only rt_info changed.
     """
 
     path: Path
@@ -75,7 +83,6 @@ class Patch:
     data: bytes = field(repr=False)
     splices: tuple[Splice, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
-    layers_edited: bool = False
     expected: Expected | None = field(default=None, repr=False)
 
     @property
@@ -97,10 +104,9 @@ class Patch:
 
     def then(self, following: Patch) -> Patch:
         """Join it with a change of what it makes."""
-        before, expected = self.expected, following.expected or self.expected
-        if before is not None and following.expected is not None:
-            ops = {**before.ops, **following.expected.ops}
-            expected = Expected(following.expected.inputs, following.expected.outputs, ops)
+        expected = following.expected or self.expected
+        if self.expected is not None and following.expected is not None:
+            expected = following.expected.after(self.expected)
         return Patch(
             following.path,
             self.old,
@@ -109,17 +115,17 @@ class Patch:
             following.data,
             compose(self.splices, following.splices),
             self.notes + following.notes,
-            self.layers_edited or following.layers_edited,
             expected,
         )
 
     def check(self) -> Check | None:
         """What OpenVINO has to say before the file is replaced; None if it need not be asked."""
-        if self.new is None and self.expected is None:
+        expected = self.expected if self.expected is not None and self.expected.graph else None
+        if self.new is None and expected is None:
             return None
         from irtools.runtime.check import checker
 
-        return checker(self.path, self.old, self.new, expected=self.expected, same_graph=not self.layers_edited)
+        return checker(self.path, self.old, self.new, expected=expected, same_graph=self.expected is None)
 
     def diff(self) -> str:
         """Unified diff of the file as ``patch -p1`` takes it, ``""`` without a change.

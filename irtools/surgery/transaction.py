@@ -19,7 +19,7 @@ from irtools.ir.document import Document
 from irtools.ir.op import layer_attributes, parse_op, split_names
 from irtools.ir.rt_info import ANNOTATION_KEY, entries, remove_entry, set_entry
 from irtools.ir.scan import Scan, scan_outline
-from irtools.surgery.edits import AddOp, Edit, GraphEdit, RemoveOp, Rename, Restore, SetRtInfo
+from irtools.surgery.edits import AddOp, Edit, GraphEdit, RemoveOp, Rename, Restore, SetRtInfo, require_text
 from irtools.surgery.patch import Expected, Patch, Ports
 from irtools.surgery.splices import Splice, compose, difference, spliced
 
@@ -67,7 +67,6 @@ def apply(document: Document, edits: Iterable[Edit], *, notes: Sequence[str] = (
         steps.document.data,
         steps.splices,
         tuple(notes),
-        steps.layers_edited,
         expected,
     )
 
@@ -104,7 +103,7 @@ class _Steps:
         self._original = self.document = document
         self.splices: tuple[Splice, ...] = ()
         self.old_annotation = self.annotation = _annotation(document.scan)
-        self.layers_edited = False
+        self._layers_edited = False
         self._graph_edited = False
         self._graph = document  # as it was before the entries of rt_info that were set last
         self._last: Working | None = None
@@ -127,6 +126,7 @@ class _Steps:
         self.document = Document(self.document.path, data, part=self.document.part)
 
     def _set_rt_info(self, edit: SetRtInfo) -> None:
+        require_text(edit.key, edit.value or "")
         old = self.document
         scan = old.scan if "scan" in old.__dict__ else scan_outline(old.data)
         new = remove_entry(scan, edit.key) if edit.value is None else set_entry(scan, edit.key, edit.value)
@@ -147,7 +147,7 @@ class _Steps:
         self._take(splices)
         self.annotation = _annotation(self.document.scan)
         if layers:
-            self.layers_edited = self._graph_edited = True
+            self._layers_edited = self._graph_edited = True
             self._graph, self._last = self.document, None
 
     def _edit_graph(self, edits: Sequence[GraphEdit]) -> None:
@@ -160,7 +160,7 @@ class _Steps:
         if annotation and any(isinstance(edit, Rename | RemoveOp) for edit in edits):
             annotation = _followed(annotation, working)
         self._take(working.splices())
-        self.layers_edited = True
+        self._layers_edited = True
         self._graph_edited |= any(not isinstance(edit, Rename) for edit in edits)
         self._graph = self.document
         for key in self._touched.keys() & set(self.document.scan.ids):
@@ -170,18 +170,19 @@ class _Steps:
             self._set_rt_info(SetRtInfo(ANNOTATION_KEY, annotation))
 
     def checked(self) -> Expected | None:
-        """Check the result; what OpenVINO should read from it, if its graph was edited."""
-        if not self.layers_edited:
+        """Check the result; what OpenVINO should read from it, if its layers were edited."""
+        if not self._layers_edited:
             return None
         from irtools.surgery.invariants import require_sound
 
         if self._last is not None:
             self._last.require_unread()
         require_sound(self._original.scan, self._graph.scan)
-        return _expected(self._graph, self._touched) if self._graph_edited else None
+        removed = frozenset(self._original.scan.ids) - frozenset(self._graph.scan.ids)
+        return _expected(self._graph, self._touched, removed, graph=self._graph_edited)
 
 
-def _expected(document: Document, touched: Mapping[int, str]) -> Expected:
+def _expected(document: Document, touched: Mapping[int, str], removed: frozenset[int], *, graph: bool) -> Expected:
     scan = document.scan
     outputs = tuple(
         split_names(layer_attributes(scan.data, span).get("output_names", ""))
@@ -193,7 +194,7 @@ def _expected(document: Document, touched: Mapping[int, str]) -> Expected:
         if key in touched:
             op = parse_op(scan.data, span)
             ops[key] = (op.name, tuple((port.element_type, port.shape) for port in op.outputs))
-    return Expected(scan.types.count("Parameter"), outputs, ops)
+    return Expected(scan.types.count("Parameter"), outputs, ops, removed, graph)
 
 
 def _followed(text: str, working: Working) -> str:

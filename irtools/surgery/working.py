@@ -8,7 +8,7 @@ from functools import cached_property
 from irtools.errors import EditError, InvalidIRError
 from irtools.ir.constants import iter_graphs
 from irtools.ir.integrity import FaultKind, wiring_error
-from irtools.ir.markup import space_before, unprintable
+from irtools.ir.markup import space_before
 from irtools.ir.op import Op, parse_op
 from irtools.ir.scan import Scan, Span, child_spans
 from irtools.surgery.edits import (
@@ -22,6 +22,7 @@ from irtools.surgery.edits import (
     Rewire,
     SetAttribute,
     SetTensorNames,
+    require_text,
 )
 from irtools.surgery.spelling import Style, append_to
 from irtools.surgery.splices import Splice
@@ -42,7 +43,7 @@ class Working:
     Attributes
     ----------
     touched : dict of int to str
-        Friendly names, by layer id, of what was added or reads something else now.
+        Friendly names, by layer id, of what was added or changed.
 
     Raises
     ------
@@ -163,7 +164,8 @@ class Working:
     # -- edits -------------------------------------------------------------------------
 
     def _add(self, edit: AddOp) -> None:
-        _require_text(edit.name, edit.type, edit.opset, *edit.output_names, *edit.attributes.values())
+        require_text(edit.name, edit.type, edit.opset, *edit.output_names, *edit.attributes.values())
+        _require_name(edit.name)
         if self._by_name.get(edit.name):
             raise EditError(f"there is an op named {edit.name!r} already; give the new one another name")
         sources = [self._resolved(source) for source in edit.inputs]
@@ -203,7 +205,8 @@ class Working:
         self.touched[key] = self.name(key)
 
     def _rename(self, key: int, name: str) -> None:
-        _require_text(name)
+        require_text(name)
+        _require_name(name)
         old = self.name(key)
         if name == old:
             return
@@ -211,16 +214,15 @@ class Working:
         self._by_name[old].remove(key)
         self._by_name.setdefault(name, []).append(key)
         self._names[key] = name
-        if key in self.touched:
-            self.touched[key] = name
+        self.touched[key] = name
 
     def _set_attribute(self, key: int, attribute: str, value: str | None) -> None:
-        _require_text(attribute, value or "")
+        require_text(attribute, value or "")
         self._write(key, self._style.with_data(self._bytes(key), attribute, value))
         self.touched[key] = self.name(key)
 
     def _set_tensor_names(self, edit: SetTensorNames) -> None:
-        _require_text(*edit.names)
+        require_text(*edit.names)
         key, _, _ = self._resolved(edit.output)
         self._write(key, self._style.with_tensor_names(self._bytes(key), edit.output.index, edit.names))
 
@@ -288,6 +290,11 @@ class Working:
             raise EditError(f"input port {number} of {self.name(key)!r} is not connected, so it cannot be rewired")
 
 
+def _require_name(name: str) -> None:
+    if not name:
+        raise EditError("an op needs a friendly name that is not empty")
+
+
 def _lines(elements: Iterable[bytes], lead: bytes) -> bytes:
     return b"".join(lead + element for element in elements)
 
@@ -311,10 +318,3 @@ def _merged(splices: Iterable[Splice]) -> tuple[Splice, ...]:
         if splice.start != splice.end or splice.new:
             found.append(splice)
     return tuple(found)
-
-
-def _require_text(*values: str) -> None:
-    for value in values:
-        bad = unprintable(value)
-        if bad is not None:
-            raise EditError(f"{value!r} holds the character {bad!r}, which no XML file can hold")

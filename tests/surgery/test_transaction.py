@@ -244,6 +244,8 @@ REFUSED: dict[str, tuple[tuple[Edit, ...], str]] = {
     "no such input": ((Rewire(HEAD, 2, Output(STATE)),), f"'{HEAD}' has 2 inputs and no index 2"),
     "name taken": ((Rename(STATE, NEXT),), f"2 ops would be named '{NEXT}'"),
     "added under a name that is taken": ((AddOp("Result", STATE, (Output(STATE),)),), "there is an op named"),
+    "no name": ((Rename(STATE, ""),), "an op needs a friendly name that is not empty"),
+    "no XML in rt_info": ((SetRtInfo("a", "\0"),), "which no XML file can hold"),
     "no XML": ((Rename(STATE, "a\0b"),), "which no XML file can hold"),
     "reader of what is removed": ((RemoveOp(STATE),), f"of '{STATE}' by its input port"),
     "cycle": ((Rewire(STATE, 0, Output(NEXT)),), "in a cycle: it depends on its own output"),
@@ -504,6 +506,16 @@ def test_an_exception_in_the_block_leaves_no_change(falcon: Document) -> None:
     with pytest.raises(UnicodeDecodeError):
         edit(export, Rename(STATE, "second"), after=lambda: b"\xff".decode())
     assert export.pending == ()
+
+
+def test_what_a_later_change_takes_back_is_not_looked_for(export_copy: Callable[..., Path]) -> None:
+    export = irtools.open_export(export_copy("falcon"))
+    edit(export, RELU, GIVEN_OUT, AddOp("Result", "more", (Output("extra"),), output_names=("more",)))
+    edit(export, RemoveOp("more"))
+    edit(export, Rename("extra", "other"))
+    (saved,) = export.save()
+    assert saved.notes == ()
+    assert [port.get_names() for port in ov.Core().read_model(saved.path).outputs] == [{"logits"}, {"extra"}]
 
 
 def test_what_adds_up_to_nothing_is_not_written(falcon: Document) -> None:
