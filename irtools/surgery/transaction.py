@@ -137,16 +137,14 @@ class _Steps:
     def _restore(self, edit: Restore) -> None:
         from irtools.surgery.restore import restored
 
-        scan = self.document.scan
-        splices = restored(scan, edit)
-        layers = any(
-            splice.start < section.end and splice.end > section.start
-            for section in (scan.layers, scan.edges_section)
-            for splice in splices
-        )
-        self._take(splices)
-        self.annotation = _annotation(self.document.scan)
-        if layers:
+        before = self.document.scan
+        self._take(restored(before, edit))
+        after = self.document.scan
+        self.annotation = _annotation(after)
+        if any(
+            before.data[old.start : old.end] != after.data[new.start : new.end]
+            for old, new in ((before.layers, after.layers), (before.edges_section, after.edges_section))
+        ):
             self._layers_edited = self._graph_edited = True
             self._graph, self._last = self.document, None
 
