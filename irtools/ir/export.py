@@ -205,7 +205,7 @@ class Export(ModelDirectory):
         >>> import irtools
         >>> export = irtools.open_export("fixtures/falcon")
         >>> with export.edit() as e:
-        ...     e.expose([1, 3])
+        ...     exposure = e.expose([1, 3])
         ...     e.set_rt_info("purpose", "debugging")
         >>> export.pending[0].status
         'would-write'
