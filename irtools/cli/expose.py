@@ -45,7 +45,8 @@ def command(
 
     Each layer gives an output hidden_states.<layer>; with --concat there is one output for all of them, and the
     single ones only if --name is given too. They come behind the outputs that are there; GenAI takes no notice of
-    them. --remove gives the file back as it was, and never takes away an output that was not added by this command.
+    them. Only the last layer's may be named last_hidden_state, since GenAI takes that for what the head reads. --remove
+    gives the file back as it was, and never takes away an output that was not added by this command.
     """
     if layers is None and not remove:
         raise click.UsageError("say which layers: --layers 1,8,15, or all, or last")
@@ -60,7 +61,7 @@ def command(
             from irtools.runtime.check import warm_up
 
             warm_up()
-        with ui.working(f"Working on {document.path}"):
+        with ui.working(f"{'Looking through' if remove else 'Locating the decoder stack of'} {document.path}"):
             from irtools.report.exposure import exposure_rows, exposure_text
 
             with export.edit(part) as editor:

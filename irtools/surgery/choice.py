@@ -101,11 +101,12 @@ def names_of(names: str | Sequence[str], layers: Sequence[int]) -> tuple[str, ..
     if isinstance(names, str):
         if "{layer}" in names:
             return tuple(names.replace("{layer}", str(layer)) for layer in layers)
-        names = split_names(names) if len(layers) > 1 else (names,)
+        names = split_names(names) or ("",)
     if len(names) != len(layers):
+        plural = f"{len(layers)} layers" if len(layers) > 1 else "1 layer"
         given = "1 name is" if len(names) == 1 else f"{len(names)} names are"
         raise EditError(
-            f"{given} given for {len(layers)} layers; give one for each, or one with {{layer}} in it such as h{{layer}}"
+            f"{given} given for {plural}; give one for each, or one with {{layer}} in it such as h{{layer}}"
         )
     return tuple(names)
 

@@ -156,7 +156,9 @@ def exposing(
     """
     count = len(stack.layers)
     wanted = _wanted(layers, count)
-    single = names_of(names if names is not None else DEFAULT_NAME, wanted) if names or concat is None else ()
+    single = (
+        names_of(names if names is not None else DEFAULT_NAME, wanted) if names is not None or concat is None else ()
+    )
     outputs = [(name, (layer,)) for name, layer in zip(single, wanted if single else (), strict=True)]
     asked = [*((*output, False) for output in outputs), *([(concat, wanted, True)] if concat is not None else [])]
     require_names(asked, count)

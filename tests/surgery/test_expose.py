@@ -276,6 +276,7 @@ def test_what_was_exposed_is_known_after_openvino_has_saved_it(
         ({"layers": "all", "concat": "last_hidden_state"}, "only that of the last layer (3) may have this name"),
         ({"layers": "1,2", "names": "h"}, "1 name is given for 2 layers"),
         ({"layers": "1,2", "names": ["a", "b", "c"]}, "3 names are given for 2 layers"),
+        ({"layers": "1", "names": "a,b"}, "2 names are given for 1 layer;"),
         ({"layers": "1,2", "names": "h,h"}, "would be that of 2 outputs"),
         ({"layers": "1", "names": ""}, "is empty"),
         ({"layers": "1", "names": "a\nb"}, "holds the character"),
