@@ -27,6 +27,10 @@ _KNOWING = 1 / 3
 _BETTER = 0.2
 _CONTRIBUTES = 0.25
 """How much worse the drafts must become, at least, when what a trained block adds is put out of order."""
+_IDLE = 0.03
+"""What it makes no difference to, nearly; more than that may come of another block that is wrong."""
+_ALIKE = 3.0
+"""By which factor the sizes of what two final norms give out may differ."""
 _FED = {
     "hidden_states": ("hidden-states", "hidden state", "MTP035"),
     "inputs_embeds": ("embeddings", "embeddings", "MTP035"),
@@ -180,6 +184,9 @@ class Judgement:
         if spread > own_spread + _STEADY:
             why = "a norm makes all outputs about as large, and these are not"
             return Check("final-norm", WARNING, did, saw, why, figures)
+        if not own_mean / _ALIKE <= mean <= own_mean * _ALIKE:
+            why = "the weights of the final norm may be wrong: the output projection is used to other values"
+            return Check("final-norm", WARNING, did, saw, why, figures)
         return Check("final-norm", PASSED, did, saw, figures=figures)
 
     # -- drafts ------------------------------------------------------------------------
@@ -267,18 +274,16 @@ class Judgement:
                 yield Check(kind, NOT_APPLICABLE, did, saw, why, figures)
             elif gains[kind] >= _CONTRIBUTES:
                 yield Check(kind, PASSED, did, saw, figures=figures)
-            elif kind == idle or gains[kind] > -_CONTRIBUTES / 10:
+            elif kind == idle or abs(gains[kind]) <= _IDLE:
                 why = f"what the {kind} block adds is worth as much anywhere: its weights are random, zero or untrained"
                 yield Check(kind, FAILED, did, saw, why, figures)
             else:
-                why = f"what the {kind} block adds makes the drafts worse, as when the {idle} block is wrong"
+                why = f"what the {kind} block adds is of little use or does harm, as when the {idle} block is wrong"
                 yield Check(kind, WARNING, did, saw, why, figures)
 
     def _no_block(self, kind: str, did: str) -> Check:
         """A head of one layer has both; of others the pattern does not tell."""
         facts = self._facts
-        if facts.likeness is not None and facts.likeness.fusion is not None and not facts.blocks.keys() - {kind}:
-            return Check(kind, NOT_APPLICABLE, did, why="the blocks of the head were not recognised")
         if facts.blocks and facts.layers <= 1:
             why = f"the head has no {kind} block on its residual stream between fusion and output (MTP030, MTP037)"
             return Check(kind, FAILED, did, "none was found", why)
