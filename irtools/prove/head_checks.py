@@ -216,7 +216,7 @@ class Judgement:
         saw = (
             f"{found['as it is']} of {found['positions']} drafts are the target's own token ({self._share:.2f}); "
             f"always the commonest one would be {found['commonest']:.2f}; "
-            f"one after the other {_ahead(ahead)}"
+            f"drafting one, two and three ahead of short texts: {_ahead(ahead)}"
         )
         figures = {
             "agreed": found["as it is"],

@@ -8,7 +8,7 @@ from typing import Any
 
 from irtools.prove.cutting import Value, find
 from irtools.prove.drafting import Branch, Drafter, Target, Text, losses
-from irtools.prove.drive import Session, difference
+from irtools.prove.drive import Session, UndrivableError, difference
 
 __all__ = ["measure"]
 
@@ -46,9 +46,15 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``frequencies`` by part, ``values``, ``inputs`` (what changing each does), ``scaled``,
-        ``named`` (difference of an output ``last_hidden_state`` of the target), ``agreement`` by
-        wiring, ``ahead`` and ``branches``.
+        ``shape``, ``expected``, ``finite``, ``magnitude`` and ``hidden magnitude``; ``frequencies``
+        by part; ``named``, the difference of an output ``last_hidden_state`` of the target, -1
+        without one; and if the output is finite ``inputs`` (what changing each does), ``scaled``,
+        ``agreement`` by wiring, ``ahead`` and ``branches``.
+
+    Raises
+    ------
+    UndrivableError
+        Target or head has an input that nobody knows how to feed, or the target yields no numbers.
     """
     before = Value(*request["before"]) if request["before"] else None
     target = Target(session, Value(*request["hidden"]), before)
@@ -94,6 +100,8 @@ def _values(drafter: Drafter, texts: Sequence[Text]) -> dict[str, Any]:
     outputs = [_as_it_is(drafter, text)[0] for text in texts]
     made, own = (np.concatenate([_magnitudes(value) for value in values]) for values in (outputs, _hidden(texts)))
     finite = bool(np.isfinite(made).all())
+    if not np.isfinite(own).all():
+        raise UndrivableError("the hidden states of the target are no numbers")
     return {
         "shape": list(outputs[0].shape),
         "expected": list(texts[0].hidden[:, :-1].shape),

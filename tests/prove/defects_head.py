@@ -72,9 +72,7 @@ Q, K = "self_attn.q_norm/aten::mul/Multiply_1", "self_attn.k_norm/aten::mul/Mult
 FAILING: dict[str, tuple[Edit, set[str]]] = {
     "clean": (lambda directory: None, set()),
     "concat swapped": (mtp.head(mtp.swapped), {"agreement", "wiring"}),
-    "names of the inputs swapped": (mtp.head(mtp.swap_names), {"agreement", "wiring"}),
     "hidden state unused": (mtp.head(mtp.feed_twice(0)), {"agreement", "hidden-states"}),
-    "hidden state zeroed": (mtp.head(mtp.zero_operand(1)), {"agreement", "hidden-states"}),
     "embeddings unused": (mtp.head(mtp.feed_twice(1)), {"agreement", "embeddings"}),
     "other output of that name": (mtp.target(mtp.exposed(FIRST_NORM)), {"hand-over"}),
     "fusion zeroed": (
@@ -88,11 +86,8 @@ FAILING: dict[str, tuple[Edit, set[str]]] = {
     "output of a norm inside": (mtp.head(mtp.output_from(mtp.NORM)), {"attention", "feed-forward"}),
     "positions ignored": (values(lambda old: old * 0, FREQUENCIES), {"positions", "rotary"}),
     "half the rotary dimension": (values(half, FREQUENCIES), {"rotary"}),
-    "another rotary base": (values(lambda old: old**2, FREQUENCIES), {"rotary"}),
     "attention random": (values(random(), ATTENTION), {"attention"}),
-    "attention zero": (values(lambda old: old * 0, ATTENTION), {"attention", "positions"}),
     "MLP random": (values(random(), MLP), {"feed-forward"}),
-    "no number": (values(lambda old: np.where(np.arange(old.size) == 7, np.nan, old), "fc.weight"), {"values"}),
     "overflow": (values(lambda old: old * 1e38, "mlp.down_proj.weight"), {"values"}),
 }
 """Edit, and the checks of the step ``head`` that fail."""
