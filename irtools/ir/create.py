@@ -16,7 +16,7 @@ _UNDONE = "what had been created was removed"
 
 def create_files(
     output_dir: Path,
-    files: Mapping[str, bytes | Iterable[bytes]],
+    files: Mapping[str, bytes | Iterable[bytes | memoryview]],
     *,
     directory: Path,
     check: Callable[[Sequence[Path]], tuple[str, ...]] | None = None,
@@ -30,7 +30,7 @@ def create_files(
     Parameters
     ----------
     output_dir : Path
-    files : mapping of str to bytes or iterable of bytes
+    files : mapping of str to bytes or iterable of bytes or memoryview
         Content by file name; what makes the others count comes last.
     directory : Path
         The export that they come from, in which nothing is written.
@@ -66,7 +66,7 @@ def create_files(
 
 def _write(
     output_dir: Path,
-    files: Mapping[str, bytes | Iterable[bytes]],
+    files: Mapping[str, bytes | Iterable[bytes | memoryview]],
     check: Callable[[Sequence[Path]], tuple[str, ...]] | None,
     made: list[Path],
 ) -> tuple[str, ...]:

@@ -108,13 +108,13 @@ def stale(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def temporary(path: Path, data: bytes | Iterable[bytes], like: os.stat_result | None) -> Iterator[Path]:
+def temporary(path: Path, data: bytes | Iterable[bytes | memoryview], like: os.stat_result | None) -> Iterator[Path]:
     """A flushed file with the new content beside ``path``; what is not renamed away is removed.
 
     Parameters
     ----------
     path : Path
-    data : bytes or iterable of bytes
+    data : bytes or iterable of bytes or memoryview
         In pieces what is too large to be held at once.
     like : os.stat_result or None
         Of the old file, whose mode it gets, and owner and extended attributes where that is

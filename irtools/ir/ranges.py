@@ -7,19 +7,19 @@ within a cache line. A few megabytes are held at a time, however large the files
 from __future__ import annotations
 
 import bisect
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from irtools.errors import ExportError
 from irtools.ir.constants import Constant
-from irtools.ir.reading import open_file
+from irtools.ir.reading import chunks, open_file
 from irtools.ir.scan import Span
 
 __all__ = ["Ranges", "require_weights"]
 
 _LINE = 64  # bytes of a cache line; OpenVINO itself writes one constant after the other
-_CHUNK = 8 << 20
 _POINTER = b"version https://git-lfs"
 
 
@@ -69,8 +69,8 @@ class Ranges:
         at = bisect.bisect_right(self.old, offset, key=lambda span: span.start) - 1
         return self.new[at] + offset - self.old[at].start
 
-    def read(self, path: Path, progress: Callable[[int, int], None] | None = None) -> Iterator[bytes]:
-        """Content of the new file, a chunk at a time.
+    def read(self, path: Path, progress: Callable[[int, int], None] | None = None) -> Iterator[bytes | memoryview]:
+        """Content of the new file, a few megabytes at a time; each piece is valid until the next.
 
         Parameters
         ----------
@@ -84,28 +84,28 @@ class Ranges:
         ExportError
             The file cannot be read, or has become shorter.
         """
+        if not self.old:
+            return
         position = 0
-        for (start, end), begin in zip(self.old, self.new, strict=True):
-            if begin > position:
-                yield bytes(begin - position)
-            position = begin
-            for chunk in _chunks(path, start, end):
-                yield chunk
-                position += len(chunk)
-                if progress is not None:
-                    progress(position, self.size)
-
-
-def _chunks(path: Path, start: int, end: int) -> Iterator[bytes]:
-    try:
-        with open_file(path) as file:
-            file.seek(start)
-            while start < end:
-                chunk = file.read(min(_CHUNK, end - start))
-                if not chunk:
+        with _explained(path), open_file(path) as file:
+            for (start, end), begin in zip(self.old, self.new, strict=True):
+                if begin > position:
+                    yield bytes(begin - position)
+                position = begin
+                file.seek(start)
+                for chunk in chunks(file, end - start):
+                    yield chunk
+                    position += len(chunk)
+                    if progress is not None:
+                        progress(position, self.size)
+                if position < begin + end - start:
                     raise ExportError("has become shorter while it was copied; run the command again", path=path)
-                yield chunk
-                start += len(chunk)
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise ExportError(f"cannot be read: {reason}; repair it, or get the export again", path=path) from error

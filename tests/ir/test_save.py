@@ -374,7 +374,7 @@ def test_weights_are_copied_with_progress_where_nothing_else_works(
 
     monkeypatch.setattr(os, "link", refuse)
     monkeypatch.setattr("irtools.ir.save._clone", lambda *_: False)
-    monkeypatch.setattr("irtools.ir.save._CHUNK", 300)
+    monkeypatch.setattr("irtools.ir.reading._CHUNK", 300)
     calls: list[tuple[Path, int, int]] = []
     save_export(export, [], tmp_path / "out", progress=lambda *call: calls.append(call))
     copy = tmp_path / "out" / "openvino_model.bin"

@@ -15,22 +15,21 @@ import pytest
 
 import irtools
 from irtools.errors import SaveError
+from irtools.ir import reading
 from irtools.ir.save import Change, save_export, save_file
 
 fcntl = pytest.importorskip("fcntl")
 
 OLD, NEW = b"<net>old</net>\n" * 300, b"<net>new</net>\n" * 400
 CALLS = (
-    *(
-        (os, name)
-        for name in ("open", "close", "write", "read", "fsync", "replace", "rename", "link", "unlink", "mkdir")
-    ),
+    *((os, name) for name in ("open", "close", "write", "fsync", "replace", "rename", "link", "unlink", "mkdir")),
     *(
         (os, name)
         for name in ("rmdir", "stat", "lstat", "fstat", "fchmod", "fchown", "listxattr", "scandir", "listdir")
     ),
     (fcntl, "flock"),
     (fcntl, "ioctl"),
+    (reading, "read_into"),
 )
 
 
