@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irtools.errors import ExportError
+from irtools.errors import EditError, ExportError
 from irtools.ir.document import Document
 from irtools.ir.parts import MTP_FILE, TARGET_FILES, ModelDirectory
 
@@ -183,7 +183,8 @@ class Export(ModelDirectory):
         """Edit a part in memory, in a ``with`` block; :meth:`save` writes it.
 
         What the block does becomes one change when it ends: it is checked as a whole, and after an
-        exception, whether in the block or of the check, nothing of it is kept.
+        exception, whether in the block or of the check, nothing of it is kept. Nothing else may change the part
+        while the block is open.
 
         Parameters
         ----------
@@ -228,6 +229,12 @@ class Export(ModelDirectory):
     def _keep(self, patch: Patch) -> Patch:
         """Remember a change; the documents stay what the files are until it is saved."""
         known = self._patches.get(patch.path)
+        if known is not None and known.data != patch.original:
+            raise EditError(
+                "the part was changed while a block of edits was open, so what the block does is not kept; "
+                "make all edits in one block, or one block after the other",
+                path=patch.path,
+            )
         self._patches[patch.path] = known.then(patch) if known else patch
         return patch
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from irtools.errors import EditError
 from irtools.ir.document import Document
 from irtools.ir.rt_info import ANNOTATION_KEY
 from irtools.surgery.edits import (
@@ -39,7 +40,7 @@ class Editor:
     Attributes
     ----------
     edits : tuple of Edit
-        What has been asked for so far.
+        What has been asked for so far. None can be added when the block has ended.
     patch : Patch or None
         What came of it, after the block.
     """
@@ -49,22 +50,35 @@ class Editor:
         self._keep = keep
         self._config = config
         self._notes: list[str] = []
+        self._ended = False
         self.edits: tuple[Edit, ...] = ()
         self.patch: Patch | None = None
 
     def __enter__(self) -> Self:
+        self._require_open()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._ended = True
         if kind is None:
-            self.patch = apply(self._document, self.edits, notes=self._notes)
-            self._keep(self.patch)
+            self.patch = self._keep(apply(self._document, self.edits, notes=self._notes))
 
     def make(self, *edits: Edit) -> None:
-        """Add edits, such as ``patch.undo``."""
+        """Add edits, such as ``patch.undo``.
+
+        Raises
+        ------
+        EditError
+            The block has ended.
+        """
+        self._require_open()
         self.edits += edits
+
+    def _require_open(self) -> None:
+        if self._ended:
+            raise EditError("the block of these edits has ended; make more in another one", path=self._document.path)
 
     @property
     def document(self) -> Document:

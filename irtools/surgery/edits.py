@@ -6,6 +6,7 @@ model: what is inside the body of a Loop or If is not reached by them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
@@ -28,8 +29,12 @@ __all__ = [
     "SetAttribute",
     "SetRtInfo",
     "SetTensorNames",
+    "require_attribute",
+    "require_tensor_names",
     "require_text",
 ]
+
+_ATTRIBUTE = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 
 OpRef: TypeAlias = str | int
 """An op: its friendly name, or its layer id."""
@@ -207,3 +212,30 @@ def require_text(*values: str) -> None:
         bad = unprintable(value)
         if bad is not None:
             raise EditError(f"{value!r} holds the character {bad!r}, which no XML file can hold")
+
+
+def require_attribute(key: str, value: str | None) -> None:
+    """Refuse an attribute of ``<data>`` that cannot be written.
+
+    Raises
+    ------
+    EditError
+    """
+    if _ATTRIBUTE.fullmatch(key) is None:
+        raise EditError(f"{key!r} cannot be the name of an attribute; letters, digits, '_', '.' and '-' can be in it")
+    require_text(value or "")
+
+
+def require_tensor_names(names: tuple[str, ...]) -> None:
+    r"""Refuse names that a list of tensor names cannot hold: ``\`` makes the comma behind it part of a name.
+
+    Raises
+    ------
+    EditError
+    """
+    require_text(*names)
+    for name in names:
+        if not name:
+            raise EditError("a tensor name cannot be empty; give none to have none")
+        if name.endswith("\\") or "\\," in name:
+            raise EditError(f"the tensor name {name!r} has a backslash before a comma or its end, where it is lost")

@@ -107,6 +107,7 @@ class _Steps:
         self._graph_edited = False
         self._graph = document  # as it was before the entries of rt_info that were set last
         self._last: Working | None = None
+        self._next_id = 0
         self._touched: dict[int, str] = {}
 
     def make(self, edits: Sequence[Edit]) -> None:
@@ -147,13 +148,17 @@ class _Steps:
         ):
             self._layers_edited = self._graph_edited = True
             self._graph, self._last = self.document, None
+            # OpenVINO is to look for these ops under the names that they have again.
+            places = {place.anchor for place in edit.places}
+            self._touched |= {key: name for key, name in zip(after.ids, after.names, strict=True) if key in places}
 
     def _edit_graph(self, edits: Sequence[GraphEdit]) -> None:
         from irtools.surgery.working import Working
 
-        working = self._last = Working(self.document.scan)
+        working = self._last = Working(self.document.scan, self._next_id)
         for edit in edits:
             working.make(edit)
+        self._next_id = working.next
         annotation = self.annotation
         if annotation and any(isinstance(edit, Rename | RemoveOp) for edit in edits):
             annotation = _followed(annotation, working)

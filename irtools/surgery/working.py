@@ -22,6 +22,8 @@ from irtools.surgery.edits import (
     Rewire,
     SetAttribute,
     SetTensorNames,
+    require_attribute,
+    require_tensor_names,
     require_text,
 )
 from irtools.surgery.spelling import Style, append_to
@@ -30,6 +32,7 @@ from irtools.surgery.splices import Splice
 __all__ = ["Working"]
 
 _Port = tuple[int, int]  # layer id and port id
+_IDS = 10**18  # longer ones are not read
 
 
 class Working:
@@ -39,9 +42,13 @@ class Working:
     ----------
     scan : Scan
         Of a whole file.
+    first : int
+        New ops get this layer id at least: that of an op which has been removed may still be read.
 
     Attributes
     ----------
+    next : int
+        The least layer id that a new op may get.
     touched : dict of int to str
         Friendly names, by layer id, of what was added or changed.
 
@@ -51,13 +58,13 @@ class Working:
         Two ops have one id, so that the edges do not say which they mean.
     """
 
-    def __init__(self, scan: Scan) -> None:
+    def __init__(self, scan: Scan, first: int = 0) -> None:
         self._scan = scan
         self._position = {key: position for position, key in enumerate(scan.ids)}
         if len(self._position) != len(scan.ids):
             raise wiring_error(scan, FaultKind.DUPLICATE_ID)
         self._style = Style.of(scan)
-        self._next = max(scan.ids, default=-1) + 1
+        self.next = max(first, max(scan.ids, default=-1) + 1)
         self._names: dict[int, str] = {}
         self._changed: dict[int, bytes] = {}
         self._added: dict[int, bytes] = {}
@@ -164,17 +171,30 @@ class Working:
     # -- edits -------------------------------------------------------------------------
 
     def _add(self, edit: AddOp) -> None:
-        require_text(edit.name, edit.type, edit.opset, *edit.output_names, *edit.attributes.values())
+        require_text(edit.name, edit.type, edit.opset, *(port.element_type for port in edit.outputs))
         _require_name(edit.name)
+        for names in (edit.output_names, *(port.names for port in edit.outputs)):
+            require_tensor_names(tuple(names))
+        for attribute, value in edit.attributes.items():
+            require_attribute(attribute, value)
         if self._by_name.get(edit.name):
             raise EditError(f"there is an op named {edit.name!r} already; give the new one another name")
         sources = [self._resolved(source) for source in edit.inputs]
-        key, self._next = self._next, self._next + 1
+        key = self._new_id()
         self._added[key] = self._style.layer(key, edit, [NewPort(p.element_type, p.shape) for _, _, p in sources])
         self._names[key] = self.touched[key] = edit.name
         self._by_name[edit.name] = [key]
         for number, (source, port, _) in enumerate(sources):
             self._new_edges[key, number] = (source, port)
+
+    def _new_id(self) -> int:
+        """A layer id that no op has or had."""
+        if self.next >= _IDS:  # the file counts with gaps: start again in the first one
+            self.next = 0
+        while self.next in self._position or self.next in self._names:
+            self.next += 1
+        self.next += 1
+        return self.next - 1
 
     def _remove(self, key: int) -> None:
         self._by_name[self.name(key)].remove(key)
@@ -186,7 +206,7 @@ class Working:
             del self._added[key]
         else:
             self._changed.pop(key, None)
-            self._removed.add(key)
+        self._removed.add(key)
 
     def _rewire(self, key: int, number: int, source: Output) -> None:
         inputs = self.op(key).inputs
@@ -217,12 +237,12 @@ class Working:
         self.touched[key] = name
 
     def _set_attribute(self, key: int, attribute: str, value: str | None) -> None:
-        require_text(attribute, value or "")
+        require_attribute(attribute, value)
         self._write(key, self._style.with_data(self._bytes(key), attribute, value))
         self.touched[key] = self.name(key)
 
     def _set_tensor_names(self, edit: SetTensorNames) -> None:
-        require_text(*edit.names)
+        require_tensor_names(edit.names)
         key, _, _ = self._resolved(edit.output)
         self._write(key, self._style.with_tensor_names(self._bytes(key), edit.output.index, edit.names))
 
@@ -236,14 +256,12 @@ class Working:
         EditError
         """
         for source, port, target, target_port in self._edges():
-            if source in self._position and source in self._removed:
-                reader, read = self.name(target), self._scan.names[self._position[source]]
+            if source in self._removed:
+                reader, read = self.name(target), self.name(source)
                 raise EditError(
                     f"{reader!r} reads port {port} of {read!r} by its input port {target_port}, and {read!r} is "
                     "removed; rewire that input, or remove its op too"
                 )
-            if source >= self._next or (source not in self._position and source not in self._added):
-                raise EditError(f"{self.name(target)!r} reads an op that was added and removed again")
 
     def _edges(self) -> Iterator[tuple[int, int, int, int]]:
         for source, port, target, target_port in self._scan.edges if self._removed or self._sources else ():
@@ -256,7 +274,7 @@ class Working:
         """The differences as changes to the file, in file order."""
         data, spans = self._scan.data, self._scan.spans
         found = []
-        for key in self._removed:
+        for key in self._removed & self._position.keys():
             start, end = spans[self._position[key]]
             found.append(Splice(start - len(space_before(data, start)), end, b""))
         for key, layer in self._changed.items():

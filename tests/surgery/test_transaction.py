@@ -37,6 +37,7 @@ STATE = "__module.transformer.h.1/aten::add/Add"
 NEXT = "__module.transformer.h.2/aten::add/Add"
 HEAD = "__module.lm_head/aten::linear/MatMul"
 RELU = AddOp("Relu", "extra", (Output(STATE),), (NewPort("f32", (-1, -1, 32)),))
+OTHER = AddOp("Relu", "other", (Output(NEXT),), (NewPort("f32", (-1, -1, 32)),))
 GIVEN_OUT = AddOp("Result", "out", (Output("extra"),), output_names=("extra",))
 
 
@@ -262,7 +263,28 @@ REFUSED: dict[str, tuple[tuple[Edit, ...], str]] = {
         (AddOp("Result", "out", (Output(STATE),), output_names=("logits",)),),
         "2 model outputs would be named 'logits'",
     ),
-    "reads what was removed again": ((RELU, GIVEN_OUT, RemoveOp("extra")), "was added and removed again"),
+    "reads what was removed again": ((RELU, GIVEN_OUT, RemoveOp("extra")), "of 'extra' by its input port 0, and"),
+    "reads what was removed before": (
+        (RELU, Rewire(HEAD, 0, Output("extra")), SetRtInfo("a", "1"), RemoveOp("extra"), SetRtInfo("a", "2"), OTHER),
+        "layer 569, which does not exist after the edits",
+    ),
+    "no name of an attribute": ((SetAttribute(HEAD, "a b", "1"),), "'a b' cannot be the name of an attribute"),
+    "no name of a new attribute": (
+        (AddOp("Relu", "extra", (Output(STATE),), RELU.outputs, {'a"': "1"}),),
+        "cannot be the name of an attribute",
+    ),
+    "tensor name that would join the next": (
+        (SetTensorNames(Output(STATE), ("a\\", "b")),),
+        "has a backslash before a comma or its end",
+    ),
+    "tensor name of a new op": (
+        (AddOp("Relu", "extra", (Output(STATE),), (NewPort("f32", (-1, -1, 32), ("a\0",)),)),),
+        "which no XML file can hold",
+    ),
+    "empty name of an output": (
+        (AddOp("Result", "out", (Output(STATE),), output_names=("",)),),
+        "a tensor name cannot be empty",
+    ),
 }
 
 
@@ -422,7 +444,7 @@ def test_any_legal_edits_keep_the_file_sound(
                         editor.rewire(reader.op, reader.input, producer, graph.output_index(graph.inputs(read)[0]))
                     editor.remove_op(read)
             elif what == "expose":
-                editor.expose([choice % 4], names=name.replace("\\", "/"))
+                editor.expose([choice % 4], names=[name.replace("\\", "/")])
             elif what == "attribute":
                 editor.set_attribute(key, "irtools_test", text)
             elif what == "rt_info":
@@ -539,6 +561,70 @@ def test_an_annotated_file_whose_graph_is_edited_is_rehearsed_as_it_will_be(expo
         editor.set_rt_info(ANNOTATION_KEY, (export.target.annotation or "").replace('"first"', '"nowhere"'))
     with pytest.raises(CheckError, match="no op has this name"):
         export.save()
+
+
+def test_edits_that_would_be_lost_are_refused(falcon: Document) -> None:
+    export = irtools.open_export(falcon.path.parent)
+    with export.edit() as editor:
+        editor.rename(STATE, "second")
+    (before,) = export.pending
+    with pytest.raises(EditError, match="the block of these edits has ended"):
+        editor.rename(HEAD, "head")
+    with pytest.raises(EditError, match="the block of these edits has ended"), editor:
+        pass
+    for meanwhile in (export.annotate, lambda: edit(export, Rename(HEAD, "head"))):
+        with pytest.raises(EditError, match="was changed while a block of edits was open"):
+            edit(export, Rename(NEXT, "third"), after=meanwhile)
+    (after,) = export.pending
+    assert after.original == before.original
+    assert spliced(after.original, after.splices) == after.data
+    names = Document(falcon.path, after.data).scan.names
+    assert {"second", "head"} <= set(names)
+    assert NEXT in names
+    assert after.new
+
+
+def test_openvino_is_asked_for_the_names_that_undoing_gives_back(export_copy: Callable[..., Path]) -> None:
+    export = irtools.open_export(export_copy("falcon"))
+    with export.edit() as editor:
+        editor.rename(STATE, "second")
+    edit(export, AddOp("Result", "out", (Output(NEXT),), output_names=("out",)))
+    assert editor.patch is not None
+    edit(export, *editor.patch.undo)
+    (saved,) = export.save()
+    assert saved.notes == ()
+
+
+def test_layer_ids_may_be_as_large_as_can_be_read(falcon: Document, read: Callable[[bytes], ov.Model]) -> None:
+    last = falcon.scan.ids[-1]
+    huge = re.sub(rb'(id|to-layer)="%d"' % last, rb'\1="%d"' % (10**18 - 1), falcon.data)
+    document = Document(falcon.path, huge)
+    assert document.scan.ids[-1] == 10**18 - 1
+    patch = apply(document, [RELU, GIVEN_OUT])
+    assert [port.get_names() for port in read(patch.data).outputs] == [{"logits"}, {"extra"}]
+    assert apply(Document(falcon.path, patch.data), patch.undo).data == huge
+
+
+FAULTS: dict[str, tuple[bytes, bytes]] = {
+    "edge from nowhere, second into one port": (
+        b"</edges>",
+        b'<edge from-layer="99999" from-port="0" to-layer="559" to-port="0" /></edges>',
+    ),
+    "edge from a port that is not there": (b'from-port="2" to-layer="559"', b'from-port="9" to-layer="559"'),
+    "nothing connected": (b'to-layer="559" to-port="0"', b'to-layer="559" to-port="1"'),
+    "half a state": (b'3.valuepresent.3.value" />', b'3.valuepresent.3.other" />'),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_op_that_was_faulty_before_can_be_renamed(fault: str, falcon: Document) -> None:
+    old, new = FAULTS[fault]
+    assert old in falcon.data
+    faulty = Document(falcon.path, falcon.data[::-1].replace(old[::-1], new[::-1], 1)[::-1])
+    patch = apply(faulty, [Rename(HEAD, "head"), Rename("Assign_445104", "assign"), RELU, RemoveOp("extra")])
+    assert {"head", "assign"} <= set(Document(falcon.path, patch.data).scan.names)
+    with pytest.raises(EditError):
+        apply(faulty, [Rewire(NEXT, 0, Output(NEXT))])
 
 
 def test_annotate_and_strip_know_their_inverse(fixtures: Path) -> None:
