@@ -8,7 +8,7 @@ An output that was added is known by the friendly name of its Result, ``irtools.
 of a layer that it does not know and drops them when it saves a model, but keeps friendly names. The name
 of the output is written twice: as ``output_names`` of the Result, which OpenVINO reads since 2025.0 and
 which concerns this output alone, and among the tensor names of the value, from which older releases take
-it.
+it; the latter not if another output takes its names from there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from irtools.decoder.stack import DecoderStack, Locator
 from irtools.errors import EditError
 from irtools.graph.view import GraphView, Source
 from irtools.ir.document import Document
-from irtools.ir.op import Port, split_names
+from irtools.ir.op import Port, layer_attributes, split_names
 from irtools.ir.rt_info import ANNOTATION_KEY, entries
 from irtools.surgery.annotate import SameValue
 from irtools.surgery.annotation import MalformedAnnotationError, parse_annotation
@@ -189,6 +189,7 @@ class _Work:
         self._graph = document.graph
         self._stack = stack
         self._taken = set(_taken(document.graph))
+        self._named_by_value = set(_named_by_value(document.graph))
         self._ops: list[Edit] = []
         self._tensors: dict[Source, list[str]] = {}
 
@@ -214,7 +215,7 @@ class _Work:
         sources = [self._stack.layers[layer].source for layer in layers]
         mark = _mark(name, layers, named=not concat and name in self._port(sources[0]).names)
         if not concat:
-            if name not in self._port(sources[0]).names:
+            if name not in self._port(sources[0]).names and sources[0] not in self._named_by_value:
                 self._tensors.setdefault(sources[0], []).append(name)
             read = Output(sources[0].op, self._graph.output_index(sources[0]))
         else:
@@ -262,6 +263,13 @@ def _taken(graph: GraphView) -> Iterator[str]:
         yield from (name for port in graph.op(key).outputs for name in port.names)
     for key in graph.results:
         yield from graph.result_names(key)
+
+
+def _named_by_value(graph: GraphView) -> Iterator[Source]:
+    """Values whose tensor names are those of an output of the model."""
+    for key in graph.results:
+        if not layer_attributes(graph.scan.data, graph.span(key)).get("output_names"):
+            yield from graph.inputs(key)
 
 
 def _notes(document: Document, stack: DecoderStack, layers: Iterable[int]) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from irtools.prove.drive import Session, difference
 from irtools.prove.worker import Files
 from irtools.runtime import genai
 from irtools.surgery import apply
+from irtools.surgery.edits import AddOp, Output, SetTensorNames
 from irtools.surgery.expose import concealing, exposing
 
 NAMES = (
@@ -383,6 +384,18 @@ def test_an_exposed_export_generates_as_before(fixtures: Path, export_copy: Call
     assert llama_flashed.tokens == plain_llama.tokens
     assert trained_exposed.tokens == mtp.tokens == tuple(ord(letter) - ord("a") + 64 for letter in "gijekh" * 4)[:20]
     assert 0 < mtp.accepted == mtp.drafted
+
+
+def test_an_output_that_is_there_keeps_its_names(fixtures: Path, template: DecoderStack, tmp_path: Path) -> None:
+    """Without names of its own an output has those of the value that it reads."""
+    plain = Document(fixtures / "falcon" / "openvino_model.xml")
+    value = Output(template.layers[3].source.op)
+    edits = [SetTensorNames(value, ("mine",)), AddOp("Result", "out", (value,))]
+    document = Document(plain.path, apply(plain, edits).data)
+    exposed = steps(document, {"layers": "2,last"}, template=template)
+    names = [port.get_names() for port in read(document, exposed.data, tmp_path).outputs]
+    assert names == [{"logits"}, {"mine"}, {"hidden_states.2"}, {"hidden_states.3"}]
+    assert apply(exposed, concealing(exposed).edits).data == document.data
 
 
 def test_a_tensor_name_that_was_there_before_stays(fixtures: Path, template: DecoderStack, tmp_path: Path) -> None:

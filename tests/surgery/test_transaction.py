@@ -268,6 +268,10 @@ REFUSED: dict[str, tuple[tuple[Edit, ...], str]] = {
         (RELU, Rewire(HEAD, 0, Output("extra")), SetRtInfo("a", "1"), RemoveOp("extra"), SetRtInfo("a", "2"), OTHER),
         "layer 569, which does not exist after the edits",
     ),
+    "one state twice": (
+        (SetAttribute("Assign_445104", "variable_id", "past_key_values.0.keypresent.0.key"),),
+        "the state 'past_key_values.0.keypresent.0.key' would have 2 Assign ops",
+    ),
     "no name of an attribute": ((SetAttribute(HEAD, "a b", "1"),), "'a b' cannot be the name of an attribute"),
     "no name of a new attribute": (
         (AddOp("Relu", "extra", (Output(STATE),), RELU.outputs, {'a"': "1"}),),
