@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from irtools.decoder.head import Head, find_embeddings
+from irtools.decoder.names import read_names
 from irtools.decoder.stack import DecoderStack
 from irtools.decoder.stream import Stream, Sum, ancestors
 from irtools.decoder.stretch import Stretch, stretches
@@ -58,6 +59,9 @@ class Between:
         One per tap: from the tap before it, or the embeddings, to the tap.
     expected : mapping of int to tuple of Piece
         What the layers of the located stack are made of; empty when none was located.
+    named : tuple of bool or None
+        Of each region: whether the friendly names number it, and nothing else, as one layer; None when
+        they do not number it.
     behind : tuple of str
         Friendly names of the ops between the last tap and the head.
     torn : tuple of str
@@ -69,6 +73,7 @@ class Between:
     taps: tuple[Tap, ...]
     regions: tuple[tuple[Piece, ...], ...]
     expected: Mapping[int, tuple[Piece, ...]]
+    named: tuple[bool | None, ...]
     behind: tuple[str, ...]
     torn: tuple[str, ...]
     shares: bool
@@ -77,16 +82,31 @@ class Between:
     def problems(self) -> list[str]:
         """What is wrong, a clause each."""
         found = list(self.torn)
-        before = "the embeddings"
-        for tap, pieces in zip(self.taps, self.regions, strict=True):
-            fault = "" if pieces == self.expected.get(tap.layer) else self._fault(pieces)
-            if fault:
-                found.append(f"between {before} and the tap of layer {tap.layer} there is {fault}")
-            before = f"the tap of layer {tap.layer}"
+        found += [clause for region, clause in self._odd() if not self._believed(region)]
         if self.behind:
             more = f" and {len(self.behind) - 1} more ops" if len(self.behind) > 1 else ""
-            found.append(f"between {before} and the head there is still {self.behind[-1]!r}{more}")
+            found.append(
+                f"between {self._before(len(self.taps))} and the head there is still {self.behind[-1]!r}{more}"
+            )
         return found
+
+    @property
+    def doubts(self) -> list[str]:
+        """What would be wrong if `locate` did not find the same layers where names say nothing, a clause each."""
+        return [clause for region, clause in self._odd() if self._believed(region)]
+
+    def _odd(self) -> Iterator[tuple[int, str]]:
+        """Regions that are no usual layer, and that names do not show to be one either."""
+        for region, (tap, pieces) in enumerate(zip(self.taps, self.regions, strict=True)):
+            fault = "" if self.named[region] else self._fault(pieces)
+            if fault:
+                yield region, f"between {self._before(region)} and the tap of layer {tap.layer} there is {fault}"
+
+    def _believed(self, region: int) -> bool:
+        return self.named[region] is None and self.regions[region] == self.expected.get(self.taps[region].layer)
+
+    def _before(self, region: int) -> str:
+        return f"the tap of layer {self.taps[region - 1].layer}" if region else "the embeddings"
 
     def _fault(self, pieces: Sequence[Piece]) -> str:
         """Why this is no token mixer with its state and one feed-forward block."""
@@ -135,13 +155,16 @@ def read_between(
     pieces = stretches(stream, sums)
     owner = _regions(stream, [tap.origin.op for tap in taps])
     regions: list[list[Piece]] = [[] for _ in taps]
+    scopes = read_names(view, pieces)
+    numbers: list[set[int | None]] = [set() for _ in taps]
     torn = [
         f"the tap of layer {tap.layer} lies off the residual stream" for tap in taps if tap.origin.op not in stream.ops
     ]
-    for piece in pieces:
+    for position, piece in enumerate(pieces):
         region = owner.get(piece.sum.op, len(taps))
         if region < len(taps):
             regions[region].append(Piece.of(piece))
+            numbers[region].add(scopes.layers[position] if scopes is not None else None)
         first = min(owner.get(op, len(taps)) for op in piece.ops)
         if first < region:
             name = view.op_name(piece.sum.op)
@@ -153,7 +176,8 @@ def read_between(
     if taps and last == taps[-1].origin:
         behind = []
     names = tuple(view.op_name(op) for op in sorted(behind, key=stream.rank.__getitem__))
-    return Between(tuple(taps), tuple(map(tuple, regions)), expected, names, tuple(torn), shares)
+    named = tuple(len(found) == 1 and numbers.count(found) == 1 if found - {None} else None for found in numbers)
+    return Between(tuple(taps), tuple(map(tuple, regions)), expected, named, names, tuple(torn), shares)
 
 
 def _sum(stream: Stream, op: int) -> Sum:
