@@ -16,7 +16,7 @@ RESERVED = "last_hidden_state"
 _RANGE = re.compile(r"(\d{1,9}|last)(?:-(\d{1,9}|last))?", re.ASCII)
 
 
-def parse_layer_list(text: str, count: int | None = None) -> tuple[int, ...]:
+def parse_layer_list(text: str, count: int | None = None, *, like: str = "1,8,15 or 3-5") -> tuple[int, ...]:
     """Layers as the command line takes them.
 
     Parameters
@@ -25,6 +25,8 @@ def parse_layer_list(text: str, count: int | None = None) -> tuple[int, ...]:
         ``1,8,15``, also with ranges such as ``3-5`` and with ``last``; or ``all``.
     count : int, optional
         Number of layers; needed for ``all`` and ``last``.
+    like : str
+        How the message tells to write them.
 
     Raises
     ------
@@ -42,7 +44,7 @@ def parse_layer_list(text: str, count: int | None = None) -> tuple[int, ...]:
     for item in text.split(","):
         found = _RANGE.fullmatch(item.strip().lower())
         if found is None:
-            raise EditError(f"{text!r} is no list of layers; write them like 1,8,15 or 3-5, or give `all` or `last`")
+            raise EditError(f"{text!r} is no list of layers; write them like {like}, or give `all` or `last`")
         ends = [_count(count, end) - 1 if end == "last" else int(end) for end in (found[1], found[2] or found[1])]
         if ends[0] > ends[1]:
             raise EditError(f"the layers {item.strip()} run backwards; give the first one first")
@@ -73,12 +75,14 @@ def distinct_layers(layers: Sequence[int], count: int | None) -> tuple[int, ...]
     EditError
         Not so.
     """
+    seen = set()
     for layer in layers:
         if isinstance(layer, bool) or not isinstance(layer, int):
             raise EditError(f"{layer!r} is no number of a layer; they count from 0")
         _require_layer(layer, count)
-        if layers.count(layer) > 1:
+        if layer in seen:
             raise EditError(f"layer {layer} is given twice; give each layer once")
+        seen.add(layer)
     if not layers:
         raise EditError("no layer is given; give one at least")
     return tuple(layers)
@@ -90,7 +94,7 @@ def names_of(names: str | Sequence[str], layers: Sequence[int]) -> tuple[str, ..
     Parameters
     ----------
     names : str or sequence of str
-        Names, in text with commas between them, or a template with ``{layer}`` in it.
+        Names, in text with commas between them, or one for all; ``{layer}`` in it is the number of the layer.
     layers : sequence of int
 
     Raises
@@ -99,16 +103,16 @@ def names_of(names: str | Sequence[str], layers: Sequence[int]) -> tuple[str, ..
         There are more or fewer names than layers.
     """
     if isinstance(names, str):
-        if "{layer}" in names:
-            return tuple(names.replace("{layer}", str(layer)) for layer in layers)
         names = split_names(names) or ("",)
+        if len(names) == 1 and "{layer}" in names[0]:
+            names *= len(layers)
     if len(names) != len(layers):
         plural = f"{len(layers)} layers" if len(layers) > 1 else "1 layer"
         given = "1 name is" if len(names) == 1 else f"{len(names)} names are"
         raise EditError(
             f"{given} given for {plural}; give one for each, or one with {{layer}} in it such as h{{layer}}"
         )
-    return tuple(names)
+    return tuple(name.replace("{layer}", str(layer)) for name, layer in zip(names, layers, strict=True))
 
 
 def require_names(asked: Sequence[tuple[str, tuple[int, ...], bool]], count: int) -> None:
@@ -133,7 +137,7 @@ def require_names(asked: Sequence[tuple[str, tuple[int, ...], bool]], count: int
             raise EditError(f"the name {name!r} {why}; give the output another one")
         if names.count(name) > 1:
             raise EditError(f"the name {name!r} would be that of {names.count(name)} outputs; give each another one")
-        if name == RESERVED and (concat or layers != (count - 1,)):
+        if name.strip() == RESERVED and (concat or layers != (count - 1,)):
             raise EditError(
                 f"the runtime takes an output named {RESERVED!r} for the hidden state that the head reads, without "
                 f"asking: only that of the last layer ({count - 1}) may have this name; give the output another one"

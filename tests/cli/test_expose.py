@@ -95,6 +95,24 @@ def test_a_concatenation_alone_gives_one_output(llama: Path, cli: Callable[..., 
     assert outputs(llama) == [{"logits"}, {"taps"}]
 
 
+@pytest.mark.parametrize(
+    ("names", "there"),
+    [("a{layer},b", ["a0", "b"]), ("{layer}{layer}", ["00", "11"]), (r"a\,{layer}", ["a,0", "a,1"])],
+)
+def test_names_are_a_list_or_one_for_all(names: str, there: list[str], llama: Path, cli: Callable[..., Done]) -> None:
+    before = content(llama)
+    assert cli("expose", llama, "--layers", "0,1", "--name", names, "--no-check").code == 0
+    assert outputs(llama) == [{"logits"}, *({name} for name in there)]
+    assert cli("expose", llama, "--layers", "0,1", "--name", names, "--remove", "--no-check").code == 0
+    assert content(llama) == before
+
+
+def test_taking_a_million_layers_away_takes_no_time(llama: Path, cli: Callable[..., Done]) -> None:
+    assert cli("expose", llama, "--remove", "--layers", "0-999999").out.endswith(
+        "has no such outputs; nothing written\n"
+    )
+
+
 def test_a_dry_run_and_a_diff_write_nothing(llama: Path, cli: Callable[..., Done]) -> None:
     before = content(llama)
     assert cli("expose", llama, "--layers", "0,2", "--dry-run").code == 1
@@ -140,7 +158,7 @@ def test_several_models_get_the_highest_code(
         (("--layers", "x"), "'x' is no list of layers"),
         (("--layers", "1", "--name", "logits"), "named 'logits' already"),
         (("--layers", "1", "--name", "last_hidden_state"), "only that of the last layer (3)"),
-        (("--layers", "1,2", "--concat", "last_hidden_state"), "only that of the last layer (3)"),
+        (("--layers", "1,2", "--concat", " last_hidden_state"), "only that of the last layer (3)"),
         (("--remove", "--name", "logits"), "the output 'logits' was not added"),
         (("--layers", "1", "--part", "nothing"), "no part 'nothing'"),
         (("--layers", "1", "--part", "tokenizer"), "openvino_tokenizer.xml: "),
