@@ -62,7 +62,7 @@ def command(
         written: list[str] = []
         if dry_run:
             with about_model(output_dir):
-                require_empty(output_dir, document.path.parent)
+                require_empty(output_dir, document.path.parent, in_place=False)
             outcome = f"would write {output_dir}"
         else:
             with ui.working(f"Writing {output_dir}") as report:

@@ -51,7 +51,7 @@ def create_files(
         Or all is written and could not be flushed, as the message then says.
     """
     with explained(output_dir, state="nothing was created"):
-        require_empty(output_dir, directory)
+        require_empty(output_dir, directory, in_place=False)
     made: list[Path] = []
     try:
         with explained(output_dir, state=_UNDONE):

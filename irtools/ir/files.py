@@ -193,10 +193,19 @@ def flush_directory(path: Path) -> None:
 
 
 def make_directories(wanted: Iterable[Path], made: list[Path]) -> None:
-    """Make directories and those above them that are missing; each is added to ``made``."""
+    """Make directories and those above them that are missing; each is added to ``made``.
+
+    Raises
+    ------
+    SaveError
+        One of them is a link to nothing.
+    OSError
+    """
     for directory in wanted:
         missing = [parent for parent in (directory, *directory.parents) if not parent.exists()]
         for path in reversed(missing):
+            if path.is_symlink():
+                raise SaveError("is a link to nothing; remove it, or give another directory", path=path)
             path.mkdir()
             made.append(path)
 

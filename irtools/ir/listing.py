@@ -39,7 +39,7 @@ def meant_instead(directory: Path, targets: Collection[str]) -> str:
     return f"did you mean {', '.join(map(str, found[:_SHOWN]))}{more}?"
 
 
-def require_empty(output_dir: Path, directory: Path) -> None:
+def require_empty(output_dir: Path, directory: Path, *, in_place: bool = True) -> None:
     """Refuse an output directory that is not empty or lies inside the export.
 
     Parameters
@@ -47,6 +47,8 @@ def require_empty(output_dir: Path, directory: Path) -> None:
     output_dir : Path
     directory : Path
         The export.
+    in_place : bool
+        Whether what is to be written could take the place of what is there.
 
     Raises
     ------
@@ -56,7 +58,8 @@ def require_empty(output_dir: Path, directory: Path) -> None:
     """
     source, output = real_path(directory), real_path(output_dir)
     if output == source:
-        raise SaveError("is the export itself; leave out --output-dir to write in place", path=output_dir)
+        instead = "leave out --output-dir to write in place" if in_place else "give an empty or new directory"
+        raise SaveError(f"is the export itself; {instead}", path=output_dir)
     if source in output.parents:
         raise SaveError(f"lies inside the export; give an --output-dir outside of {directory}", path=output_dir)
     try:

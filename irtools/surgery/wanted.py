@@ -41,7 +41,7 @@ def parse_layers(text: str, count: int) -> tuple[int, int]:
     >>> parse_layers("1-last", 4), parse_layers("2", 4), parse_layers("all", 4)
     ((1, 3), (2, 2), (0, 3))
     """
-    layers = parse_layer_list(text, count)
+    layers = parse_layer_list(text, count, like="3 or 3-5")
     if layers != tuple(range(layers[0], layers[-1] + 1)):
         raise UsageError(f"the layers {text} do not follow each other; extract them one by one")
     return layers[0], layers[-1]
@@ -98,15 +98,16 @@ def between_ops(view: GraphView, starts: Sequence[str], ends: Sequence[str], *, 
         There is no such op or output, or an end is not computed from the starts.
     """
     first = {_start(view, name): name for name in starts}
-    last = {end.source: (end, name) for name in ends for end in _ends(view, name)}
+    last = {end: name for name in ends for end in _ends(view, name)}
     reached = {op: below(view, [op]) for op in first}
+    some_end, some_start = next(iter(last)), next(iter(first))
     for op, name in first.items():
-        if not any(source.op in reached[op] for source in last):
-            raise UsageError(_not_above(view, name, op, last[next(iter(last))][1], next(iter(last)).op))
-    for source, (_, name) in last.items():
-        if not any(source.op in ops for ops in reached.values()):
-            raise UsageError(_not_above(view, next(iter(first.values())), next(iter(first)), name, source.op))
-    return Request(frozenset(first), tuple(end for end, _ in last.values()), stateless=stateless)
+        if not any(end.source.op in reached[op] for end in last):
+            raise UsageError(_not_above(view, name, op, last[some_end], some_end.source.op))
+    for end, name in last.items():
+        if not any(end.source.op in ops for ops in reached.values()):
+            raise UsageError(_not_above(view, first[some_start], some_start, name, end.source.op))
+    return Request(frozenset(first), tuple(last), stateless=stateless)
 
 
 def _not_above(view: GraphView, start: str, first: int, end: str, last: int) -> str:
@@ -149,6 +150,8 @@ def _ends(view: GraphView, wanted: str) -> list[End]:
     if kind in ("Result", "Assign"):
         names = view.result_names(op) if kind == "Result" else ()
         sources = view.inputs(op)[:1]
+        if not sources:
+            raise UsageError(f"--to {wanted!r} takes no value; give another op")
         return [End(source, names[0] if names else name, op if names else None) for source in sources]
     count = len(view.op(op).outputs)
     if index is not None and index >= count:

@@ -84,6 +84,23 @@ def test_options_that_make_no_sense(options: tuple[str, ...], message: str, run:
     assert (done.code, done.out, done.err) == (2, "", message)
 
 
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("falcon", "is the export itself; give an empty or new directory"),
+        ("falcon/sub", "lies inside the export; give an --output-dir outside of {}/falcon"),
+        ("link/sub", "is a link to nothing; remove it, or give another directory"),
+    ],
+)
+def test_an_output_directory_that_makes_no_sense(
+    where: str, message: str, cli: Callable[..., Done], export_copy: Callable[..., Path], tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to("nowhere")
+    done = cli("extract", export_copy("falcon"), "--layers", "1", "-o", tmp_path / where)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.endswith(f": {message.format(tmp_path)}\n")
+
+
 def test_a_refusal_says_what_to_do(run: Callable[..., Done], fixtures: Path, tmp_path: Path) -> None:
     done = run("bert", "--layers", "1")
     assert done.code == 2

@@ -174,6 +174,34 @@ def test_the_model_s_own_result_and_rt_info_stay(extract: Extract, target_of: Ca
     assert data[data.rindex(b"</edges>") :].splitlines() == lines
 
 
+def test_an_output_of_the_model_and_the_op_behind_it(extract: Extract) -> None:
+    """One value by two names, and both are wanted; the first is the tensor name that a user knows."""
+    head = "__module.lm_head/aten::linear/MatMul"
+    piece = extract("falcon", from_=head, to=["logits", head, f"{head}:0"])
+    assert [port.name for port in piece.outputs] == ["logits", head]
+    model = ov.Core().read_model(piece.path)
+    assert [port.name in read.get_names() for port, read in zip(piece.outputs, model.outputs, strict=True)] == [
+        True
+    ] * 2
+
+
+def test_an_output_that_takes_nothing(export_copy: Callable[..., Path], extract: Extract) -> None:
+    path = export_copy("falcon") / "openvino_model.xml"
+    result = Document(path).graph.results[0]
+    path.write_bytes(re.sub(rb'<edge [^>]*to-layer="%d"[^>]*>' % result, b"", path.read_bytes()))
+    with pytest.raises(UsageError, match="--to 'Result_431423' takes no value; give another op"):
+        extract(path, from_="input_ids", to="Result_431423")
+
+
+def test_ops_of_a_tokenizer_are_checked_with_its_extension(fixtures: Path, tmp_path: Path) -> None:
+    path = fixtures / "falcon" / "openvino_tokenizer.xml"
+    graph = Document(path).graph
+    name = graph.op_name(graph.by_type["BPETokenizer"][0])
+    piece = irtools.open_export(path).extract(tmp_path / "out", from_=name, to=name)
+    assert [port.element_type for port in piece.outputs] == ["i32", "i32", "i32"]
+    assert compare_bytes(path, piece.path) > 0
+
+
 def test_the_style_of_the_file_is_kept(export_copy: Callable[..., Path], extract: Extract) -> None:
     path = export_copy("falcon") / "openvino_model.xml"
     plain = extract(path, layers=2).path.read_bytes()
@@ -242,7 +270,7 @@ def test_five_gigabytes_within_half_a_gigabyte(export_copy: Callable[..., Path],
     [
         ({"layers": "9"}, "there is no layer 9; the decoder stack has the layers 0 to 3"),
         ({"layers": "2-1"}, "the layers 2-1 run backwards"),
-        ({"layers": "two"}, "'two' is no list of layers"),
+        ({"layers": "two"}, "'two' is no list of layers; write them like 3 or 3-5"),
         ({"layers": "0,2"}, "the layers 0,2 do not follow each other"),
         ({}, "say what to extract"),
         ({"layers": "1", "to": "x"}, "exclude each other"),
