@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -67,6 +68,7 @@ def command(
         else:
             with ui.working(f"Writing {output_dir}") as report:
                 piece = save_piece(document, plan, output_dir, check=not no_check, progress=report)
+            plan = replace(plan, notes=piece.notes)
             written = [str(piece.path), str(piece.weights_path)]
             outcome = f"wrote {' and '.join(written)}"
         for note in plan.notes:

@@ -94,6 +94,7 @@ def check_file(
     *,
     original: Path | None = None,
     expected: Expected | None = None,
+    compiling: bool = False,
 ) -> tuple[Remark, ...]:
     """Read a file with OpenVINO, and rehearse what the runtime does with an annotated target when it loads it.
 
@@ -107,6 +108,8 @@ def check_file(
         The file that it will replace, if that has the same graph; see :func:`warm_up`.
     expected : Expected, optional
         What the graph is expected to be.
+    compiling : bool
+        Compile it for the CPU too; that it does not is no problem, but said.
 
     Returns
     -------
@@ -130,6 +133,7 @@ def check_file(
     _require_weights(bin_path)
     request = {
         "expected": expected and [expected.inputs, expected.outputs, list(expected.ops.values())],
+        "compile": compiling,
         "original": _files(original),
         "xml": str(xml_path.absolute()),
         "bin": str(bin_path.absolute()),

@@ -71,6 +71,8 @@ def rehearse(request: Mapping[str, Any], ahead: Ahead | None = None) -> Remarks:
         return
     if request["expected"] is not None:
         yield from _compared(model, *request["expected"])
+    if request["compile"]:
+        yield from _compiled(model)
     key = request["key"]
     if request["annotation"] is None:
         return
@@ -106,6 +108,15 @@ def _read(xml: str, weights: str) -> Any:
     with suppress(ImportError):
         import openvino_tokenizers  # noqa: F401  # teaches its ops to every Core
     return ov.Core().read_model(xml, weights)
+
+
+def _compiled(model: Any) -> Remarks:
+    import openvino as ov
+
+    try:
+        ov.Core().compile_model(model, "CPU")
+    except RuntimeError as error:
+        yield False, f"OpenVINO reads the piece, and cannot compile it for the CPU: {reason(error).rstrip('.')}"
 
 
 def to_paged(model: Any, ahead: Ahead | None) -> tuple[Any, str]:

@@ -19,6 +19,9 @@ from irtools.surgery.wanted import between_ops, of_layers, parse_layers
 __all__ = ["plan_piece", "require_choice", "save_piece"]
 
 _STEM = "openvino_model"
+# Compiling larger ones would take the memory and the time that extracting saves.
+_COMPILED_WEIGHTS = 64 << 20
+_COMPILED_XML = 4 << 20
 
 
 def plan_piece(
@@ -118,23 +121,11 @@ def save_piece(
         It could not be written; what had been created was removed.
     """
     require_weights(document.weights_path, plan.ranges.needed)
-    expected = Expected(len(plan.inputs), tuple((port.name,) for port in plan.outputs), {})
-
-    def judge(files: Sequence[Path]) -> tuple[str, ...]:
-        from irtools.runtime.check import check_file as read
-
-        weights, xml = files
-        problems = [remark.message for remark in read(xml, weights, expected=expected) if remark.problem]
-        if problems:
-            what = "; ".join(problems)
-            raise CheckError(f"{what}; nothing was written, --no-check writes it all the same", path=output_dir)
-        return ()
-
-    create_files(
+    notes = create_files(
         output_dir,
         {f"{_STEM}.bin": plan.ranges.read(document.weights_path, progress), f"{_STEM}.xml": plan.data},
         directory=document.path.parent,
-        check=judge if check else None,
+        check=_judge(plan, output_dir) if check else None,
     )
     return Piece(
         path=output_dir / f"{_STEM}.xml",
@@ -146,5 +137,26 @@ def save_piece(
         states=plan.states,
         ops=plan.ops,
         constants=plan.constants,
-        notes=plan.notes,
+        notes=(*plan.notes, *notes),
     )
+
+
+def _judge(plan: Plan, output_dir: Path) -> Callable[[Sequence[Path]], tuple[str, ...]]:
+    """A check for :func:`create_files`; that a piece does not compile is noted, for that can be what it is to show."""
+    expected = Expected(len(plan.inputs), tuple((port.name,) for port in plan.outputs), {})
+    small = plan.weights_bytes <= _COMPILED_WEIGHTS and plan.xml_bytes <= _COMPILED_XML
+
+    def judge(files: Sequence[Path]) -> tuple[str, ...]:
+        from irtools.runtime.check import check_file as read
+
+        weights, xml = files
+        remarks = read(xml, weights, expected=expected, compiling=small)
+        problems = [remark.message for remark in remarks if remark.problem]
+        if problems:
+            what = "; ".join(problems)
+            raise CheckError(f"{what}; nothing was written, --no-check writes it all the same", path=output_dir)
+        advice = "; unless that is what it is to show, cut elsewhere"
+        advice += ", or give --stateless" if plan.states else ""
+        return tuple(f"{remark.message}{advice}" for remark in remarks)
+
+    return judge

@@ -341,6 +341,22 @@ def test_a_piece_that_openvino_cannot_read_is_not_there(export_copy: Callable[..
         export.extract(tmp_path / "out", layers="1", check=False)
 
 
+def test_a_piece_that_openvino_cannot_compile_says_so(extract: Extract) -> None:
+    """It reads it; optimizing which ops compute the batch size, OpenVINO 2026.4 makes a loop of them."""
+    layer = "__module.model.layers.0"
+    options = {
+        "from_": ["__module.model/aten::index/Reshape", f"{layer}.input_layernorm/aten::rsqrt/Sqrt"],
+        "to": [f"{layer}.input_layernorm/aten::mul/Multiply", f"{layer}.post_attention_layernorm/aten::rsqrt/Divide"],
+    }
+    piece = extract("llama", **options, check=True)
+    assert [note.partition(":")[0] for note in piece.notes] == [
+        "OpenVINO reads the piece, and cannot compile it for the CPU"
+    ]
+    with pytest.raises(RuntimeError, match="Loop detected"):
+        ov.Core().compile_model(piece.path, "CPU")
+    assert not extract("llama", **options, stateless=True, check=True).notes
+
+
 def test_a_constant_without_a_place(export_copy: Callable[..., Path], extract: Extract) -> None:
     path = export_copy("falcon") / "openvino_model.xml"
     path.write_bytes(re.sub(rb' offset="\d+" size="4096"', b"", path.read_bytes()))
