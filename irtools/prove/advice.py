@@ -136,7 +136,7 @@ def advise(plain: Totals, drafted: Mapping[int, Totals]) -> Advice | None:
         None when nothing was drafted.
     """
     gains = {number: gain for number, totals in drafted.items() if (gain := speed_up(plain, totals)) is not None}
-    if not gains:
+    if not gains or not any(totals.drafted for totals in drafted.values()):
         return None
     warning = "this depends on device and prompts: measure with yours"
     if plain.decode < _SHORT:
@@ -147,13 +147,15 @@ def advise(plain: Totals, drafted: Mapping[int, Totals]) -> Advice | None:
     totals, needed = drafted[best], break_even(plain, drafted[best])
     figures = f"{gains[best]:.2f} times the speed of plain decoding"
     if totals.acceptance is not None and needed is not None:
-        figures += f" with {totals.acceptance:.0%} accepted, and it breaks even at {_bounded(needed)}"
+        figures += f" with {totals.acceptance:.0%} accepted; {_bounded(needed)}"
     if gains[best] >= WORTH_IT and totals.accepted:
         return Advice(best, f"draft {best} at a time: {figures}", warning)
-    return Advice(0, f"leave it off: at best, drafting {best} at a time, it has {figures}", warning)
+    return Advice(0, f"leave it off: the best, {best} at a time, has {figures}", warning)
 
 
 def _bounded(acceptance: float) -> str:
     if acceptance > 1:
-        return "no acceptance"
-    return "any acceptance" if acceptance <= 0 else f"{acceptance:.0%}"
+        return "it never breaks even: with all accepted, plain decoding would still be faster"
+    if acceptance <= 0:
+        return "it breaks even whatever is accepted"
+    return f"it breaks even at {acceptance:.0%} accepted"

@@ -11,7 +11,7 @@ from typing import Any
 
 from irtools.prove.inputs import Call, Feeder, UndrivableError
 from irtools.prove.worker import Files
-from irtools.runtime.exact import EXACT, first_words
+from irtools.runtime.exact import EXACT, exact_hints, first_words
 
 __all__ = ["EXACT", "Runner", "Session", "UndrivableError", "difference", "first_words"]
 
@@ -50,8 +50,7 @@ class Session:
         self.files = files
         self.say: Callable[[str], None] = lambda text: None
         self._core = ov.Core()
-        known = self._core.get_property(files.device, "SUPPORTED_PROPERTIES")
-        self.properties = {name: value for name, value in EXACT.items() if name in known}
+        self.properties = exact_hints(self._core, files.device)
         self.made_up: set[str] = set()
         self._models: dict[str, Any] = {}
         self._embedders: dict[str, Any] = {}
@@ -72,7 +71,11 @@ class Session:
 
     def copy(self, part: str) -> Any:
         """A model of its own to change; constants are shared with the one that was read."""
-        return self.model(part).clone()
+        model = self.model(part)
+        made = model.clone()
+        for own, copied in zip(model.inputs, made.inputs, strict=True):
+            copied.add_names(own.get_names())  # of several, `clone` keeps one
+        return made
 
     def compile(self, model: Any) -> Any:
         """Compile a model for the device; it is released when nobody refers to it any more."""
@@ -150,7 +153,8 @@ class Runner:
 
         tokens = np.atleast_2d(np.asarray(tokens, np.int64))
         call = Call(tokens, self.past, beam, self.past if start is None else start, given or {})
-        outputs = self._request.infer(self._feeder.feed(call))
+        # By position: of an input that is an output too, compiling keeps one of the names.
+        outputs = self._request.infer(list(self._feeder.feed(call).values()))
         self.past += tokens.shape[1]
         return [outputs[index].copy() for index in range(len(self.names))]
 

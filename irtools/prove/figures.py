@@ -118,7 +118,8 @@ def _states(export: Export, draft: Path | None) -> Iterator[tuple[str, dict[str,
     if draft is not None and draft == export.directory and export.mtp is not None:
         documents["mtp"] = export.mtp
     elif draft is not None:
-        documents["draft"] = open_export(draft).target
+        other = open_export(draft)
+        documents["draft"] = other.mtp or other.target
     for name, document in documents.items():
         found = states(document)
         yield (

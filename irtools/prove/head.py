@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from irtools.decoder.head import find_head
 from irtools.decoder.stack import DecoderStack
-from irtools.errors import InvalidIRError, LocateRefusedError
+from irtools.errors import LocateRefusedError
 from irtools.ir.export import Export
 from irtools.lint.part import Part
 from irtools.prove.head_checks import Judgement
@@ -49,6 +49,11 @@ def head(
         What `locate` found in the target, or why it refuses.
     seed : int
         Of the orders that what a block adds is put in.
+
+    Raises
+    ------
+    InvalidIRError
+        The head cannot be read.
     """
     document = export.mtp
     if document is None:
@@ -59,7 +64,7 @@ def head(
         located = stack if isinstance(stack, DecoderStack) else None
         facts = HeadFacts(Part(export.target), Part(document), projection, model_type, located)
         _ = facts.likeness
-    except (LocateRefusedError, InvalidIRError) as error:
+    except LocateRefusedError as error:
         return Step("head", why=str(error))
     why = _inapplicable(export, facts)
     if why:

@@ -7,7 +7,7 @@ from typing import Any
 
 from irtools.prove.head_facts import ATTENTION, FEED_FORWARD, HeadFacts
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check
-from irtools.prove.wording import relative
+from irtools.prove.wording import apart, moved
 
 __all__ = ["Judgement"]
 
@@ -88,12 +88,12 @@ class Judgement:
 
     def _handed_over(self) -> Iterator[Check]:
         """The runtime takes an output of this name for the hidden state, whatever it is."""
-        moved = self._found["named"]
-        if moved == -1:
+        difference = self._found["named"]
+        if difference == -1:
             return
         did = "compared the target's output 'last_hidden_state' with what its output projection reads"
-        saw, figures = f"they differ by {relative(moved)}", {"difference": moved}
-        if moved is None or moved > _SAME:
+        saw, figures = apart(difference), {"difference": difference}
+        if difference is None or difference > _SAME:
             why = (
                 "the runtime feeds the head with that output because of its name, and it is not the hidden state: "
                 "rename it (MTP051)"
@@ -131,7 +131,7 @@ class Judgement:
                 "the head, built like a layer of its target, rotates by other angles or over another width: "
                 "its rotary dimension or base is wrong (MTP052 compares the dimension)"
             )
-            return Check("rotary", FAILED, did, f"{saw}, of other values", why, figures)
+            return Check("rotary", FAILED, did, f"{saw}, of other values or in another order", why, figures)
         return Check("rotary", PASSED, did, f"{saw}, the same", figures=figures)
 
     def _layer(self) -> Check:
@@ -148,10 +148,9 @@ class Judgement:
     # -- inputs ------------------------------------------------------------------------
 
     def _inputs(self) -> Iterator[Check]:
-        moved = self._found["inputs"]
-        for name, by in moved.items():
+        for name, by in self._found["inputs"].items():
             check, what, rule = _FED[name]
-            saw, figures = f"its last output moves by {relative(by)}", {"difference": by}
+            saw, figures = moved("its last output", by), {"difference": by}
             if by is not None and by > _NOTHING:
                 yield Check(check, PASSED, _CHANGED[name], saw, figures=figures)
             elif name == "attention_mask":
@@ -162,14 +161,14 @@ class Judgement:
                 yield Check(check, FAILED, _CHANGED[name], saw, f"{why} ({rule})", figures)
 
     def _input_norms(self) -> Check:
-        did = "fed hidden states, and then embeddings, four times as large"
+        did = "fed hidden states four times as large, and then embeddings"
         scaled = self._found["scaled"]
-        saw = " and ".join(f"{relative(by)} for {name}" for name, by in scaled.items())
+        saw = "; ".join(f"with {name}, {moved('the output', by)}" for name, by in scaled.items())
         bare = [name for name, by in scaled.items() if by is None or by > _NORMALISED]
         if bare:
             why = f"{' and '.join(bare)} are not normalised before they are joined, and their scales differ (MTP036)"
-            return Check("input-norms", WARNING, did, f"the output moves by {saw}", why, scaled)
-        return Check("input-norms", PASSED, did, f"the output moves by {saw}", figures=scaled)
+            return Check("input-norms", WARNING, did, saw, why, scaled)
+        return Check("input-norms", PASSED, did, saw, figures=scaled)
 
     def _final_norm(self) -> Check:
         did = "compared the size of the output for each token with that of the target's hidden states"
@@ -291,9 +290,9 @@ class Judgement:
 
 
 def _equal(ours: Sequence[float], theirs: Sequence[float]) -> bool:
-    """Whether two lists hold the same numbers, in any order and as precise as 16 bits."""
+    """Whether two lists hold the same numbers in the same order, as precise as 16 bits."""
     return len(ours) == len(theirs) and all(
-        abs(one - other) <= _FREQUENCY * abs(other) for one, other in zip(sorted(ours), sorted(theirs), strict=True)
+        abs(one - other) <= _FREQUENCY * abs(other) for one, other in zip(ours, theirs, strict=True)
     )
 
 

@@ -20,23 +20,22 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     session : Session
     request : mapping
         ``tokens`` and ``other`` (ids, as many), ``hidden`` (``[producer, index]`` of the value that
-        the target's head reads, which an MTP head is fed with) or null, and ``parts``.
+        the target's head reads, which an MTP head is fed with) or null, and ``part``.
 
     Returns
     -------
     dict
-        By part: see :func:`_measured`; or ``inapplicable``, why the part cannot be driven.
+        See :func:`_measured`.
+
+    Raises
+    ------
+    UndrivableError
+        The part cannot be driven.
     """
-    texts = [request["tokens"], request["other"]]
-    found: dict[str, Any] = {}
-    for part in request["parts"]:
-        session.say(f"calling {part} with and without state")
-        try:
-            hidden = _hidden(session, request["hidden"], texts) if part == "mtp" else None
-            found[part] = _measured(_Subject(session, part, texts, hidden))
-        except UndrivableError as error:
-            found[part] = {"inapplicable": str(error)}
-    return found
+    texts, part = [request["tokens"], request["other"]], request["part"]
+    session.say(f"calling {part} with and without state")
+    hidden = _hidden(session, request["hidden"], texts) if part == "mtp" else None
+    return _measured(_Subject(session, part, texts, hidden))
 
 
 def _hidden(session: Session, value: Sequence[Any] | None, texts: Sequence[Sequence[int]]) -> Any:
@@ -81,8 +80,9 @@ def _measured(subject: _Subject) -> dict[str, Any]:
     -------
     dict
         ``states`` (name, declared shape, shapes after all tokens but one and after all),
-        ``continued``, ``forgotten``, ``reset`` and ``reordered``: differences relative to the
-        largest magnitude, see the code; ``states`` is empty when it keeps none.
+        ``continued``, ``earlier`` (-1 when only the last position is given out), ``forgotten``,
+        ``reset`` and ``reordered``: differences relative to the largest magnitude, see the code;
+        ``states`` is empty when it keeps none.
     """
     runner, end = subject.runner, subject.texts.shape[1]
     whole = subject.call([0], 0, end)
@@ -90,7 +90,7 @@ def _measured(subject: _Subject) -> dict[str, Any]:
         return {"states": []}
     at_once = runner.states()
     runner.reset()
-    subject.call([0], 0, end - 1)
+    before = subject.call([0], 0, end - 1)
     first = {name: list(value.shape) for name, value in runner.states().items()}
     continued = subject.call([0], end - 1, end)
     in_two = runner.states()
@@ -104,6 +104,7 @@ def _measured(subject: _Subject) -> dict[str, Any]:
             for name, value in sorted(in_two.items())
         ],
         "continued": difference(continued[:, -1], whole[:, -1]),
+        "earlier": difference(whole[:, : end - 1], before) if whole.shape[1] == end else -1.0,
         "forgotten": difference(forgotten[:, -1], whole[:, -1]),
         "reset": difference(subject.call([0], 0, end), whole),
         "reordered": _reordered(subject),

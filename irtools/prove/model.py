@@ -68,8 +68,10 @@ class Step:
 
     @property
     def status(self) -> str:
-        """The worst of its checks; a broken step failed; without any that applies: not applicable."""
+        """The worst of its checks; a broken step failed; what could not be made does not apply."""
         found = {check.status for check in self.checks}
         if self.broken or FAILED in found:
             return FAILED
+        if self.why:
+            return NOT_APPLICABLE
         return next((status for status in (WARNING, PASSED) if status in found), NOT_APPLICABLE)

@@ -24,7 +24,7 @@ _SIGNS: tuple[tuple[str, str], ...] = (
     ("input_ids or input_embeds", "MTP010 RUN008"),
     ("hidden_states_decoder_layers|Eagle3 fallback|hidden.?state.*(layer|producer)", "HID DFL013 DFL020 DFL021"),
     ("dflash|target_layer_ids|mask_token_id", "DFL MTP015"),
-    ("stateful|get_variables", "MTP020 RUN002"),
+    ("stateful|get_variables|keeps no state", "MTP020 RUN002"),
     ("ScaledDotProductAttention|SDPAToPagedAttention|paged", "MTP030 MTP032 RUN003 RUN005"),
     ("Port for tensor name", "MTP010 RUN008 DFL006 RUN001"),
     ("ParameterMismatch|element.?type|precision|tensor type", "MTP015 RUN012 DFL007 RUN014 MTP016"),

@@ -12,6 +12,8 @@ __all__ = ["STEPS", "Prompt", "Settings"]
 STEPS = ("taps", "state", "head", "runtime")
 """Names of the steps, in the order in which they are made."""
 _LABEL = 32
+_MOST = 1_000_000
+"""Tokens beyond which no sequence goes; the runtime takes no number of any size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,9 @@ class Settings:
             "the runtime takes prompts of at least two tokens": bool(few),
             "a token id is negative": any(token < 0 for ids in self.token_ids for token in ids),
             f"{self.max_new_tokens} new tokens: at least 2 are needed to draft one": self.max_new_tokens < 2,
+            f"{self.max_new_tokens} new tokens are more than {_MOST}": self.max_new_tokens > _MOST,
             "the numbers of assistant tokens are at least 1": any(number < 1 for number in self.assistant_tokens),
+            f"the numbers of assistant tokens are at most {_MOST}": any(n > _MOST for n in self.assistant_tokens),
             "no number of assistant tokens is given": not self.assistant_tokens,
             f"the acceptance {self.min_acceptance} does not lie between 0 and 1": self.min_acceptance is not None
             and not 0 <= self.min_acceptance <= 1,

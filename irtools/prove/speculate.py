@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from irtools.errors import InvalidIRError
-from irtools.ir.export import TARGET_FILES, Export
+from irtools.ir.export import TARGET_FILES, Export, open_export
 from irtools.lint.draft import draft as draft_facts
 from irtools.lint.part import Part
 from irtools.prove.decoding import Decoded, Difference, decode, first_difference
@@ -52,7 +52,9 @@ class Way:
 
 def way_of(export: Export, draft: Export | None) -> Way:
     """How an export can be decoded: with the draft that is given, with its own MTP head, or plainly."""
-    if draft is not None:
+    if draft is not None and draft.directory.resolve() != export.directory.resolve():
+        if draft.mtp is not None:  # the runtime prefers it to a language model beside it
+            return Way("mtp", "MTP head", draft.directory)
         try:
             kind = draft_facts(Part(draft.target)).kind
         except InvalidIRError:  # the runtime will say it too
@@ -125,7 +127,7 @@ class _Work:
     _once_more: Decoded | None = None
 
     def __post_init__(self) -> None:
-        draft = self.way.draft if self.way.name != "mtp" else None
+        draft = self.way.draft if self.way.draft != self.export.directory else None
         self.evidence = Evidence(self.export, self.way.name, draft)
 
     def checks(self) -> Iterator[Check]:
@@ -186,8 +188,10 @@ class _Work:
         """The conversion to paged attention, of the target and of an MTP head."""
         self.say("rehearsing the conversion to paged attention")
         documents = [self.export.target]
-        if self.way.name == "mtp" and self.export.mtp is not None:
-            documents.append(self.export.mtp)
+        if self.way.name == "mtp" and self.way.draft is not None:
+            own = self.way.draft == self.export.directory
+            head = (self.export if own else open_export(self.way.draft)).mtp
+            documents += [head] if head is not None else []
         names = " and ".join(document.path.name for document in documents)
         did = f"converted copies of {names} to paged attention, as GenAI does"
         results = convert([document.path for document in documents], timeout=self.settings.timeout)

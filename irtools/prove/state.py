@@ -10,7 +10,7 @@ from irtools.errors import LocateRefusedError
 from irtools.ir.export import Export
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.tokens import few, others
-from irtools.prove.wording import listed, relative
+from irtools.prove.wording import listed, moved
 from irtools.prove.worker import Measured, Worker
 from irtools.runtime.lines import Progress
 
@@ -47,24 +47,29 @@ def state(export: Export, worker: Worker, tokens: Sequence[int], progress: Progr
         "tokens": used,
         "other": others(used, head.vocabulary),
         "hidden": [view.op_name(head.input.op), view.output_index(head.input)],
-        "parts": ["target", *(["mtp"] if export.mtp is not None else [])],
     }
-    measured = worker.measure("state", request, progress)
-    checks = [check for part, found in measured.value.items() for check in _checks(part, found, len(used), measured)]
+    parts = ["target", *(["mtp"] if export.mtp is not None else [])]
+    # One by one: what is wrong with the head must not hide what the target does.
+    runs = {part: worker.measure("state", {**request, "part": part}, progress) for part in parts}
+    checks = [check for part, run in runs.items() for check in _checks(part, run, len(used))]
+    broken = next((run.broken for run in runs.values() if run.broken), "")
     return Step(
         "state",
         tuple(checks),
-        why=measured.broken or measured.inapplicable,
-        seconds=measured.seconds,
-        peak_memory=measured.peak_memory,
-        broken=bool(measured.broken),
+        why=broken,
+        seconds=sum(run.seconds for run in runs.values()),
+        peak_memory=max(run.peak_memory for run in runs.values()),
+        broken=bool(broken),
     )
 
 
-def _checks(part: str, found: Mapping[str, Any], length: int, run: Measured) -> list[Check]:
+def _checks(part: str, run: Measured, length: int) -> list[Check]:
     prefix, model = ("", "the target") if part == "target" else ("mtp-", "the MTP head")
-    if "inapplicable" in found:
-        return [Check(f"{prefix}state", NOT_APPLICABLE, f"called {model}", why=found["inapplicable"])]
+    if run.broken:
+        return []
+    if run.inapplicable:
+        return [Check(f"{prefix}state", NOT_APPLICABLE, f"called {model}", why=run.inapplicable)]
+    found = run.value
     if not found["states"]:
         why = f"{model} keeps no state" + (
             "; export it with `--task text-generation-with-past`" if part == "target" else ""
@@ -72,6 +77,7 @@ def _checks(part: str, found: Mapping[str, Any], length: int, run: Measured) -> 
         return [Check(f"{prefix}state", NOT_APPLICABLE, f"called {model}", why=why)]
     return [
         _continued(prefix, f"{model}{run.remark}", found, length, dict(run.properties)),
+        _causal(prefix, model, found, length),
         _reset(prefix, model, found),
         _growth(prefix, model, found, length),
         _reordered(prefix, model, found["reordered"]),
@@ -84,8 +90,8 @@ def _continued(prefix: str, model: str, found: Mapping[str, Any], length: int, p
     worst = max(found["states"], key=lambda entry: float("inf") if entry[4] is None else entry[4])
     figures: dict[str, Any] = {"properties": properties, "difference": difference, "without_state": effect}
     figures |= {"state_difference": worst[4], "worst_state": worst[0]}
-    saw = f"the last output differs by {relative(difference)}, the states by up to {relative(worst[4])}; "
-    saw += f"without its state it differs by {relative(effect)}"
+    saw = f"{moved('the last output', difference)} and {moved('the states', worst[4])}; "
+    saw += f"without its state, {moved('the last output', effect)}"
     name = f"{prefix}continuation"
     if _above(difference, _OTHERWISE) or _above(worst[4], _OTHERWISE):
         why = "what a call leaves behind is not what the next one needs: a state is not written, or not read"
@@ -102,9 +108,25 @@ def _continued(prefix: str, model: str, found: Mapping[str, Any], length: int, p
     return Check(name, PASSED, did, saw, "", figures)
 
 
+def _causal(prefix: str, model: str, found: Mapping[str, Any], length: int) -> Check:
+    """What comes later must not show in what was said before."""
+    name, difference = f"{prefix}causality", found["earlier"]
+    did = f"compared the first {length - 1} outputs of {model} with those that it gives when no token follows them"
+    if difference == -1:
+        return Check(name, NOT_APPLICABLE, did, why=f"{model} gives out the last position only")
+    saw, figures = moved("they", difference), {"difference": difference}
+    if _above(difference, _OTHERWISE):
+        why = (
+            "a later token changes what was said before it: the causal mask is missing. The paged path of the runtime "
+            "makes its own mask and hides it"
+        )
+        return Check(name, FAILED, did, saw, why, figures)
+    return Check(name, PASSED, did, saw, figures=figures)
+
+
 def _reset(prefix: str, model: str, found: Mapping[str, Any]) -> Check:
     difference = found["reset"]
-    did, saw = f"reset the state of {model} and called it again", f"the output differs by {relative(difference)}"
+    did, saw = f"reset the state of {model} and called it again", moved("the output", difference)
     if _above(difference, _SHARED):
         return Check(f"{prefix}reset", FAILED, did, saw, "something outlives a reset", {"difference": difference})
     if not _above(found["forgotten"], _NOTHING):
@@ -141,8 +163,8 @@ def _reordered(prefix: str, model: str, found: Mapping[str, Any]) -> Check:
         return Check(name, NOT_APPLICABLE, did, why=found["inapplicable"])
     difference, unswapped = found["difference"], found["unswapped"]
     figures = {"difference": difference, "unswapped": unswapped}
-    saw = f"each goes on as the other did but for {relative(difference)}; "
-    saw += f"from how it went on itself it differs by {relative(unswapped)}"
+    saw = f"compared with how the other had gone on, {moved('each', difference)}; "
+    saw += f"compared with how it had gone on itself, {moved('each', unswapped)}"
     if _above(difference, _SAME):
         why = "a state does not follow `beam_idx`, so beam search mixes up its sequences"
         return Check(name, FAILED, did, saw, why, figures)

@@ -21,7 +21,7 @@ from irtools.prove.between import read_between
 from irtools.prove.bypass import Bypass, bypasses
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.tokens import few, others
-from irtools.prove.wording import listed, relative
+from irtools.prove.wording import listed, moved
 from irtools.prove.worker import Measured, Worker
 from irtools.runtime.lines import Progress
 from irtools.surgery.annotate import SameValue
@@ -152,7 +152,7 @@ class _Judgement:
         if difference is None:
             why = f"the head makes {measured['head']['shape']} of it, and the logits are {measured['logits']}"
             return Check("head", FAILED, did, "no logits", why, figures)
-        saw = f"differs from the logits by {relative(difference)}; the tap for other tokens by {relative(effect)}"
+        saw = f"{moved('the logits', difference)}; with the tap of other tokens, {moved('they', effect)}"
         if difference > _CLOSE:
             why = "the last layer's tap is not what the head reads, which is taken after the final norm"
             return Check("head", FAILED, did, saw, why, figures)
@@ -172,10 +172,8 @@ class _Judgement:
             "agreement": max((value or 0.0 for value in measured["agree"]), default=0.0),
             "bypasses": [[value.name, value.index, value.role] for value in declared],
         }
-        saw = (
-            f"the other tokens change the logits by {relative(measured['effect'])}, and what lies behind a kept tap by "
-        )
-        saw += relative(max(figures["moved"], default=0.0))
+        saw = f"{moved('what lies behind a kept tap', max(figures['moved'], default=0.0))}; "
+        saw += f"with no tap kept, {moved('the logits', measured['effect'])}"
         if declared:
             roles = dict.fromkeys(value.role for value in declared)
             saw += f"; kept with the taps, because the family shares them: {' and '.join(roles)}"
@@ -193,22 +191,18 @@ class _Judgement:
             return Check("cut", WARNING, did, saw, why, figures)
         return Check("cut", PASSED, did, saw, "", figures)
 
-    def _leaks(self, moved: Sequence[Sequence[Sequence[Any]]], passing: Sequence[Bypass]) -> list[str]:
+    def _leaks(self, behind: Sequence[Sequence[Sequence[Any]]], passing: Sequence[Bypass]) -> list[str]:
         """What moves behind a kept tap, and what carries it there."""
         found = []
-        for position, after in enumerate(moved):
+        for position, after in enumerate(behind):
             first = next((entry for entry in after if entry[1] is None or entry[1] > _SAME), None)
             if first is None:
                 continue
-            what = (
-                "what the logits show"
-                if first[0] == len(self.taps)
-                else f"the tap of layer {self.taps[first[0]].layer}"
-            )
+            what = "the logits" if first[0] == len(self.taps) else f"the tap of layer {self.taps[first[0]].layer}"
             names = [repr(value.name) for value in passing if position in value.passed and not value.role]
             through = f", through {_some(names)}" if names else ""
-            by = relative(first[1])
-            found.append(f"{what} moves by {by} though the tap of layer {self.taps[position].layer} is kept{through}")
+            kept = f"though the tap of layer {self.taps[position].layer} was kept"
+            found.append(f"{moved(what, first[1])} {kept}{through}")
         return found
 
     def _between(self, passing: Sequence[Bypass]) -> Check:
@@ -220,8 +214,11 @@ class _Judgement:
             between = read_between(self.view, self.taps, self.head, stack, shares=shares)
         except LocateRefusedError as error:
             return Check("between", NOT_APPLICABLE, did, why=str(error))
-        problems = between.problems
-        return Check("between", FAILED if problems else PASSED, did, between.summary, listed(problems))
+        problems, doubts = between.problems, between.doubts
+        if problems or not doubts:
+            return Check("between", FAILED if problems else PASSED, did, between.summary, listed(problems))
+        why = f"{listed(doubts)}; `locate` takes these for layers, and nothing in their names says so"
+        return Check("between", WARNING, did, between.summary, why)
 
     def _located(self) -> Check:
         """The same values as those that `locate` finds."""

@@ -4,20 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["listed", "relative"]
+__all__ = ["apart", "listed", "moved"]
+
+_SMALL, _LARGE = 1e-3, 0.1
+"""Below and above which a percentage with one decimal place tells too little or too much."""
 
 
-def relative(difference: float | None) -> str:
-    """A difference relative to the largest magnitude, in words.
+def moved(what: str, difference: float | None) -> str:
+    """How far something moved, relative to its largest magnitude, as a clause.
 
     Examples
     --------
-    >>> relative(0.0), relative(3e-7), relative(None)
-    ('nothing', '3.0e-07 of the largest', 'no number')
+    >>> moved("it", 0.0), moved("it", 0.25), moved("it", None)
+    ('it stayed the same', 'it moved by 25% of the largest value', 'it became no number, or of another shape')
     """
     if difference is None:
-        return "no number"
-    return "nothing" if difference == 0 else f"{difference:.1e} of the largest"
+        return f"{what} became no number, or of another shape"
+    return f"{what} moved by {_share(difference)}" if difference else f"{what} stayed the same"
+
+
+def apart(difference: float | None) -> str:
+    """How far two values lie apart, relative to the largest magnitude, as a clause.
+
+    Examples
+    --------
+    >>> apart(0.0), apart(3e-7)
+    ('they are the same', 'they differ by 3.0e-07 of the largest value')
+    """
+    if difference is None:
+        return "they cannot be compared: one is no number, or of another shape"
+    return f"they differ by {_share(difference)}" if difference else "they are the same"
+
+
+def _share(difference: float) -> str:
+    if difference >= 1:
+        return f"{difference:.1f} times the largest value"
+    if difference < _SMALL:
+        return f"{difference:.1e} of the largest value"
+    return f"{difference:.{0 if difference >= _LARGE else 1}%} of the largest value"
 
 
 def listed(faults: Sequence[str], most: int = 3) -> str:

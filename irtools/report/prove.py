@@ -18,8 +18,8 @@ _COLOURS = {PASSED: "green", FAILED: "red", WARNING: "yellow", NOT_APPLICABLE: "
 _ROWS = (
     ("tokens per second", "tokens_per_second"),
     ("first token", "first_token"),
-    ("draft time", "draft"),
-    ("verify time", "verify"),
+    ("draft time, in all", "draft"),
+    ("verify time, in all", "verify"),
     ("times as fast as plain", "speed_up"),
     ("breaks even at", "break_even"),
 )
@@ -46,7 +46,8 @@ def proof_text(proof: Proof, style: Style) -> str:
     device = proof.record["device"]
     name = device["properties"].get("FULL_DEVICE_NAME")
     where = f"{device['name']} ({name})" if name else device["name"]
-    how = f"with its {proof.way.title}" if proof.way.name == "mtp" else f"with the {proof.way.title}"
+    own = proof.way.draft == proof.export.directory
+    how = f"with its {proof.way.title}" if own else f"with the {proof.way.title} of {proof.way.draft}"
     drafting = f", {how}" if proof.way.title else ""
     lines = [*_paragraph(f"{proof.export.path} on {where}{drafting}", style, 0)]
     for step in proof.steps:
@@ -60,7 +61,11 @@ def _verdict(steps: Sequence[Step]) -> str:
         return f"not proved: {', '.join(failed)} failed"
     passed = sum(step.status in (PASSED, WARNING) for step in steps)
     warned = sum(step.status == WARNING for step in steps)
-    return f"{plural(passed, 'step')} passed" + (f", {warned} of them with a warning" if warned else "")
+    rest = len(steps) - passed
+    if not passed:
+        return "nothing proved: no step applies"
+    said = f"{plural(passed, 'step')} passed" + (f", {warned} of them with a warning" if warned else "")
+    return said + (f"; {plural(rest, 'step')} {'do' if rest > 1 else 'does'} not apply" if rest else "")
 
 
 def _step(step: Step, style: Style) -> Iterator[str]:
@@ -145,7 +150,7 @@ def _counts(found: Mapping[str, Any]) -> list[object]:
 def _speeds(timing: Mapping[str, Any], style: Style) -> str:
     found = timing["assistant_tokens"]
     rows = [
-        [title, *(_seconds(row.get(key)) if key in _SECONDS else _number(row.get(key)) for row in found)]
+        [title, *(_cell(key, row.get(key)) for row in found)]
         for title, key in _ROWS
         if any(row.get(key) is not None for row in found)
     ]
@@ -174,6 +179,14 @@ def _number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.2f}" if value < 100 else f"{value:.0f}"
+
+
+def _cell(key: str, value: float | None) -> str:
+    if key in _SECONDS:
+        return _seconds(value)
+    if key == "break_even" and value is not None and not 0 < value <= 1:
+        return "never" if value > 1 else "always"
+    return _number(value)
 
 
 def _seconds(value: float | None) -> str:

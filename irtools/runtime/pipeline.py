@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from irtools.runtime.exact import EXACT, first_words
+from irtools.runtime.exact import exact_hints, first_words
 from irtools.runtime.genai import Job, Outcome, Timing
 from irtools.runtime.lines import Progress, serve
 from irtools.runtime.memory import peak_memory
@@ -60,7 +60,9 @@ class _Server:
 
 
 def _load(genai: Any, job: Job) -> Any:
-    hints = _exact_hints(job.device) if job.exact else {}
+    import openvino as ov
+
+    hints = exact_hints(ov.Core(), job.device) if job.exact else {}
     if job.stateful:
         return genai.LLMPipeline(job.model, job.device, ATTENTION_BACKEND="SDPA", **hints)
     scheduler = genai.SchedulerConfig()
@@ -71,14 +73,6 @@ def _load(genai: Any, job: Job) -> Any:
     if job.draft:
         properties["draft_model"] = genai.draft_model(job.draft, job.device, **hints)
     return genai.ContinuousBatchingPipeline(job.model, scheduler, job.device, properties)
-
-
-def _exact_hints(device: str) -> dict[str, str]:
-    """Those of the hints that a device knows."""
-    import openvino as ov
-
-    known = ov.Core().get_property(device, "SUPPORTED_PROPERTIES")
-    return {name: value for name, value in EXACT.items() if name in known}
 
 
 def _with_text(pipeline: Any, job: Job) -> Job:

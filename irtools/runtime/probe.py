@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from irtools.runtime.exact import first_words
+from irtools.runtime.exact import first_words, plugin
 from irtools.runtime.lines import Child, Progress, serve
 
 __all__ = ["Probe", "probe"]
@@ -31,6 +31,8 @@ _PROPERTIES = (
     "RANGE_FOR_STREAMS",
 )
 """Those that bear on numbers and speed."""
+_COLLECTIVE = ("AUTO", "HETERO", "MULTI", "BATCH")
+"""Names that stand for other devices."""
 _TIMEOUT = 300.0
 
 
@@ -100,10 +102,13 @@ def _probe(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
 
     core = ov.Core()
     properties: dict[str, str] = {}
-    with suppress(RuntimeError):  # no such device: its properties stay empty
-        known = core.get_property(request["device"], "SUPPORTED_PROPERTIES")
-        properties = {name: _shown(core.get_property(request["device"], name)) for name in _PROPERTIES if name in known}
-    found = {"devices": list(core.available_devices), "properties": properties, "tokens": [], "fault": ""}
+    device, seen = plugin(request["device"]), list(core.available_devices)
+    # The plugin of a device that is not there may answer all the same.
+    if device in _COLLECTIVE or _without_index(device) in map(_without_index, seen):
+        with suppress(RuntimeError):  # no such device: its properties stay empty
+            known = core.get_property(device, "SUPPORTED_PROPERTIES")
+            properties = {name: _shown(core.get_property(device, name)) for name in _PROPERTIES if name in known}
+    found = {"devices": seen, "properties": properties, "tokens": [], "fault": ""}
     if not request["prompts"]:
         return found
     if find_spec("openvino_genai") is None:
@@ -121,6 +126,11 @@ def _tokens(request: Mapping[str, Any]) -> list[tuple[int, ...]]:
 
     tokenizer = genai.Tokenizer(request["directory"])
     return [encode(tokenizer, prompt, chat_template=request["chat_template"]) for prompt in request["prompts"]]
+
+
+def _without_index(device: str) -> str:
+    """Several devices of a kind are numbered: ``GPU.1``."""
+    return device.split(".", 1)[0]
 
 
 def _shown(value: object) -> str:

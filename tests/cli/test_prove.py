@@ -70,6 +70,8 @@ def test_options_become_settings(cli: Cli, asked: list[Settings], fixtures: Path
         (("--assistant-tokens", "1,x"), "no list of numbers"),
         (("--assistant-tokens", "0"), "at least 1"),
         (("--max-new-tokens", "1"), "at least 2"),
+        (("--max-new-tokens", "9" * 20), "more than 1000000"),
+        (("--assistant-tokens", "9" * 20), "at most 1000000"),
         (("--min-acceptance", "1.5"), "between 0 and 1"),
         (("--min-acceptance", "0.5", "--steps", "taps"), "step runtime, which is left out"),
         (("--min-acceptance", "0.5"), "there is no MTP head; give --draft"),
@@ -117,11 +119,19 @@ def test_what_is_no_export_is_an_error(cli: Cli, tmp_path: Path, content: str | 
     assert str(tmp_path) in done.err
 
 
-def test_an_unknown_device_is_an_error(cli: Cli, fixtures: Path) -> None:
-    done = cli("prove", fixtures / "opt", "--device", "NPU9", "--steps", "taps", "--token-ids", "5,6")
+@pytest.mark.parametrize("device", ["NPU", "nonsense"])
+def test_a_device_that_is_not_there_is_an_error(cli: Cli, fixtures: Path, device: str) -> None:
+    """The plugin of an NPU answers questions even where there is none."""
+    done = cli("prove", fixtures / "opt", "--device", device, "--steps", "taps", "--token-ids", "5,6")
 
     assert done.code == 2
-    assert "there is no device 'NPU9'; OpenVINO sees CPU" in done.err
+    assert f"there is no device {device!r}; OpenVINO sees CPU" in done.err
+
+
+def test_nothing_is_proved_when_no_step_applies(proof: Proof) -> None:
+    nothing = Proof(proof.export, proof.settings, proof.way, proof.steps[:1], proof.record)
+
+    assert proof_text(nothing, Style()).endswith("nothing proved: no step applies")
 
 
 # -- what is printed -------------------------------------------------------------------
@@ -169,12 +179,14 @@ def test_the_report_tells_each_step_and_what_follows(proof: Proof) -> None:
     assert "draft none 1 2 3" in lines
     assert "tokens per second 3.90 3.25 1.62 0.81" in lines
     assert "times as fast as plain - 0.83 0.42 0.21" in lines
-    # A plain token 10 s / 39; a cycle 24 s / 9 with 5 drafted: (2.667 / 0.2564 - 1) / 5
-    assert "breaks even at - 1.34 1.88 1.30" in lines
+    # A plain token takes 10 s / 39; with 2 at a time, a cycle takes 24 s / 9 and has 5 drafted.
+    # So it would break even at (2.667 / 0.2564 - 1) / 5 = 1.88 of them, and likewise for 1 and 3.
+    assert "breaks even at - never never never" in lines
     assert "none 4.00 KiB 118 MiB" in lines
     advice = next(line for line in lines if line.startswith("recommendation"))
-    assert "leave it off: at best, drafting 1 at a time" in advice
-    assert lines[-1] == "1 step passed, 1 of them with a warning"
+    assert "leave it off: the best, 1 at a time, has 0.83 times" in advice
+    assert "it never breaks even" in advice
+    assert lines[-1] == "1 step passed, 1 of them with a warning; 1 step does not apply"
 
 
 @pytest.mark.parametrize("width", [40, 80])

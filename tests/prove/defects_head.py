@@ -65,6 +65,12 @@ def half(old: Any) -> Any:
     return np.where(np.arange(old.size) < old.size // 2, old, 0)
 
 
+def shown_embeddings(ir: IR) -> None:
+    """An input is an output as well, and so has a second name."""
+    source = ir.output(ir.parameter("inputs_embeds"))
+    ir.add("Result", [source], name="exposed", before=ir.result("logits")).set("output_names", "last_hidden_state")
+
+
 ATTENTION, MLP, ALL = "self_attn.", "mlp.", (".weight",)
 FIRST_NORM = "language_model.layers.0.input_layernorm/aten::mul/Multiply_1"
 Q, K = "self_attn.q_norm/aten::mul/Multiply_1", "self_attn.k_norm/aten::mul/Multiply_1"
@@ -75,6 +81,7 @@ FAILING: dict[str, tuple[Edit, set[str]]] = {
     "hidden state unused": (mtp.head(mtp.feed_twice(0)), {"agreement", "hidden-states"}),
     "embeddings unused": (mtp.head(mtp.feed_twice(1)), {"agreement", "embeddings"}),
     "other output of that name": (mtp.target(mtp.exposed(FIRST_NORM)), {"hand-over"}),
+    "embeddings under that name": (mtp.target(shown_embeddings), {"hand-over"}),
     "fusion zeroed": (
         values(lambda old: old * 0, "fc.weight"),
         {"agreement", "hidden-states", "embeddings", "positions"},
@@ -86,6 +93,7 @@ FAILING: dict[str, tuple[Edit, set[str]]] = {
     "output of a norm inside": (mtp.head(mtp.output_from(mtp.NORM)), {"attention", "feed-forward"}),
     "positions ignored": (values(lambda old: old * 0, FREQUENCIES), {"positions", "rotary"}),
     "half the rotary dimension": (values(half, FREQUENCIES), {"rotary"}),
+    "rotary frequencies in another order": (values(lambda old: old[::-1], FREQUENCIES), {"rotary"}),
     "attention random": (values(random(), ATTENTION), {"attention"}),
     "MLP random": (values(random(), MLP), {"feed-forward"}),
     "overflow": (values(lambda old: old * 1e38, "mlp.down_proj.weight"), {"values"}),

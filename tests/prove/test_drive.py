@@ -94,7 +94,7 @@ def test_one_process_serves_several_steps(fixtures: Path) -> None:
     said: list[str] = []
     export = irtools.open_export(fixtures / "llama")
     with Worker(Files.of(export)) as worker:
-        request = {"tokens": [5, 9, 33], "other": [33, 5, 9], "hidden": None, "parts": ["target"]}
+        request = {"tokens": [5, 9, 33], "other": [33, 5, 9], "hidden": None, "part": "target"}
         first = worker.measure("state", request, said.append)
         again = worker.measure("state", request, said.append)
         wrong = worker.measure("state", request | {"tokens": [5, 9]}, said.append)

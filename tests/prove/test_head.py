@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from irtools.errors import LocateRefusedError
+from irtools.errors import InvalidIRError, LocateRefusedError
 from irtools.ir.export import open_export
 from irtools.prove import measure_head
 from irtools.prove.drafting import Target, Text
@@ -85,7 +85,7 @@ def test_a_defect_fails_the_checks_that_see_it(
     edit, expected = defects_head.FAILING[name]
     directory = export_copy(BASE)
     edit(directory)
-    if name != "other output of that name":
+    if expected != {"hand-over"}:
         monkeypatch.setattr(measure_head, "Target", recorded)
 
     step = judge(directory)
@@ -160,3 +160,21 @@ def test_ports_under_other_names_are_reported(export_copy: Copier) -> None:
 
     assert (check.name, check.status) == ("ports", FAILED)
     assert "'hidden_states'" in check.saw
+
+
+def test_what_cannot_be_driven_does_not_apply(export_copy: Copier) -> None:
+    directory = export_copy(BASE)
+    defects_head.mtp.target(defects_head.mtp.renamed("position_ids", "places"))(directory)
+
+    step = judge(directory)
+
+    assert (step.status, [check.name for check in step.checks]) == (NOT_APPLICABLE, ["ports"])
+    assert "'places'" in step.why
+
+
+def test_a_head_that_cannot_be_read_is_an_error(export_copy: Copier) -> None:
+    directory = export_copy(BASE)
+    (directory / "openvino_mtp_model.xml").write_text("<net")
+
+    with pytest.raises(InvalidIRError):
+        judge(directory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,16 @@ def test_dflash_is_counted_by_what_the_draft_processed(proved: Prove, fixtures: 
     assert row["drafted"] == 2 * 7 + 1  # no draft for the first token and the last; one where two were too many
     assert done.proof["drafting"] == "dflash"
     assert done.code == 0
+
+
+def test_the_runtime_takes_a_head_wherever_it_finds_one(fixtures: Path, export_copy: Callable[..., Path]) -> None:
+    own, other = open_export(fixtures / "qwen3_5_vl_trained"), open_export(export_copy("qwen3_5_vl"))
+    again = open_export(fixtures / "falcon" / ".." / "qwen3_5_vl_trained")
+
+    assert way_of(own, again) == way_of(own, None) == module.Way("mtp", "MTP head", own.directory)
+    assert way_of(own, other) == module.Way("mtp", "MTP head", other.directory)
+    assert way_of(own, open_export(fixtures / "falcon")).name == "plain"
+    assert way_of(own, open_export(fixtures / "qwen3_dflash")).name == "dflash"
 
 
 def test_exports_that_it_is_not_for_are_told_why(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,6 +261,16 @@ def test_the_recommendation_is_the_fastest_or_off() -> None:
     assert off is not None
     assert off.assistant_tokens == 0
     assert "0.83 times" in off.text
+    assert off.text.endswith("it breaks even at 100% accepted")
+    slower = advise(plain, {1: replace(slow, decode=13.0)})
+    assert slower is not None
+    assert slower.text.endswith("it never breaks even: with all accepted, plain decoding would still be faster")
+    assert chosen.text.endswith("it breaks even at 12% accepted")
+    faster = advise(plain, {2: replace(fast, decode=3.0)})
+    assert faster is not None
+    assert faster.text.endswith("it breaks even whatever is accepted")
+    undrafted = Totals(prompts=1, tokens=3, passes=3, decode=0.1)
+    assert advise(plain, {1: undrafted}) is None
     assert nothing is not None
     assert (nothing.assistant_tokens, "nothing" in nothing.text) == (0, True)
     assert advise(plain, {}) is None

@@ -10,14 +10,14 @@ import pytest
 from ir_edit import IR
 
 import irtools
-from irtools.prove.drive import Session
+from irtools.prove.drive import Session, UndrivableError
 from irtools.prove.measure_state import measure
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, Step
 from irtools.prove.state import state
 from irtools.prove.worker import Files, Measured
 
 TOKENS = [5, 9, 33, 7, 10, 42, 3]
-CHECKS = ("continuation", "reset", "growth", "reorder")
+CHECKS = ("continuation", "causality", "reset", "growth", "reorder")
 
 
 class Here:
@@ -28,7 +28,12 @@ class Here:
 
     def measure(self, step: str, request: dict[str, Any], progress: object = None) -> Measured:
         assert step == "state"
-        return Measured(measure(self.session, request))
+        try:
+            return Measured(measure(self.session, request))
+        except UndrivableError as error:
+            return Measured({}, inapplicable=str(error))
+        except RuntimeError as error:
+            return Measured({}, broken=str(error))
 
 
 def judge(directory: Path) -> Step:
@@ -81,6 +86,16 @@ def _forget_beams(ir: IR) -> None:
     ir.remove(gather)
 
 
+def _show_the_future(ir: IR) -> None:
+    """The mask of the attention is one for every token."""
+    attention = ir.typed("ScaledDotProductAttention")[0]
+    mask = ir.source(attention, 3)
+    dims = [int(dim.text) for dim in ir.port_of(mask).findall("dim")]
+    how = {"auto_broadcast": "numpy"}
+    nothing = ir.add("Subtract", [mask, mask], name="nothing", data=how, outputs=[("f32", dims)])
+    ir.rewire(attention, 3, ir.output(nothing))
+
+
 LLAMA = ("llama", "openvino_model.xml", "")
 HEAD = ("qwen3_5_vl", "openvino_mtp_model.xml", "mtp-")
 
@@ -92,6 +107,8 @@ HEAD = ("qwen3_5_vl", "openvino_mtp_model.xml", "mtp-")
         (_cross, LLAMA, {"continuation"}),
         (_forget_beams, LLAMA, {"reorder"}),
         (_forget_beams, HEAD, {"reorder"}),
+        (_show_the_future, LLAMA, {"causality", "continuation"}),
+        (_show_the_future, HEAD, {"causality"}),
     ],
 )
 def test_miswired_state_fails_the_check_that_sees_it(
@@ -104,6 +121,16 @@ def test_miswired_state_fails_the_check_that_sees_it(
     ir.save()
     found = {check for check, status in statuses(judge(directory)).items() if status == FAILED}
     assert found == {prefix + check for check in expected}
+
+
+def test_a_head_that_cannot_be_read_does_not_hide_the_target(export_copy: Callable[..., Path]) -> None:
+    directory = export_copy("qwen3_5_vl")
+    (directory / "openvino_mtp_model.bin").unlink()
+
+    step = judge(directory)
+
+    assert step.broken
+    assert statuses(step) == dict.fromkeys(CHECKS, PASSED)
 
 
 def test_without_beam_idx_nothing_is_reordered(export_copy: Callable[..., Path]) -> None:

@@ -142,7 +142,7 @@ def test_wrong_annotation_fails_the_check_that_sees_it(
     assert failed(step) == expected, step
     if defect == "inside the MLP":  # the other operand of the sum that the MLP goes into
         (why,) = (check.why for check in step.checks if check.name == "cut")
-        assert "the tap of layer 1 is kept" in why
+        assert "the tap of layer 1 was kept" in why
         assert f"{LLAMA}.1/aten::add/Add'" in why
 
 
