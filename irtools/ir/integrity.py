@@ -13,14 +13,13 @@ from enum import Enum
 from functools import cache
 
 from irtools.errors import InvalidIRError
-from irtools.ir.scan import Scan, Span, line_of
+from irtools.ir.scan import Scan, Span, child_spans, line_of
 
 __all__ = ["Fault", "FaultKind", "find_faults", "wiring_error"]
 
 _PORT_ID = re.compile(rb'<port id="(\d{1,9})"')
-_PORT = re.compile(rb"""<port(?=[\s/>])((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*/?>""")
+_PORT = re.compile(rb"""<port((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)""")
 _ID = re.compile(rb"""\sid\s*=\s*["'](\d{1,9})["']""")
-_MARKUP = re.compile(rb"<(?:body|then_body|else_body)[\s>].*</(?:body|then_body|else_body)>", re.DOTALL)
 
 
 class FaultKind(Enum):
@@ -88,7 +87,8 @@ def _graph_faults(scan: Scan) -> Iterator[Fault]:
         # What an edge means is open now: everything else would be a guess.
         yield from _duplicate_ids(scan)
         return
-    ports = [_ports(scan.data, span) for span in scan.spans]
+    plain = _plain(scan.data)
+    ports = [(plain and _plain_ports(scan.data, span)) or _ports(scan.data, span) for span in scan.spans]
     for position, (inputs, outputs) in enumerate(ports):
         if None in inputs or None in outputs:
             yield _fault(FaultKind.MALFORMED_PORT, scan, position, "has a port whose id is missing or no number")
@@ -120,21 +120,33 @@ def _numbered(inputs: int, ports: int) -> Ports:
     return tuple(range(inputs)), tuple(range(inputs, ports))
 
 
-def _ports(data: bytes, span: Span) -> Ports:
-    """Ids of the input and the output ports of one layer; None for one that is no number."""
+def _plain(data: bytes) -> bool:
+    """Whether there are no comments and the like, in which a search would find ports."""
+    return (b"!" not in data or b"<!" not in data) and data.find(b"<?", len(b"\xef\xbb\xbf<?")) < 0
+
+
+def _plain_ports(data: bytes, span: Span) -> Ports | None:
+    """Ids of the input and the output ports of one layer as OpenVINO writes it; None if it is written otherwise."""
     start, end = span
     found = _PORT_ID.findall(data, start, end)
     count = len(found)
-    if count == data.count(b"<port", start, end) and count < len(_CONSECUTIVE) and found == _CONSECUTIVE[count]:
-        border = data.find(b"</input>", start, end)
-        return _numbered(data.count(b"<port", start, border) if border > 0 else 0, count)
-    outer = _MARKUP.sub(b"", data[start:end])
-    border = max(outer.find(b"</input>"), 0)
-    ids: tuple[list[int | None], list[int | None]] = ([], [])
-    for port in _PORT.finditer(outer):
-        number = _ID.search(port[1])
-        ids[port.start() >= border].append(int(number[1]) if number else None)
-    return ids
+    if count != data.count(b"<port", start, end) or count >= len(_CONSECUTIVE) or found != _CONSECUTIVE[count]:
+        return None
+    border = data.find(b"</input", start, end)
+    return _numbered(data.count(b"<port", start, border) if border > 0 else 0, count)
+
+
+def _ports(data: bytes, span: Span) -> Ports:
+    """The same of any layer; None for an id that is no number."""
+    layer = data[span.start : span.end]
+    ids: dict[str, list[int | None]] = {"input": [], "output": []}
+    for side, where in child_spans(layer, Span(0, len(layer))):
+        for tag, port in child_spans(layer, where) if side in ids else ():
+            if tag == "port":
+                found = _PORT.match(layer, port.start)
+                number = _ID.search(found[1]) if found else None
+                ids[side].append(int(number[1]) if number else None)
+    return ids["input"], ids["output"]
 
 
 def _edge_faults(scan: Scan, index: dict[int, int], ports: list[Ports]) -> Iterator[Fault]:

@@ -242,8 +242,9 @@ class Working:
         self.touched[key] = self.name(key)
 
     def _set_tensor_names(self, edit: SetTensorNames) -> None:
-        require_tensor_names(edit.names)
-        key, _, _ = self._resolved(edit.output)
+        key, _, port = self._resolved(edit.output)
+        # Those that are there keep their spelling, whatever it is.
+        require_tensor_names(tuple(name for name in edit.names if name not in port.names))
         self._write(key, self._style.with_tensor_names(self._bytes(key), edit.output.index, edit.names))
 
     # -- what comes of it --------------------------------------------------------------

@@ -57,6 +57,10 @@ SPELLINGS: dict[str, Callable[[bytes], bytes]] = {
     "comments": lambda data: data.replace(b"</layer>", b"</layer><!-- <layer> -->").replace(
         b"<edge ", b"<!-- <edge /> -->\n<edge "
     ),
+    "comments in layers": lambda data: re.sub(
+        rb"(<layer [^>]*[^/]>)", rb'\1<!-- <data a="1"/><port id="9"/> -->', data
+    ),
+    "empty tensor names": lambda data: data.replace(b' names="', b' names=",'),
     "spaces": lambda data: re.sub(rb'<edge from-layer="(\d+)"', rb'<edge  from-layer = "\1"', data),
 }
 
