@@ -17,7 +17,7 @@ from irtools.ir.scan import Scan, Span, scan_outline
 from irtools.surgery.cuts import Cut, Region
 from irtools.surgery.edits import AddOp, NewPort
 from irtools.surgery.piece import PieceInput, PieceOutput, Plan
-from irtools.surgery.spelling import Style
+from irtools.surgery.spelling import Style, tensor_names
 from irtools.surgery.splices import Splice, spliced
 
 __all__ = ["carve", "state_names"]
@@ -79,6 +79,7 @@ class _Carver:
         self.moved: dict[Source, Source] = {}
         self.inputs: list[PieceInput] = []
         self.outputs: list[PieceOutput] = []
+        self.read: list[Source] = []  # by the outputs
         self.notes: list[str] = []
 
     def plan(self) -> Plan:
@@ -89,15 +90,17 @@ class _Carver:
         own = [op for op in order if view.op_type(op) == "Parameter"]
         results = [end.result for end in region.ends if end.result is not None]
         middle = [op for op in order if op not in {*own, *results}]
-        layers = [self._cut(cut) for cut in region.cuts if cut.kind != "state"]
+        layers = dict(self._cut(cut) for cut in region.cuts if cut.kind != "state")
         self.inputs += [self._kept_input(op) for op in own]
-        layers += self._moved(constants, ranges, own)
-        layers += [self._cut(cut) for cut in region.cuts if cut.kind == "state"]
-        layers += self._moved(constants, ranges, middle)
+        layers.update(self._moved(constants, ranges, own))
+        layers.update(self._cut(cut) for cut in region.cuts if cut.kind == "state")
+        layers.update(self._moved(constants, ranges, middle))
         tail, edges = self._tail()
-        layers += tail
+        layers.update(tail)
+        if self.scan.net.get("version") == "10":
+            self._name_ports(layers)
         self._explain_states()
-        data = self._file(layers, [*self._edges(), *edges])
+        data = self._file(layers.values(), [*self._edges(), *edges])
         computed = sum(not view.constant(op) for op in region.ops)
         count = len(layers) - (len(region.ops) - computed)
         return Plan(
@@ -156,8 +159,8 @@ class _Carver:
 
     # -- inputs and outputs ------------------------------------------------------------
 
-    def _cut(self, cut: Cut) -> bytes:
-        """The Parameter in place of a value."""
+    def _cut(self, cut: Cut) -> tuple[int, bytes]:
+        """The Parameter in place of a value, and its id."""
         port = self._port(cut.source)
         wanted = self.region.entry_name if cut.source == self.region.entry else self._called(cut.source, cut.kind)
         name = self._fresh_name(wanted, self.names, self.tensors)
@@ -171,30 +174,30 @@ class _Carver:
         new = NewPort(port.element_type, port.shape, (name,))
         shape = ",".join("?" if dim < 0 else str(dim) for dim in port.shape)
         attributes = {"shape": shape, "element_type": port.element_type}
-        return self.style.layer(key, AddOp("Parameter", name, (), (new,), attributes), ())
+        return key, self.style.layer(key, AddOp("Parameter", name, (), (new,), attributes), ())
 
     def _kept_input(self, op: int) -> PieceInput:
         port = self.view.output(op)
         name = port.names[0] if port.names else self.view.op_name(op)
         return PieceInput(name, port.element_type, port.shape, "model", self.view.op_name(op))
 
-    def _tail(self) -> tuple[list[bytes], list[bytes]]:
-        """Results, in the order asked for, and the edges into the new ones."""
-        layers, edges = [], []
+    def _tail(self) -> tuple[dict[int, bytes], list[bytes]]:
+        """Results by id, in the order asked for, and the edges into the new ones."""
+        layers, edges = {}, []
         for end in self.region.ends:
             if end.result is not None:
                 span = self.view.span(end.result)
-                layers.append(self.scan.data[span.start : span.end])
+                layers[end.result] = self.scan.data[span.start : span.end]
                 self._add_output(end.name, end.source, "value")
                 continue
-            layer, edge = self._result(end.name, end.source, "value")
-            layers.append(layer)
+            key, layer, edge = self._result(end.name, end.source, "value")
+            layers[key] = layer
             edges.append(edge)
         for op in self.region.written:
             variable = self.view.data(op).get("variable_id", "")
             source = self.view.inputs(op)[0]
-            layer, edge = self._result(state_names(variable, self._read_names(variable))[1], source, "state")
-            layers.append(layer)
+            key, layer, edge = self._result(state_names(variable, self._read_names(variable))[1], source, "state")
+            layers[key] = layer
             edges.append(edge)
         return layers, edges
 
@@ -208,7 +211,7 @@ class _Carver:
             for name in self.view.output(op).names
         )
 
-    def _result(self, wanted: str, source: Source, kind: str) -> tuple[bytes, bytes]:
+    def _result(self, wanted: str, source: Source, kind: str) -> tuple[int, bytes, bytes]:
         port = self._port(source)
         name = self._fresh_name(wanted, self.tensors)
         friendly = self._fresh_name(name if name not in self.names else f"{name}/Result", self.names)
@@ -218,12 +221,22 @@ class _Carver:
         key, start = self._fresh_id(), self.moved.get(source, source)
         new = NewPort(port.element_type, port.shape)
         layer = self.style.layer(key, AddOp("Result", friendly, output_names=(name,)), (new,))
-        return layer, self.style.edge(start.op, start.port, key, 0)
+        return key, layer, self.style.edge(start.op, start.port, key, 0)
 
     def _add_output(self, name: str, source: Source, kind: str) -> None:
         port, index = self._port(source), self.view.output_index(source)
         producer = self.view.op_name(source.op)
         self.outputs.append(PieceOutput(name, port.element_type, port.shape, kind, producer, index))
+        self.read.append(source)
+
+    def _name_ports(self, layers: dict[int, bytes]) -> None:
+        """Name outputs where OpenVINO reads the names of a version 10 file: at the values that they give."""
+        for source, output in zip(self.read, self.outputs, strict=True):
+            moved = self.moved.get(source)
+            op, index = (moved.op, 0) if moved else (source.op, output.output_index)
+            names = tensor_names(layers[op], index)
+            if output.name not in names:
+                layers[op] = self.style.with_tensor_names(layers[op], index, (*names, output.name))
 
     # -- what stays --------------------------------------------------------------------
 
@@ -247,8 +260,8 @@ class _Carver:
                 )
         return sorted(found, key=lambda constant: constant.span)
 
-    def _moved(self, constants: list[Constant], ranges: Ranges, order: list[int]) -> Iterator[bytes]:
-        """Bytes of layers, with the new places of their constants."""
+    def _moved(self, constants: list[Constant], ranges: Ranges, order: list[int]) -> Iterator[tuple[int, bytes]]:
+        """Layers by id, with the new places of their constants."""
         data, places = self.scan.data, []
         for constant in constants:
             match = _OFFSET.search(data, *constant.span)
@@ -258,7 +271,7 @@ class _Carver:
         for op in order:
             start, end = self.view.span(op)
             here = [Splice(a - start, b - start, new) for a, b, new in inside.get(start, ())]
-            yield spliced(data[start:end], here)
+            yield op, spliced(data[start:end], here)
 
     def _edges(self) -> Iterator[bytes]:
         ops, moved = self.region.ops, self.moved
@@ -272,7 +285,7 @@ class _Carver:
             if source.op in ops or source in inputs:
                 yield self.style.edge(*source, target, edge[3])
 
-    def _file(self, layers: list[bytes], edges: list[bytes]) -> bytes:
+    def _file(self, layers: Iterable[bytes], edges: list[bytes]) -> bytes:
         scan, lead = self.scan, self.style.lead
         sections = [
             _content(scan, scan.layers, b"".join(lead + layer for layer in layers)),

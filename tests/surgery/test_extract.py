@@ -214,6 +214,18 @@ def test_the_style_of_the_file_is_kept(export_copy: Callable[..., Path], extract
     assert ov.Core().read_model(piece.path).outputs
 
 
+def test_outputs_of_a_version_10_file_have_their_names(export_copy: Callable[..., Path], extract: Extract) -> None:
+    """OpenVINO looks for them at the values there, and not at the Results."""
+    path = export_copy("falcon") / "openvino_model.xml"
+    path.write_bytes(path.read_bytes().replace(b'version="11"', b'version="10"', 1))
+    layer = extract(path, layers=1, stateless=True)
+    through = extract(path, from_="input_ids", to="input_ids")
+    for piece in (layer, through):
+        model = ov.Core().read_model(piece.path)
+        assert all(port.name in read.get_names() for port, read in zip(piece.outputs, model.outputs, strict=True))
+    assert [port.name for port in layer.outputs] == ["hidden_states.1", "present.1.key", "present.1.value"]
+
+
 def test_constants_that_share_bytes_share_them_in_the_piece(export_copy: Callable[..., Path], extract: Extract) -> None:
     """The same matrix in every layer, each beginning 16 bytes behind the one before."""
     path = export_copy("falcon") / "openvino_model.xml"
