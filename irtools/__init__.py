@@ -1,4 +1,4 @@
-"""irtools: locate, annotate, check and draw OpenVINO IR exports of language models."""
+"""irtools: locate, annotate, check, prove, draw and edit OpenVINO IR exports of language models."""
 
 from __future__ import annotations
 
@@ -28,3 +28,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

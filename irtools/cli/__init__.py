@@ -22,6 +22,10 @@ from irtools.errors import IrtoolsError
 
 __all__ = ["main"]
 
+_COMPRESSION = "NNCF compresses weights: https://github.com/openvinotoolkit/nncf"
+_CONVERSION = "Optimum Intel exports models: optimum-cli export openvino"
+_ELSEWHERE = {"compress": _COMPRESSION, "quantize": _COMPRESSION, "export": _CONVERSION, "convert": _CONVERSION}
+"""Commands that people look for here, and whose job they are."""
 _SIGPIPE = 13  # Windows has no name for it
 
 
@@ -56,8 +60,8 @@ class Commands(click.Group):
             from difflib import get_close_matches
 
             close = get_close_matches(name, self.list_commands(ctx), 1)
-            suggestion = f" Did you mean {close[0]!r}?" if close else ""
-            raise click.UsageError(f"there is no command {name!r}.{suggestion}", ctx)
+            suggestion = _ELSEWHERE.get(name) or (f"Did you mean {close[0]!r}?" if close else "")
+            raise click.UsageError(f"there is no command {name!r}. {suggestion}".rstrip(), ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -69,7 +73,7 @@ class Commands(click.Group):
 )
 @click.version_option(__version__, message="irtools %(version)s")
 def cli() -> None:
-    """Locate, annotate, check and draw OpenVINO IR exports of language models.
+    """Locate, annotate, check, prove, draw and edit OpenVINO IR exports of language models.
 
     MODEL_DIR is a model directory or the path of one .xml; the current directory when it is left out.
     """

@@ -86,6 +86,7 @@ def test_version(cli: Callable[..., Done]) -> None:
     ("arguments", "said"),
     [
         (("anotate",), "there is no command 'anotate'. Did you mean 'annotate'? (see 'irtools --help')"),
+        (("compress",), "there is no command 'compress'. NNCF compresses weights: https://"),
         (("annotate", "--dryrun"), "no such option '--dryrun'"),
         (("locate", "--format", "yaml"), "'yaml' is not one of"),
         (("annotate", ""), "the path is empty"),
