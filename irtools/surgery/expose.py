@@ -113,9 +113,10 @@ def _exposed(graph: GraphView) -> Iterator[Exposed]:
             continue
         own = graph.result_names(key)
         name = mark[3] if mark[3] in own or not own else own[0]
-        source = graph.op_name(sources[0].op)
-        concat = source == f"{graph.op_name(key)}/Concat" and graph.op_type(sources[0].op) == "Concat"
-        yield Exposed(name, tuple(map(int, mark[1].split(","))), concat, key, sources[0], bool(mark[2]))
+        layers = tuple(map(int, mark[1].split(",")))
+        own_concat = len(layers) > 1 or graph.op_name(sources[0].op) == f"{graph.op_name(key)}/Concat"
+        concat = own_concat and graph.op_type(sources[0].op) == "Concat"
+        yield Exposed(name, layers, concat, key, sources[0], bool(mark[2]))
 
 
 # -- exposing --------------------------------------------------------------------------

@@ -386,6 +386,20 @@ def test_an_exposed_export_generates_as_before(fixtures: Path, export_copy: Call
     assert 0 < mtp.accepted == mtp.drafted
 
 
+def test_ops_that_got_other_names_are_still_taken_away(fixtures: Path) -> None:
+    export = irtools.open_export(fixtures / "falcon")
+    before = export.target.data
+    with export.edit() as editor:
+        single, taps = editor.expose("1,last", names="h{layer}", concat="taps").outputs[1:]
+        editor.rename(single.locator.producer, "norm")
+        editor.rename(taps.locator.producer, "joined")
+    with export.edit() as editor:
+        editor.conceal()
+        editor.rename("norm", single.locator.producer)
+    assert editor.patch is not None
+    assert editor.patch.data == before
+
+
 def test_an_output_that_is_there_keeps_its_names(fixtures: Path, template: DecoderStack, tmp_path: Path) -> None:
     """Without names of its own an output has those of the value that it reads."""
     plain = Document(fixtures / "falcon" / "openvino_model.xml")
