@@ -61,9 +61,16 @@ def read_record(path: Path) -> Mapping[str, Any]:
         content = content["models"][0]
     if isinstance(content, dict) and isinstance(content.get("proof"), dict):
         content = content["proof"]
-    if not isinstance(content, dict) or content.get("record_version") != RECORD_VERSION:
+    version = content.get("record_version") if isinstance(content, dict) else None
+    if type(version) is not int:  # True is no version
         raise OptionError(f"{path}: holds no record of a proof; give what `irtools prove --format json` wrote")
-    return content
+    if version != RECORD_VERSION:
+        raise OptionError(
+            f"{path}: holds a record of version {version}, and versions are compared with {RECORD_VERSION} only; "
+            "prove once more and keep what `irtools prove --format json` writes"
+        )
+    found: Mapping[str, Any] = content
+    return found
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Change, ...]:

@@ -111,6 +111,8 @@ def _prompts(export: Export, settings: Settings) -> tuple[tuple[Prompt, ...], Pr
     """
     texts = () if settings.token_ids else settings.prompts or default_prompts()
     seen = probe(settings.device, export.directory, texts, chat_template=settings.chat_template)
+    if seen.unusable:
+        raise UsageError(f"{seen.unusable}; pip install --force-reinstall 'ov-irtools[runtime]'")
     if not seen.properties and not seen.ended:
         raise OptionError(f"there is no device {settings.device!r}; OpenVINO sees {', '.join(seen.devices)}")
     if settings.token_ids:

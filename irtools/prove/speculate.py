@@ -230,7 +230,8 @@ class _Work:
         if tiny:
             return Check(name, NOT_APPLICABLE, did, said, tiny)
         if outcome.stage == "crash":
-            self.broken = said = f"{outcome.message} while {self.way.title or 'the target'} was run"
+            what = "the target" if name == "plain" or not self.way.title else f"the {self.way.title}"
+            self.broken = said = f"{outcome.message} while {what} was run"
         return Check(name, FAILED, did, said, self.evidence.explain(outcome.message))
 
     def _plain(self, found: Decoded, stateful: bool) -> Check:

@@ -26,8 +26,9 @@ _ROWS = (
 _SECONDS = ("first_token", "draft", "verify")
 _FORM = ("steps", "checks", "figures")
 _NARROW = 60
-_LESSER = ("passes", "passes_saved")
+_LESSER = ("passes", "passes_saved", "length")
 """What of a comparison is left to JSON: it follows from the rest."""
+_LONGEST = 60
 
 
 def proof_text(proof: Proof, style: Style) -> str:
@@ -50,9 +51,18 @@ def proof_text(proof: Proof, style: Style) -> str:
     how = f"with its {proof.way.title}" if own else f"with the {proof.way.title} of {proof.way.draft}"
     drafting = f", {how}" if proof.way.title else ""
     lines = [*_paragraph(f"{proof.export.path} on {where}{drafting}", style, 0)]
+    lines += _stand_ins(proof.record, style)
     for step in proof.steps:
         lines += ["", *_step(step, style)]
     return "\n".join([*lines, "", *_paragraph(_verdict(proof.steps), style, 0)])
+
+
+def _stand_ins(record: Mapping[str, Any], style: Style) -> Iterator[str]:
+    """That the numeric steps use other token ids than those of the prompts, and why."""
+    if record["tokenizer_fault"] and record["prompts"]:
+        seed = record["settings"]["seed"]
+        text = f"the prompts could not be tokenized, and token ids of the seed {seed} stand in for them"
+        yield from _paragraph(f"{text}: {record['tokenizer_fault']}", style, 0)
 
 
 def _verdict(steps: Sequence[Step]) -> str:
@@ -222,4 +232,5 @@ def _place(what: str) -> str:
 
 
 def _short(text: str) -> str:
-    return (f"{text[:12]}..." if re.fullmatch("[0-9a-f]{64}", text) else text) or "-"
+    longest = 12 if re.fullmatch("[0-9a-f]{64}", text) else _LONGEST
+    return (f"{text[:longest]}..." if len(text) > longest else text) or "-"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,6 +53,10 @@ class Probe:
         Of each prompt; empty when the tokenizer could not be used.
     fault : str
         Why it could not.
+    ended : str
+        How the process ended instead of answering; ``""`` when it answered.
+    unusable : str
+        Which package cannot be imported, and why; ``""`` when all can that are installed.
     """
 
     devices: tuple[str, ...]
@@ -59,7 +64,8 @@ class Probe:
     versions: Mapping[str, str]
     tokens: tuple[tuple[int, ...], ...] = ()
     fault: str = ""
-    ended: str = field(default="", kw_only=True)
+    ended: str = ""
+    unusable: str = ""
 
 
 def probe(device: str, directory: Path, prompts: Sequence[str], *, chat_template: bool) -> Probe:
@@ -86,7 +92,14 @@ def probe(device: str, directory: Path, prompts: Sequence[str], *, chat_template
         return Probe((), {}, _versions(), fault=reply.ended, ended=reply.ended)
     found = reply.value
     tokens = tuple(tuple(ids) for ids in found["tokens"])
-    return Probe(tuple(found["devices"]), found["properties"], _versions(), tokens, found["fault"])
+    return Probe(
+        tuple(found["devices"]),
+        found["properties"],
+        _versions(),
+        tokens,
+        found["fault"],
+        unusable=found["unusable"],
+    )
 
 
 def _versions() -> dict[str, str]:
@@ -98,25 +111,44 @@ def _versions() -> dict[str, str]:
 
 
 def _probe(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    found = {"devices": [], "properties": {}, "tokens": [], "fault": "", "unusable": _unusable()}
+    return found if found["unusable"] else found | _device(request["device"]) | _tokenized(request)
+
+
+def _unusable() -> str:
+    """Which of the packages is there and cannot be imported, in words."""
+    for name, package in (("openvino", "openvino"), ("openvino_genai", "openvino-genai")):
+        if find_spec(name) is not None:
+            try:
+                import_module(name)
+            except ImportError as error:
+                return f"{package} cannot be imported ({first_words(error)})"
+    return ""
+
+
+def _device(name: str) -> dict[str, Any]:
     import openvino as ov
 
     core = ov.Core()
     properties: dict[str, str] = {}
-    device, seen = plugin(request["device"]), list(core.available_devices)
+    device, seen = plugin(name), list(core.available_devices)
     # The plugin of a device that is not there may answer all the same.
     if device in _COLLECTIVE or _without_index(device) in map(_without_index, seen):
         with suppress(RuntimeError):  # no such device: its properties stay empty
             known = core.get_property(device, "SUPPORTED_PROPERTIES")
-            properties = {name: _shown(core.get_property(device, name)) for name in _PROPERTIES if name in known}
-    found = {"devices": seen, "properties": properties, "tokens": [], "fault": ""}
+            properties = {key: _shown(core.get_property(device, key)) for key in _PROPERTIES if key in known}
+    return {"devices": seen, "properties": properties}
+
+
+def _tokenized(request: Mapping[str, Any]) -> dict[str, Any]:
     if not request["prompts"]:
-        return found
+        return {}
     if find_spec("openvino_genai") is None:
-        return found | {"fault": "openvino-genai, which brings the tokenizers, is not installed"}
+        return {"fault": "openvino-genai, which brings the tokenizers, is not installed"}
     try:
-        return found | {"tokens": list(_tokens(request))}
-    except (RuntimeError, ValueError) as error:
-        return found | {"fault": first_words(error)}
+        return {"tokens": _tokens(request)}
+    except (RuntimeError, ValueError, ImportError) as error:
+        return {"fault": first_words(error)}
 
 
 def _tokens(request: Mapping[str, Any]) -> list[tuple[int, ...]]:

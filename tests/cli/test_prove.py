@@ -38,7 +38,8 @@ def asked(monkeypatch: pytest.MonkeyPatch, fixtures: Path) -> list[Settings]:
 
     def prove(export: Any, settings: Settings, progress: Any) -> Proof:
         found.append(settings)
-        return Proof(export, settings, Way(), (), {"record_version": 1, "device": {"name": "CPU", "properties": {}}})
+        told = {"record_version": 1, "device": {"name": "CPU", "properties": {}}, "tokenizer_fault": ""}
+        return Proof(export, settings, Way(), (), told)
 
     monkeypatch.setattr(run, "prove", prove)
     return found
@@ -108,6 +109,19 @@ def test_without_genai_there_is_one_sentence(cli: Cli, fixtures: Path, monkeypat
     assert "openvino-genai is not installed; pip install 'ov-irtools[runtime]'" in done.err
 
 
+def test_a_runtime_that_cannot_be_imported_is_one_sentence(
+    cli: Cli, fixtures: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "openvino_genai.py").write_text("raise ImportError('a library is missing')")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    done = cli("prove", fixtures / "falcon", "--prompt", "ab")
+
+    assert (done.code, done.out) == (2, "")
+    assert "openvino-genai cannot be imported (a library is missing); pip install" in done.err
+    assert done.err.count("\n") == 1
+
+
 @pytest.mark.parametrize("content", [None, "<net", "<a/>"])
 def test_what_is_no_export_is_an_error(cli: Cli, tmp_path: Path, content: str | None) -> None:
     if content is not None:
@@ -126,6 +140,12 @@ def test_a_device_that_is_not_there_is_an_error(cli: Cli, fixtures: Path, device
 
     assert done.code == 2
     assert f"there is no device {device!r}; OpenVINO sees CPU" in done.err
+
+
+def test_token_ids_that_stand_in_for_prompts_are_told(proof: Proof) -> None:
+    told = Proof(proof.export, proof.settings, proof.way, proof.steps, {**proof.record, "tokenizer_fault": "no file"})
+
+    assert proof_text(told, Style()).splitlines()[1].endswith("token ids of the seed 0 stand in for them: no file")
 
 
 def test_nothing_is_proved_when_no_step_applies(proof: Proof) -> None:

@@ -119,7 +119,8 @@ def test_what_moved_is_told(fixtures: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", "{}", '{"models": [{}]}', '{"record_version": 2}', "\0", "[" * 99999]
+    "content",
+    ["", "{", "[]", "{}", '{"models": [{}]}', '{"record_version": 2}', '{"record_version": true}', "\0", "[" * 99999],
 )
 def test_nonsense_is_no_record(content: str, tmp_path: Path) -> None:
     path = tmp_path / "old.json"
