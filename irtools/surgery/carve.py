@@ -14,9 +14,9 @@ from irtools.ir.op import Port
 from irtools.ir.ranges import Ranges
 from irtools.ir.rt_info import ANNOTATION_KEY, remove_entry
 from irtools.ir.scan import Scan, Span, scan_outline
-from irtools.surgery.cuts import Cut, Region
 from irtools.surgery.edits import AddOp, NewPort
 from irtools.surgery.piece import PieceInput, PieceOutput, Plan
+from irtools.surgery.region import Cut, Region
 from irtools.surgery.spelling import Style, tensor_names
 from irtools.surgery.splices import Splice, spliced
 

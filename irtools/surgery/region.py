@@ -10,20 +10,73 @@ Of such a value whose shape alone is read, only the shape does.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from irtools.graph.view import GraphView, Source
-from irtools.surgery.cuts import Cut, Region, Request
 from irtools.surgery.fragile import fragile_states
 from irtools.surgery.reach import above, below, data_above
 from irtools.surgery.shapes import SameShape
+from irtools.surgery.wanted import End, Request
 
-__all__ = ["find_region"]
+__all__ = ["Cut", "Region", "find_region"]
 
 _TOKENS = re.compile(r"input_ids|inputs?_embeds")
 _SIDE = re.compile(r"mask|position|beam|type_ids|past|present|cache|state|_len")
 _FLOATS = ("f32", "f16", "bf16", "f64")
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A value that becomes an input of the piece.
+
+    Attributes
+    ----------
+    source : Source
+    kind : str
+        ``value``, ``shape`` (of a value that is not in the piece) or ``state``.
+    """
+
+    source: Source
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """What a piece consists of.
+
+    Attributes
+    ----------
+    ops : frozenset of int
+        Ops that stay as they are, with inputs of the model and constants.
+    cuts : tuple of Cut
+        The entry first, states last, the others in the order of computation.
+    entry : Source or None
+    entry_name : str
+        As requested.
+    ends : tuple of End
+    states : tuple of str
+        Variables that are read and written in the piece, and stay.
+    written : tuple of int
+        Assigns whose value becomes an output.
+    opened : tuple of str
+        States of the piece that became inputs and outputs because OpenVINO would not run them.
+    rewired : mapping of int to Source
+        ShapeOf ops that read a value of the piece instead of an earlier one of the same shape.
+    split : tuple of (str, bool)
+        Variables of which only one half lies in the piece; True: the one that reads.
+    """
+
+    ops: frozenset[int]
+    cuts: tuple[Cut, ...]
+    entry: Source | None
+    entry_name: str
+    ends: tuple[End, ...]
+    states: tuple[str, ...]
+    written: tuple[int, ...] = ()
+    opened: tuple[str, ...] = ()
+    rewired: Mapping[int, Source] = field(default_factory=dict)
+    split: tuple[tuple[str, bool], ...] = ()
 
 
 def find_region(view: GraphView, request: Request) -> Region:

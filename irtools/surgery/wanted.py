@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import UsageError
@@ -11,12 +12,62 @@ from irtools.graph.find import find_op
 from irtools.graph.view import GraphView, Source
 from irtools.ir.constants import iter_graphs
 from irtools.surgery.choice import parse_layer_list
-from irtools.surgery.cuts import End, Request
 from irtools.surgery.reach import below
 
-__all__ = ["between_ops", "of_layers", "parse_layers"]
+__all__ = ["End", "Request", "between_ops", "of_layers", "parse_layers"]
 
 _OUTPUT = re.compile(r"(.+):(\d{1,9})", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A value that the piece is to give.
+
+    Attributes
+    ----------
+    source : Source
+    name : str
+        What the output is called.
+    result : int or None
+        The model's own Result for it, which then stays as it is.
+    """
+
+    source: Source
+    name: str
+    result: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a piece is to reach from and to.
+
+    Attributes
+    ----------
+    starts : frozenset of int
+        The first ops of the piece.
+    ends : tuple of End
+    entry : Source or None
+        The value in front of the starts that is cut off, for a piece of the decoder stack.
+    entry_name : str
+        What the input for it is called.
+    stream : frozenset of Source
+        Values of the decoder stack that have the shape of the entry, itself among them.
+    closing : frozenset of Source
+        Those behind them, which may have another.
+    tokens : frozenset of int
+        Inputs of the model that the decoder stack starts from, where that is known.
+    stateless : bool
+        Whether states become inputs and outputs.
+    """
+
+    starts: frozenset[int]
+    ends: tuple[End, ...]
+    entry: Source | None = None
+    entry_name: str = ""
+    stream: frozenset[Source] = frozenset()
+    closing: frozenset[Source] = frozenset()
+    tokens: frozenset[int] = frozenset()
+    stateless: bool = False
 
 
 def parse_layers(text: str, count: int) -> tuple[int, int]:
