@@ -62,13 +62,16 @@ class Child:
         self._process = start(module, stderr=subprocess.PIPE)
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._words: deque[bytes] = deque(maxlen=_LAST_WORDS)
+        self._requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._told = 0
         # Threads, not `select`, which takes no pipes on Windows; they end with the process.
-        self._readers = [
-            threading.Thread(target=_drain, args=(stream, take), daemon=True)
-            for stream, take in ((self._process.stdout, self._lines.put), (self._process.stderr, self._words.append))
+        self._threads = [
+            threading.Thread(target=_drain, args=(self._process.stdout, self._lines.put), daemon=True),
+            threading.Thread(target=_drain, args=(self._process.stderr, self._words.append), daemon=True),
+            threading.Thread(target=_pour, args=(self._process.stdin, self._requests.get), daemon=True),
         ]
-        for reader in self._readers:
-            reader.start()
+        for thread in self._threads:
+            thread.start()
 
     def __enter__(self) -> Child:
         return self
@@ -84,13 +87,28 @@ class Child:
     def close(self) -> None:
         """End the process, whatever it is doing."""
         self._process.kill()
+        self._requests.put(b"")
         self._process.wait()
-        for reader in self._readers:
-            reader.join(5)
+        for thread in self._threads:
+            thread.join(5)
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             if stream is not None:
                 with suppress(OSError):  # what was not flushed when it died
                     stream.close()
+
+    def leave(self) -> None:
+        """End the process, but do not wait until the system has taken its memory apart."""
+        self._process.kill()
+        threading.Thread(target=self.close, daemon=True).start()
+
+    def tell(self, request: object) -> None:
+        """Send a request and return at once; the next :meth:`ask` passes over its answer."""
+        self._told += 1
+        self._send(request)
+
+    def _send(self, request: object) -> None:
+        # By a thread: a process that is busy for ever takes no long request either.
+        self._requests.put(json.dumps(request).encode() + b"\n")
 
     def ask(self, request: object, *, timeout: float, progress: Progress | None = None) -> Reply:
         """Send a request and wait for its answer.
@@ -105,12 +123,7 @@ class Child:
             Called with what the process says that it is doing.
         """
         began = time.monotonic()
-        try:
-            assert self._process.stdin is not None
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
-            self._process.stdin.flush()
-        except OSError:
-            return Reply(None, self._how_it_ended(), time.monotonic() - began)
+        self._send(request)
         deadline = time.monotonic() + timeout
         while True:
             line = self._next_line(deadline)
@@ -122,8 +135,10 @@ class Child:
                 return Reply(None, self._how_it_ended(), time.monotonic() - began)
             message = json.loads(line)
             if "answer" in message:
-                return Reply(message["answer"], "", time.monotonic() - began)
-            if progress is not None:
+                if not self._told:
+                    return Reply(message["answer"], "", time.monotonic() - began)
+                self._told -= 1
+            elif progress is not None:
                 progress(message["progress"])
             deadline = time.monotonic() + timeout
 
@@ -133,12 +148,15 @@ class Child:
             line = self._lines.get(timeout=max(deadline - time.monotonic(), 0))
         except queue.Empty:
             return None
-        return line if line.endswith(b"\n") else b""
+        if line.endswith(b"\n"):
+            return line
+        self._lines.put(b"")  # for whoever asks again
+        return b""
 
     def _how_it_ended(self) -> str:
         code = self._process.wait()
-        for reader in self._readers:
-            reader.join(5)
+        for thread in self._threads[:2]:
+            thread.join(5)
         words = [text for line in self._words if (text := line.decode("utf-8", "replace").strip())]
         said = f", and said {words[-1][:300]!r}" if words else ""
         return f"the process ended with {_exit(code)}{said}"
@@ -160,6 +178,15 @@ def _drain(stream: IO[bytes] | None, take: Callable[[bytes], object]) -> None:
         for line in stream:
             take(line)
     take(b"")
+
+
+def _pour(stream: IO[bytes] | None, give: Callable[[], bytes]) -> None:
+    """Write what there is to write, up to an empty line."""
+    assert stream is not None
+    with suppress(ValueError, OSError):  # it ended: whoever waits for its answer sees it
+        while line := give():
+            stream.write(line)
+            stream.flush()
 
 
 def serve(handle: Callable[[Any, Progress], Any]) -> None:

@@ -1,15 +1,14 @@
 """The process in which OpenVINO reads an edited file, and rehearses loading an annotated target.
 
-Run by :mod:`irtools.runtime.check` with two lines of JSON on stdin: the file that is being annotated
-(or null), and later the request. Answers with a list of ``[is a problem, message]`` on stdout. What is
-checked is what OpenVINO GenAI 2026.4 requires of a DFlash target before and after it converts the model
-to paged attention.
+Run by :mod:`irtools.runtime.check`, which sends two requests: the file that is being annotated (or null),
+and later what to rehearse; that is answered with a list of ``[is a problem, message]``. What is checked is
+what OpenVINO GenAI 2026.4 requires of a DFlash target before and after it converts the model to paged
+attention.
 """
 
 from __future__ import annotations
 
 import gc
-import json
 import os
 import sys
 import threading
@@ -17,6 +16,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
+
+from irtools.runtime.lines import Progress, serve
 
 __all__ = ["Ahead", "reason", "rehearse", "to_paged"]
 
@@ -293,23 +294,28 @@ def _embeds(gather: Any) -> bool:
     return bool(many) or any(word in table.get_node().get_friendly_name() for word in _NAMED_EMBEDDING)
 
 
+class _Server:
+    """Converts one file ahead, and then rehearses."""
+
+    def __init__(self) -> None:
+        self._ahead: Ahead | None = None
+
+    def __call__(self, request: Mapping[str, Any], _: Progress) -> list[tuple[bool, str]] | None:
+        if "ahead" not in request:
+            return list(rehearse(request, self._ahead))
+        # The converter takes a third of the import and is not needed; OpenVINO does without.
+        sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type]
+        import openvino._offline_transformations  # noqa: F401  # while nobody waits for it yet
+
+        if request["ahead"]:
+            self._ahead = Ahead(request["ahead"])
+            self._ahead.start()
+        return None
+
+
 def _main() -> None:
     gc.disable()  # nothing that a short process makes is worth collecting: 0.01 s of wrappers for ops
-    # Whatever OpenVINO prints must not get into the answer.
-    answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    # The converter takes a third of the import and is not needed; OpenVINO does without.
-    sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type]
-    import openvino._offline_transformations  # noqa: F401  # while nobody waits for it yet
-
-    files = json.loads(sys.stdin.readline() or "null")
-    ahead = Ahead(files) if files else None
-    if ahead:
-        ahead.start()
-    request = sys.stdin.readline()
-    if request:
-        with answer:
-            answer.write(json.dumps(list(rehearse(json.loads(request), ahead))) + "\n")
+    serve(_Server())
     # OpenVINO takes 0.1 s to take itself down, for nobody.
     sys.stderr.flush()
     os._exit(0)

@@ -17,6 +17,8 @@ from irtools.errors import CheckError
 from irtools.ir.document import Document
 from irtools.ir.rt_info import ANNOTATION_KEY, set_entry
 from irtools.runtime.check import Remark, check_file, checker, warm_up
+from irtools.runtime.lines import Child
+from irtools.surgery.patch import Expected
 
 NAMES = ("falcon", "gpt2", "granite", "llama", "llava", "mixtral", "opt", "qwen3", "qwen3_5_vl", "qwen3_5_moe_vl")
 
@@ -244,7 +246,7 @@ def test_nothing_is_printed_and_openvino_is_not_loaded_here(
 def test_a_process_that_was_warmed_up_in_vain_ends_with_its_parent() -> None:
     code = (
         "from pathlib import Path; from irtools.runtime.check import _waiting, warm_up; here = Path('m.xml'); "
-        "warm_up(here); warm_up(here); print(*[process.pid for process in _waiting])"
+        "warm_up(here); warm_up(here); print(*[child._process.pid for child in _waiting])"
     )
     run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     (pid,) = run.stdout.split()
@@ -261,9 +263,27 @@ def test_a_rehearsal_that_dies_is_a_clear_error(
     monkeypatch.setattr(check, "_waiting", [])
     path, weights, annotation = annotated("falcon")
     warm_up(path)
-    check._waiting[0].kill()
+    check._waiting[0]._process.kill()
     with pytest.raises(CheckError, match="ended with code -9"):
         check_file(path, weights, annotation)
+
+
+def test_a_rehearsal_that_hangs_is_a_clear_error(
+    annotated: Callable[..., tuple[Path, Path, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """However long the request is: more than a pipe takes."""
+    from irtools.runtime import check
+
+    (tmp_path / "irtools_test_rehearsal.py").write_text("import time; time.sleep(60)")
+    monkeypatch.syspath_prepend(tmp_path)
+    child = Child("irtools_test_rehearsal")
+    monkeypatch.setattr(check, "_waiting", [child])
+    monkeypatch.setattr(check, "_TIMEOUT", 0.5)
+    path, weights, annotation = annotated("falcon")
+    expected = Expected(1, (), {key: (f"op {key}" * 50, ()) for key in range(1000)})
+    with pytest.raises(CheckError, match=r"no sign of life for 0 s and was ended; give --no-check to write without"):
+        check_file(path, weights, annotation, expected=expected)
+    assert not child.alive
 
 
 @pytest.mark.parametrize("ahead", ["the file", "another file", "no file"])
