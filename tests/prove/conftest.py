@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from irtools.cli import main
+from irtools.ir.export import open_export
+from irtools.prove.prompts import default_prompts
 from irtools.runtime import genai
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -45,6 +48,39 @@ class Proved:
         return dict(check)
 
 
+def _irtools(*arguments: object) -> tuple[int | str | None, str, str]:
+    """Run the command line in this process; what it runs are processes of their own."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    gc.unfreeze()
+    gc.enable()  # the command line leaves it off
+    said, told = (stream.buffer.getvalue().decode() for stream in (out, err))
+    return ended.value.code, said, told
+
+
+@pytest.fixture(scope="session")
+def trained(proved: Callable[..., Proved], tmp_path_factory: pytest.TempPathFactory) -> Proved:
+    """The trained export through all steps, with the prompt ``zqab`` before the default ones."""
+    prompts = tmp_path_factory.mktemp("prompts") / "prompts.json"
+    prompts.write_text(json.dumps(["zqab", *default_prompts()]))
+    options = ("--assistant-tokens", "1,3", "--min-acceptance", "0.9")
+    return proved("trained", "qwen3_5_vl_trained", "--prompts", prompts, *options)
+
+
+@pytest.fixture(scope="session")
+def dflash(proved: Callable[..., Proved]) -> Proved:
+    """A pair with a random draft, on the prompt ``zqab``."""
+
+    def annotate(directory: Path) -> None:
+        export = open_export(directory)
+        export.annotate()
+        export.save(check=False)
+
+    options = ("--steps", "runtime", "--prompt", "zqab", "--assistant-tokens", "2", "--max-new-tokens", "10")
+    return proved("dflash", "falcon", "--draft", FIXTURES / "qwen3_dflash", *options, edit=annotate)
+
+
 @pytest.fixture(scope="session")
 def proved(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Proved]:
     """Prove a copy of a fixture.
@@ -65,10 +101,8 @@ def proved(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Proved]:
             copy = shutil.copytree(FIXTURES / fixture, root / key / fixture)
             if edit is not None:
                 edit(copy)
-            command = [sys.executable, "-m", "irtools", "prove", copy, "--format", "json", *map(str, arguments)]
-            ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=FIXTURES.parent)
             part = root / key / "part.json"
-            part.write_text(json.dumps([ran.returncode, ran.stdout, ran.stderr]))
+            part.write_text(json.dumps(_irtools("prove", copy, "--format", "json", *arguments)))
             part.rename(done)
         while not done.exists():
             time.sleep(0.05)

@@ -76,7 +76,6 @@ FIRST_NORM = "language_model.layers.0.input_layernorm/aten::mul/Multiply_1"
 Q, K = "self_attn.q_norm/aten::mul/Multiply_1", "self_attn.k_norm/aten::mul/Multiply_1"
 
 FAILING: dict[str, tuple[Edit, set[str]]] = {
-    "clean": (lambda directory: None, set()),
     "concat swapped": (mtp.head(mtp.swapped), {"agreement", "wiring"}),
     "hidden state unused": (mtp.head(mtp.feed_twice(0)), {"agreement", "hidden-states"}),
     "embeddings unused": (mtp.head(mtp.feed_twice(1)), {"agreement", "embeddings"}),

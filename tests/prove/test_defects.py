@@ -15,9 +15,6 @@ Prove = Callable[..., Proved]
 BASE = "qwen3_5_vl_trained"
 ZQAB = ("--prompt", "zqab")
 DRAFTED = ("--steps", "head,runtime", "--assistant-tokens", "1", *ZQAB)
-# On this prompt alone random attention is as good as any: 19 of 19.
-ACCEPTED = {"other output of that name": (0, 0.4), "head of another export": (0, 0.4), "attention random": (1, 1)}
-
 pytestmark = pytest.mark.slow
 
 
@@ -26,30 +23,25 @@ def failed(done: Proved, step: str) -> set[str]:
     return {check["name"] for check in found["checks"] if check["status"] == FAILED}
 
 
-def acceptance(done: Proved) -> float:
-    (row,) = done.check("runtime", "acceptance")["figures"]["assistant_tokens"]
-    return float(row["acceptance"])
-
-
-def test_the_trained_head_passes_every_step_with_the_default_prompts(proved: Prove) -> None:
-    done = proved("whole", BASE, "--assistant-tokens", "1")
-
-    assert {step["name"]: step["status"] for step in done.proof["steps"]} == dict.fromkeys(
+def test_the_trained_head_passes_every_step_with_the_default_prompts(trained: Proved) -> None:
+    assert {step["name"]: step["status"] for step in trained.proof["steps"]} == dict.fromkeys(
         ("taps", "state", "head", "runtime"), PASSED
     )
-    assert acceptance(done) >= 0.9
-    assert done.code == 0
+    assert len(trained.proof["prompts"]) == 9
+    assert trained.check("runtime", "acceptance")["figures"]["assistant_tokens"][0]["acceptance"] >= 0.9
+    assert trained.code == 0
 
 
-@pytest.mark.parametrize("name", ["other output of that name", "head of another export", "attention random"])
-def test_the_text_hides_what_the_step_head_tells(name: str, proved: Prove) -> None:
-    edit, checks = defects_head.FAILING[name]
-    done = proved(name.replace(" ", "-"), BASE, *DRAFTED, edit=edit)
+def test_the_text_hides_the_head_of_another_export(proved: Prove) -> None:
+    """What the step head says of all other defects, its own tests show without GenAI."""
+    edit, checks = defects_head.FAILING["head of another export"]
+    done = proved("another", BASE, *DRAFTED, edit=edit)
 
     assert done.check("runtime", "text")["figures"]["equal"]
     assert failed(done, "head") == checks
     assert failed(done, "runtime") == set()
-    assert ACCEPTED[name][0] <= acceptance(done) <= ACCEPTED[name][1]
+    (row,) = done.check("runtime", "acceptance")["figures"]["assistant_tokens"]
+    assert row["acceptance"] <= 0.4
     assert done.code == 1
 
 

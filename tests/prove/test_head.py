@@ -92,7 +92,7 @@ def test_a_defect_fails_the_checks_that_see_it(
 
     assert named(step, FAILED) == expected
     assert all(check.why for check in step.checks if check.status != PASSED)
-    assert step.status == (FAILED if expected else PASSED)
+    assert step.status == FAILED
 
 
 @pytest.mark.parametrize("name", defects_head.WARNING)
@@ -109,23 +109,28 @@ def test_a_defect_that_may_do_no_harm_warns(
     assert (named(step, FAILED), named(step, WARNING)) == (set(), expected)
 
 
-@pytest.mark.parametrize("name", ["clean", "attention random"])
 def test_one_short_prompt_is_enough_for_the_blocks(
-    name: str, recorded: Recorded, monkeypatch: pytest.MonkeyPatch, export_copy: Copier
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, export_copy: Copier
 ) -> None:
-    edit, expected = defects_head.FAILING[name]
     directory = export_copy(BASE)
-    edit(directory)
     monkeypatch.setattr(measure_head, "Target", recorded)
+    assert named(judge(directory, ["zqab"]), FAILED) == set()
+
+    edit, expected = defects_head.FAILING["attention random"]
+    edit(directory)
 
     assert named(judge(directory, ["zqab"]), FAILED) == expected
 
 
-def test_figures_of_the_trained_head(recorded: Recorded, monkeypatch: pytest.MonkeyPatch, fixtures: Path) -> None:
+def test_the_trained_head_passes_with_these_figures(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, fixtures: Path
+) -> None:
     monkeypatch.setattr(measure_head, "Target", recorded)
 
-    checks = {check.name: check for check in judge(fixtures / BASE).checks}
+    step = judge(fixtures / BASE)
 
+    assert {check.status for check in step.checks} == {PASSED}
+    checks = {check.name: check for check in step.checks}
     agreement = checks["agreement"].figures
     assert agreement["positions"] == 8 * 24
     assert agreement["share"] >= 0.9  # type: ignore[operator]
@@ -134,9 +139,8 @@ def test_figures_of_the_trained_head(recorded: Recorded, monkeypatch: pytest.Mon
     assert checks["wiring"].figures["exchanged"] < 0.3  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("name", ["qwen3_5_moe_vl", "qwen3_5_vl_int4"])
-def test_an_untrained_target_and_head_only_warn(name: str, fixtures: Path) -> None:
-    step = judge(fixtures / name, ["some text", "and more"])
+def test_an_untrained_target_and_head_only_warn(fixtures: Path) -> None:
+    step = judge(fixtures / "qwen3_5_moe_vl", ["some text", "and more"])
 
     assert named(step, FAILED) == set()
     assert named(step, WARNING) == {"agreement"}

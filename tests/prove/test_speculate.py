@@ -43,16 +43,17 @@ def counts(check: dict[str, Any]) -> dict[int, tuple[int, int]]:
 
 
 @pytest.mark.slow
-def test_the_trained_head_is_accepted_and_changes_nothing(proved: Prove) -> None:
-    done = proved("trained", "qwen3_5_vl_trained", *RUN, "--assistant-tokens", "1,3", "--min-acceptance", "0.9")
+def test_the_trained_head_is_accepted_and_changes_nothing(trained: Proved) -> None:
+    done = trained
 
-    (prompt,) = done.check("runtime", "plain")["figures"]["prompts"]
+    prompt, *_ = done.check("runtime", "plain")["figures"]["prompts"]
     assert prompt["continuation"] == ANSWER
     assert len(prompt["tokens"]) == 40
     assert done.check("runtime", "text")["figures"] == {"equal": True, "differences": []}
-    assert counts(done.check("runtime", "acceptance"))[1] == (19, 19)  # contract
+    one = done.check("runtime", "acceptance")["figures"]["assistant_tokens"][0]["prompts"][0]
+    assert (one["accepted"], one["drafted"]) == (19, 19)  # contract
     assert done.check("runtime", "image")["figures"]["prompt_tokens"] > len(prompt["token_ids"])
-    assert {check["status"] for check in done.proof["steps"][0]["checks"]} == {PASSED}
+    assert {check["status"] for check in done.proof["steps"][3]["checks"]} == {PASSED}
     assert done.code == 0
 
 
@@ -72,16 +73,9 @@ def test_a_head_with_the_concat_swapped_writes_the_same_text_and_is_not_accepted
 
 
 @pytest.mark.slow
-def test_dflash_is_counted_by_what_the_draft_processed(proved: Prove, fixtures: Path) -> None:
+def test_dflash_is_counted_by_what_the_draft_processed(dflash: Proved) -> None:
     """GenAI itself counts none. Nothing of this random draft is accepted: each token takes a pass of the target."""
-
-    def annotate(directory: Path) -> None:
-        export = open_export(directory)
-        export.annotate()
-        export.save(check=False)
-
-    draft = ("--draft", fixtures / "qwen3_dflash", "--assistant-tokens", "2", "--max-new-tokens", "10")
-    done = proved("dflash", "falcon", *RUN, *draft, edit=annotate)
+    done = dflash
 
     assert done.check("runtime", "text")["figures"]["equal"]
     acceptance = done.check("runtime", "acceptance")
