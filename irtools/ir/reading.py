@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from io import BufferedReader, FileIO
 from pathlib import Path
 
-__all__ = ["chunks", "open_file", "read_file", "read_into"]
+__all__ = ["LFS_POINTER", "chunks", "open_file", "read_file", "read_into"]
 
+LFS_POINTER = b"version https://git-lfs"
+"""How the file begins that a clone without Git-LFS leaves in place of the content."""
 _CHUNK = 8 << 20
 
 

@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeAlias
 from xml.parsers import expat
 
 from irtools.errors import InvalidIRError, MalformedValueError, UnsupportedEncodingError, about
+from irtools.ir.reading import LFS_POINTER
 
 __all__ = [
     "Edge",
@@ -182,10 +183,8 @@ def _validate(data: bytes) -> None:
 
 def _malformed(data: bytes, error: expat.ExpatError) -> InvalidIRError:
     if not data:
-        return InvalidIRError(
-            "the file is empty; export the model again or restore it from where it was downloaded", line=1
-        )
-    if data.startswith(b"version https://git-lfs"):
+        return InvalidIRError("the file is empty; export the model again or restore the file", line=1)
+    if data.startswith(LFS_POINTER):
         return InvalidIRError("the file is a Git-LFS pointer, not the IR; run `git lfs pull` to get it", line=1)
     reason = expat.errors.messages.get(error.code, "malformed")
     if reason == "junk after document element":

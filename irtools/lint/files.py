@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from irtools.ir.reading import open_file
+from irtools.ir.reading import LFS_POINTER, open_file
 
 __all__ = ["claims_to_be_ir", "is_lfs_pointer"]
-
-_LFS = b"version https://git-lfs.github.com/spec/"
 
 
 def claims_to_be_ir(path: Path) -> bool:
@@ -20,6 +18,6 @@ def is_lfs_pointer(path: Path) -> bool:
     """Whether a file is the pointer that a clone without Git-LFS leaves in place of the content."""
     try:
         with open_file(path) as file:
-            return file.read(len(_LFS)) == _LFS
+            return file.read(len(LFS_POINTER)) == LFS_POINTER
     except OSError:
         return False

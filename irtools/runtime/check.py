@@ -8,7 +8,6 @@ the graph converted while the decoder stack is being located.
 from __future__ import annotations
 
 import atexit
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,8 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irtools.errors import CheckError
-from irtools.ir.reading import open_file
+from irtools.ir.constants import iter_graphs, read_constants
+from irtools.ir.document import Document
 from irtools.ir.rt_info import ANNOTATION_KEY
+from irtools.ir.weights_file import require_weights
 from irtools.runtime.lines import Child
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Remark", "check_file", "checker", "warm_up"]
 
-_CONSTANT = re.compile(rb'<data [^>]*?offset="(\d+)" size="(\d+)"')
+_UNCHECKED = ", or give --no-check to write without a check"
 _TIMEOUT = 900.0
 """Seconds without an answer: 265,000 ops take 7."""
 
@@ -123,7 +124,7 @@ def check_file(
         layers = parse_annotation(annotation).layers if annotation is not None else {}
     except MalformedAnnotationError as error:
         return (Remark(True, f"the annotation is malformed: it {error}"),)
-    _require_weights(bin_path)
+    require_weights(bin_path, 0, "the IR", otherwise=_UNCHECKED, error=CheckError)
     request = {
         "expected": expected and [expected.inputs, expected.outputs, list(expected.ops.values())],
         "compile": compiling,
@@ -136,7 +137,7 @@ def check_file(
     }
     remarks = tuple(Remark(*remark) for remark in _ask(_waiting.pop() if _waiting else _start(original), request))
     if any(remark.problem for remark in remarks):
-        _require_length(xml_path, bin_path)
+        _require_length(xml_path, bin_path, expected)
     return remarks
 
 
@@ -152,34 +153,20 @@ def _ask(child: Child, request: object) -> list[tuple[bool, str]]:
     return found
 
 
-def _require_weights(path: Path) -> None:
-    try:
-        with open_file(path) as file:
-            beginning = file.read(64)
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise CheckError(
-            f"the weights cannot be read ({reason}), so the new file cannot be checked; get them, or give --no-check",
-            path=path,
-        ) from error
-    if beginning.startswith(b"version https://git-lfs"):
-        raise CheckError(
-            "a Git-LFS pointer instead of the weights, so the new file cannot be checked; "
-            "run `git lfs pull`, or give --no-check",
-            path=path,
-        )
-
-
-def _require_length(xml_path: Path, bin_path: Path) -> None:
-    """Tell a truncated download from other faults, which OpenVINO words alike."""
-    needed = max((int(m[1]) + int(m[2]) for m in _CONSTANT.finditer(xml_path.read_bytes())), default=0)
+def _require_length(xml_path: Path, bin_path: Path, expected: Expected | None) -> None:
+    """Tell a truncated download, or an edit beyond the end, from other faults, which OpenVINO words alike."""
+    constants = read_constants(iter_graphs(Document(xml_path).scan))
     there = bin_path.stat().st_size
-    if there < needed:
-        raise CheckError(
-            f"has {there} bytes, and the IR needs {needed}: the weights are truncated or another model's; "
-            "get them again, or give --no-check",
-            path=bin_path,
-        )
+    for constant in constants:
+        if expected and constant.id in expected.ops and not constant.in_body and constant.end > there:
+            where = f"the bytes {constant.offset} to {constant.end}"
+            raise CheckError(
+                f"the edited constant {constant.name!r} reads {where} of the weights, and there are {there}; "
+                "give it an offset and a size within the file",
+                path=bin_path,
+            )
+    needed = max((constant.end for constant in constants), default=0)
+    require_weights(bin_path, needed, "the IR", otherwise=_UNCHECKED, error=CheckError)
 
 
 def checker(

@@ -109,7 +109,7 @@ def test_nothing_is_written_before_all_are_checked(two_targets: Path) -> None:
     for part in ("target", "other"):
         export.annotate(part)
     for _ in range(2):
-        with pytest.raises(CheckError, match=r"openvino_other_model\.bin: the weights cannot be read"):
+        with pytest.raises(CheckError, match=r"openvino_other_model\.bin: the weights are missing"):
             export.save()
         assert contents(two_targets) == before
     assert [saved.path.name for saved in export.save(check=False)] == ["openvino_model.xml", "openvino_other_model.xml"]

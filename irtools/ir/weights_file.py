@@ -1,0 +1,51 @@
+"""The ``.bin`` beside an ``.xml``: whether it is there, itself and long enough."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from irtools.errors import ExportError, IrtoolsError
+from irtools.ir.reading import LFS_POINTER, open_file
+
+__all__ = ["require_weights"]
+
+
+def require_weights(
+    path: Path, needed: int, reader: str, *, otherwise: str = "", error: type[IrtoolsError] = ExportError
+) -> None:
+    """Make sure that a ``.bin`` is there and long enough.
+
+    Parameters
+    ----------
+    path : Path
+    needed : int
+        Bytes.
+    reader : str
+        What needs them, for the message.
+    otherwise : str
+        What can be done without them, for the message: ``, or ...``.
+    error : type
+        What is raised when it is missing, a Git-LFS pointer, too short or unreadable.
+
+    Raises
+    ------
+    IrtoolsError
+    """
+    try:
+        with open_file(path) as file:
+            beginning = file.read(len(LFS_POINTER))
+            size = file.seek(0, 2)
+    except FileNotFoundError:
+        message = "the weights are missing; get them and put them beside the .xml"
+    except OSError as fault:
+        reason = (fault.strerror or type(fault).__name__).lower()
+        message = f"the weights cannot be read ({reason}); repair the file, or get it again"
+    else:
+        if beginning == LFS_POINTER:
+            message = "a Git-LFS pointer instead of the weights; run `git lfs pull` to get them"
+        elif size < needed:
+            wrong = "the weights are truncated or another model's; get them again"
+            message = f"has {size} bytes, and {reader} needs the first {needed}: {wrong}"
+        else:
+            return
+    raise error(f"{message}{otherwise}", path=path)
