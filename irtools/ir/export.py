@@ -24,15 +24,7 @@ __all__ = ["MTP_FILE", "TARGET_FILES", "Export", "open_export"]
 
 
 class Export(ModelDirectory):
-    """One export: a directory of IR files, or a single ``.xml``.
-
-    Attributes
-    ----------
-    path : Path
-        As given.
-    directory : Path
-        The model directory.
-    """
+    """One export: a directory of IR files, or a single ``.xml``."""
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(path)
@@ -47,7 +39,7 @@ class Export(ModelDirectory):
         return svg_of(self)
 
     def locate(self, part: str = "target") -> DecoderStack:
-        """Locate the decoder stack of a part.
+        """Locate the decoder stack of a part, as its file is; for pending changes see ``edit().locate()``.
 
         Parameters
         ----------
@@ -252,6 +244,8 @@ class Export(ModelDirectory):
     ) -> Piece:
         """Cut a piece out of a part, and write it as a model of its own with just the weights that it needs.
 
+        Of a part with pending changes it is a piece of what :meth:`save` would write.
+
         Parameters
         ----------
         output_dir : path-like
@@ -297,12 +291,13 @@ class Export(ModelDirectory):
         >>> [port.name for port in piece.outputs]
         ['hidden_states.0']
         """
+        from irtools.decoder import locate
         from irtools.surgery.extract import plan_piece, save_piece
 
-        document = self.part(part)
+        document = self._current(part)
         plan = plan_piece(
             document,
-            lambda: self.locate(part),
+            lambda: locate(document, config=self.config),
             layers=None if layers is None else str(layers),
             from_=(from_,) if isinstance(from_, str) else tuple(from_),
             to=(to,) if isinstance(to, str) else tuple(to),
@@ -351,9 +346,14 @@ class Export(ModelDirectory):
         return save_files(changes, written=lambda change: self._forget(change.path))
 
     def prove(self, settings: Settings | None = None, progress: Callable[[str], None] | None = None) -> Proof:
-        """Run the export: its taps, its state, its MTP head, drafted decoding. See :func:`irtools.prove.run.prove`."""
+        """Run the export: its taps, its state, its MTP head, drafted decoding. See :func:`irtools.prove.run.prove`.
+
+        What runs are the files, so a change that is pending is refused with an ``EditError``.
+        """
         from irtools.prove.run import prove
 
+        for patch in self.pending:
+            raise EditError("there are changes that have not been written; save them first", path=patch.path)
         return prove(self, settings, progress)
 
     def _forget(self, path: Path) -> None:

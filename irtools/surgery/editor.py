@@ -65,16 +65,24 @@ class Editor:
         if kind is None:
             self.patch = self._keep(apply(self._document, self.edits, notes=self._notes))
 
-    def make(self, *edits: Edit) -> None:
-        """Add edits, such as ``patch.undo``.
+    def make(self, *edits: Edit | Sequence[Edit]) -> None:
+        """Add edits, one by one or several in a sequence, such as ``patch.undo``.
 
         Raises
         ------
         EditError
-            The block has ended.
+            The block has ended, or something is no edit.
         """
         self._require_open()
-        self.edits += edits
+        for given in edits:
+            several = given if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
+            for edit in several:
+                if not isinstance(edit, Edit):
+                    raise EditError(
+                        f"{edit!r} is no edit; give some of irtools.surgery.edits, or patch.undo",
+                        path=self._document.path,
+                    )
+                self.edits += (edit,)
 
     def _require_open(self) -> None:
         if self._ended:

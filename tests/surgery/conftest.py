@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import openvino as ov
 import pytest
 
 from irtools import open_export
 from irtools.decoder.stack import DecoderStack, Locator
+from irtools.ir.document import Document
 
 MakeStack = Callable[[Sequence[tuple[str, int]]], DecoderStack]
 
@@ -50,3 +52,19 @@ def target_of(fixtures: Path) -> Callable[[str], Path]:
         return next(path for file in names if (path := fixtures / name / file).is_file())
 
     return find
+
+
+@pytest.fixture(scope="session")
+def falcon(fixtures: Path) -> Document:
+    return Document(fixtures / "falcon" / "openvino_model.xml")
+
+
+@pytest.fixture
+def read(tmp_path: Path, falcon: Document) -> Callable[[bytes], ov.Model]:
+    """Read a version of falcon's graph with OpenVINO."""
+
+    def reader(data: bytes) -> ov.Model:
+        (tmp_path / "m.xml").write_bytes(data)
+        return ov.Core().read_model(tmp_path / "m.xml", falcon.weights_path)
+
+    return reader
