@@ -17,6 +17,7 @@ from irtools.ir.scan import Scan, Span, scan_outline
 from irtools.surgery.edits import AddOp, NewPort
 from irtools.surgery.piece import PieceInput, PieceOutput, Plan
 from irtools.surgery.region import Cut, Region
+from irtools.surgery.shapes import rank_unknown
 from irtools.surgery.spelling import Style, tensor_names
 from irtools.surgery.splices import Splice, spliced
 
@@ -173,6 +174,9 @@ class _Carver:
         self.inputs.append(PieceInput(name, port.element_type, port.shape, cut.kind, producer, index))
         new = NewPort(port.element_type, port.shape, (name,))
         shape = ",".join("?" if dim < 0 else str(dim) for dim in port.shape)
+        if rank_unknown(self.view, cut.source):
+            shape = "..."
+            self.notes.append(f"the rank of the input {name!r} depends on what the whole model is fed: give it a shape")
         attributes = {"shape": shape, "element_type": port.element_type}
         return key, self.style.layer(key, AddOp("Parameter", name, (), (new,), attributes), ())
 

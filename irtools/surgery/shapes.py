@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from irtools.graph.view import GraphView, Source
 
-__all__ = ["SameShape"]
+__all__ = ["SameShape", "rank_unknown"]
 
 _FLOATS = ("f32", "f16", "bf16", "f64")
 _DEEPEST = 150
@@ -35,6 +35,28 @@ _OTHERS = _words(
     "VariadicSplit"
 )
 _REGULAR = _SAME | _BROADCAST | _REDUCE | _OTHERS
+
+
+_BODIES = _words("If Loop TensorIterator")
+
+
+def rank_unknown(view: GraphView, source: Source) -> bool:
+    """Whether a port without dimensions has an unknown rank: a file says nothing of that and of a scalar alike.
+
+    Either branch of an If can give another rank, and what is computed from it has none either.
+    """
+    pending, seen = [source], {source}
+    while pending:
+        value = pending.pop()
+        port, kind = view.port(value), view.op_type(value.op)
+        if port is None or port.shape or view.constant(value.op):
+            continue
+        if kind in _BODIES or (kind == "Parameter" and view.data(value.op).get("shape") == "..."):
+            return True
+        fresh = [given for given in view.inputs(value.op) if given not in seen]
+        seen.update(fresh)
+        pending += fresh
+    return False
 
 
 class SameShape:

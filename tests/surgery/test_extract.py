@@ -202,6 +202,21 @@ def test_ops_of_a_tokenizer_are_checked_with_its_extension(fixtures: Path, tmp_p
     assert compare_bytes(path, piece.path) > 0
 
 
+def test_a_value_of_unknown_rank_is_no_scalar(extract: Extract, tmp_path: Path) -> None:
+    """The file says nothing of the dimensions of either."""
+    from openvino import opset13 as ops
+
+    anything = ops.parameter(ov.PartialShape.dynamic(), name="anything")
+    scalar = ops.parameter(ov.PartialShape([]), name="scalar")
+    last = ops.add(ops.abs(anything, name="any"), ops.abs(scalar, name="one"), name="sum")
+    path = tmp_path / "model" / "openvino_model.xml"
+    ov.save_model(ov.Model([last], [anything, scalar]), path)
+    piece = extract(path, from_="sum", to="sum")
+    read = {port.get_any_name(): port.get_partial_shape() for port in ov.Core().read_model(piece.path).inputs}
+    assert read == {"any": ov.PartialShape.dynamic(), "one": ov.PartialShape([])}
+    assert [note.partition(" depends")[0] for note in piece.notes] == ["the rank of the input 'any'"]
+
+
 def test_the_style_of_the_file_is_kept(export_copy: Callable[..., Path], extract: Extract) -> None:
     path = export_copy("falcon") / "openvino_model.xml"
     plain = extract(path, layers=2).path.read_bytes()
