@@ -10,6 +10,7 @@ from typing import Any
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import ExportError, IrtoolsError, LocateRefusedError, OptionError, UsageError
 from irtools.ir.export import Export, open_export
+from irtools.lint.part import Part
 from irtools.prove.model import FAILED, Step
 from irtools.prove.prompts import default_prompts
 from irtools.prove.record import record
@@ -107,7 +108,8 @@ def prove(export: Export, settings: Settings | None = None, progress: Progress |
 def _prompts(export: Export, settings: Settings) -> tuple[tuple[Prompt, ...], Probe]:
     """The prompts with their token ids, and what runs here.
 
-    When there is no tokenizer and no prompt was asked for, token ids from a fixed seed stand in.
+    When they cannot be tokenized, token ids from a fixed seed stand in. The runtime gets those too where it takes
+    ids and there is no tokenizer; what it says of a faulty one is worth hearing.
     """
     texts = () if settings.token_ids else settings.prompts or default_prompts()
     seen = probe(settings.device, export.directory, texts, chat_template=settings.chat_template)
@@ -120,7 +122,9 @@ def _prompts(export: Export, settings: Settings) -> tuple[tuple[Prompt, ...], Pr
     if seen.tokens:
         return tuple(Prompt(text, ids) for text, ids in zip(texts, seen.tokens, strict=True)), seen
     made = _random_ids(export, settings.seed, len(texts) if settings.prompts else _RANDOM_PROMPTS)
-    return tuple(Prompt(text, ids) for text, ids in zip(settings.prompts or ("",) * len(made), made, strict=True)), seen
+    needless = Part(export.target).input("input_ids") and not (export.directory / "openvino_tokenizer.xml").exists()
+    given = () if needless else settings.prompts
+    return tuple(Prompt(text, ids) for text, ids in zip(given or ("",) * len(made), made, strict=True)), seen
 
 
 def _check_prompts(export: Export, prompts: tuple[Prompt, ...], *, drafting: bool) -> None:

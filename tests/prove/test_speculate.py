@@ -12,6 +12,7 @@ from defects_mtp import FUSION
 from ir_edit import IR
 
 from irtools.ir.export import open_export
+from irtools.prove import run
 from irtools.prove import speculate as module
 from irtools.prove.advice import Totals, advise, break_even, speed_up
 from irtools.prove.decoding import Decoded, Runs, first_difference
@@ -21,6 +22,7 @@ from irtools.prove.settings import Prompt, Settings
 from irtools.prove.speculate import speculate, way_of
 from irtools.runtime.conversion import Conversion
 from irtools.runtime.genai import Outcome, Timing
+from irtools.runtime.probe import Probe
 from tests.prove.conftest import Proved
 
 Prove = Callable[..., Proved]
@@ -94,6 +96,18 @@ def test_the_runtime_takes_a_head_wherever_it_finds_one(fixtures: Path, export_c
     assert way_of(own, other) == module.Way("mtp", "MTP head", other.directory)
     assert way_of(own, open_export(fixtures / "falcon")).name == "plain"
     assert way_of(own, open_export(fixtures / "qwen3_dflash")).name == "dflash"
+
+
+def test_ids_stand_in_for_text_where_there_is_no_tokenizer(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "probe", lambda *_, **__: Probe(("CPU",), {"NUM_STREAMS": "1"}, {}, fault="no tokenizer"))
+    monkeypatch.setattr(run, "_steps", lambda *_: ())
+    asked = Settings(prompts=("zqab", "ab"))
+
+    proofs = {name: run.prove(open_export(fixtures / name), asked) for name in ("opt", "falcon", "llava")}
+    texts = {name: [prompt["text"] for prompt in proof.record["prompts"]] for name, proof in proofs.items()}
+
+    assert not (fixtures / "opt" / "openvino_tokenizer.xml").exists()
+    assert texts == {"opt": ["", ""], "falcon": ["zqab", "ab"], "llava": ["zqab", "ab"]}
 
 
 def test_exports_that_it_is_not_for_are_told_why(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
