@@ -13,8 +13,6 @@ from irtools.runtime.genai import Job, Outcome, iterate
 
 __all__ = ["Decoded", "Difference", "Runs", "decode", "first_difference"]
 
-_WARM_UP = 8
-"""Tokens of a first run that does not count: the device compiles for the lengths it meets."""
 _IMAGE_SIDE = 128
 _IMAGE_PROMPT = "Describe the image."
 
@@ -182,7 +180,9 @@ def _runs(
 
 def _jobs(base: Job, prompts: Sequence[Prompt], image: bool) -> Iterable[Job]:
     made = [replace(base, prompt=prompt.text, token_ids=() if prompt.text else prompt.token_ids) for prompt in prompts]
-    warm_up = replace(made[0], max_new_tokens=min(_WARM_UP, base.max_new_tokens))
+    # A whole run that does not count: the device compiles for each length that it meets, and the first of
+    # several numbers of candidates would pay for all of them.
+    warm_up = made[0]
     text = next((prompt.text for prompt in prompts if prompt.text), _IMAGE_PROMPT)
     return [warm_up, *made, *([replace(base, prompt=text, image=_IMAGE_SIDE)] if image else [])]
 

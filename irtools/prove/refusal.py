@@ -102,14 +102,20 @@ class Evidence:
         message : str
             The runtime's own.
         """
-        return self.named(message) or (
-            "no rule of irtools explains this: `irtools verify` finds no error in the files; "
-            "look for the message in the issues of OpenVINO GenAI"
-        )
+        if named := self.named(message):
+            return named
+        advice = "look for the message in the issues of OpenVINO GenAI"
+        if self.verification is None:
+            return f"`irtools verify` could not be run to find a rule that explains this; {advice}"
+        findings = self.findings()
+        if findings:
+            return f"no rule of irtools is known to explain this; {advice}. `irtools verify` finds: {cite(findings)}"
+        return f"no rule of irtools explains this: `irtools verify` finds no error in the files; {advice}"
 
     def named(self, message: str) -> str:
-        """The rules that may explain what the runtime said; ``""`` when none does."""
-        likely = suspects(message, self.findings())
+        """The rules that a message of the runtime points to; ``""`` when there is none."""
+        findings = self.findings()
+        likely = suspects(message, findings) if _pointed(message, findings) else []
         return cite(likely) if likely else ""
 
 
@@ -144,14 +150,15 @@ def suspects(message: str, findings: Sequence[Finding]) -> list[Finding]:
     list of Finding
         One for each rule.
     """
-    pointed: list[Finding] = []
-    for sign, codes in _SIGNS:
-        if re.search(sign, message, re.IGNORECASE):
-            pointed += [finding for finding in findings if _named(finding, codes.split())]
     by_code: dict[str, Finding] = {}
-    for finding in sorted(pointed or findings, key=lambda finding: not _is_about(message, finding)):
+    for finding in sorted(_pointed(message, findings) or findings, key=lambda finding: not _is_about(message, finding)):
         by_code.setdefault(finding.code, finding)
     return list(by_code.values())
+
+
+def _pointed(message: str, findings: Sequence[Finding]) -> list[Finding]:
+    signs = [codes.split() for sign, codes in _SIGNS if re.search(sign, message, re.IGNORECASE)]
+    return [finding for codes in signs for finding in findings if _named(finding, codes)]
 
 
 def _is_about(message: str, finding: Finding) -> bool:

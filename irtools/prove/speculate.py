@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from irtools.errors import InvalidIRError
@@ -23,7 +23,9 @@ from irtools.runtime.genai import Outcome
 __all__ = ["Way", "speculate", "way_of"]
 
 _MANY = 20
-"""Drafted tokens of which none accepted is no chance."""
+"""Drafted tokens of which next to none accepted is no chance."""
+_HARDLY = 0.05
+"""Acceptance that is next to none."""
 _LOW = 0.5
 """Acceptance below which it is worth asking the rules why."""
 _TITLES = {"dflash": "DFlash draft", "eagle3": "EAGLE-3 draft", "plain": "draft model"}
@@ -87,9 +89,9 @@ def speculate(
     began = time.monotonic()
     why = _no_target(export)
     if why:
-        return Step("runtime", why=why)
+        return Step("runtime", _measured((), settings), why=why)
     work = _Work(export, way, tuple(prompts), settings, progress or (lambda text: None))
-    checks = tuple(work.checks())
+    checks = _measured(tuple(work.checks()), settings)
     return Step(
         "runtime",
         checks,
@@ -98,6 +100,17 @@ def speculate(
         peak_memory=work.peak_memory,
         broken=bool(work.broken),
     )
+
+
+def _measured(checks: tuple[Check, ...], settings: Settings) -> tuple[Check, ...]:
+    """The checks, of which one fails when an acceptance was asked for and nothing was measured."""
+    found = next((check for check in checks if check.name == "acceptance"), None)
+    if settings.min_acceptance is None or (found is not None and found.status != NOT_APPLICABLE):
+        return checks
+    did = "looked for the acceptance that was asked for"
+    why = found.why if found is not None else "nothing was drafted; the other checks of this step say why"
+    failed = Check("acceptance", FAILED, did, f"none, and at least {settings.min_acceptance:g} is wanted", why)
+    return (*(check for check in checks if check is not found), failed)
 
 
 def _no_target(export: Export) -> str:
@@ -290,7 +303,7 @@ class _Work:
         numbers = _listed(sorted(found.drafted))
         did = f"decoded them with the {self.way.title}, drafting {numbers} at a time"
         differences = found.differences()
-        figures = {"equal": not differences, "differences": [_plainly(one, found) for one in differences]}
+        figures = {"equal": not differences, "differences": [asdict(one) for one in differences]}
         if not differences:
             runs = sum(len(one.outcomes) for one in found.drafted.values())
             return Check("text", PASSED, did, f"the same tokens as without, in {plural(runs, 'run')}", figures=figures)
@@ -320,7 +333,7 @@ class _Work:
             )
             return replace(check, why=why, figures=figures)
         why = "drafting may only change the speed, and the tokens differ with f32 computation and an f32 cache as well"
-        return replace(check, status=FAILED, why=f"{why}. {self.evidence.explain(check.saw)}", figures=figures)
+        return replace(check, status=FAILED, why=self._with_suspicion(why), figures=figures)
 
     def _acceptance(self, found: Decoded) -> Check:
         did = f"counted what the target accepted of the tokens that the {self.way.title} drafted"
@@ -337,8 +350,8 @@ class _Work:
         if wanted is not None and first.acceptance < wanted:
             why = f"{first.acceptance:.3f} drafting {lowest} at a time is below the {wanted:g} asked for"
             return Check("acceptance", FAILED, did, saw, self._with_suspicion(why), figures)
-        if wanted is None and not any(one.accepted for one in totals.values()) and first.drafted >= _MANY:
-            why = "a draft of which nothing is accepted only costs time: its weights are random, or it is wired wrong"
+        if wanted is None and first.acceptance < _HARDLY and first.drafted >= _MANY:
+            why = "a draft of which next to nothing is accepted costs time: its weights are random, or it is miswired"
             return Check("acceptance", WARNING, did, saw, self._with_suspicion(why), figures)
         if first.acceptance < _LOW and (named := self._suspicion()):
             return Check("acceptance", WARNING, did, saw, f"low, and the rules say why. {named}", figures)
@@ -371,16 +384,6 @@ def _rate(acceptance: float | None) -> str:
 def _listed(numbers: Sequence[int]) -> str:
     words = [str(number) for number in numbers]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def _plainly(one: Difference, found: Decoded) -> dict[str, object]:
-    return {
-        "assistant_tokens": one.assistant_tokens,
-        "prompt": one.prompt,
-        "position": one.position,
-        "plain": one.plain,
-        "drafted": one.drafted,
-    }
 
 
 def _described(differences: Sequence[Difference], found: Decoded) -> str:

@@ -48,7 +48,7 @@ class _Server:
         return _outcome(pipeline, result, tokens, prompt_ids, _timing(pipeline, result, load, seconds))
 
     def _pipeline(self, genai: Any, job: Job, progress: Progress) -> Any:
-        key = (job.model, job.draft, job.device, job.prefix_caching, job.stateful, job.exact)
+        key = (job.model, job.draft, job.device, job.prefix_caching, job.stateful, job.exact, _batched(job))
         if job.reuse and self._kept is not None and self._kept[0] == key:
             return self._kept[1]
         self._kept = None
@@ -68,11 +68,16 @@ def _load(genai: Any, job: Job) -> Any:
     scheduler = genai.SchedulerConfig()
     scheduler.enable_prefix_caching = job.prefix_caching
     scheduler.cache_size = 0  # as much as is needed, so that it can be told how much that is
-    scheduler.max_num_batched_tokens = max(256, job.assistant_tokens + 1)
+    scheduler.max_num_batched_tokens = _batched(job)
     properties: dict[str, Any] = dict(hints)
     if job.draft:
         properties["draft_model"] = genai.draft_model(job.draft, job.device, **hints)
     return genai.ContinuousBatchingPipeline(job.model, scheduler, job.device, properties)
+
+
+def _batched(job: Job) -> int:
+    """Tokens of one pass: GenAI's own default, or what the candidates need."""
+    return max(256, job.assistant_tokens + 1)
 
 
 def _with_text(pipeline: Any, job: Job) -> Job:

@@ -175,11 +175,13 @@ def test_other_text_fails_unless_it_is_the_same_with_less_rounding(checks_of: An
     [
         (0, 30, None, WARNING),
         (0, 3, None, PASSED),
-        (1, 30, None, PASSED),
+        (1, 30, None, WARNING),
+        (2, 30, None, PASSED),
         (0, 30, 0.0, PASSED),
         (15, 30, 0.5, PASSED),
         (14, 30, 0.5, FAILED),
-        (0, 0, 0.5, NOT_APPLICABLE),
+        (0, 0, None, NOT_APPLICABLE),
+        (0, 0, 0.5, FAILED),
     ],
 )
 def test_acceptance(checks_of: Any, accepted: int, drafted: int, wanted: float | None, status: str) -> None:
