@@ -61,29 +61,29 @@ def test_the_table_says_what_is_given_out(
     assert outputs(llama) == [{"logits"}, {"h3"}, {"h1"}, {"taps"}]
     assert {name for name, data in content(llama).items() if data != before[name]} == {"openvino_model.xml"}
 
-    again = cli("expose", llama, "--layers", "3,1", "--concat", "taps", "--name", "h{layer}")
+    again = cli("expose", llama, "--layers", "3,1", "--concat", "taps", "--name", "h{layer}", "--no-check")
     assert again.code == 0
     assert again.out.endswith("has these outputs already; nothing written\n")
 
-    done = cli("expose", llama, "--remove")
+    done = cli("expose", llama, "--remove", "--no-check")
     assert (done.code, done.err) == (0, "")
     assert "3 exposed outputs" in done.out
     assert content(llama) == before
-    assert cli("expose", llama, "--remove").out == (
+    assert cli("expose", llama, "--remove", "--no-check").out == (
         f"{llama / 'openvino_model.xml'} has no such outputs; nothing written\n"
     )
 
 
 def test_json_says_the_same(llama: Path, cli: Callable[..., Done]) -> None:
-    entry = model(cli("expose", llama, "--layers", "last", "--format", "json"))
+    entry = model(cli("expose", llama, "--layers", "last", "--format", "json", "--no-check"))
     (output,) = entry["outputs"]
     assert (entry["status"], entry["written"]) == ("written", [str(llama / "openvino_model.xml")])
     assert (output["name"], output["layers"], output["shape"]) == ("hidden_states.3", [3], [-1, -1, 32])
-    entry = model(cli("expose", llama, "--layers", "last", "--format", "json"))
+    entry = model(cli("expose", llama, "--layers", "last", "--format", "json", "--no-check"))
     assert (entry["status"], entry["written"]) == ("unchanged", [])
-    entry = model(cli("expose", llama, "--remove", "--layers", "last", "--format", "json"))
+    entry = model(cli("expose", llama, "--remove", "--layers", "last", "--format", "json", "--no-check"))
     assert (entry["status"], [gone["name"] for gone in entry["removed"]]) == ("written", ["hidden_states.3"])
-    entry = model(cli("expose", llama, "--layers", "7", "--format", "json"))
+    entry = model(cli("expose", llama, "--layers", "7", "--format", "json", "--no-check"))
     assert (entry["status"], entry["error"]) == (
         "failed",
         f"{llama}: there is no layer 7; the decoder stack has the layers 0 to 3",
@@ -91,7 +91,7 @@ def test_json_says_the_same(llama: Path, cli: Callable[..., Done]) -> None:
 
 
 def test_a_concatenation_alone_gives_one_output(llama: Path, cli: Callable[..., Done]) -> None:
-    assert cli("expose", llama, "--layers", "all", "--concat", "taps").code == 0
+    assert cli("expose", llama, "--layers", "all", "--concat", "taps", "--no-check").code == 0
     assert outputs(llama) == [{"logits"}, {"taps"}]
 
 
@@ -108,7 +108,7 @@ def test_names_are_a_list_or_one_for_all(names: str, there: list[str], llama: Pa
 
 
 def test_taking_a_million_layers_away_takes_no_time(llama: Path, cli: Callable[..., Done]) -> None:
-    assert cli("expose", llama, "--remove", "--layers", "0-999999").out.endswith(
+    assert cli("expose", llama, "--remove", "--layers", "0-999999", "--no-check").out.endswith(
         "has no such outputs; nothing written\n"
     )
 
@@ -126,7 +126,7 @@ def test_a_dry_run_and_a_diff_write_nothing(llama: Path, cli: Callable[..., Done
         ["patch", "-s", patched / "openvino_model.xml"], input=done.out.encode(), check=True, capture_output=True
     )
     assert outputs(patched) == [{"logits"}, {"h0"}, {"h2"}, {"taps"}]
-    cli("expose", llama, "--layers", "0,2", "--concat", "taps", "--name", "h{layer}")
+    cli("expose", llama, "--layers", "0,2", "--concat", "taps", "--name", "h{layer}", "--no-check")
     assert content(patched) == content(llama)
 
 
@@ -142,7 +142,7 @@ def test_several_models_get_the_highest_code(
     llama: Path, export_copy: Callable[..., Path], cli: Callable[..., Done]
 ) -> None:
     bert = export_copy("bert")
-    done = cli("expose", bert, llama, "--layers", "last", "-q")
+    done = cli("expose", bert, llama, "--layers", "last", "-q", "--no-check")
     assert done.code == 2
     assert done.out == ""
     assert done.err.startswith(f"irtools: error: {bert / 'openvino_model.xml'}: ")
@@ -168,7 +168,7 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(
     arguments: tuple[str, ...], said: str, llama: Path, cli: Callable[..., Done]
 ) -> None:
     before = content(llama)
-    done = cli("expose", llama, *arguments)
+    done = cli("expose", llama, *arguments, "--no-check")
     assert (done.code, done.out) == (2, "")
     assert done.err.count("\n") == 1
     assert said in done.err
@@ -181,7 +181,7 @@ def test_a_wrong_annotation_is_mentioned_and_no_hindrance(
     directory = export_copy("qwen3")
     xml = directory / "openvino_model.xml"
     xml.write_bytes(xml.read_bytes().replace(b"layers.1/aten::add/Add_1&quot;", b"layers.1/aten::add/nowhere&quot;"))
-    done = cli("expose", directory, "--layers", "1")
+    done = cli("expose", directory, "--layers", "1", "--no-check")
     assert done.code == 0
     assert re.fullmatch(
         r"irtools: note: the annotation of the file names .*nowhere' for layer 1; exposed is .*\n", done.err

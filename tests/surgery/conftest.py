@@ -68,3 +68,8 @@ def read(tmp_path: Path, falcon: Document) -> Callable[[bytes], ov.Model]:
         return ov.Core().read_model(tmp_path / "m.xml", falcon.weights_path)
 
     return reader
+
+
+@pytest.fixture(scope="session")
+def template(fixtures: Path) -> DecoderStack:
+    return open_export(fixtures / "falcon").locate()

@@ -29,7 +29,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(steps=STEPS, spelling=st.sampled_from(sorted(SPELLINGS)))
 def test_any_legal_edits_keep_the_file_sound(
     steps: list[tuple[str, int, str]], spelling: str, falcon: Document

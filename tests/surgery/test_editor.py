@@ -46,7 +46,7 @@ def test_changes_of_one_part_add_up(export_copy: Callable[..., Path]) -> None:
     assert export.pending == ()
     with export.edit() as editor:
         editor.make(*pending.undo)
-    export.save()
+    export.save(check=False)
     assert path.read_bytes() == before
 
 
@@ -156,11 +156,11 @@ def test_what_is_no_edit_is_refused(nonsense: Any, falcon: Document) -> None:
 def test_a_piece_has_what_is_pending(falcon: Document, tmp_path: Path) -> None:
     export = irtools.open_export(falcon.path.parent)
     edit(export, RELU, *(Rewire(key, index, Output("extra")) for key, index in readers(falcon, STATE)))
-    piece = export.extract(tmp_path / "one", layers="1")
+    piece = export.extract(tmp_path / "one", layers="1", check=False)
     assert [(port.producer, port.name) for port in piece.outputs] == [("extra", "hidden_states.1")]
     assert op_named(ov.Core().read_model(piece.path), "extra").get_type_name() == "Relu"
     edit(export, Rename("extra", "other"))
-    piece = export.extract(tmp_path / "two", from_="other", to="other")
+    piece = export.extract(tmp_path / "two", from_="other", to="other", check=False)
     assert op_named(ov.Core().read_model(piece.path), "other").get_type_name() == "Relu"
 
 
@@ -177,16 +177,12 @@ def test_what_is_pending_is_not_proved(falcon: Document) -> None:
         export.prove()
 
 
-@pytest.mark.parametrize("offset", ["1000000000", "-1"])
-def test_an_added_constant_beyond_the_weights_is_the_fault_of_the_edit(
-    offset: str, export_copy: Callable[..., Path]
-) -> None:
+def test_an_added_constant_beyond_the_weights_is_the_fault_of_the_edit(export_copy: Callable[..., Path]) -> None:
     export = irtools.open_export(export_copy("falcon"))
-    where = {"element_type": "f32", "shape": "4", "offset": offset, "size": "16"}
+    where = {"element_type": "f32", "shape": "4", "offset": "1000000000", "size": "16"}
     with export.edit() as editor:
         editor.add_op("Const", "beyond", (), [("f32", [4])], attributes=where)
         editor.add_op("Result", "out", ["beyond"], output_names=["out"])
     with pytest.raises(CheckError) as caught:
         export.save()
-    assert "'beyond'" in str(caught.value)
-    assert "truncated" not in str(caught.value)
+    assert "the edited constant 'beyond' reads the bytes 1000000000 to 1000000016 of the weights" in str(caught.value)

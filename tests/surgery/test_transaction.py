@@ -47,11 +47,12 @@ EDITS: dict[str, tuple[Edit, ...]] = {
         Rename(HEAD, "head"),
     ),
 }
+EDITS["all of these"] = (*EDITS["remove"], *EDITS["tensor names"], *EDITS["several"])
 
 
 CASES = [
     *((name, "as exported") for name in EDITS),
-    *((name, spelling) for name in ("several", "remove", "tensor names") for spelling in list(SPELLINGS)[1:]),
+    *(("all of these", spelling) for spelling in list(SPELLINGS)[1:]),
 ]
 
 
