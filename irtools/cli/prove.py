@@ -71,8 +71,8 @@ def command(
     A head that is wired wrong does not show in the text, because the target verifies what it drafts; it shows
     here. Prompts are given as they are, and decoding is greedy and goes on after the end of text.
 
-    Exit codes: 0 nothing failed, 1 a step failed, the text changed or too little was accepted, 2 the export
-    cannot be read or run at all.
+    Exit codes: 0 nothing failed, 1 a step failed, the text changed or too little was accepted, 2 no step
+    applies, or the export cannot be read.
     """
     from irtools.prove.settings import Settings
 
@@ -102,6 +102,9 @@ def command(
                 {"what": one.what, "before": one.before, "now": one.now, "ratio": one.ratio} for one in moved
             ]
             text = f"{text}\n\n{changes_text(moved, ui.style)}"
+        if proof.nothing:
+            error = f"{path}: nothing was proved, no step applies: {proof.why_nothing}"
+            return Entry(str(path), "refused", proof.exit_code, error, details=details, text=text)
         return Entry(str(path), "findings" if proof.failed else "ok", proof.exit_code, details=details, text=text)
 
     return run_models(ui, "prove", [model], work)

@@ -72,7 +72,6 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
         "taps": [_description(seen[tap]) for tap in taps],
         "logits": list(seen[_LOGITS].shape),
         "effect": difference(other[_LOGITS], seen[_LOGITS]),
-        "effects": [difference(other[source], seen[source]) for source in sources],
         "head": None,
     }
     if request["head"] is not None:
@@ -126,7 +125,7 @@ def _through_head(session: Session, head: Value, taps: Sequence[Any], logits: An
         shape = tap.shape if rank == tap.ndim else (*(1,) * (rank - 2), -1, tap.shape[-1])
         made.append(runner.run([[0]], given={name: tap.reshape(shape)})[0])
     own, changed = (difference(value.reshape(-1), logits.reshape(-1)) for value in made)
-    return {"shape": list(made[0].shape), "difference": own, "effect": changed}
+    return {"shape": list(made[0].shape), "elements": made[0].size, "difference": own, "effect": changed}
 
 
 def _detach(model: Any, reader: Any, name: str) -> None:

@@ -11,7 +11,7 @@ from irtools.decoder.stack import DecoderStack
 from irtools.errors import ExportError, IrtoolsError, LocateRefusedError, OptionError, UsageError
 from irtools.ir.export import Export, open_export
 from irtools.lint.part import Part
-from irtools.prove.model import FAILED, Step
+from irtools.prove.model import FAILED, NOT_APPLICABLE, Step
 from irtools.prove.prompts import default_prompts
 from irtools.prove.record import record
 from irtools.prove.refusal import Evidence
@@ -59,9 +59,20 @@ class Proof:
         return any(step.status == FAILED for step in self.steps)
 
     @property
+    def nothing(self) -> bool:
+        """Whether no step applies: nothing was proved."""
+        return bool(self.steps) and all(step.status == NOT_APPLICABLE for step in self.steps)
+
+    @property
+    def why_nothing(self) -> str:
+        """Why the first step does not apply."""
+        step = self.steps[0]
+        return step.why or next((check.why for check in step.checks), "")
+
+    @property
     def exit_code(self) -> int:
-        """What the command exits with: 1 when a step failed."""
-        return int(self.failed)
+        """What the command exits with: 1 when a step failed, 2 when none applies."""
+        return 2 if self.nothing else int(self.failed)
 
 
 def prove(export: Export, settings: Settings | None = None, progress: Progress | None = None) -> Proof:

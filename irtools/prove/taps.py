@@ -7,7 +7,8 @@ the patterns say what lies between two taps, and `locate` says which values it w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ from irtools.prove.between import read_between
 from irtools.prove.bypass import Bypass, bypasses
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.tokens import few, others
-from irtools.prove.wording import listed, moved
+from irtools.prove.wording import apart, listed, moved
 from irtools.prove.worker import Measured, Worker
 from irtools.runtime.lines import Progress
 from irtools.surgery.annotate import SameValue
@@ -65,6 +66,8 @@ def taps(
         )
         return Step("taps", (check,))
     if found is None:
+        if isinstance(stack, LocateRefusedError):
+            return Step("taps", why=f"the target has no annotation, and can have none: {stack}")
         return Step("taps", why="the target has no annotation; `irtools annotate` writes it")
     try:
         head = find_head(document.graph)
@@ -149,9 +152,11 @@ class _Judgement:
         did = f"multiplied the tap of layer {self.taps[-1].layer} with the head's weights"
         difference, effect = measured["head"]["difference"], measured["head"]["effect"]
         figures = {"difference": difference, "effect": effect}
-        if difference is None:
+        if measured["head"]["elements"] != math.prod(measured["logits"]):
             why = f"the head makes {measured['head']['shape']} of it, and the logits are {measured['logits']}"
             return Check("head", FAILED, did, "no logits", why, figures)
+        if difference is None:
+            return Check("head", FAILED, did, "values that are not finite", "no number came out: see the taps", figures)
         saw = f"{moved('the logits', difference)}; with the tap of other tokens, {moved('they', effect)}"
         if difference > _CLOSE:
             why = "the last layer's tap is not what the head reads, which is taken after the final norm"
@@ -168,16 +173,19 @@ class _Judgement:
         declared = [value for value in passing if value.role]
         figures: dict[str, Any] = {
             "effect": measured["effect"],
-            "moved": [max((moved or 0.0 for _, moved in after), default=0.0) for after in measured["moved"]],
-            "agreement": max((value or 0.0 for value in measured["agree"]), default=0.0),
+            "moved": [_most(by for _, by in after) for after in measured["moved"]],
+            "agreement": _most(measured["agree"]),
             "bypasses": [[value.name, value.index, value.role] for value in declared],
         }
-        saw = f"{moved('what lies behind a kept tap', max(figures['moved'], default=0.0))}; "
+        saw = f"{moved('what lies behind a kept tap', _most(figures['moved']))}; "
         saw += f"with no tap kept, {moved('the logits', measured['effect'])}"
         if declared:
             roles = dict.fromkeys(value.role for value in declared)
             saw += f"; kept with the taps, because the family shares them: {' and '.join(roles)}"
             saw += f" ({len(declared)} values such as {declared[0].name!r})"
+        if figures["agreement"] is None or figures["agreement"] > _CLOSE:
+            why = f"cut and fed with its own values, the model gives other ones: {apart(figures['agreement'])}"
+            return Check("cut", FAILED, did, saw, why, figures)
         leaks = self._leaks(measured["moved"], passing)
         if leaks:
             return Check("cut", FAILED, did, saw, listed(leaks), figures)
@@ -237,6 +245,12 @@ class _Judgement:
         faults += [f"there is no layer {layer}" for layer in sorted(annotated) if layer >= len(layers)]
         saw = f"{len(layers)} layers located, {len(self.taps)} annotated, {len(faults)} differences"
         return Check("located", FAILED if faults else PASSED, did, saw, listed(faults), {"differences": len(faults)})
+
+
+def _most(differences: Iterable[float | None]) -> float | None:
+    """The largest of some differences; None if one is no number."""
+    found = list(differences)
+    return None if None in found else max(filter(None, found), default=0.0)
 
 
 def _some(names: Sequence[str], most: int = 3) -> str:

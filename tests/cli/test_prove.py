@@ -152,6 +152,7 @@ def test_nothing_is_proved_when_no_step_applies(proof: Proof) -> None:
     nothing = Proof(proof.export, proof.settings, proof.way, proof.steps[:1], proof.record)
 
     assert proof_text(nothing, Style()).endswith("nothing proved: no step applies")
+    assert nothing.exit_code == 2
 
 
 # -- what is printed -------------------------------------------------------------------
