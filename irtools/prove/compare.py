@@ -18,7 +18,7 @@ __all__ = ["Change", "changes", "read_record"]
 _KEYS = ("name", "number")
 """What an item of a list goes by, if it has one of these."""
 _MOVED = 1.2
-"""Times and speeds that changed by less than this factor are not told: two runs differ by as much."""
+"""Times, speeds and memory that changed by less than this factor are not told: two runs differ by as much."""
 _WORDS = ("did", "saw", "why", "continuation")
 """Put into words what figures say too."""
 
@@ -88,6 +88,9 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Change, ...
         for what in dict.fromkeys((*before, *now))
         if before.get(what) != now.get(what) and not _told_by_status(what, alone)
     ]
+    advised, advice = _recommended(old), _recommended(new)
+    if advised != advice:
+        found.append(Change("steps/runtime/recommendation", advised or "", advice or ""))
     then, after = dict(_speeds(old)), dict(_speeds(new))
     for what in then.keys() & after.keys():
         ratio = after[what] / then[what]
@@ -155,24 +158,45 @@ def _text(value: Any) -> str:
 
 
 def _speeds(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Seconds of each step, and tokens per second by number of assistant tokens."""
+    """Times, speeds and memory of each step; those of decoding by number of assistant tokens."""
     for step in _dicts(record.get("steps")):
         place = f"steps/{step.get('name')}"
-        timing = step.get("timing")
+        yield from _numbers(step.get("timing"), place)
+        for timing in _timings(step):
+            yield from _numbers({key: item for key, item in timing.items() if key != "recommendation"}, place)
+
+
+def _recommended(record: Mapping[str, Any]) -> str | None:
+    """The number of assistant tokens that is recommended; None where nothing was measured."""
+    for step in _dicts(record.get("steps")):
+        for timing in _timings(step):
+            advice = timing.get("recommendation")
+            if isinstance(advice, Mapping):
+                return str(advice.get("assistant_tokens") or "off")
+    return None
+
+
+def _timings(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for check in _dicts(step.get("checks")):
+        figures = check.get("figures")
+        timing = figures.get("timing") if isinstance(figures, Mapping) else None
         if isinstance(timing, Mapping):
-            yield from _positive(f"{place}/seconds", timing.get("seconds"))
-        for check in _dicts(step.get("checks")):
-            figures = check.get("figures")
-            timing = figures.get("timing") if isinstance(figures, Mapping) else None
-            rows = timing.get("assistant_tokens") if isinstance(timing, Mapping) else None
-            for row in _dicts(rows):
-                yield from _positive(f"{place}/{row.get('number')}/tokens_per_second", row.get("tokens_per_second"))
+            yield timing
+
+
+def _numbers(value: Any, where: str) -> Iterator[tuple[str, float]]:
+    """The positive numbers in a part of a record by their places; not those of single prompts."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if isinstance(item, list):
+                for row in _dicts(item) if key != "prompts" else []:
+                    named = {inner: number for inner, number in row.items() if inner not in _KEYS}
+                    yield from _numbers(named, f"{where}/{_name(row, 0)}")
+            else:
+                yield from _numbers(item, f"{where}/{key}")
+    elif isinstance(value, int | float) and value > 0:
+        yield where, float(value)
 
 
 def _dicts(value: Any) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
-
-
-def _positive(what: str, value: Any) -> Iterator[tuple[str, float]]:
-    if isinstance(value, int | float) and value > 0:
-        yield what, float(value)

@@ -90,7 +90,8 @@ def test_a_name_and_revision_come_from_a_hugging_face_cache(fixtures: Path, tmp_
 
 def test_what_moved_is_told(fixtures: Path) -> None:
     figures = {"prompts": [{"tokens": [1, 2, 3]}], "timing": {"seconds": 1.0}}
-    speed = {"timing": {"assistant_tokens": [{"number": 1, "tokens_per_second": 10.0}]}}
+    rows = [{"number": 1, "tokens_per_second": 10.0, "prompts": [{"tokens_per_second": 10.0}]}]
+    speed = {"timing": {"assistant_tokens": rows, "recommendation": {"assistant_tokens": 1}}}
     checks = (Check("plain", PASSED, "ran", "3 tokens", figures=figures), Check("speed", PASSED, "ran", figures=speed))
     old = recorded(open_export(fixtures / "falcon"), Step("runtime", checks, seconds=2.0, peak_memory=1))
     VALIDATOR.validate({**old, "steps": []})
@@ -101,7 +102,9 @@ def test_what_moved_is_told(fixtures: Path) -> None:
     step = new["steps"][0]
     step["status"] = step["checks"][0]["status"] = "failed"
     step["checks"][0]["figures"]["prompts"][0]["tokens"] = [1, 9, 3]
-    step["checks"][1]["figures"]["timing"]["assistant_tokens"][0]["tokens_per_second"] = 5.0
+    timing = step["checks"][1]["figures"]["timing"]
+    timing["assistant_tokens"][0] = {"number": 1, "tokens_per_second": 5.0, "prompts": [{"tokens_per_second": 5.0}]}
+    timing["recommendation"]["assistant_tokens"] = 0
     step["timing"] = {"seconds": 2.1, "peak_memory": 5}
 
     found = {change.what: (change.before, change.now, change.ratio) for change in changes(old, new)}
@@ -114,7 +117,9 @@ def test_what_moved_is_told(fixtures: Path) -> None:
         "steps/runtime/status": ("passed", "failed", None),
         "steps/runtime/checks/plain/status": ("passed", "failed", None),
         "steps/runtime/checks/plain/figures/prompts/0/tokens": ("from item 1: 2 3", "from item 1: 9 3", None),
+        "steps/runtime/recommendation": ("1", "off", None),
         "steps/runtime/1/tokens_per_second": ("10", "5", 0.5),
+        "steps/runtime/peak_memory": ("1", "5", 5.0),
     }
     assert changes(old, copy.deepcopy(old)) == ()
 
