@@ -180,7 +180,7 @@ class Judgement:
         saw = (
             f"{mean:.3g} on average, varying by {spread:.0%}; the target's {own_mean:.3g}, varying by {own_spread:.0%}"
         )
-        figures = {"mean": mean, "spread": spread, "target mean": own_mean, "target spread": own_spread}
+        figures = {"mean": mean, "spread": spread, "target_mean": own_mean, "target_spread": own_spread}
         if not self._facts.normed:
             why = "the output is not that of a norm, and the target's output projection expects one (MTP037)"
             return Check("final-norm", FAILED, did, saw, why, figures)
@@ -226,8 +226,8 @@ class Judgement:
             "positions": found["positions"],
             "share": self._share,
             "chance": found["commonest"],
-            "certainty of the target": found["certainty"],
-            "by prompt": found["by prompt"],
+            "target_certainty": found["certainty"],
+            "by_prompt": found["by prompt"],
             "ahead": ahead,
         }
         if self._knows:

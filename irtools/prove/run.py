@@ -100,7 +100,7 @@ def prove(export: Export, settings: Settings | None = None, progress: Progress |
     """
     settings = settings or Settings()
     if "runtime" in settings.steps and not genai.available():
-        raise UsageError("openvino-genai is not installed; pip install 'ov-irtools[runtime]'")
+        raise UsageError(genai.NOT_INSTALLED)
     draft = open_export(settings.draft) if settings.draft is not None else None
     if draft is not None:
         _ = draft.target
@@ -125,7 +125,9 @@ def _prompts(export: Export, settings: Settings) -> tuple[tuple[Prompt, ...], Pr
     texts = () if settings.token_ids else settings.prompts or default_prompts()
     seen = probe(settings.device, export.directory, texts, chat_template=settings.chat_template)
     if seen.unusable:
-        raise UsageError(f"{seen.unusable}; pip install --force-reinstall 'ov-irtools[runtime]'")
+        raise UsageError(
+            f"{seen.unusable}; install the extra again (in a checkout: pip install --force-reinstall '.[runtime]')"
+        )
     if not seen.properties and not seen.ended:
         raise OptionError(f"there is no device {settings.device!r}; OpenVINO sees {', '.join(seen.devices)}")
     if settings.token_ids:

@@ -95,16 +95,16 @@ class Settings:
         few = [ids for ids in self.token_ids if len(ids) < 2]
         faults = {
             f"there is no step {', '.join(unknown)!r}; the steps are {', '.join(STEPS)}": bool(unknown),
-            "no step is left to make": not self.steps,
+            "no step is left to make; leave --steps out to make all": not self.steps,
             "prompts are given either as text or as token ids": bool(self.prompts and self.token_ids),
-            "a prompt is empty": any(not prompt for prompt in self.prompts),
+            "a prompt is empty; give some text, or --token-ids": any(not prompt for prompt in self.prompts),
             "the runtime takes prompts of at least two tokens": bool(few),
-            "a token id is negative": any(token < 0 for ids in self.token_ids for token in ids),
+            "a token id is negative; ids count from 0": any(token < 0 for ids in self.token_ids for token in ids),
             f"{self.max_new_tokens} new tokens: at least 2 are needed to draft one": self.max_new_tokens < 2,
             f"{self.max_new_tokens} new tokens are more than {_MOST}": self.max_new_tokens > _MOST,
             "the numbers of assistant tokens are at least 1": any(number < 1 for number in self.assistant_tokens),
             f"the numbers of assistant tokens are at most {_MOST}": any(n > _MOST for n in self.assistant_tokens),
-            "no number of assistant tokens is given": not self.assistant_tokens,
+            "there are no numbers of assistant tokens; leave the option out for 1, 2 and 3": not self.assistant_tokens,
             f"the acceptance {self.min_acceptance} does not lie between 0 and 1": self.min_acceptance is not None
             and not 0 <= self.min_acceptance <= 1,
             "an acceptance is measured by the step runtime, which is left out": self.min_acceptance is not None

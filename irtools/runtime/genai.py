@@ -16,9 +16,9 @@ from typing import Any
 from irtools.errors import UsageError
 from irtools.runtime.lines import Child, Progress
 
-__all__ = ["Job", "Outcome", "Timing", "available", "iterate", "run", "run_all"]
+__all__ = ["NOT_INSTALLED", "Job", "Outcome", "Timing", "available", "iterate", "run", "run_all"]
 
-_NO_GENAI = "openvino-genai is not installed; pip install 'ov-irtools[runtime]'"
+NOT_INSTALLED = "openvino-genai is not installed; install the extra `runtime` (in a checkout: pip install '.[runtime]')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ def iterate(
         openvino-genai is not installed.
     """
     if not available():
-        raise UsageError(_NO_GENAI)
+        raise UsageError(NOT_INSTALLED)
     worker: Child | None = None
     try:
         for job in jobs:

@@ -134,7 +134,7 @@ def test_the_trained_head_passes_with_these_figures(
     agreement = checks["agreement"].figures
     assert agreement["positions"] == 8 * 24
     assert agreement["share"] >= 0.9  # type: ignore[operator]
-    assert sum(right for right, _ in agreement["by prompt"]) == agreement["agreed"]  # type: ignore[attr-defined]
+    assert sum(right for right, _ in agreement["by_prompt"]) == agreement["agreed"]  # type: ignore[attr-defined]
     assert checks["rotary"].figures["head"] == checks["rotary"].figures["target"]
     assert checks["wiring"].figures["exchanged"] < 0.3  # type: ignore[operator]
 
