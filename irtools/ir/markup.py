@@ -1,13 +1,36 @@
-"""How text is spelled in the XML of an IR: as OpenVINO writes it."""
+"""The XML of an IR as bytes: how text is spelled as OpenVINO writes it, and how bytes are replaced."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import NamedTuple
 
-__all__ = ["SPACE", "declares_ascii", "encode_text", "space_before", "spell_attribute", "unprintable"]
+from irtools.ir.scan import Span
+
+__all__ = [
+    "SPACE",
+    "START_TAG",
+    "Attribute",
+    "Splice",
+    "attributes_at",
+    "declares_ascii",
+    "encode_text",
+    "first_space",
+    "last_line",
+    "space_before",
+    "spell_attribute",
+    "spliced",
+    "unprintable",
+]
 
 SPACE = b" \t\r\n"
 """The bytes that XML counts as white space."""
+START_TAG = re.compile(rb"""<([^\s/>!?]+)((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)(\s*)(/?)>""")
+"""The name of an element, its attributes, white space, and a slash if it is self-closed."""
+
+_ATTRIBUTE = re.compile(rb"""\s+([^\s=>/"']+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_CHILD = re.compile(rb"([ \t\r\n]*)<[^!?/]")
 
 _ENCODING = re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["'](?:us-)?ascii["']""", re.IGNORECASE)
 # As OpenVINO writes attribute values: ">" and "'" stay, other control characters cannot occur.
@@ -43,3 +66,68 @@ def space_before(data: bytes, offset: int) -> bytes:
     while start and data[start - 1] in SPACE:
         start -= 1
     return data[start:offset]
+
+
+def first_space(data: bytes, offset: int) -> bytes:
+    """The white space before the first element behind an offset."""
+    found = _CHILD.search(data, offset)
+    return found[1] if found else b""
+
+
+def last_line(space: bytes) -> bytes:
+    """The indentation at the end of white space; empty if it has no line break."""
+    return re.split(rb"[\r\n]", space)[-1] if b"\n" in space or b"\r" in space else b""
+
+
+class Attribute(NamedTuple):
+    """Where an attribute is in a file.
+
+    Attributes
+    ----------
+    whole : Span
+        With the white space before it.
+    value : Span
+        Between the quotes.
+    quote : bytes
+    """
+
+    whole: Span
+    value: Span
+    quote: bytes
+
+
+def attributes_at(data: bytes, start: int) -> tuple[dict[str, Attribute], int]:
+    """The attributes of the start tag at an offset, and where another one can be added."""
+    tag = START_TAG.match(data, start)
+    assert tag is not None, "every element starts with a tag"
+    found = {}
+    for match in _ATTRIBUTE.finditer(data, tag.start(2), tag.end(2)):
+        value = Span(*match.span(2 if match[2] is not None else 3))
+        found[match[1].decode()] = Attribute(Span(*match.span()), value, data[value.end : value.end + 1])
+    return found, tag.end(2)
+
+
+class Splice(NamedTuple):
+    """``new`` takes the place of ``data[start:end]``."""
+
+    start: int
+    end: int
+    new: bytes
+
+
+def spliced(data: bytes, splices: Sequence[Splice]) -> bytes:
+    """The file with all splices made.
+
+    Parameters
+    ----------
+    data : bytes
+    splices : sequence of Splice
+        In file order; none overlaps another.
+    """
+    if not splices:
+        return data
+    pieces, last = [], 0
+    for start, end, new in splices:
+        pieces += [data[last:start], new]
+        last = end
+    return b"".join([*pieces, data[last:]])

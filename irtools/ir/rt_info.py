@@ -17,7 +17,18 @@ from typing import TypeAlias, Union
 from xml.parsers import expat
 
 from irtools.errors import InvalidIRError
-from irtools.ir.markup import SPACE, declares_ascii, space_before, spell_attribute
+from irtools.ir.markup import (
+    SPACE,
+    START_TAG,
+    Splice,
+    attributes_at,
+    declares_ascii,
+    first_space,
+    last_line,
+    space_before,
+    spell_attribute,
+    spliced,
+)
 from irtools.ir.scan import Scan, Span, child_spans, line_of, parse_attributes, scan_outline
 
 __all__ = ["ANNOTATION_KEY", "Entry", "RtInfo", "entries", "read_rt_info", "remove_entry", "set_entry"]
@@ -31,12 +42,9 @@ RtInfo: TypeAlias = Mapping[str, Union[str, "RtInfo"]]
 _REPLACED = "irtools-replaced"
 """Attribute of an entry whose container was made or opened for it: what stood there before."""
 
-_TAG = re.compile(rb"""<([^\s/>!?]+)((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)(\s*)(/?)>""")
-_ATTRIBUTE = re.compile(rb"""([^\s=>/"']+)\s*=\s*(?:"[^"]*"|'[^']*')""")
 _EMPTY_CONTAINER = re.compile(
     rb"""<(rt_info|meta_data)(?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*\s*(?:/>|></\1\s*>)"""
 )
-_FIRST_CHILD = re.compile(rb"([ \t\r\n]*)<[^!?/]")
 _XML_NAME = re.compile(r"(?!xml)[A-Za-z_][A-Za-z0-9_.-]*", re.IGNORECASE)
 
 
@@ -120,7 +128,7 @@ def _children(scan: Scan, where: Span) -> Iterator[tuple[str, Mapping[str, str],
     """Key, attributes and extent of each entry of a container."""
     container = "rt_info" if scan.rt_infos else "meta_data"
     for tag, span in child_spans(scan.data, where):
-        opening = _TAG.match(scan.data, span.start)
+        opening = START_TAG.match(scan.data, span.start)
         attributes = parse_attributes(opening[2]) if opening else {}
         yield _key(tag, attributes, container), attributes, span
 
@@ -234,13 +242,9 @@ def _read_back(scan: Scan, edited: bytes, key: str, value: str | None) -> bytes:
     return edited
 
 
-def _splice(data: bytes, start: int, end: int, new: bytes) -> bytes:
-    return b"".join((data[:start], new, data[end:]))
-
-
 def _cut(data: bytes, span: Span) -> bytes:
     """Remove an element and the white space before it: its line, if it has one of its own."""
-    return _splice(data, span.start - len(space_before(data, span.start)), span.end, b"")
+    return spliced(data, [Splice(span.start - len(space_before(data, span.start)), span.end, b"")])
 
 
 def _attribute(scan: Scan, name: str, value: str) -> bytes:
@@ -257,8 +261,7 @@ def _element(scan: Scan, key: str, value: str, replaced: str | None = None) -> b
 
 def _indent(scan: Scan, space: bytes) -> bytes:
     """White space for a child of an element that has ``space`` before its end tag."""
-    first = _FIRST_CHILD.search(scan.data, scan.net_tag.end)
-    unit = re.split(rb"[\r\n]", first[1])[-1] if first and b"\n" in first[1] else b""
+    unit = last_line(first_space(scan.data, scan.net_tag.end))
     return space + unit if b"\n" in space or b"\r" in space else b""
 
 
@@ -280,17 +283,17 @@ def _create(scan: Scan, key: str, value: str) -> bytes:
     before = _indent(scan, space)
     made = _filled(scan, before, b"<meta_data>" if hides else b"<rt_info>", _element(scan, key, value, ""))
     start = end - len(space)
-    return _splice(data, start, start, before + made)
+    return spliced(data, [Splice(start, start, before + made)])
 
 
 def _open(scan: Scan, where: Span, key: str, value: str) -> bytes:
     """Put the entry into a container that is self-closed or has nothing between its tags."""
     data = scan.data
-    opening = _TAG.match(data, where.start)
+    opening = START_TAG.match(data, where.start)
     assert opening is not None, "the container matched before"
     entry = _element(scan, key, value, data[where.start : where.end].decode())
     start_tag = data[where.start : opening.end(2)] + b">"
-    return _splice(data, *where, _filled(scan, space_before(data, where.start), start_tag, entry))
+    return spliced(data, [Splice(*where, _filled(scan, space_before(data, where.start), start_tag, entry))])
 
 
 def _insert(scan: Scan, where: Span, key: str, value: str) -> bytes:
@@ -300,33 +303,33 @@ def _insert(scan: Scan, where: Span, key: str, value: str) -> bytes:
     for name, _, span in _children(scan, where):
         last = span
         if name.encode() > key.encode():
-            return _splice(data, span.start, span.start, entry + space_before(data, span.start))
+            return spliced(data, [Splice(span.start, span.start, entry + space_before(data, span.start))])
     if last is not None:
-        return _splice(data, last.end, last.end, space_before(data, last.start) + entry)
+        return spliced(data, [Splice(last.end, last.end, space_before(data, last.start) + entry)])
     end = data.rindex(b"</", where.start, where.end)
     space = space_before(data, end)
     start = end - len(space)
-    return _splice(data, start, start, _indent(scan, space) + entry)
+    return spliced(data, [Splice(start, start, _indent(scan, space) + entry)])
 
 
 def _replace(scan: Scan, entry: Entry, key: str, value: str) -> bytes:
     data, span = scan.data, entry.span
-    opening = _TAG.match(data, span.start)
-    assert opening is not None, "every child element starts with a tag"
-    for attribute in _ATTRIBUTE.finditer(data, opening.start(2), opening.end(2)):
-        if attribute[1] == b"value":
-            return _splice(data, *attribute.span(), _attribute(scan, "value", value))
-    return _splice(data, *span, _element(scan, key, value))
+    old = attributes_at(data, span.start)[0].get("value")
+    if old is None:
+        return spliced(data, [Splice(*span, _element(scan, key, value))])
+    before = data[old.whole.start : old.value.start]
+    space = before[: len(before) - len(before.lstrip(SPACE))]
+    return spliced(data, [Splice(*old.whole, space + _attribute(scan, "value", value))])
 
 
 def _restore(scan: Scan, entry: Entry) -> bytes:
     """Remove an entry; if its container was made for it and holds nothing else, that too."""
     data, where = scan.data, _container(scan)
-    opening = _TAG.match(data, where.start) if where is not None else None
+    opening = START_TAG.match(data, where.start) if where is not None else None
     if entry.replaced is None or where is None or opening is None:
         return _cut(data, entry.span)
     replaced = entry.replaced.encode()
     around = data[opening.end() : entry.span.start] + data[entry.span.end : data.rindex(b"</", where.start, where.end)]
     if around.strip(SPACE) or not (replaced == b"" or _EMPTY_CONTAINER.fullmatch(replaced)):
         return _cut(data, entry.span)
-    return _splice(data, *where, replaced) if replaced else _cut(data, where)
+    return spliced(data, [Splice(*where, replaced)]) if replaced else _cut(data, where)

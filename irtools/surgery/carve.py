@@ -9,7 +9,7 @@ from dataclasses import replace
 from irtools.errors import InvalidIRError
 from irtools.graph.view import GraphView, Source
 from irtools.ir.constants import Constant, iter_graphs, read_constants
-from irtools.ir.markup import space_before
+from irtools.ir.markup import Splice, space_before, spliced
 from irtools.ir.op import Port
 from irtools.ir.ranges import Ranges
 from irtools.ir.rt_info import ANNOTATION_KEY, remove_entry
@@ -19,7 +19,6 @@ from irtools.surgery.piece import PieceInput, PieceOutput, Plan
 from irtools.surgery.region import Cut, Region
 from irtools.surgery.shapes import rank_unknown
 from irtools.surgery.spelling import Style, tensor_names
-from irtools.surgery.splices import Splice, spliced
 
 __all__ = ["carve", "state_names"]
 

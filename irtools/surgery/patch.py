@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from irtools.ir.markup import Splice, spliced
 from irtools.surgery.edits import Edit
-from irtools.surgery.splices import Splice, compose, spliced
+from irtools.surgery.splices import compose
 
 if TYPE_CHECKING:
     from irtools.ir.save import Check

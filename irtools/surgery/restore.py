@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from irtools.errors import EditError
+from irtools.ir.markup import Splice
 from irtools.ir.scan import Scan, scan_ir
 from irtools.surgery.edits import Edit, Place, Restore
-from irtools.surgery.splices import Splice
 
 if TYPE_CHECKING:
     from irtools.surgery.patch import Patch

@@ -9,45 +9,32 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from irtools.ir.markup import declares_ascii, encode_text, space_before, spell_attribute
+from irtools.ir.markup import (
+    START_TAG,
+    Splice,
+    attributes_at,
+    declares_ascii,
+    encode_text,
+    first_space,
+    last_line,
+    space_before,
+    spell_attribute,
+    spliced,
+)
 from irtools.ir.op import PRECISIONS, split_names
 from irtools.ir.scan import Scan, Span, child_spans, parse_attributes
 from irtools.surgery.edits import AddOp, NewPort
-from irtools.surgery.splices import Splice, spliced
 
 __all__ = ["Style", "append_to", "join_names", "tensor_names"]
 
-_TAG = re.compile(rb"""<([^\s/>!?]+)((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)(\s*)(/?)>""")
-_ATTRIBUTE = re.compile(rb"""\s+([^\s=>/"']+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
-_FIRST_CHILD = re.compile(rb"([ \t\r\n]*)<[^!?/]")
 _SEPARATOR = re.compile(rb"(?<!\\),")
 _SPELLED = {name: spelled for spelled, name in PRECISIONS.items()}
-
-
-class _Attribute(NamedTuple):
-    whole: Span  # with the white space before it
-    value: Span
-    quote: bytes
 
 
 def join_names(names: Sequence[str]) -> str:
     r"""A list of tensor names as one attribute; a comma inside a name is written ``\,``."""
     return ",".join(name.replace(",", "\\,") for name in names)
-
-
-def _attributes(data: bytes, start: int) -> tuple[dict[str, _Attribute], int]:
-    """The attributes of the start tag at an offset, and where another one can be added."""
-    tag = _TAG.match(data, start)
-    assert tag is not None, "every element starts with a tag"
-    found = {}
-    for match in _ATTRIBUTE.finditer(data, tag.start(2), tag.end(2)):
-        group = 2 if match[2] is not None else 3
-        value = Span(*match.span(group))
-        quote = data[value.end : value.end + 1]
-        found[match[1].decode()] = _Attribute(Span(*match.span()), value, quote)
-    return found, tag.end(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +57,8 @@ class Style:
     @classmethod
     def of(cls, scan: Scan) -> Style:
         """The style of a file, as its first lines and its last layer show it."""
-        first = _FIRST_CHILD.search(scan.data, scan.net_tag.end)
-        before = first[1] if first else b""
-        unit = re.split(rb"[\r\n]", before)[-1] if b"\n" in before or b"\r" in before else b""
+        before = first_space(scan.data, scan.net_tag.end)
+        unit = last_line(before)
         lead = space_before(scan.data, scan.spans[-1].start) if scan.spans else before + unit
         return cls(unit, lead, declares_ascii(scan.data))
 
@@ -144,7 +130,7 @@ class Style:
             return self._insert_first(layer, self._data({key: value}))
         if value is not None:
             return self._with_attribute(layer, where.start, key, value)
-        found, _ = _attributes(layer, where.start)
+        found, _ = attributes_at(layer, where.start)
         if key not in found:
             return layer
         if len(found) == 1 and not any(child_spans(layer, where)):
@@ -155,7 +141,7 @@ class Style:
     def with_tensor_names(self, layer: bytes, index: int, names: Sequence[str]) -> bytes:
         """A layer whose output has other tensor names; those that stay keep their spelling."""
         port = _ports(layer, "output")[index]
-        found, end = _attributes(layer, port.start)
+        found, end = attributes_at(layer, port.start)
         old = found.get("names")
         if old is None:
             new = b" " + self._attribute("names", join_names(names)) if names else b""
@@ -180,7 +166,7 @@ class Style:
     def with_input(self, layer: bytes, index: int, port: NewPort) -> bytes:
         """A layer whose input has another type or shape; the port is left alone when it says the same."""
         where = _ports(layer, "input")[index]
-        found, _ = _attributes(layer, where.start)
+        found, _ = attributes_at(layer, where.start)
         number = found["id"].value if "id" in found else Span(0, 0)
         lines = self._port(int(layer[number.start : number.end] or 0), port)
         return spliced(layer, [Splice(*where, self._join([(0, lines[0][1]), *lines[1:]]))])
@@ -190,7 +176,7 @@ class Style:
         return value.replace(b"'", b"&apos;") if quote == b"'" else value
 
     def _with_attribute(self, data: bytes, tag: int, key: str, value: str) -> bytes:
-        found, end = _attributes(data, tag)
+        found, end = attributes_at(data, tag)
         if key in found:
             old = found[key]
             return spliced(data, [Splice(*old.value, self._value(value, old.quote))])
@@ -198,7 +184,7 @@ class Style:
 
     def _insert_first(self, layer: bytes, child: bytes) -> bytes:
         """A layer with a first child; a layer that is self-closed is opened."""
-        tag = _TAG.match(layer)
+        tag = START_TAG.match(layer)
         assert tag is not None, "every element starts with a tag"
         inner = self._join([(0, b""), (1, child)])
         if not tag[4]:
@@ -209,7 +195,7 @@ class Style:
     @staticmethod
     def with_source(edge: bytes, source: int, port: int) -> bytes:
         """An edge that starts elsewhere."""
-        found, _ = _attributes(edge, 0)
+        found, _ = attributes_at(edge, 0)
         values = {"from-layer": source, "from-port": port}
         places = sorted(Splice(*found[key].value, b"%d" % number) for key, number in values.items())
         return spliced(edge, places)
@@ -222,8 +208,7 @@ def _decoded(raw: bytes) -> tuple[str, ...]:
 def tensor_names(layer: bytes, index: int) -> tuple[str, ...]:
     """Tensor names of an output of a layer."""
     port = _ports(layer, "output")[index]
-    found, _ = _attributes(layer, port.start)
-    names = found.get("names")
+    names = attributes_at(layer, port.start)[0].get("names")
     return _decoded(layer[names.value.start : names.value.end]) if names else ()
 
 
@@ -248,7 +233,7 @@ def append_to(scan: Scan, section: str, items: bytes, style: Style) -> Splice:
     if where == (0, 0):
         after = scan.layers.end if section == "edges" and scan.layers.end else scan.net_tag.end
         return Splice(after, after, space + b"<" + name + b">" + items + space + b"</" + name + b">")
-    tag = _TAG.match(data, where.start)
+    tag = START_TAG.match(data, where.start)
     assert tag is not None, "every element starts with a tag"
     if tag[4]:
         return Splice(tag.end(2), where.end, b">" + items + space + b"</" + name + b">")

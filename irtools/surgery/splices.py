@@ -4,35 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
-__all__ = ["Splice", "compose", "difference", "spliced"]
+from irtools.ir.markup import Splice
 
-
-class Splice(NamedTuple):
-    """``new`` takes the place of ``data[start:end]``."""
-
-    start: int
-    end: int
-    new: bytes
-
-
-def spliced(data: bytes, splices: Sequence[Splice]) -> bytes:
-    """The file with all splices made.
-
-    Parameters
-    ----------
-    data : bytes
-    splices : sequence of Splice
-        In file order; none overlaps another.
-    """
-    if not splices:
-        return data
-    pieces, last = [], 0
-    for start, end, new in splices:
-        pieces += [data[last:start], new]
-        last = end
-    return b"".join([*pieces, data[last:]])
+__all__ = ["compose", "difference"]
 
 
 def difference(old: bytes, new: bytes) -> tuple[Splice, ...]:

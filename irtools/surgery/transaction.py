@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 
 from irtools.errors import EditError, about
 from irtools.ir.document import Document
+from irtools.ir.markup import Splice, spliced
 from irtools.ir.op import layer_attributes, parse_op, split_names
 from irtools.ir.rt_info import ANNOTATION_KEY, entries, remove_entry, set_entry
 from irtools.ir.scan import Scan, scan_outline
 from irtools.surgery.edits import AddOp, Edit, GraphEdit, RemoveOp, Rename, Restore, SetRtInfo, require_text
 from irtools.surgery.patch import Expected, Patch, Ports
-from irtools.surgery.splices import Splice, compose, difference, spliced
+from irtools.surgery.splices import compose, difference
 
 if TYPE_CHECKING:
     from irtools.surgery.working import Working

@@ -8,7 +8,7 @@ from functools import cached_property
 from irtools.errors import EditError, InvalidIRError
 from irtools.ir.constants import iter_graphs
 from irtools.ir.integrity import FaultKind, wiring_error
-from irtools.ir.markup import space_before
+from irtools.ir.markup import Splice, space_before
 from irtools.ir.op import Op, parse_op
 from irtools.ir.scan import Scan, Span, child_spans
 from irtools.surgery.edits import (
@@ -27,7 +27,6 @@ from irtools.surgery.edits import (
     require_text,
 )
 from irtools.surgery.spelling import Style, append_to
-from irtools.surgery.splices import Splice
 
 __all__ = ["Working"]
 

@@ -13,6 +13,7 @@ import pytest
 import irtools
 from irtools.errors import CheckError, EditError
 from irtools.ir.document import Document
+from irtools.ir.markup import spliced
 from irtools.ir.rt_info import ANNOTATION_KEY
 from irtools.surgery.edits import (
     AddOp,
@@ -22,7 +23,6 @@ from irtools.surgery.edits import (
     Rewire,
     SetRtInfo,
 )
-from irtools.surgery.splices import spliced
 from tests.surgery.edited import GIVEN_OUT, HEAD, NEXT, RELU, STATE, edit, op_named
 
 
