@@ -51,11 +51,21 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     "--min-acceptance",
     metavar="X",
     type=float,
-    help="Fail below this accepted share of the drafted tokens, at the smallest number of them.",
+    help="Fail if a smaller share of the drafted tokens is accepted, with the smallest of --assistant-tokens.",
 )
 @click.option("--chat-template", is_flag=True, help="Put prompts through the export's chat template.")
-@click.option("--steps", metavar="NAMES", callback=_names, help="Of taps,state,head,runtime.  [default: all]")
-@click.option("--compare", metavar="FILE", type=PATH, help="Say what moved since this record, of --format json.")
+@click.option(
+    "--steps",
+    metavar="NAMES",
+    callback=_names,
+    help="Steps to make: taps (is the annotation right), state, head (the MTP head), runtime (GenAI).  [default: all]",
+)
+@click.option(
+    "--compare",
+    metavar="FILE",
+    type=PATH,
+    help="Say what moved since an earlier record, made with `irtools prove --format json > FILE`.",
+)
 @output_options()
 def command(
     model: Path,
