@@ -11,7 +11,7 @@ from irtools.lint.annotation import Annotation, Tap, annotation, resolve, usable
 from irtools.lint.fixes import write_annotation
 from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.part import Part
-from irtools.lint.values import carries, origin
+from irtools.lint.values import carries
 
 _HINT = "`irtools locate` shows the evidence; `irtools annotate --force` replaces the annotation"
 
@@ -38,8 +38,8 @@ def _strangers(context: Context) -> Iterator[tuple[Part, Annotation, Tap, Source
 
 def _kind(part: Part, stack: DecoderStack, tap: Tap, source: Source) -> tuple[str, int | None]:
     """What a wrong tap is: ``pre-norm``, ``shifted``, ``inside`` or ``elsewhere``, and of which layer."""
-    above = origin(part.graph, source)
-    if tap.layer == len(stack.layers) - 1 and above.op == origin(part.graph, Source(stack.last_sum, above.port)).op:
+    above = part.graph.unreshaped(source)
+    if tap.layer == len(stack.layers) - 1 and above.op == part.graph.unreshaped(Source(stack.last_sum, above.port)).op:
         return "pre-norm", tap.layer
     for layer in stack.layers:
         if carries(part.graph, source, layer.source):

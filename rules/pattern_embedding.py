@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from irtools.graph.match import Match, Mismatch, Probe, pattern
+from irtools.ir.op import FLOATS
 
 _SAME_IDS = {"Convert", "Reshape", "Squeeze", "Unsqueeze", "Clamp", "Maximum", "Minimum", "Select", "Multiply"}
-_FLOATS = ("f32", "f16", "bf16", "f64")
 
 
 @pattern("embedding", "token-embedding", "Gather", "Embedding", "EmbeddingBagOffsetsSum", priority=10)
@@ -36,7 +36,7 @@ def token_embedding(probe: Probe, op: int) -> Match | Mismatch:
 def embeddings_input(probe: Probe, op: int) -> Match | Mismatch:
     """A floating-point input of the model of rank 3: `[batch, sequence, width]`."""
     port = probe.view.output(op)
-    if port.element_type not in _FLOATS:
+    if port.element_type not in FLOATS:
         return probe.fail(f"the input is {port.element_type}, not floating point", op)
     if len(port.shape) != 3:
         return probe.fail(f"the input has rank {len(port.shape)}, not 3", op)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from irtools.decoder.stack import Locator
 from irtools.decoder.stream import Stream
 from irtools.errors import LocateRefusedError
-from irtools.graph.view import RESHAPES, GraphView, Source
-from irtools.ir.op import DYNAMIC
+from irtools.graph.view import GraphView, Source
+from irtools.ir.op import DYNAMIC, RESHAPES
 
 __all__ = ["Namer"]
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from irtools.decoder.stream import Stream, ancestors
 from irtools.graph.view import Source
+from irtools.ir.op import FLOATS
 
 __all__ = ["Outside", "OutsideReader"]
 
 _COMPARISONS = {"Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual"}
-_FLOATS = ("f32", "f16", "bf16", "f64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class OutsideReader:
         view, stream = self.view, self.stream
         port = view.port(source)
         kind = port.element_type if port else ""
-        if kind not in (*_FLOATS, "boolean"):
+        if kind not in (*FLOATS, "boolean"):
             return None
         if source.op in stream.ops:
             return "stream", self._inputs(ancestors(view, source.op))

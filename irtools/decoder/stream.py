@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from irtools.graph.view import RESHAPES, GraphView, Source
+from irtools.graph.view import GraphView, Source
+from irtools.ir.op import RESHAPES
 
 __all__ = ["PASSES_ON", "Stream", "Sum", "ancestors"]
 

@@ -8,10 +8,9 @@ from functools import cached_property
 
 from irtools.decoder.stream import SHAPE_OPS, Stream, Sum
 from irtools.graph.match import Match, Matcher, Mismatch
+from irtools.ir.op import FLOATS
 
 __all__ = ["State", "Stretch", "find_states", "mixer_outside", "stretches"]
-
-_FLOATS = ("f32", "f16", "bf16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +163,7 @@ def find_states(stream: Stream) -> tuple[State, ...]:
             continue
         if view.op_type(op) == "Parameter":
             port = view.output(op)
-            if port.element_type not in _FLOATS or len(port.shape) < 3:
+            if port.element_type not in FLOATS or len(port.shape) < 3:
                 continue
         name = view.data(op).get("variable_id") or view.op_name(op)
         readers = _readers(stream, op)

@@ -12,18 +12,16 @@ import networkx as nx
 
 from irtools.errors import MalformedValueError, about
 from irtools.ir.integrity import FaultKind, wiring_error
-from irtools.ir.op import Op, Port, data_attributes, layer_attributes, parse_element, parse_op, split_names
+from irtools.ir.op import RESHAPES, Op, Port, data_attributes, layer_attributes, parse_element, parse_op, split_names
 from irtools.ir.scan import Scan, Span, child_spans, line_of, scan_graph
 
-__all__ = ["RESHAPES", "Consumer", "GraphView", "Source"]
+__all__ = ["Consumer", "GraphView", "Source"]
 
 if TYPE_CHECKING:
     _DiGraph = nx.DiGraph[int]
 else:
     _DiGraph = nx.DiGraph  # networkx before 3.4 cannot be subscripted at run time
 
-RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Identity"})
-"""Ops that hand on the same numbers in the same order and element type."""
 _RANDOM = {"RandomUniform", "Multinomial"}
 
 

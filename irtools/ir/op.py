@@ -14,7 +14,18 @@ from irtools.ir.scan import Span, line_of, parse_attributes
 if TYPE_CHECKING:
     from lxml import etree
 
-__all__ = ["DYNAMIC", "PRECISIONS", "Op", "Port", "data_attributes", "layer_attributes", "parse_op", "split_names"]
+__all__ = [
+    "DYNAMIC",
+    "FLOATS",
+    "PRECISIONS",
+    "RESHAPES",
+    "Op",
+    "Port",
+    "data_attributes",
+    "layer_attributes",
+    "parse_op",
+    "split_names",
+]
 
 DYNAMIC = -1
 """How the IR, and therefore irtools, writes a dimension that is not known."""
@@ -23,6 +34,10 @@ _DATA = re.compile(rb"""<data((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*/
 _LAYER = re.compile(rb"""<layer((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*/?>""")
 PRECISIONS = {"FP64": "f64", "FP32": "f32", "FP16": "f16", "BF16": "bf16", "BOOL": "boolean", "STRING": "string"}
 """Element types as OpenVINO prints them, by how the file spells them, where that is not just a matter of case."""
+FLOATS = ("f32", "f16", "bf16", "f64")
+"""Element types of what is computed in floating point; those of compressed weights are not among them."""
+RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Identity"})
+"""Ops that hand on the same numbers in the same order and element type."""
 _NAME_SEPARATOR = re.compile(r"(?<!\\),")
 
 

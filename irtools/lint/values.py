@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from irtools.graph.view import GraphView, Source
 from irtools.lint.part import Part
 
-__all__ = ["carries", "norm_input", "origin", "rotary_frequencies", "rotary_widths"]
+__all__ = ["carries", "norm_input", "rotary_frequencies", "rotary_widths"]
 
-_HANDS_ON = {"Reshape", "Squeeze", "Unsqueeze", "Identity"}
 _SCALED = {"Multiply", "Add", "Divide", "Subtract"}
 _ROOT = {"Sqrt", "Power", "Divide", "Add", "Maximum", "Convert", "Reshape", "Multiply"}
 
@@ -72,16 +71,9 @@ def _plain(graph: GraphView, source: Source) -> Source:
     return source
 
 
-def origin(graph: GraphView, source: Source) -> Source:
-    """The value that ``source`` hands on: what is above reshapes."""
-    while graph.op_type(source.op) in _HANDS_ON and graph.inputs(source.op):
-        source = graph.inputs(source.op)[0]
-    return source
-
-
 def carries(graph: GraphView, source: Source, wanted: Source) -> bool:
     """Whether two values are the same but for reshapes."""
-    return origin(graph, source) == origin(graph, wanted)
+    return graph.unreshaped(source) == graph.unreshaped(wanted)
 
 
 def rotary_widths(part: Part) -> frozenset[int]:

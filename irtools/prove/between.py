@@ -12,7 +12,8 @@ from irtools.decoder.stack import DecoderStack
 from irtools.decoder.stream import Stream, Sum, ancestors
 from irtools.decoder.stretch import Stretch, stretches
 from irtools.decoder.walk import walk
-from irtools.graph.view import RESHAPES, GraphView
+from irtools.graph.view import GraphView
+from irtools.ir.op import RESHAPES
 from irtools.prove.annotated import Tap
 
 __all__ = ["Between", "Piece", "read_between"]

@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from irtools.ir.op import RESHAPES
 from irtools.prove.inputs import UndrivableError
 
 __all__ = ["Value", "cut", "expose", "find", "origin", "part_of"]
-
-_RESHAPES = ("Reshape", "Squeeze", "Unsqueeze", "Identity")
 
 
 @dataclass(frozen=True, order=True)
@@ -55,7 +54,7 @@ def find(model: Any, values: Iterable[Value]) -> dict[Value, Any]:
 
 def origin(port: Any) -> Any:
     """Where a value comes from before it was reshaped."""
-    while port.get_node().get_type_name() in _RESHAPES:
+    while port.get_node().get_type_name() in RESHAPES:
         port = port.get_node().input_value(0)
     return port
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from irtools.graph.view import GraphView, Source
+from irtools.ir.op import FLOATS
 from irtools.surgery.fragile import fragile_states
 from irtools.surgery.reach import above, below, data_above
 from irtools.surgery.shapes import SameShape
@@ -23,7 +24,6 @@ __all__ = ["Cut", "Region", "find_region"]
 
 _TOKENS = re.compile(r"input_ids|inputs?_embeds")
 _SIDE = re.compile(r"mask|position|beam|type_ids|past|present|cache|state|_len")
-_FLOATS = ("f32", "f16", "bf16", "f64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class _Finder:
         names = {op: " ".join((view.op_name(op), *view.output(op).names)) for op in found}
         named = {op for op in found if _TOKENS.search(names[op])} | self.request.tokens
         main = [op for op in found if not _SIDE.search(names[op])]
-        floats = {op for op in main if view.output(op).element_type in _FLOATS}
+        floats = {op for op in main if view.output(op).element_type in FLOATS}
         return named or floats or set(main) or set(found)
 
     # -- states ------------------------------------------------------------------------
@@ -299,7 +299,7 @@ class _Finder:
         needed = data_above(self.view, [source.op], stop=kept.ops) - kept.ops
         for op in needed:
             kind = self.view.op_type(op)
-            floating = self.view.output(op).element_type in _FLOATS
+            floating = self.view.output(op).element_type in FLOATS
             if kind == "ReadValue" and not self._stays(self.variable(op)):
                 return False
             if floating and (kind == "Parameter" or before):

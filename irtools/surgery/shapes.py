@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from irtools.graph.view import GraphView, Source
+from irtools.ir.op import FLOATS
 
 __all__ = ["SameShape", "rank_unknown"]
 
-_FLOATS = ("f32", "f16", "bf16", "f64")
 _DEEPEST = 150
 
 
@@ -175,7 +175,7 @@ class SameShape:
         inputs = []
         for given in view.inputs(source.op):
             port = view.port(given)
-            whole = mode == "value" or port is None or port.element_type not in _FLOATS
+            whole = mode == "value" or port is None or port.element_type not in FLOATS
             inputs.append(self._value(given, env, depth) if whole else self._shape(given, env, depth))
         said, kind = tuple(sorted(view.data(source.op).items())), view.op_type(source.op)
         found = self._key(mode, kind, said, view.output_index(source), tuple(inputs))
