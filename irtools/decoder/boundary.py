@@ -9,6 +9,7 @@ from irtools.decoder.names import Scopes
 from irtools.decoder.stream import Stream
 from irtools.decoder.stretch import Stretch
 from irtools.errors import LocateRefusedError
+from irtools.graph.closure import closure
 
 __all__ = ["boundaries"]
 
@@ -93,12 +94,7 @@ def _normalises(stream: Stream, ops: Iterable[int]) -> bool:
 
 def _above(stream: Stream, start: int) -> set[int]:
     """``start`` and the ops of the stream that it is computed from."""
-    found, pending = {start}, [start]
-    while pending:
-        fresh = [source for source in stream.sources[pending.pop()] if source not in found]
-        found.update(fresh)
-        pending += fresh
-    return found
+    return closure([start], stream.sources.__getitem__)
 
 
 def _between(stream: Stream, end: int, skip: int) -> tuple[list[int], bool]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from irtools.decoder.stream import PASSES_ON, Stream
 from irtools.decoder.stretch import State, Stretch
+from irtools.graph.closure import closure
 from irtools.graph.match import Match, Matcher
 
 __all__ = ["Block", "Splitter"]
@@ -225,13 +226,8 @@ class Splitter:
         return outputs[0].shape[-1] if outputs and outputs[0].shape else 0
 
     def _above(self, op: int, branch: Collection[int]) -> set[int]:
-        found, pending = {op}, [op]
-        while pending:
-            for source in self.stream.sources[pending.pop()]:
-                if source in branch and source not in found:
-                    found.add(source)
-                    pending.append(source)
-        return found
+        sources = self.stream.sources
+        return closure([op], lambda op: [source for source in sources[op] if source in branch])
 
     def _readers(self, op: int) -> Iterator[int]:
         return (target for target in self.view.succ[op] if target in self.stream.ops)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from irtools.graph.closure import closure
 from irtools.graph.view import GraphView, Source
 from irtools.ir.document import Document
 from irtools.ir.op import DYNAMIC
@@ -199,17 +200,10 @@ class Part:
         through_shapes : bool
             False: a value whose shape alone is used is no ancestor.
         """
-        graph, seen = self.graph, set(ops)
-        pending = list(seen)
-        while pending:
-            key = pending.pop()
-            if not through_shapes and graph.op_type(key) == "ShapeOf":
-                continue
-            for source in graph.producers(key):
-                if source not in seen:
-                    seen.add(source)
-                    pending.append(source)
-        return seen
+        graph = self.graph
+        if through_shapes:
+            return closure(ops, graph.producers)
+        return closure(ops, lambda key: () if graph.op_type(key) == "ShapeOf" else graph.producers(key))
 
     def live_ops(self, *types: str) -> Iterator[int]:
         """Live ops of some types, in file order of each type."""

@@ -8,10 +8,11 @@ shows that it is no boundary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from irtools.decoder.stream import PASSES_ON, SHAPE_OPS
+from irtools.graph.closure import closure
 from irtools.graph.match import Matcher
 from irtools.graph.view import GraphView, Source
 from irtools.prove.annotated import Tap
@@ -90,22 +91,12 @@ def _token_inputs(view: GraphView) -> list[int]:
 
 def _below(view: GraphView, start: Iterable[int]) -> set[int]:
     """Ops and what is computed from them, shapes left out."""
-    return _closure(start, lambda op: [other for other in view.succ[op] if view.op_type(other) not in SHAPE_OPS])
+    return closure(start, lambda op: [other for other in view.succ[op] if view.op_type(other) not in SHAPE_OPS])
 
 
 def _above(view: GraphView, start: Iterable[int]) -> set[int]:
     """Ops and what they are computed from, shapes left out."""
-    return _closure(start, lambda op: [] if view.op_type(op) in SHAPE_OPS else view.pred[op])
-
-
-def _closure(start: Iterable[int], step: Callable[[int], Iterable[int]]) -> set[int]:
-    seen = set(start)
-    pending = list(seen)
-    while pending:
-        fresh = [other for other in step(pending.pop()) if other not in seen]
-        seen.update(fresh)
-        pending += fresh
-    return seen
+    return closure(start, lambda op: [] if view.op_type(op) in SHAPE_OPS else view.pred[op])
 
 
 class _Judge:
@@ -171,7 +162,7 @@ class _Judge:
 
     def _routes(self, readers: Iterable[int]) -> bool:
         """Whether what ops make of a value, before it has the width of the stream, chooses experts."""
-        narrow = _closure(
+        narrow = closure(
             readers,
             lambda op: [
                 consumer.op
