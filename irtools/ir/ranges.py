@@ -17,10 +17,9 @@ from irtools.ir.constants import Constant
 from irtools.ir.reading import chunks, open_file
 from irtools.ir.scan import Span
 
-__all__ = ["Ranges", "require_weights"]
+__all__ = ["Ranges"]
 
 _LINE = 64  # bytes of a cache line; OpenVINO itself writes one constant after the other
-_POINTER = b"version https://git-lfs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,38 +108,3 @@ def _explained(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise ExportError(f"cannot be read: {reason}; repair it, or get the export again", path=path) from error
-
-
-def require_weights(path: Path, needed: int) -> None:
-    """Make sure that a ``.bin`` is there and long enough.
-
-    Parameters
-    ----------
-    path : Path
-    needed : int
-        Bytes; with 0 the file may be missing.
-
-    Raises
-    ------
-    ExportError
-        It is missing, a Git-LFS pointer, too short or unreadable.
-    """
-    if not needed:
-        return
-    try:
-        with open_file(path) as file:
-            beginning = file.read(len(_POINTER))
-            size = file.seek(0, 2)
-    except FileNotFoundError:
-        raise ExportError("the weights are missing; get them and put them beside the .xml", path=path) from None
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise ExportError(f"the weights cannot be read: {reason}", path=path) from error
-    if beginning == _POINTER:
-        raise ExportError("a Git-LFS pointer instead of the weights; run `git lfs pull` to get them", path=path)
-    if size < needed:
-        raise ExportError(
-            f"has {size} bytes, and the piece needs the first {needed}: the weights are truncated or another "
-            "model's; get them again",
-            path=path,
-        )

@@ -9,7 +9,7 @@ from irtools.decoder.stack import DecoderStack
 from irtools.errors import CheckError, LocateRefusedError, OptionError, about
 from irtools.ir.create import create_files
 from irtools.ir.document import Document
-from irtools.ir.ranges import require_weights
+from irtools.ir.weights_file import require_weights
 from irtools.surgery.carve import carve
 from irtools.surgery.patch import Expected
 from irtools.surgery.piece import Piece, Plan
@@ -120,7 +120,8 @@ def save_piece(
     SaveError
         It could not be written; what had been created was removed.
     """
-    require_weights(document.weights_path, plan.ranges.needed)
+    if plan.ranges.needed:
+        require_weights(document.weights_path, plan.ranges.needed, "the piece")
     notes = create_files(
         output_dir,
         {f"{_STEM}.bin": plan.ranges.read(document.weights_path, progress), f"{_STEM}.xml": plan.data},
