@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from irtools.ir.markup import Splice
@@ -15,28 +15,19 @@ def difference(old: bytes, new: bytes) -> tuple[Splice, ...]:
     """One splice that makes ``new`` of ``old``; none when they are equal."""
     if old == new:
         return ()
-    head = _common(old, new, min(len(old), len(new)))
-    tail = _common_end(old, new, min(len(old), len(new)) - head)
-    return (Splice(head, len(old) - tail, new[head : len(new) - tail]),)
+    here, there = len(old), len(new)
+    most = min(here, there)
+    head = _longest(most, lambda low, high: old[low:high] == new[low:high])
+    tail = _longest(most - head, lambda low, high: old[here - high : here - low] == new[there - high : there - low])
+    return (Splice(head, here - tail, new[head : there - tail]),)
 
 
-def _common(old: bytes, new: bytes, most: int) -> int:
-    """Length of the common beginning: halving, so that C compares."""
+def _longest(most: int, same: Callable[[int, int], bool]) -> int:
+    """Length of what is the same from 0 on: halving, so that C compares."""
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
-        if old[low:middle] == new[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _common_end(old: bytes, new: bytes, most: int) -> int:
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        if old[len(old) - middle : len(old) - low] == new[len(new) - middle : len(new) - low]:
+        if same(low, middle):
             low = middle
         else:
             high = middle - 1

@@ -56,9 +56,7 @@ def apply(document: Document, edits: Iterable[Edit], *, notes: Sequence[str] = (
         The file is no well-formed IR, or cannot be edited safely.
     """
     with about(document.path):
-        steps = _Steps(document)
-        for _, group in groupby(edits, _kind):
-            steps.make(list(group))
+        steps = _Steps.of(document, edits)
         expected = steps.checked()
     return Patch(
         document.path,
@@ -81,10 +79,7 @@ def preview(document: Document, edits: Iterable[Edit]) -> Document:
         An edit cannot be made.
     """
     with about(document.path):
-        steps = _Steps(document)
-        for _, group in groupby(edits, _kind):
-            steps.make(list(group))
-    return steps.document
+        return _Steps.of(document, edits).document
 
 
 def _kind(edit: Edit) -> type[Edit]:
@@ -111,7 +106,15 @@ class _Steps:
         self._next_id = 0
         self._touched: dict[int, str] = {}
 
-    def make(self, edits: Sequence[Edit]) -> None:
+    @classmethod
+    def of(cls, document: Document, edits: Iterable[Edit]) -> _Steps:
+        """With all of some edits made."""
+        steps = cls(document)
+        for _, group in groupby(edits, _kind):
+            steps._make(list(group))
+        return steps
+
+    def _make(self, edits: Sequence[Edit]) -> None:
         """Make edits of one kind."""
         for edit in edits:
             if isinstance(edit, SetRtInfo):
