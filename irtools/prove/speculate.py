@@ -374,7 +374,8 @@ class _Work:
 
     def _with_suspicion(self, why: str) -> str:
         named = self._suspicion()
-        return f"{why}. {named}" if named else f"{why}; the step head and `irtools verify` look for reasons"
+        look = "the step head and `irtools verify` look" if self.way.name == "mtp" else "`irtools verify` looks"
+        return f"{why}. {named}" if named else f"{why}; {look} for reasons"
 
 
 def _rate(acceptance: float | None) -> str:
