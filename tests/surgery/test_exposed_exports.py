@@ -18,7 +18,7 @@ from irtools.surgery import apply
 from irtools.surgery.expose import concealing, exposing
 from tests.surgery.exposed import read
 
-NAMES = ("gemma4_vl", "opt", "qwen3_5_moe_vl", "qwen3_5_vl_int4")
+NAMES = ("gemma4_vl", "opt", "qwen3_5_moe_vl")
 TOKENS = [[5, 9, 17, 33, 2]]
 
 Truth = Callable[[str], dict[str, Any]]
@@ -52,7 +52,7 @@ def test_exposed_outputs_are_the_tensors_of_the_untouched_model(
     assert apply(exposed, patch.undo).data == document.data
 
 
-@pytest.mark.parametrize("name", ["falcon", "gemma4_vl", "gpt2", "qwen3_5_vl_trained"])
+@pytest.mark.parametrize("name", ["gemma4_vl", "gpt2", "qwen3_5_vl_trained"])
 def test_verify_and_locate_say_what_they_said_before(name: str, export_copy: Callable[..., Path]) -> None:
     export = irtools.open_export(export_copy(name))
     before, locators = findings(export), export.locate().locators
@@ -84,7 +84,7 @@ def test_verify_still_finds_a_false_last_hidden_state(export_copy: Callable[...,
 @pytest.mark.slow
 @pytest.mark.skipif(not genai.available(), reason="openvino-genai is not installed")
 def test_an_exposed_export_generates_as_before(fixtures: Path, export_copy: Callable[..., Path]) -> None:
-    """Plain, with the MTP head, and as the target of a DFlash draft."""
+    """With the MTP head, and as the target of a DFlash draft."""
     draft, prompt = fixtures / "qwen3_dflash", "zqab"
     falcon, trained = (export_copy(name) for name in ("falcon", "qwen3_5_vl_trained"))
     # GenAI 2026.4 confuses an output of this name with its own when there is a DFlash draft.
@@ -95,13 +95,13 @@ def test_an_exposed_export_generates_as_before(fixtures: Path, export_copy: Call
             editor.expose("all", names=["h0", "h1", "h2", last], concat="taps")
         export.save()
     jobs = [
-        *(genai.Job.plain(path, prompt) for path in (fixtures / "falcon", trained)),
+        genai.Job.plain(fixtures / "falcon", prompt),
         genai.Job.dflash(falcon, draft, prompt, assistant_tokens=3),
         genai.Job.mtp(trained, prompt),
     ]
     done = genai.run_all(jobs)
     assert [outcome.stage for outcome in done] == ["ran"] * len(jobs), [outcome.message for outcome in done]
-    untouched, plain, flashed, mtp = done
+    untouched, flashed, mtp = done
     assert flashed.tokens == untouched.tokens
-    assert plain.tokens == mtp.tokens == tuple(ord(letter) - ord("a") + 64 for letter in "gijekh" * 4)[:20]
+    assert mtp.tokens == tuple(ord(letter) - ord("a") + 64 for letter in "gijekh" * 4)[:20]
     assert 0 < mtp.accepted == mtp.drafted
