@@ -47,6 +47,7 @@ class Sum:
 
 def ancestors(view: GraphView, start: int) -> set[int]:
     """``start`` and everything it is computed from, constants and shape arithmetic left out."""
+    # Not by `closure`: without a call for each op it takes half the time, and of 265,000 ops 0.1 s less.
     seen, pending = {start}, [start]
     predecessors = view.pred
     while pending:
