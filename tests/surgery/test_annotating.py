@@ -63,7 +63,7 @@ def test_strip_after_annotate_is_the_identity(name: str, true_stack: StackOf, ta
     assert strip(Document(original.path, annotated.data)).data == original.path.read_bytes()
 
 
-@pytest.mark.parametrize("name", ["falcon", "gemma4_vl", "opt"])
+@pytest.mark.parametrize("name", ANNOTATED + PLAIN)
 def test_openvino_reads_every_annotated_file(
     name: str, true_stack: StackOf, target_of: TargetOf, tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ from irtools.surgery import apply
 from irtools.surgery.expose import concealing, exposing
 from tests.surgery.exposed import read
 
-NAMES = ("gemma4_vl", "opt", "qwen3_5_moe_vl")
+NAMES = sorted(path.stem for path in (Path(__file__).parents[2] / "fixtures" / "truth").glob("*.json"))
 TOKENS = [[5, 9, 17, 33, 2]]
 
 Truth = Callable[[str], dict[str, Any]]
@@ -84,7 +84,7 @@ def test_verify_still_finds_a_false_last_hidden_state(export_copy: Callable[...,
 @pytest.mark.slow
 @pytest.mark.skipif(not genai.available(), reason="openvino-genai is not installed")
 def test_an_exposed_export_generates_as_before(fixtures: Path, export_copy: Callable[..., Path]) -> None:
-    """With the MTP head, and as the target of a DFlash draft."""
+    """Plainly, with the MTP head, and as the target of a DFlash draft."""
     draft, prompt = fixtures / "qwen3_dflash", "zqab"
     falcon, trained = (export_copy(name) for name in ("falcon", "qwen3_5_vl_trained"))
     # GenAI 2026.4 confuses an output of this name with its own when there is a DFlash draft.
@@ -96,12 +96,13 @@ def test_an_exposed_export_generates_as_before(fixtures: Path, export_copy: Call
         export.save()
     jobs = [
         genai.Job.plain(fixtures / "falcon", prompt),
+        genai.Job.plain(falcon, prompt),
         genai.Job.dflash(falcon, draft, prompt, assistant_tokens=3),
         genai.Job.mtp(trained, prompt),
     ]
     done = genai.run_all(jobs)
     assert [outcome.stage for outcome in done] == ["ran"] * len(jobs), [outcome.message for outcome in done]
-    untouched, flashed, mtp = done
-    assert flashed.tokens == untouched.tokens
+    untouched, plain, flashed, mtp = done
+    assert plain.tokens == flashed.tokens == untouched.tokens
     assert mtp.tokens == tuple(ord(letter) - ord("a") + 64 for letter in "gijekh" * 4)[:20]
     assert 0 < mtp.accepted == mtp.drafted
