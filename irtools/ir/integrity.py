@@ -61,7 +61,13 @@ def find_faults(graphs: Iterable[Scan]) -> tuple[Fault, ...]:
     graphs : iterable of Scan
         From :func:`irtools.ir.constants.iter_graphs`: that of the model and those of the bodies in it.
     """
-    return tuple(fault for graph in graphs for fault in _graph_faults(graph))
+    plain: bool | None = None
+    found: list[Fault] = []
+    for graph in graphs:
+        if plain is None:
+            plain = _plain(graph.data)  # that of the file, which all of them are in
+        found += _graph_faults(graph, plain)
+    return tuple(found)
 
 
 def wiring_error(scan: Scan, kind: FaultKind) -> InvalidIRError:
@@ -81,13 +87,12 @@ def wiring_error(scan: Scan, kind: FaultKind) -> InvalidIRError:
     return InvalidIRError(message, line=line, path=scan.path)
 
 
-def _graph_faults(scan: Scan) -> Iterator[Fault]:
+def _graph_faults(scan: Scan, plain: bool) -> Iterator[Fault]:
     index = {key: position for position, key in enumerate(scan.ids)}
     if len(index) != len(scan.ids):
         # What an edge means is open now: everything else would be a guess.
         yield from _duplicate_ids(scan)
         return
-    plain = _plain(scan.data)
     ports = [(plain and _plain_ports(scan.data, span)) or _ports(scan.data, span) for span in scan.spans]
     for position, (inputs, outputs) in enumerate(ports):
         if None in inputs or None in outputs:
