@@ -13,7 +13,7 @@ from enum import Enum
 from functools import cache
 
 from irtools.errors import InvalidIRError
-from irtools.ir.scan import Scan, Span, child_spans, line_of
+from irtools.ir.scan import Scan, Span, child_spans, has_markup, line_of
 
 __all__ = ["Fault", "FaultKind", "find_faults", "wiring_error"]
 
@@ -65,7 +65,8 @@ def find_faults(graphs: Iterable[Scan]) -> tuple[Fault, ...]:
     found: list[Fault] = []
     for graph in graphs:
         if plain is None:
-            plain = _plain(graph.data)  # that of the file, which all of them are in
+            # In the file, which all of them are in: a search would find ports in comments.
+            plain = not has_markup(graph.data)
         found += _graph_faults(graph, plain)
     return tuple(found)
 
@@ -123,11 +124,6 @@ _CONSECUTIVE = [[b"%d" % i for i in range(n)] for n in range(64)]
 def _numbered(inputs: int, ports: int) -> Ports:
     """Ports as OpenVINO numbers them; few different ones, shared by thousands of ops."""
     return tuple(range(inputs)), tuple(range(inputs, ports))
-
-
-def _plain(data: bytes) -> bool:
-    """Whether there are no comments and the like, in which a search would find ports."""
-    return (b"!" not in data or b"<!" not in data) and data.find(b"<?", len(b"\xef\xbb\xbf<?")) < 0
 
 
 def _plain_ports(data: bytes, span: Span) -> Ports | None:

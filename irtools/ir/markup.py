@@ -35,7 +35,7 @@ _CHILD = re.compile(rb"([ \t\r\n]*)<[^!?/]")
 _ENCODING = re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["'](?:us-)?ascii["']""", re.IGNORECASE)
 # As OpenVINO writes attribute values: ">" and "'" stay, other control characters cannot occur.
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", '"': "&quot;", "\t": "&#09;", "\n": "&#10;", "\r": "&#13;"})
-_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NO_XML = "[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def declares_ascii(data: bytes) -> bool:
@@ -56,7 +56,9 @@ def spell_attribute(name: str, value: str, ascii_only: bool) -> bytes:
 
 def unprintable(value: str) -> str | None:
     """The first character of a text that no XML can hold; None if all can be written."""
-    found = _NO_XML.search(value)
+    if value.isprintable():
+        return None
+    found = re.search(_NO_XML, value)  # compiled when it is needed first: it takes 3 ms
     return found[0] if found else None
 
 
