@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from irtools.ir.document import Document
-from irtools.lint import Context, Finding, Fix, Severity, rule
-from irtools.surgery.rename import unique_names
+from irtools.lint import Context, Finding, Severity, rule
+from irtools.lint.fixes import make_names_unique
 
 
 @rule("IR016", "duplicate-friendly-name", Severity.WARNING, "Two ops have the same friendly name")
@@ -53,7 +53,7 @@ def duplicate_friendly_name(context: Context) -> Iterator[Finding]:
                     line=document.line(span),
                     op=name,
                     severity=Severity.NOTE if harmless else None,
-                    fix=Fix("Make the names unique", unique_names, safe=False),
+                    fix=make_names_unique(),
                 )
                 counts[name] = 1
             seen.add(name)

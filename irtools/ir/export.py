@@ -142,7 +142,7 @@ class Export(ModelDirectory):
             No decoder-only language model, or the witnesses contradict each other.
         """
         from irtools.decoder import locate
-        from irtools.surgery import annotate
+        from irtools.surgery.annotate import annotate
 
         document = self._current(part)
         return self._keep(annotate(document, stack or locate(document, config=self.config), force=force))
@@ -167,7 +167,7 @@ class Export(ModelDirectory):
         InvalidIRError
             The file is no well-formed IR, or cannot be edited safely.
         """
-        from irtools.surgery import strip
+        from irtools.surgery.strip import strip
 
         return self._keep(strip(self._current(part)))
 

@@ -6,7 +6,7 @@ from irtools.ir.document import Document
 from irtools.lint.model import Context, Fix
 from irtools.surgery.patch import Patch
 
-__all__ = ["write_annotation"]
+__all__ = ["make_names_unique", "write_annotation"]
 
 
 def write_annotation(context: Context, *, force: bool = False) -> Fix:
@@ -27,3 +27,14 @@ def write_annotation(context: Context, *, force: bool = False) -> Fix:
         return annotate(document, locate(document, config=config), force=force)
 
     return Fix("Replace the annotation" if force else "Write the annotation", patch, safe=not force)
+
+
+def make_names_unique() -> Fix:
+    """Add numbers to friendly names that several ops have: for a person to look at."""
+
+    def patch(document: Document) -> Patch:
+        from irtools.surgery.rename import unique_names
+
+        return unique_names(document)
+
+    return Fix("Make the names unique", patch, safe=False)

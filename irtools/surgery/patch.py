@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from irtools.ir.markup import Splice, spliced
-from irtools.surgery.edits import Edit
 from irtools.surgery.splices import compose
 
 if TYPE_CHECKING:
     from irtools.ir.save import Check
+    from irtools.surgery.edits import Edit
 
 __all__ = ["Expected", "Patch"]
 

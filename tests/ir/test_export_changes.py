@@ -176,7 +176,7 @@ def hook(event, arguments):
 
 import irtools
 from irtools.ir import save, listing
-from irtools.surgery import annotate
+from irtools.surgery.annotate import annotate
 sys.addaudithook(hook)
 export = irtools.open_export(sys.argv[1])
 export.annotate()

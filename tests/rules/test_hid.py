@@ -13,7 +13,7 @@ from ir_edit import IR, edit
 import irtools
 from irtools.ir.document import Document
 from irtools.ir.rt_info import ANNOTATION_KEY, entries
-from irtools.surgery import strip
+from irtools.surgery.strip import strip
 
 Copier = Callable[..., Path]
 

@@ -9,13 +9,13 @@ import openvino as ov
 
 import irtools
 from irtools.ir.document import Document
-from irtools.surgery import apply
 from irtools.surgery.edits import (
     AddOp,
     Edit,
     NewPort,
     Output,
 )
+from irtools.surgery.transaction import apply
 
 STATE = "__module.transformer.h.1/aten::add/Add"
 NEXT = "__module.transformer.h.2/aten::add/Add"

@@ -9,8 +9,8 @@ import openvino as ov
 
 from irtools.decoder.stack import DecoderStack
 from irtools.ir.document import Document
-from irtools.surgery import apply
 from irtools.surgery.expose import exposing
+from irtools.surgery.transaction import apply
 
 
 def read(document: Document, data: bytes, scratch: Path) -> ov.Model:

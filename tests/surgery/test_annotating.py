@@ -16,8 +16,9 @@ from irtools.decoder.stack import DecoderStack, Locator
 from irtools.errors import AnnotationDiffersError, InvalidIRError
 from irtools.ir.document import Document
 from irtools.ir.rt_info import ANNOTATION_KEY, set_entry
-from irtools.surgery import annotate, strip
+from irtools.surgery.annotate import annotate
 from irtools.surgery.annotation import MalformedAnnotationError, parse_annotation
+from irtools.surgery.strip import strip
 
 ANNOTATED = ("qwen3", "qwen3_5_vl", "qwen3_5_vl_int4", "qwen3_5_vl_trained", "qwen3_5_moe_vl", "gemma4_vl")
 PLAIN = ("falcon", "gpt2", "granite", "llama", "llava", "mixtral", "opt")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import irtools
 from irtools.ir.document import Document
 from irtools.ir.markup import Splice, spliced
-from irtools.surgery import apply
 from irtools.surgery.splices import compose, difference
+from irtools.surgery.transaction import apply
 from tests.surgery.edited import SPELLINGS
 
 TEXT = st.text(

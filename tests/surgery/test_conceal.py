@@ -12,9 +12,9 @@ import irtools
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import EditError
 from irtools.ir.document import Document
-from irtools.surgery import apply
 from irtools.surgery.edits import AddOp, Output, SetTensorNames
 from irtools.surgery.expose import concealing, exposing
+from irtools.surgery.transaction import apply
 from tests.surgery.exposed import outputs, read, steps
 
 

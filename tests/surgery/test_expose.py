@@ -17,8 +17,8 @@ from irtools.decoder.stack import DecoderStack, Locator
 from irtools.errors import EditError
 from irtools.graph.view import Source
 from irtools.ir.document import Document
-from irtools.surgery import apply
 from irtools.surgery.expose import concealing, exposing
+from irtools.surgery.transaction import apply
 from tests.surgery.edited import lines_joined
 from tests.surgery.exposed import outputs, read, steps
 

@@ -14,8 +14,8 @@ from irtools.ir.document import Document
 from irtools.prove.drive import Session, difference
 from irtools.prove.worker import Files
 from irtools.runtime import genai
-from irtools.surgery import apply
 from irtools.surgery.expose import concealing, exposing
+from irtools.surgery.transaction import apply
 from tests.surgery.exposed import read
 
 NAMES = sorted(path.stem for path in (Path(__file__).parents[2] / "fixtures" / "truth").glob("*.json"))

@@ -11,7 +11,6 @@ import pytest
 import irtools
 from irtools.errors import CheckError, EditError
 from irtools.ir.document import Document
-from irtools.surgery import apply
 from irtools.surgery.edits import (
     AddOp,
     Edit,
@@ -24,6 +23,7 @@ from irtools.surgery.edits import (
     SetRtInfo,
     SetTensorNames,
 )
+from irtools.surgery.transaction import apply
 from tests.surgery.edited import GIVEN_OUT, HEAD, NEXT, OTHER, RELU, STATE, after, edit
 
 REFUSED: dict[str, tuple[tuple[Edit, ...], str]] = {

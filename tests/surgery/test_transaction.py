@@ -14,7 +14,7 @@ import irtools
 from irtools.errors import EditError
 from irtools.ir.document import Document
 from irtools.ir.rt_info import ANNOTATION_KEY
-from irtools.surgery import annotate, apply, strip
+from irtools.surgery.annotate import annotate
 from irtools.surgery.edits import (
     AddOp,
     Edit,
@@ -28,6 +28,8 @@ from irtools.surgery.edits import (
     SetTensorNames,
 )
 from irtools.surgery.rename import unique_names
+from irtools.surgery.strip import strip
+from irtools.surgery.transaction import apply
 from tests.surgery.edited import GIVEN_OUT, HEAD, RELU, SPELLINGS, STATE, after, op_named
 
 EDITS: dict[str, tuple[Edit, ...]] = {
