@@ -228,18 +228,30 @@ def remove_entry(scan: Scan, key: str) -> bytes:
 
 def _read_back(scan: Scan, edited: bytes, key: str, value: str | None) -> bytes:
     """Validate the edited file as if it were a new one, and compare all but the entry."""
-    again = scan_outline(edited)
-    same = all(
-        edited[now.start : now.end] == scan.data[before.start : before.end]
-        for now, before in ((again.layers, scan.layers), (again.edges_section, scan.edges_section))
-    )
-    if not same or read_rt_info(again).get(key) != value:
+    again = _read_again(scan, edited)
+    if again is None or read_rt_info(again).get(key) != value:
         raise InvalidIRError(
             f"the rt_info entry {key!r} cannot be edited safely in this file; "
             "read it with openvino and save it again to get a plain one",
             path=scan.path,
         )
     return edited
+
+
+def _read_again(scan: Scan, edited: bytes) -> Scan | None:
+    """The edited file read as a new one; None when its layers or edges are not what they were.
+
+    Layers and edges that lie before everything that was edited are whole elements that were validated
+    before. They are left out: in 5 MB they take 0.035 s of 0.04 s, in 150 MB 0.8 s.
+    """
+    graph = [span for span in sorted((scan.layers, scan.edges_section)) if span.end > span.start]
+    end = graph[-1].end if graph else 0
+    if edited[:end] == scan.data[:end]:
+        return scan_outline(spliced(edited, [Splice(*span, b"") for span in graph]))
+    again = scan_outline(edited)
+    sections = ((again.layers, scan.layers), (again.edges_section, scan.edges_section))
+    same = all(edited[now.start : now.end] == scan.data[old.start : old.end] for now, old in sections)
+    return again if same else None
 
 
 def _cut(data: bytes, span: Span) -> bytes:

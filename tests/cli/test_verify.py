@@ -203,7 +203,7 @@ def test_the_help_names_the_rules_that_have_fixes(cli: Cli) -> None:
             and "fix=" in inspect.getsource(helper)
         )
         if "fix=" in source:
-            kinds["force=True" not in source and "safe=False" not in source].add(rule.code)
+            kinds["force=True" not in source and "names_unique" not in source].add(rule.code)
 
     assert kinds[True] == {"HID001", "HID005"}
     assert kinds[False] == {"IR016", "HID004", *(f"HID{number:03d}" for number in range(6, 20))}
