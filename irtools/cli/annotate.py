@@ -31,15 +31,18 @@ def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: b
     destinations = writing.destinations(models)
 
     def work(path: Path) -> Entry:
+        # Each import takes time in which the check can get under way: OpenVINO is loaded, then the file converted.
+        checked = not no_check and not writing.dry_run
+        if checked:
+            from irtools.runtime.check import warm_up
+
+            warm_up()
         from irtools.ir.export import open_export
 
         export = open_export(path)
         document = export.part(part)
-        if not no_check and not writing.dry_run:
-            from irtools.runtime.check import warm_up
-
+        if checked:
             warm_up(document.path)
-        # Not before: these import networkx (0.1 s), and meanwhile the check can get under way.
         from irtools.report.stack import comparison_table, layer_rows, layers_table, summary_line
 
         with ui.working(f"Locating the decoder stack of {document.path}"):

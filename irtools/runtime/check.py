@@ -15,10 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irtools.errors import CheckError
-from irtools.ir.constants import iter_graphs, read_constants
-from irtools.ir.document import Document
-from irtools.ir.rt_info import ANNOTATION_KEY
-from irtools.ir.weights_file import require_weights
 from irtools.runtime.lines import Child
 
 if TYPE_CHECKING:
@@ -55,11 +51,14 @@ def warm_up(path: Path | None = None) -> None:
     Parameters
     ----------
     path : Path, optional
-        The ``.xml`` whose graph it will be; its weights lie beside it. Without one, only OpenVINO is loaded.
+        The ``.xml`` whose graph it will be; its weights lie beside it. Without one, only OpenVINO is loaded;
+        the path can be given by another call.
     """
     if not _waiting:
         _waiting.append(_start(path))
         atexit.register(_stop)
+    elif path is not None:
+        _waiting[0].tell({"ahead": _files(path)})
 
 
 def _stop() -> None:
@@ -70,7 +69,7 @@ def _stop() -> None:
 def _start(original: Path | None) -> Child:
     if not sys.executable:
         raise CheckError("the new file cannot be checked without a Python executable; give --no-check")
-    child = Child("irtools.runtime.rehearsal")
+    child = Child("irtools.runtime.rehearsal", bare=True)
     child.tell({"ahead": _files(original)})
     return child
 
@@ -117,7 +116,9 @@ def check_file(
     CheckError
         There are no weights, or the rehearsal could not be run.
     """
-    # Not at the top: it imports networkx (0.1 s), which :func:`warm_up` is not to wait for.
+    # Not at the top: networkx alone takes 0.1 s, and :func:`warm_up` is not to wait for what it does not need.
+    from irtools.ir.rt_info import ANNOTATION_KEY
+    from irtools.ir.weights_file import require_weights
     from irtools.surgery.annotation import MalformedAnnotationError, parse_annotation
 
     try:
@@ -155,6 +156,10 @@ def _ask(child: Child, request: object) -> list[tuple[bool, str]]:
 
 def _require_length(xml_path: Path, bin_path: Path, expected: Expected | None) -> None:
     """Tell a truncated download, or an edit beyond the end, from other faults, which OpenVINO words alike."""
+    from irtools.ir.constants import iter_graphs, read_constants
+    from irtools.ir.document import Document
+    from irtools.ir.weights_file import require_weights
+
     constants = read_constants(iter_graphs(Document(xml_path).scan))
     there = bin_path.stat().st_size
     for constant in constants:

@@ -56,10 +56,12 @@ class Child:
     ----------
     module : str
         Run as ``python -m module``; it calls :func:`serve`.
+    bare : bool
+        See :func:`~irtools.runtime.process.start`.
     """
 
-    def __init__(self, module: str) -> None:
-        self._process = start(module, stderr=subprocess.PIPE)
+    def __init__(self, module: str, *, bare: bool = False) -> None:
+        self._process = start(module, stderr=subprocess.PIPE, bare=bare)
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._words: deque[bytes] = deque(maxlen=_LAST_WORDS)
         self._requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()

@@ -307,7 +307,7 @@ class _Server:
         sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type]
         import openvino._offline_transformations  # noqa: F401  # while nobody waits for it yet
 
-        if request["ahead"]:
+        if request["ahead"] and self._ahead is None:
             self._ahead = Ahead(request["ahead"])
             self._ahead.start()
         return None
