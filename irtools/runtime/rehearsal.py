@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
+from irtools.runtime.bindings import load_bindings, load_package, to_paged_attention
 from irtools.runtime.lines import Progress, serve
 
 __all__ = ["Ahead", "reason", "rehearse", "to_paged"]
@@ -50,20 +51,32 @@ class Ahead(threading.Thread):
         super().__init__(daemon=True)
         self.files = list(files)
         self.model: Any = None
+        self._reading = threading.Event()
+
+    def let_convert(self) -> None:
+        """Say that the new file is about to be read.
+
+        The conversion keeps Python's lock to itself: begun before, it would keep the reading waiting for it.
+        """
+        self._reading.set()
 
     def run(self) -> None:
         """Read and convert; what goes wrong will go wrong again in the rehearsal itself, and be said there."""
         import openvino as ov
-        from openvino._offline_transformations import paged_attention_transformation
 
         with suppress(RuntimeError):
             model = ov.Core().read_model(*self.files)
-            paged_attention_transformation(model)
+            self._reading.wait()
+            to_paged_attention(model)
             self.model = model
 
 
 def rehearse(request: Mapping[str, Any], ahead: Ahead | None = None) -> Remarks:
     """Read the model and compare it; check the annotation, convert to paged attention, check again."""
+    if request["compile"] or request["expected"] is not None:
+        load_package()
+    if ahead is not None:
+        ahead.let_convert()
     try:
         model = _read(request["xml"], request["bin"])
     except RuntimeError as error:
@@ -106,6 +119,9 @@ def _read(xml: str, weights: str) -> Any:
     except RuntimeError as error:
         if _EXTENSION not in str(error):
             raise
+    load_package()
+    import openvino as ov
+
     with suppress(ImportError):
         import openvino_tokenizers  # noqa: F401  # teaches its ops to every Core
     return ov.Core().read_model(xml, weights)
@@ -122,15 +138,13 @@ def _compiled(model: Any) -> Remarks:
 
 def to_paged(model: Any, ahead: Ahead | None) -> tuple[Any, str]:
     """The model converted to paged attention, or why not."""
-    from openvino._offline_transformations import paged_attention_transformation
-
     if ahead is not None:
         ahead.join()
         if ahead.model is not None:
             return ahead.model, ""
     missing = _missing(model)
     try:
-        paged_attention_transformation(model)
+        to_paged_attention(model)
     except RuntimeError as error:
         return model, missing or reason(error)
     return model, ""
@@ -303,10 +317,7 @@ class _Server:
     def __call__(self, request: Mapping[str, Any], _: Progress) -> list[tuple[bool, str]] | None:
         if "ahead" not in request:
             return list(rehearse(request, self._ahead))
-        # The converter takes a third of the import and is not needed; OpenVINO does without.
-        sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type]
-        import openvino._offline_transformations  # noqa: F401  # while nobody waits for it yet
-
+        load_bindings()  # while nobody waits for it yet
         if request["ahead"] and self._ahead is None:
             self._ahead = Ahead(request["ahead"])
             self._ahead.start()
