@@ -8,7 +8,7 @@ from pathlib import Path
 
 from irtools.report.describe import size_text
 from irtools.report.text import Column, Style, plural, shape_text, table, visible
-from irtools.surgery.piece import PieceInput, PieceOutput, Plan
+from irtools.surgery.piece import PiecePort, Plan
 
 __all__ = ["piece_details", "piece_text"]
 
@@ -46,15 +46,15 @@ def _columns(title: str) -> tuple[Column, ...]:
     return Column(title, fold="anywhere"), Column("type"), Column("shape"), Column("", fold="words")
 
 
-def _input_row(port: PieceInput) -> Sequence[str]:
+def _input_row(port: PiecePort) -> Sequence[str]:
     return _row(port, _KINDS[port.kind])
 
 
-def _output_row(port: PieceOutput) -> Sequence[str]:
+def _output_row(port: PiecePort) -> Sequence[str]:
     return _row(port, "new value of a state, of {}" if port.kind == "state" else _KINDS["value"])
 
 
-def _row(port: PieceInput | PieceOutput, told: str) -> Sequence[str]:
+def _row(port: PiecePort, told: str) -> Sequence[str]:
     index = f" output {port.output_index}" if port.output_index else ""
     where = "this op" if port.producer == port.name else f"{port.producer}{index}"
     return port.name, port.element_type, shape_text(port.shape), told.format(where)

@@ -15,7 +15,7 @@ from irtools.ir.ranges import Ranges
 from irtools.ir.rt_info import ANNOTATION_KEY, remove_entry
 from irtools.ir.scan import Scan, Span, scan_outline
 from irtools.surgery.edits import AddOp, NewPort
-from irtools.surgery.piece import PieceInput, PieceOutput, Plan
+from irtools.surgery.piece import PiecePort, Plan
 from irtools.surgery.region import Cut, Region
 from irtools.surgery.shapes import rank_unknown
 from irtools.surgery.spelling import Style, tensor_names
@@ -77,8 +77,8 @@ class _Carver:
         self.tensors = {name for op in region.ops for name in _port_names(view, op)}
         self.new_id = max(view.scan.ids, default=-1)
         self.moved: dict[Source, Source] = {}
-        self.inputs: list[PieceInput] = []
-        self.outputs: list[PieceOutput] = []
+        self.inputs: list[PiecePort] = []
+        self.outputs: list[PiecePort] = []
         self.read: list[Source] = []  # by the outputs
         self.notes: list[str] = []
 
@@ -170,7 +170,7 @@ class _Carver:
         self.moved[cut.source] = Source(key, 0)
         index = self.view.output_index(cut.source)
         producer = self.view.op_name(cut.source.op)
-        self.inputs.append(PieceInput(name, port.element_type, port.shape, cut.kind, producer, index))
+        self.inputs.append(PiecePort(name, port.element_type, port.shape, cut.kind, producer, index))
         new = NewPort(port.element_type, port.shape, (name,))
         shape = ",".join("?" if dim < 0 else str(dim) for dim in port.shape)
         if rank_unknown(self.view, cut.source):
@@ -179,10 +179,10 @@ class _Carver:
         attributes = {"shape": shape, "element_type": port.element_type}
         return key, self.style.layer(key, AddOp("Parameter", name, (), (new,), attributes), ())
 
-    def _kept_input(self, op: int) -> PieceInput:
+    def _kept_input(self, op: int) -> PiecePort:
         port = self.view.output(op)
         name = port.names[0] if port.names else self.view.op_name(op)
-        return PieceInput(name, port.element_type, port.shape, "model", self.view.op_name(op))
+        return PiecePort(name, port.element_type, port.shape, "model", self.view.op_name(op))
 
     def _tail(self) -> tuple[dict[int, bytes], list[bytes]]:
         """Results by id, in the order asked for, and the edges into the new ones."""
@@ -229,7 +229,7 @@ class _Carver:
     def _add_output(self, name: str, source: Source, kind: str) -> None:
         port, index = self._port(source), self.view.output_index(source)
         producer = self.view.op_name(source.op)
-        self.outputs.append(PieceOutput(name, port.element_type, port.shape, kind, producer, index))
+        self.outputs.append(PiecePort(name, port.element_type, port.shape, kind, producer, index))
         self.read.append(source)
 
     def _name_ports(self, layers: dict[int, bytes]) -> None:

@@ -40,21 +40,8 @@ def plan_piece(
     document : Document
     locate : callable
         Locates its decoder stack; called for ``layers`` only.
-    layers : str, optional
-        ``3``, ``3-5``, ``last`` or ``all``: layers of the decoder stack; or else ``from_`` and ``to``.
-    from_, to : sequence of str
-        Friendly names of the first ops of the piece and of the last; ``name:1`` is an output of one.
-    stateless : bool
-        Turn states into inputs and outputs.
-
-    Raises
-    ------
-    EditError, UsageError
-        There are no such layers or ops, or no way leads from the ones to the others.
-    LocateRefusedError
-        ``layers`` of a part without decoder stack.
-    InvalidIRError
-        The file is no well-formed IR.
+    layers, from_, to, stateless
+        What to cut out, as :meth:`irtools.ir.export.Export.extract` takes it, which says what is refused too.
     """
     require_choice(layers, from_, to)
     view = document.graph

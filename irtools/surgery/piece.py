@@ -7,52 +7,27 @@ from pathlib import Path
 
 from irtools.ir.ranges import Ranges
 
-__all__ = ["Piece", "PieceInput", "PieceOutput", "Plan"]
+__all__ = ["Piece", "PiecePort", "Plan"]
 
 
 @dataclass(frozen=True, slots=True)
-class PieceInput:
-    """An input of the piece.
+class PiecePort:
+    """An input or output of the piece.
 
     Attributes
     ----------
     name : str
-        Tensor name, by which it is fed.
+        Tensor name, by which an input is fed.
     element_type : str
     shape : tuple of int
         -1 for dynamic dimensions.
     kind : str
         ``model``: an input of the whole model, as it was; ``value``, ``shape`` or ``state``: what the whole
-        model computes there, the shape of it, or keeps between calls.
+        model computes there, the shape of it, or what it keeps between calls (of an output, the new value).
     producer : str
         Friendly name of the op that gives it in the whole model.
     output_index : int
         Position among the outputs of that op.
-    """
-
-    name: str
-    element_type: str
-    shape: tuple[int, ...]
-    kind: str
-    producer: str
-    output_index: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class PieceOutput:
-    """An output of the piece.
-
-    Attributes
-    ----------
-    name : str
-        Tensor name.
-    element_type : str
-    shape : tuple of int
-    kind : str
-        ``value``, or ``state`` for the new value of a state.
-    producer : str
-        Friendly name of the op that gives it, in the whole model too.
-    output_index : int
     """
 
     name: str
@@ -73,8 +48,8 @@ class Plan:
         Its ``.xml``.
     ranges : Ranges
         What of the weights it needs.
-    inputs : tuple of PieceInput
-    outputs : tuple of PieceOutput
+    inputs : tuple of PiecePort
+    outputs : tuple of PiecePort
     states : tuple of str
         Variables that it keeps between calls.
     ops, constants : int
@@ -85,8 +60,8 @@ class Plan:
 
     data: bytes = field(repr=False)
     ranges: Ranges = field(repr=False)
-    inputs: tuple[PieceInput, ...]
-    outputs: tuple[PieceOutput, ...]
+    inputs: tuple[PiecePort, ...]
+    outputs: tuple[PiecePort, ...]
     states: tuple[str, ...]
     ops: int
     constants: int
@@ -113,8 +88,8 @@ class Piece:
         The new ``.xml`` and ``.bin``.
     xml_bytes, weights_bytes : int
         Their sizes.
-    inputs : tuple of PieceInput
-    outputs : tuple of PieceOutput
+    inputs : tuple of PiecePort
+    outputs : tuple of PiecePort
     states : tuple of str
         Variables that it keeps between calls.
     ops, constants : int
@@ -127,8 +102,8 @@ class Piece:
     weights_path: Path
     xml_bytes: int
     weights_bytes: int
-    inputs: tuple[PieceInput, ...]
-    outputs: tuple[PieceOutput, ...]
+    inputs: tuple[PiecePort, ...]
+    outputs: tuple[PiecePort, ...]
     states: tuple[str, ...]
     ops: int
     constants: int
