@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from irtools._version import __version__
 
 __all__ = ["Document", "Export", "IrtoolsError", "__version__", "open_export"]
 
 if TYPE_CHECKING:
     from irtools.errors import IrtoolsError
-    from irtools.ir.document import Document
-    from irtools.ir.export import Export, open_export
+    from irtools.export import Export, open_export
+    from irtools.model.document import Document
 
 _HOMES = {
-    "Document": "irtools.ir.document",
-    "Export": "irtools.ir.export",
+    "Document": "irtools.model.document",
+    "Export": "irtools.export",
     "IrtoolsError": "irtools.errors",
-    "open_export": "irtools.ir.export",
+    "open_export": "irtools.export",
 }
 
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from irtools.errors import IrtoolsError
-from irtools.ir.export import MTP_FILE
 from irtools.lint.draft import Draft, pair, truthy
 from irtools.lint.model import Context, Finding, Severity, rule
+from irtools.model.directory import MTP_FILE
 
 _NUMBER = re.compile(r"[ \t\n\r\v\f]*([+-]?[0-9]+)(.*)", re.DOTALL)
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from irtools.decoder.stack import DecoderStack
 from irtools.lint.annotation import annotation, layer_count
 from irtools.lint.draft import pair
-from irtools.lint.guess import default_layers, guess
 from irtools.lint.model import Context, Finding, Severity, rule
-from irtools.lint.part import Part
 from irtools.lint.run import target_part
+from irtools.model.guess import default_layers, guess
+from irtools.model.part import Part
 
 
 @rule("DFL020", "unguessable-layers", Severity.NOTE, "The runtime's guess for hidden states is wrong or finds nothing")

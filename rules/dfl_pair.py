@@ -10,11 +10,12 @@ from irtools.ir.op import DYNAMIC
 from irtools.ir.reading import read_file
 from irtools.lint.annotation import annotation, layer_count
 from irtools.lint.draft import Pair, pair
-from irtools.lint.guess import guess
 from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.mtp import head
-from irtools.lint.part import Part, show_shape
-from irtools.lint.target import find_embedding_gather, head_width, logits_head
+from irtools.model.guess import guess
+from irtools.model.part import Part
+from irtools.model.target import find_embedding_gather, head_width, logits_head
+from irtools.text import shape_text
 
 
 def _dflash(context: Context) -> tuple[Pair, Part] | None:
@@ -108,7 +109,7 @@ def draft_width(context: Context) -> Iterator[Finding]:
     ours, theirs = draft.output("logits"), target.output("logits")
     if ours is not None and theirs is not None and ours.shape[-1:] != theirs.shape[-1:]:
         yield Finding(
-            f"the draft's logits are {show_shape(ours.shape)}, the target's {show_shape(theirs.shape)}",
+            f"the draft's logits are {shape_text(ours.shape)}, the target's {shape_text(theirs.shape)}",
             "is this the target that the draft was trained for?",
             draft.document.path,
             ours.line,

@@ -8,8 +8,9 @@ from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
 from irtools.lint.draft import Draft, pair
 from irtools.lint.model import Context, Finding, Severity, rule
-from irtools.lint.part import Input, Output, show_shape
-from irtools.lint.values import norm_input
+from irtools.model.part import Input, Output
+from irtools.model.values import norm_input
+from irtools.text import shape_text
 
 _TYPES = {
     "hidden_states": "f32",
@@ -114,7 +115,7 @@ def draft_port_type(context: Context) -> Iterator[Finding]:
         return
     shape = hidden.shape
     if len(shape) != 3 or shape[0] not in (DYNAMIC, 1) or shape[2] == DYNAMIC:
-        message = f"'hidden_states' is {show_shape(shape)}, and must be [?,?,width] or [1,?,width]"
+        message = f"'hidden_states' is {shape_text(shape)}, and must be [?,?,width] or [1,?,width]"
         yield _at(found, hidden, message, "export the draft with Optimum Intel 2.2 or later")
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from irtools.ir.document import Document
 from irtools.lint import Context, Finding, Severity, rule
 from irtools.lint.directory import json_line, read_json
+from irtools.model.document import Document
 
 
 def _vocabulary(context: Context, part: str) -> tuple[int, Document, int] | None:

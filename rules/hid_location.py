@@ -10,8 +10,8 @@ from irtools.graph.view import Source
 from irtools.lint.annotation import Annotation, Tap, annotation, resolve, usable
 from irtools.lint.fixes import write_annotation
 from irtools.lint.model import Context, Finding, Severity, rule
-from irtools.lint.part import Part
-from irtools.lint.values import carries
+from irtools.model.part import Part
+from irtools.model.values import carries
 
 _HINT = "`irtools locate` shows the evidence; `irtools annotate --force` replaces the annotation"
 

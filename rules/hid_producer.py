@@ -8,7 +8,8 @@ from irtools.ir.op import DYNAMIC
 from irtools.lint.annotation import Annotation, Tap, resolve, usable
 from irtools.lint.fixes import write_annotation
 from irtools.lint.model import Context, Finding, Severity, rule
-from irtools.lint.part import Part, show_shape
+from irtools.model.part import Part
+from irtools.text import shape_text
 
 _HINT = "`irtools annotate --force` replaces the annotation"
 
@@ -178,7 +179,7 @@ def tap_rank(context: Context) -> Iterator[Finding]:
     """
     for part, found, tap, shape in _shapes(context):
         if len(shape) != 3 or shape[2] == DYNAMIC:
-            message = f"{tap} is {show_shape(shape)}, not of rank 3 with a static last dimension"
+            message = f"{tap} is {shape_text(shape)}, not of rank 3 with a static last dimension"
             yield _finding(context, part, found, tap, message)
 
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from irtools.ir.document import Document
 from irtools.lint import Context, Finding, Severity, rule
 from irtools.lint.fixes import make_names_unique
+from irtools.model.document import Document
 
 
 @rule("IR016", "duplicate-friendly-name", Severity.WARNING, "Two ops have the same friendly name")

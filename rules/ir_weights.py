@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.ir.constants import ELEMENT_BITS, Constant, byte_size
-from irtools.ir.document import Document
 from irtools.lint import Context, Finding, Severity, rule
 from irtools.lint.files import is_lfs_pointer
+from irtools.model.document import Document
 
 
 def _weights_size(document: Document) -> int | None:

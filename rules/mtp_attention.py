@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.mtp import at_op, expected, qwen_like
-from irtools.lint.paged import converts_before_attention
+from irtools.model.paged import converts_before_attention
 
 
 @rule("MTP030", "unfused-mtp-attention", Severity.ERROR, "The MTP head has no fused attention")

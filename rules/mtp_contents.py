@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from irtools.graph.view import Source
 from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.mtp import Head, at_op, expected, own_target, qwen_like
-from irtools.lint.target import head_width
-from irtools.lint.values import norm_input
+from irtools.model.target import head_width
+from irtools.model.values import norm_input
 
 
 @rule("MTP037", "output-before-norm", Severity.ERROR, "The MTP head's output is not that of its final norm")

@@ -8,7 +8,8 @@ from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
 from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.mtp import Head, Port, head
-from irtools.lint.part import Input, Output, show_shape
+from irtools.model.part import Input, Output
+from irtools.text import shape_text
 
 
 def _judged(context: Context) -> Head | None:
@@ -314,7 +315,7 @@ def mtp_port_rank(context: Context) -> Iterator[Finding]:
             yield _at(
                 found,
                 there,
-                f"{port.name!r} is {show_shape(there.shape)}, and must have rank {len(port.shape)}: {_shape(port)}",
+                f"{port.name!r} is {shape_text(there.shape)}, and must have rank {len(port.shape)}: {_shape(port)}",
                 "export the head with Optimum Intel 2.2 or later",
             )
 
@@ -355,7 +356,7 @@ def static_mtp_dimension(context: Context) -> Iterator[Finding]:
                 yield _at(
                     found,
                     there,
-                    f"{port.name!r} is {show_shape(there.shape)}, and must be dynamic in dimension "
+                    f"{port.name!r} is {shape_text(there.shape)}, and must be dynamic in dimension "
                     f"{', '.join(map(str, fixed))}: {_shape(port)}",
                     "export with dynamic shapes",
                     None if port.needed else Severity.WARNING,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.ir.export import MTP_FILE
 from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.mtp import EXPORTED_FAMILIES, declaration, expected, head
+from irtools.model.directory import MTP_FILE
 
 _EXPORT_HINT = (
     "export with `--task image-text-to-text`: the head is a part of that export only; "

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.mtp import at_op, own_target, qwen_like
-from irtools.lint.part import State, show_shape
-from irtools.lint.target import attention_states
+from irtools.model.part import State
+from irtools.model.target import attention_states
+from irtools.text import shape_text
 
 
 def _op(state: State) -> int:
@@ -75,7 +76,7 @@ def mtp_state_count(context: Context) -> Iterator[Finding]:
         return
     for state in found.part.states:
         if state.shape and len(state.shape) != 4:
-            message = f"the state {state.variable!r} is {show_shape(state.shape)}, no cache of keys or values"
+            message = f"the state {state.variable!r} is {shape_text(state.shape)}, no cache of keys or values"
             yield at_op(found, _op(state), message, "export the head again")
 
 
@@ -107,6 +108,6 @@ def mtp_state_shape(context: Context) -> Iterator[Finding]:
     shapes = {state.shape for state in attention_states(target)}
     for state in attention_states(found.part):
         if shapes and state.shape not in shapes:
-            listed = " or ".join(show_shape(shape) for shape in sorted(shapes))
-            message = f"the state {state.variable!r} is {show_shape(state.shape)}, those of the target are {listed}"
+            listed = " or ".join(shape_text(shape) for shape in sorted(shapes))
+            message = f"the state {state.variable!r} is {shape_text(state.shape)}, those of the target are {listed}"
             yield at_op(found, _op(state), message, "take head and target from one export")

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from irtools.ir.op import DYNAMIC
 from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.mtp import at_op, expected, head, own_target, qwen_like
-from irtools.lint.part import Part
-from irtools.lint.target import head_width, logits_head
-from irtools.lint.values import rotary_widths
+from irtools.model.part import Part
+from irtools.model.target import head_width, logits_head
+from irtools.model.values import rotary_widths
 
 
 def _widths(context: Context) -> Iterator[tuple[str, Part, int | None, int]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from irtools.graph.view import GraphView
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.lint import Context, Finding, Severity, rule
-from irtools.lint.compression import STORED, Compression
+from irtools.model.compression import STORED, Compression
 
 _MOSTLY = 0.5
 _SMALLEST = 256

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from irtools.ir.document import Document
 from irtools.lint import Context, Finding, Severity, rule
-from irtools.lint.compression import Compression, Matrix, Request
 from irtools.lint.directory import read_json
+from irtools.model.compression import Compression, Matrix, Request
+from irtools.model.document import Document
 
 _MOSTLY = 0.5
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.run import target_part
-from irtools.lint.target import find_embedding_gather, logits_head
+from irtools.model.target import find_embedding_gather, logits_head
 
 
 @rule("RUN010", "unrecognised-head", Severity.NOTE, "The runtime does not recognise the output projection")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.lint.model import Context, Finding, Severity, rule
-from irtools.lint.part import Input, Part
 from irtools.lint.run import FED, target_part
+from irtools.model.part import Input, Part
 
 _EMBEDDED = ("input_ids", "inputs_embeds")
 _FRIENDLY = ("input_ids", "inputs_embeds", "position_ids")

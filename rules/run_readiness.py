@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.lint.model import Context, Finding, Severity, rule
-from irtools.lint.paged import converts_before_attention, unconverted_states
-from irtools.lint.part import Part
 from irtools.lint.run import target_part
+from irtools.model.paged import converts_before_attention, unconverted_states
+from irtools.model.part import Part
 
 
 def _at(part: Part, op: int | None, message: str, hint: str, severity: Severity | None = None) -> Finding:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
 from irtools.lint.model import Context, Finding, Severity, rule
-from irtools.lint.part import Input, Output, Part, show_shape
 from irtools.lint.run import target_part
+from irtools.model.part import Input, Output, Part
+from irtools.text import shape_text
 
 _TYPES = {
     "input_ids": "i64",
@@ -97,7 +98,7 @@ def fixed_dimension(context: Context) -> Iterator[Finding]:
     for port in part.inputs:
         count = next((_DYNAMIC[name] for name in port.names if name in _DYNAMIC), 0)
         if any(dim != DYNAMIC for dim in port.shape[:count]):
-            message = f"{port.label!r} is {show_shape(port.shape)}, with a fixed batch or length"
+            message = f"{port.label!r} is {shape_text(port.shape)}, with a fixed batch or length"
             yield _at(part, port, message, "export with dynamic shapes")
 
 
@@ -128,7 +129,7 @@ def position_rank(context: Context) -> Iterator[Finding]:
         return
     wanted = 3 if _several_axes(context) else 2
     if len(positions.shape) != wanted:
-        message = f"'position_ids' is {show_shape(positions.shape)}, and config.json asks for rank {wanted}"
+        message = f"'position_ids' is {shape_text(positions.shape)}, and config.json asks for rank {wanted}"
         yield _at(part, positions, message, "export the model again")
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from irtools.ir.document import Document
 from irtools.lint import Context, Finding, Severity, rule
 from irtools.lint.directory import json_line
 from irtools.lint.mtp import declaration
 from irtools.lint.provenance import provenance, short, version_line
 from irtools.lint.versions import parse_version
+from irtools.model.document import Document
 
 _FIRST_WITH_MTP = (2, 2)
 _UNRELEASED = re.compile(r"\.dev|\d(?:a|b|rc)\d|\+")

@@ -16,7 +16,7 @@ from importlib import import_module
 
 import click
 
-from irtools import __version__
+from irtools._version import __version__
 from irtools.cli.common import StdoutError, print_error, system_error
 from irtools.errors import IrtoolsError
 

@@ -37,7 +37,7 @@ def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: b
             from irtools.runtime.check import warm_up
 
             warm_up()
-        from irtools.ir.export import open_export
+        from irtools.export import open_export
 
         export = open_export(path)
         document = export.part(part)

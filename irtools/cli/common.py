@@ -17,7 +17,8 @@ import click
 
 from irtools.errors import AnnotationDiffersError, ExportError, IrtoolsError, LocateRefusedError, about
 from irtools.report.json import Entry, envelope, to_json
-from irtools.report.text import Style, visible
+from irtools.report.terminal import Style
+from irtools.text import visible
 
 __all__ = [
     "PATH",

@@ -71,7 +71,7 @@ def _format(ui: Ui, output: Path | None) -> str:
 
 
 def _rendered(comparison: Comparison, form: str, ui: Ui, *, to_file: bool) -> str:
-    from irtools.report.text import Style
+    from irtools.report.terminal import Style
 
     if form == "html":
         from irtools.report.compare_html import comparison_html

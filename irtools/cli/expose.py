@@ -53,7 +53,7 @@ def command(
     destinations = writing.destinations(models)
 
     def work(path: Path) -> Entry:
-        from irtools.ir.export import open_export
+        from irtools.export import open_export
 
         export = open_export(path)
         document = export.part(part)

@@ -9,7 +9,7 @@ import click
 
 from irtools.cli.common import PATH, Ui, about_model, model_argument, output_options, part_option, run_models
 from irtools.report.json import Entry
-from irtools.report.text import visible
+from irtools.text import visible
 
 __all__ = ["command"]
 
@@ -50,9 +50,10 @@ def command(
     require_choice(layers, from_, to)
 
     def work(path: Path) -> Entry:
-        from irtools.ir.export import open_export
+        from irtools.export import open_export
         from irtools.ir.listing import require_empty
         from irtools.report.extract import piece_details, piece_text
+        from irtools.runtime.check import check_piece
 
         export = open_export(path)
         document = export.part(part)
@@ -67,7 +68,7 @@ def command(
             outcome = f"would write {output_dir}"
         else:
             with ui.working(f"Writing {output_dir}") as report:
-                piece = save_piece(document, plan, output_dir, check=not no_check, progress=report)
+                piece = save_piece(document, plan, output_dir, check=None if no_check else check_piece, progress=report)
             plan = replace(plan, notes=piece.notes)
             written = [str(piece.path), str(piece.weights_path)]
             outcome = f"wrote {' and '.join(written)}"

@@ -24,7 +24,7 @@ def command(models: tuple[Path, ...], part: str, context: int, batch: int, ui: U
     """Show parts, layers, ports, states, weights, ways of decoding and memory in one screen."""
 
     def work(path: Path) -> Entry:
-        from irtools.ir.export import open_export
+        from irtools.export import open_export
         from irtools.report.inspect import inspection_text
         from irtools.report.inspection import Inspection
 

@@ -25,7 +25,7 @@ def command(models: tuple[Path, ...], part: str, explain: bool, ui: Ui) -> int:
     """
 
     def work(path: Path) -> Entry:
-        from irtools.ir.export import open_export
+        from irtools.export import open_export
         from irtools.report.stack import stack_details, stack_text
 
         export = open_export(path)

@@ -97,7 +97,7 @@ def command(
         old = read_record(compare)
 
     def work(path: Path) -> Entry:
-        from irtools.ir.export import open_export
+        from irtools.export import open_export
         from irtools.prove.compare import changes
         from irtools.prove.run import prove
         from irtools.report.prove import changes_text, proof_text

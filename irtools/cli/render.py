@@ -70,7 +70,7 @@ def command(
     def work(path: Path) -> Entry:
         if form == "html":
             return _page(path, output, part, layer, around, ui)
-        from irtools.ir.export import open_export
+        from irtools.export import open_export
         from irtools.ir.output import write_output
         from irtools.render.drawing import render
         from irtools.render.pictures import MOST_NODES, Request
@@ -100,8 +100,8 @@ def command(
 
 
 def _page(path: Path, output: Path, part: str, layer: int | None, around: str | None, ui: Ui) -> Entry:
+    from irtools.export import open_export
     from irtools.graph.find import find_op
-    from irtools.ir.export import open_export
     from irtools.lint.session import Call
     from irtools.render.part import shown_part
     from irtools.report.html import View

@@ -11,7 +11,7 @@ import click
 
 from irtools.cli.common import PATH, Ui, attempt, model_argument, output_options, part_option, print_error, write_stdout
 from irtools.report.json import Entry, envelope, to_json
-from irtools.report.text import visible
+from irtools.text import visible
 
 if TYPE_CHECKING:
     from irtools.lint.session import Call

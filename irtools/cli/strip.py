@@ -26,7 +26,7 @@ def command(models: tuple[Path, ...], part: str, writing: Writing, ui: Ui) -> in
     destinations = writing.destinations(models)
 
     def work(path: Path) -> Entry:
-        from irtools.ir.export import open_export
+        from irtools.export import open_export
 
         export = open_export(path)
         patch = export.strip(part)

@@ -10,7 +10,7 @@ import click
 
 from irtools.cli.common import PATH, Ui, about_model, models_argument, print_error, write_stdout
 from irtools.errors import IrtoolsError, OptionError
-from irtools.report.text import Style
+from irtools.report.terminal import Style
 
 if TYPE_CHECKING:
     from irtools.lint.engine import Judged

@@ -14,10 +14,10 @@ from irtools.cli.common import PATH, Ui, about_model
 from irtools.errors import UsageError
 from irtools.ir.listing import real_path, require_empty
 from irtools.report.json import Entry
-from irtools.report.text import visible
+from irtools.text import visible
 
 if TYPE_CHECKING:
-    from irtools.ir.export import Export
+    from irtools.export import Export
     from irtools.surgery.patch import Patch
 
 __all__ = ["Job", "Writing", "finish", "writer_options"]

@@ -10,12 +10,12 @@ from irtools.compare.entries import config_changes, file_changes, surplus
 from irtools.compare.model import CATEGORIES, Change, Comparison, PartDiff
 from irtools.compare.parts import compare_parts
 from irtools.errors import ExportError, IrtoolsError, UsageError
-from irtools.ir.document import Document
-from irtools.ir.export import Export, open_export
+from irtools.model.directory import ModelDirectory
+from irtools.model.document import Document
 
 __all__ = ["compare"]
 
-Operand = str | Path | Export
+Operand = str | Path | ModelDirectory
 _CONFIG = "config.json"
 
 
@@ -28,12 +28,12 @@ def compare(a: Operand, b: Operand, *, ignore: Collection[str] = (), part: str |
 
     Parameters
     ----------
-    a, b : path-like or Export
+    a, b : path-like or ModelDirectory
         Model directories, or ``.xml`` files.
     ignore : collection of str
         Categories to leave out, of :data:`irtools.compare.CATEGORIES`; ``weights`` includes ``values``.
     part : str, optional
-        Only this part, as of :meth:`irtools.ir.export.Export.part`.
+        Only this part, as of :meth:`irtools.export.Export.part`.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def compare(a: Operand, b: Operand, *, ignore: Collection[str] = (), part: str |
     True
     """
     ignored = _categories(ignore)
-    one, other = (side if isinstance(side, Export) else open_export(side) for side in (a, b))
+    one, other = (side if isinstance(side, ModelDirectory) else ModelDirectory.open(side) for side in (a, b))
     if part is not None or not (one.path.is_dir() and other.path.is_dir()):
         documents = _chosen(one, other, part)
         longer = () if "files" in ignored else tuple(surplus(*documents))
@@ -92,7 +92,7 @@ def _categories(words: Collection[str]) -> frozenset[str]:
 Documents = tuple[Document, Document]
 
 
-def _chosen(a: Export, b: Export, part: str | None) -> Documents:
+def _chosen(a: ModelDirectory, b: ModelDirectory, part: str | None) -> Documents:
     """The documents to compare when it is not whole directories."""
     if part is not None:
         return _named(a, part), _named(b, part)
@@ -100,18 +100,18 @@ def _chosen(a: Export, b: Export, part: str | None) -> Documents:
     return _beside(a, file), _beside(b, file)
 
 
-def _named(export: Export, part: str) -> Document:
+def _named(export: ModelDirectory, part: str) -> Document:
     return export.part(part) if export.path.is_dir() else export.target
 
 
-def _beside(export: Export, file: Document) -> Document:
+def _beside(export: ModelDirectory, file: Document) -> Document:
     """The file itself, or the part of a directory that has its name, else the target."""
     if not export.path.is_dir():
         return export.target
     return export.parts.get(file.part) or export.target
 
 
-def _parts(a: Export, b: Export) -> tuple[list[Documents], tuple[Change, ...]]:
+def _parts(a: ModelDirectory, b: ModelDirectory) -> tuple[list[Documents], tuple[Change, ...]]:
     """Parts that both have, the target first, and those that one has."""
     first, second = dict(a.parts), dict(b.parts)
     shared: list[Documents] = []
@@ -133,12 +133,12 @@ def _parts(a: Export, b: Export) -> tuple[list[Documents], tuple[Change, ...]]:
     return shared, (*only, *missing)
 
 
-def _target(export: Export) -> Document | None:
+def _target(export: ModelDirectory) -> Document | None:
     candidates = export.target_candidates
     return candidates[0] if len(candidates) == 1 and candidates[0].part in export.parts else None
 
 
-def _part(documents: Documents, a: Export, b: Export, ignored: frozenset[str]) -> PartDiff:
+def _part(documents: Documents, a: ModelDirectory, b: ModelDirectory, ignored: frozenset[str]) -> PartDiff:
     one, other = documents
     try:
         # Only a target has a decoder stack; of a pair of files nobody knows before.
@@ -150,7 +150,7 @@ def _part(documents: Documents, a: Export, b: Export, ignored: frozenset[str]) -
 
 
 def _directories(
-    a: Export, b: Export
+    a: ModelDirectory, b: ModelDirectory
 ) -> tuple[tuple[Change, ...], tuple[Change, ...], tuple[Change, ...], tuple[str, ...]]:
     """config.json and the other files."""
     known = {_CONFIG, *_ir_files(a), *_ir_files(b)}
@@ -169,7 +169,7 @@ def _directories(
     return config, versions, files, tuple(errors)
 
 
-def _ir_files(export: Export) -> Iterator[str]:
+def _ir_files(export: ModelDirectory) -> Iterator[str]:
     for document in export.parts.values():
         yield document.path.name
         yield document.weights_path.name

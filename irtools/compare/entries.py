@@ -14,12 +14,11 @@ from irtools.compare.ops import port_text
 from irtools.errors import IrtoolsError
 from irtools.graph.view import GraphView
 from irtools.ir.constants import iter_graphs, read_constants
-from irtools.ir.document import Document
 from irtools.ir.op import Port
 from irtools.ir.rt_info import ANNOTATION_KEY
-from irtools.report.describe import size_text
-from irtools.report.provenance import flat_rt_info
-from irtools.report.text import plural
+from irtools.model.document import Document
+from irtools.model.provenance import flat_rt_info
+from irtools.text import plural, size_text
 
 __all__ = ["config_changes", "file_changes", "mappings", "metadata", "ports", "surplus"]
 

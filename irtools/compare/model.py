@@ -123,7 +123,7 @@ class WeightChange:
     role : str
         ``embedding``, ``head``, or the type of the op.
     precision_a, precision_b : str
-        As of :class:`irtools.ir.weights.Weight`.
+        As of :class:`irtools.model.weights.Weight`.
     shape_a, shape_b : tuple of int
     values : bool
         Whether only the numbers differ.

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from irtools.compare.model import AnnotationChange, Change
 from irtools.compare.ops import port_text
 from irtools.compare.sides import Pair, Side
-from irtools.decoder.stack import Locator
 from irtools.graph.view import GraphView
-from irtools.surgery.annotation import MalformedAnnotationError, parse_annotation
+from irtools.model.annotation import Locator, MalformedAnnotationError, parse_annotation
 
 __all__ = ["compare_annotations", "compare_states", "read_states"]
 

@@ -13,7 +13,7 @@ from irtools.compare.stored import StoredPair
 from irtools.graph.view import GraphView, Source
 from irtools.ir.constants import Constant
 from irtools.ir.op import Op, Port
-from irtools.report.text import plural, shape_text
+from irtools.text import plural, shape_text
 
 __all__ = ["Found", "OpComparer", "port_text", "renamed"]
 
@@ -75,7 +75,7 @@ class OpComparer:
     def _pair(self, alignment: Alignment, one: int, other: int, found: Found) -> None:
         a, b = alignment.a, alignment.b
         refs = (_ref(a, one), _ref(b, other))
-        self.stored.compare(a, b, refs, found)
+        found.weights += self.stored.compare(a, b, refs)
         first, second = a.view.op(one), b.view.op(other)
         structure = [*_rewired(alignment, one, other)]
         if a.fine(one) != b.fine(other):

@@ -12,8 +12,8 @@ from irtools.compare.named import compare_annotations, compare_states, read_stat
 from irtools.compare.ops import Found, OpComparer
 from irtools.compare.sides import Configs, Pair, pair_up
 from irtools.compare.stored import StoredPair
-from irtools.ir.document import Document
-from irtools.report.text import plural
+from irtools.model.document import Document
+from irtools.text import plural
 
 __all__ = ["compare_parts"]
 

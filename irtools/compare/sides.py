@@ -14,7 +14,7 @@ from irtools.compare.regions import INPUTS, Regions, find_regions, pair_layers
 from irtools.decoder import DecoderStack, locate
 from irtools.errors import LocateRefusedError
 from irtools.graph.view import GraphView
-from irtools.ir.document import Document
+from irtools.model.document import Document
 
 __all__ = ["Pair", "Side", "pair_up"]
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from irtools.compare.blob import Blob, same_bytes, same_file
 from irtools.compare.labels import Graph
 from irtools.compare.model import OpRef, WeightChange
-from irtools.ir.weights import Weight, weights
-
-if TYPE_CHECKING:
-    from irtools.compare.ops import Found
+from irtools.model.weights import Weight, weights
 
 __all__ = ["StoredPair"]
 
@@ -39,7 +35,7 @@ class StoredPair:
         self.same = values and _same_files(a.blob, b.blob)
         self._blobs = (a.blob, b.blob)
 
-    def compare(self, a: Graph, b: Graph, ops: tuple[OpRef, OpRef], found: Found) -> None:
+    def compare(self, a: Graph, b: Graph, ops: tuple[OpRef, OpRef]) -> Iterator[WeightChange]:
         """Compare what two paired ops read from their files."""
         sides = [list(self._read(graph, op.id)) for graph, op in zip((a, b), ops, strict=True)]
         for one, other in zip(*sides, strict=False):
@@ -48,7 +44,7 @@ class StoredPair:
             same_shape = one.shape == other.shape or one.elements == other.elements == 1
             differs = one.precision != other.precision or not same_shape
             if differs or (self.values and one.elements > 1 and self._other_numbers(one, other)):
-                found.weights.append(self._change(ops, one, other, values=not differs))
+                yield self._change(ops, one, other, values=not differs)
 
     def _change(self, ops: tuple[OpRef, OpRef], one: Weight, other: Weight, *, values: bool) -> WeightChange:
         role = ops[0].type if ops[0].body else self._roles.get(ops[0].id, ops[0].type)

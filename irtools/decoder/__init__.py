@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from irtools.decoder.resolve import locate_stack
-from irtools.decoder.stack import DecoderLayer, DecoderStack, Locator, Rejection, Verdict
+from irtools.decoder.stack import DecoderLayer, DecoderStack, Rejection, Verdict
 from irtools.errors import about
-from irtools.ir.document import Document
+from irtools.model.annotation import Locator
+from irtools.model.document import Document
 
 __all__ = ["DecoderLayer", "DecoderStack", "Locator", "Rejection", "Verdict", "locate"]
 

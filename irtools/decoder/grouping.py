@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from irtools.decoder.config import TextConfig
 from irtools.decoder.names import Scopes
 from irtools.decoder.stretch import Stretch
 from irtools.errors import LocateRefusedError
+from irtools.model.config import TextConfig
 
 __all__ = ["Grouping", "by_mixing", "by_names", "by_sum", "choose"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from irtools.decoder.stack import Locator
 from irtools.decoder.stream import Stream
 from irtools.errors import LocateRefusedError
 from irtools.graph.view import GraphView, Source
 from irtools.ir.op import DYNAMIC, RESHAPES
+from irtools.model.annotation import Locator
 
 __all__ = ["Namer"]
 

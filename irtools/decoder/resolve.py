@@ -8,7 +8,6 @@ from typing import Any
 
 from irtools.decoder.boundary import boundaries
 from irtools.decoder.causal import cross_attention, looks_causal
-from irtools.decoder.config import read_config
 from irtools.decoder.dominators import dominating_sums
 from irtools.decoder.explain import rejections
 from irtools.decoder.grouping import by_names, choose
@@ -22,6 +21,7 @@ from irtools.decoder.verdicts import Evidence, layer_verdicts, stack_verdicts
 from irtools.decoder.walk import walk
 from irtools.errors import LocateRefusedError
 from irtools.graph.view import GraphView
+from irtools.model.config import read_config
 
 __all__ = ["locate_stack"]
 

@@ -6,25 +6,11 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from irtools.display import Drawable
 from irtools.graph.view import Source
+from irtools.model.annotation import Locator
 
-__all__ = ["DecoderLayer", "DecoderStack", "Locator", "Rejection", "Verdict"]
-
-
-@dataclass(frozen=True, slots=True)
-class Locator:
-    """Where a hidden state is: the entry of the annotation.
-
-    Attributes
-    ----------
-    producer : str
-        Friendly name of the op.
-    output_index : int
-        Position among its outputs.
-    """
-
-    producer: str
-    output_index: int = 0
+__all__ = ["DecoderLayer", "DecoderStack", "Rejection", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +94,7 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
-class DecoderStack:
+class DecoderStack(Drawable):
     """The decoder stack of one IR.
 
     Attributes
@@ -173,8 +159,3 @@ class DecoderStack:
             for layer in self.layers
         }
         return json.dumps({"layers": layers}, separators=(",", ":"))
-
-    def _repr_svg_(self) -> str | None:
-        from irtools.render.notebook import svg_of
-
-        return svg_of(self)

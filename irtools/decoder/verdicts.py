@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from irtools.decoder.config import TextConfig
 from irtools.decoder.grouping import Grouping
 from irtools.decoder.head import Head
 from irtools.decoder.names import Scopes
 from irtools.decoder.stack import DecoderLayer, Verdict
 from irtools.decoder.stream import Stream
 from irtools.decoder.stretch import Stretch
+from irtools.model.config import TextConfig
 
 __all__ = ["Evidence", "layer_verdicts", "stack_verdicts"]
 

@@ -12,8 +12,8 @@ from irtools.graph.view import Source
 from irtools.ir.rt_info import ANNOTATION_KEY, Entry
 from irtools.ir.scan import Scan, line_of
 from irtools.lint.model import Context
-from irtools.lint.part import Part
-from irtools.surgery.annotation import Entries, MalformedAnnotationError, locator_problem, read_entries
+from irtools.model.annotation import Entries, MalformedAnnotationError, locator_problem, read_entries
+from irtools.model.part import Part
 
 __all__ = [
     "Annotation",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from irtools.lint.model import Context
-from irtools.lint.part import Part
+from irtools.model.part import Part
 
 __all__ = ["Draft", "Pair", "draft", "is_draft", "layer_ids", "pair", "truthy"]
 

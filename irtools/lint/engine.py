@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irtools.errors import ExportError, InvalidIRError, IrtoolsError, OptionError, UsageError
-from irtools.ir.export import TARGET_FILES, Export, open_export
 from irtools.ir.listing import meant_instead
 from irtools.lint.model import Context, Finding, Rule, Severity, Strategy
 from irtools.lint.rules import load_rules, source_of
 from irtools.lint.versions import matches, parse_version
+from irtools.model.directory import TARGET_FILES, ModelDirectory
 
 if TYPE_CHECKING:
     from irtools.ir.save import Saved
@@ -71,7 +71,7 @@ class Verification:
 
     Attributes
     ----------
-    export : Export
+    export : ModelDirectory
     findings : tuple of Finding
         Sorted by file, line, code; every field filled in.
     rules : tuple of Rule
@@ -82,7 +82,7 @@ class Verification:
         Findings that a baseline silenced.
     """
 
-    export: Export
+    export: ModelDirectory
     findings: tuple[Finding, ...]
     rules: tuple[Rule, ...]
     strategies: tuple[Strategy, ...] = ()
@@ -169,12 +169,12 @@ def _applicable(rules: Iterable[Rule], options: Options) -> list[Rule]:
     return [rule for rule in rules if matches(rule.runtimes, options.target_runtime)]
 
 
-def verify(export: Export, options: Options | None = None) -> Verification:
+def verify(export: ModelDirectory, options: Options | None = None) -> Verification:
     """Run every selected rule over an export, from its files alone.
 
     Parameters
     ----------
-    export : Export
+    export : ModelDirectory
         A directory, or one of its ``.xml`` files: then only what concerns that file is reported.
     options : Options, optional
 
@@ -198,7 +198,7 @@ def verify(export: Export, options: Options | None = None) -> Verification:
     if not whole.parts:
         meant = meant_instead(whole.directory, TARGET_FILES)
         raise ExportError(f"there is no .xml here, so nothing to verify; {meant}", path=whole.directory)
-    draft = open_export(options.draft) if options.draft is not None else None
+    draft = ModelDirectory.open(options.draft) if options.draft is not None else None
     context = Context(whole, options.expect_mtp, draft, options.target_runtime)
     found = [finding for rule in rules for finding in _run(rule, context)]
     others = [rule for rule in _applicable(loaded, options) if rule not in rules]
@@ -222,9 +222,9 @@ def _left_out(rules: Iterable[Rule], context: Context) -> Iterator[Finding]:
                 yield from _run(rule, context)
 
 
-def _whole_export(export: Export) -> Export:
+def _whole_export(export: ModelDirectory) -> ModelDirectory:
     """The directory around a single ``.xml`` that is one of its side parts, else the export itself."""
-    whole = Export(export.directory)
+    whole = ModelDirectory(export.directory)
     parts = {document.path for document in whole.parts.values()}
     targets = {document.path for document in whole.target_candidates}
     side_part = export.path in parts - targets and targets
@@ -294,7 +294,7 @@ def _drop_echoes(findings: list[Finding]) -> Iterator[Finding]:
             yield finding
 
 
-def _ignored_in_file(finding: Finding, options: Options, export: Export) -> bool:
+def _ignored_in_file(finding: Finding, options: Options, export: ModelDirectory) -> bool:
     if finding.file is None:
         return False
     names = {finding.file.name, finding.file.as_posix()}

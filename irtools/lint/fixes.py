@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from irtools.ir.document import Document
 from irtools.lint.model import Context, Fix
+from irtools.model.document import Document
 from irtools.surgery.patch import Patch
 
 __all__ = ["make_names_unique", "write_annotation"]

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from irtools.errors import IrtoolsError
-from irtools.ir.document import Document
 from irtools.ir.save import Change, Saved, save_files
 from irtools.lint.engine import Verification
 from irtools.lint.model import Finding
+from irtools.model.document import Document
+from irtools.runtime.check import checker
 from irtools.surgery.patch import Patch
 
 __all__ = ["FixPlan", "plan_fixes", "write_fixes"]
@@ -71,4 +72,4 @@ def write_fixes(patches: Iterable[Patch]) -> tuple[Saved, ...]:
     CheckError
         Nothing was written.
     """
-    return save_files([Change(patch.path, patch.data, patch.original, patch.check()) for patch in patches])
+    return save_files([Change(patch.path, patch.data, patch.original, checker(patch)) for patch in patches])

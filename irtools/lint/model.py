@@ -15,12 +15,12 @@ from irtools.errors import InvalidIRError, IrtoolsError, LocateRefusedError
 if TYPE_CHECKING:
     from irtools.decoder.stack import DecoderStack
     from irtools.ir.constants import Constant
-    from irtools.ir.document import Document
-    from irtools.ir.export import Export
     from irtools.ir.integrity import Fault
     from irtools.ir.scan import Scan
-    from irtools.lint.compression import Compression
-    from irtools.lint.part import Part
+    from irtools.model.compression import Compression
+    from irtools.model.directory import ModelDirectory
+    from irtools.model.document import Document
+    from irtools.model.part import Part
     from irtools.surgery.patch import Patch
 
 __all__ = ["Context", "Finding", "Fix", "Rule", "Severity", "Strategy", "rule"]
@@ -127,18 +127,18 @@ class Context:
 
     Attributes
     ----------
-    export : Export
+    export : ModelDirectory
     expect_mtp : bool or None
         True for ``--expect-mtp``, False for ``--no-mtp``, None for neither.
-    draft : Export or None
+    draft : ModelDirectory or None
         The draft of ``--draft``.
     target_runtime : str
         OpenVINO GenAI version the export is meant for.
     """
 
-    export: Export
+    export: ModelDirectory
     expect_mtp: bool | None = None
-    draft: Export | None = None
+    draft: ModelDirectory | None = None
     target_runtime: str = "2026.4"
     _graphs: dict[Document, tuple[Scan, ...]] = field(default_factory=dict, init=False, repr=False)
     _faults: dict[Document, tuple[Fault, ...]] = field(default_factory=dict, init=False, repr=False)
@@ -148,7 +148,7 @@ class Context:
 
     def part(self, document: Document) -> Part:
         """Facts about a readable part (also of the draft), worked out once."""
-        from irtools.lint.part import Part
+        from irtools.model.part import Part
 
         if document not in self._facts:
             self._facts[document] = Part(document)
@@ -216,7 +216,7 @@ class Context:
 
         Cheap for a file that says nothing about compression and has no compressed constant.
         """
-        from irtools.lint.compression import Compression
+        from irtools.model.compression import Compression
 
         if document not in self._compressions:
             sound = self.readable(document)
@@ -293,7 +293,7 @@ class Context:
         return self.config
 
 
-def _read_all(export: Export) -> tuple[dict[str, Document], dict[str, IrtoolsError]]:
+def _read_all(export: ModelDirectory) -> tuple[dict[str, Document], dict[str, IrtoolsError]]:
     documents: dict[str, Document] = {}
     unreadable: dict[str, IrtoolsError] = {}
     for name, document in export.parts.items():

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from irtools.graph.view import Source
-from irtools.ir.document import Document
 from irtools.lint.model import Context, Finding, Severity
-from irtools.lint.part import Input, Output, Part
 from irtools.lint.run import target_part
-from irtools.lint.target import head_width
-from irtools.lint.values import norm_input
+from irtools.model.document import Document
+from irtools.model.part import Input, Output, Part
+from irtools.model.target import head_width
+from irtools.model.values import norm_input
 from irtools.registry import collect
 
 __all__ = [

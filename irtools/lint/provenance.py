@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from irtools.ir.document import Document
 from irtools.ir.rt_info import RtInfo, read_rt_info
+from irtools.model.document import Document
 
 __all__ = ["Provenance", "provenance", "short", "version_line"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from irtools.lint.draft import is_draft
 from irtools.lint.model import Context
-from irtools.lint.part import Part
+from irtools.model.part import Part
 
 __all__ = ["FED", "target_part"]
 

@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from irtools.config import Config, find_config, load_config
 from irtools.errors import UsageError
-from irtools.ir.export import Export, open_export
 from irtools.ir.listing import real_path
 from irtools.ir.save import Saved
 from irtools.lint.baseline import apply_baseline, read_baseline
+from irtools.lint.configuration import Config, find_config, load_config
 from irtools.lint.engine import DEFAULT_RUNTIME, Judged, Options, Verification, verify
 from irtools.lint.fixing import FixPlan, plan_fixes, write_fixes
 from irtools.lint.model import Severity
-from irtools.report.text import plural
+from irtools.model.directory import ModelDirectory
 from irtools.surgery.patch import Patch
+from irtools.text import plural
 
 __all__ = ["Call", "configured_rules", "judge"]
 
@@ -85,7 +85,7 @@ def judge(path: Path, call: Call) -> Judged:
     IrtoolsError
         It could not be verified.
     """
-    export = open_export(path)
+    export = ModelDirectory.open(path)
     config, notes = _configuration(export, call)
     options = Options(
         expect_mtp=call.expect_mtp if call.expect_mtp is not None else config.expect_mtp,
@@ -112,7 +112,7 @@ def judge(path: Path, call: Call) -> Judged:
         elif patches:
             written = write_fixes(patches)
             notes += tuple(note for file in written for note in file.notes)
-            verification = verify(open_export(path), options)
+            verification = verify(ModelDirectory.open(path), options)
     if baseline is not None and not call.write_baseline:
         verification = apply_baseline(verification, call.known(baseline))
     if call.fix or call.unsafe_fixes or call.diff:
@@ -128,7 +128,7 @@ def configured_rules() -> tuple[Path, ...]:
     """
     here = real_path(Path())
     path, _ = find_config(here)
-    if path is not None and Export(path.parent).parts:
+    if path is not None and ModelDirectory(path.parent).parts:
         path, _ = find_config(here, outside=path.parent)
     return load_config(path).rules if path is not None else ()
 
@@ -143,7 +143,7 @@ def _what_is_left(verification: Verification, *, refused: bool, unsafe: bool) ->
         yield f"{'the finding' if len(left) == 1 else f'the {len(left)} findings'} left cannot be fixed by irtools"
 
 
-def _configuration(export: Export, call: Call) -> tuple[Config, tuple[str, ...]]:
+def _configuration(export: ModelDirectory, call: Call) -> tuple[Config, tuple[str, ...]]:
     """The configuration that counts for an export, and what to tell about those that do not."""
     inside = "lies inside the export that is being judged"
     if call.config is not None:

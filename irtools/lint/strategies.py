@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from irtools.ir.export import MTP_FILE
 from irtools.lint.annotation import annotation, layer_count
 from irtools.lint.draft import Pair, is_draft, pair
-from irtools.lint.guess import default_layers, guess
 from irtools.lint.model import Context, Finding, Severity, Strategy
 from irtools.lint.mtp import head
-from irtools.lint.part import Part
+from irtools.model.directory import MTP_FILE
+from irtools.model.guess import default_layers, guess
+from irtools.model.part import Part
 
 __all__ = ["GROUPS", "strategies"]
 

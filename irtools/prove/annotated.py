@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from irtools.decoder.locator import Namer
-from irtools.decoder.stack import Locator
 from irtools.graph.view import GraphView, Source
-from irtools.ir.document import Document
 from irtools.ir.rt_info import ANNOTATION_KEY, entries
-from irtools.surgery.annotation import MalformedAnnotationError, parse_annotation
+from irtools.model.annotation import Locator, MalformedAnnotationError, parse_annotation
+from irtools.model.document import Document
 
 __all__ = ["Tap", "TapError", "read_taps"]
 

@@ -7,13 +7,48 @@ exactly (:data:`EXACT`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from irtools.model.directory import ModelDirectory
 from irtools.prove.inputs import Call, Feeder, UndrivableError
-from irtools.prove.worker import Files
 from irtools.runtime.exact import EXACT, exact_hints, first_words
 
-__all__ = ["EXACT", "Runner", "Session", "UndrivableError", "difference", "first_words"]
+__all__ = ["EXACT", "Files", "Runner", "Session", "UndrivableError", "difference", "first_words"]
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What a session reads; absolute paths of ``.xml`` files.
+
+    Attributes
+    ----------
+    target : str
+    mtp, text_embeddings, text_embeddings_per_layer : str or None
+    device : str
+    """
+
+    target: str
+    mtp: str | None = None
+    text_embeddings: str | None = None
+    text_embeddings_per_layer: str | None = None
+    device: str = "CPU"
+
+    @classmethod
+    def of(cls, export: ModelDirectory, device: str = "CPU") -> Files:
+        """The files of an export.
+
+        Raises
+        ------
+        ExportError
+            It has no target.
+        """
+        found = {
+            name: str(document.path.absolute())
+            for name in ("mtp", "text_embeddings", "text_embeddings_per_layer")
+            if (document := export.find_part(name)) is not None
+        }
+        return cls(str(export.target.path.absolute()), **found, device=device)
 
 
 def difference(value: Any, expected: Any) -> float | None:

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from irtools.footprint import states
-from irtools.ir.export import Export, open_export
+from irtools.model.directory import ModelDirectory
+from irtools.model.footprint import states
 from irtools.prove.advice import Totals, advise, break_even, share, speed_up
 from irtools.prove.decoding import Decoded, Runs
 from irtools.runtime.genai import Outcome
@@ -97,7 +97,7 @@ def _speeds(plain: Totals, drafted: Totals, *, compare: bool) -> dict[str, Any]:
     return found
 
 
-def memory_figures(export: Export, draft: Path | None, found: Decoded) -> dict[str, Any]:
+def memory_figures(export: ModelDirectory, draft: Path | None, found: Decoded) -> dict[str, Any]:
     """State by part as the IR declares it, and under ``timing`` what GenAI allocated and the processes held.
 
     The device may keep keys and values in fewer bits than declared.
@@ -113,12 +113,12 @@ def _last(runs: Runs) -> Outcome:
     return runs.outcomes[-1]
 
 
-def _states(export: Export, draft: Path | None) -> Iterator[tuple[str, dict[str, int]]]:
+def _states(export: ModelDirectory, draft: Path | None) -> Iterator[tuple[str, dict[str, int]]]:
     documents = {"target": export.target}
     if draft is not None and draft == export.directory and export.mtp is not None:
         documents["mtp"] = export.mtp
     elif draft is not None:
-        other = open_export(draft)
+        other = ModelDirectory.open(draft)
         documents["draft"] = other.mtp or other.target
     for name, document in documents.items():
         found = states(document)

@@ -15,8 +15,8 @@ from dataclasses import replace
 from irtools.decoder.head import find_head
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import LocateRefusedError
-from irtools.ir.export import Export
-from irtools.lint.part import Part
+from irtools.model.directory import ModelDirectory
+from irtools.model.part import Part
 from irtools.prove.head_checks import Judgement
 from irtools.prove.head_facts import HeadFacts
 from irtools.prove.model import FAILED, Check, Step
@@ -27,7 +27,7 @@ __all__ = ["head"]
 
 
 def head(
-    export: Export,
+    export: ModelDirectory,
     worker: Worker,
     prompts: Sequence[Sequence[int]],
     progress: Progress | None = None,
@@ -39,7 +39,7 @@ def head(
 
     Parameters
     ----------
-    export : Export
+    export : ModelDirectory
     worker : Worker
     prompts : sequence of sequence of int
         Token ids; those of one token are left out.
@@ -92,7 +92,7 @@ def _run(
     return replace(step, checks=(ports, *Judgement(facts, measured.value, measured.remark).checks()))
 
 
-def _inapplicable(export: Export, facts: HeadFacts) -> str:
+def _inapplicable(export: ModelDirectory, facts: HeadFacts) -> str:
     """Why this head cannot be fed by hand."""
     if export.find_part("text_embeddings") is None and facts.target.input("inputs_embeds") is not None:
         return "there is no openvino_text_embeddings_model.xml to make embeddings of tokens"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from irtools.decoder.blocks import LayerBlocks, head_blocks, stack_blocks
+from irtools.anatomy.blocks import LayerBlocks, head_blocks, stack_blocks
 from irtools.decoder.head import Head as Projection
 from irtools.decoder.stack import DecoderStack
 from irtools.decoder.stream import Stream, ancestors
@@ -15,8 +15,8 @@ from irtools.decoder.stretch import Stretch, stretches
 from irtools.decoder.walk import walk
 from irtools.graph.view import GraphView, Source
 from irtools.lint.mtp import Head, MtpProfile, Port, nearest
-from irtools.lint.part import Part
-from irtools.lint.values import norm_input, rotary_frequencies
+from irtools.model.part import Part
+from irtools.model.values import norm_input, rotary_frequencies
 from irtools.registry import collect
 
 __all__ = ["ATTENTION", "FEED_FORWARD", "HeadFacts"]

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from irtools.prove.drive import Session
-
-__all__ = ["Call", "Feeder", "UndrivableError"]
+__all__ = ["Call", "Embedder", "Feeder", "UndrivableError"]
 
 _PARTS = {"inputs_embeds": "text_embeddings", "per_layer_inputs": "text_embeddings_per_layer"}
 _PAST = ("past_key_values.", "cache_params.past.")
@@ -17,6 +14,24 @@ _PAST = ("past_key_values.", "cache_params.past.")
 
 class UndrivableError(Exception):
     """The model cannot be driven by what irtools knows; the message says why, as a clause."""
+
+
+class Embedder(Protocol):
+    """Source of embeddings: the parts of an export that compute them.
+
+    Attributes
+    ----------
+    made_up : set of str
+        Parts that the export lacks; their outputs are replaced by fixed random numbers.
+    """
+
+    made_up: set[str]
+
+    def has(self, part: str) -> bool:
+        """True if the export has the part."""
+
+    def embed(self, tokens: Any, part: str = "text_embeddings") -> Any:
+        """Embeddings of token ids ``[B, S]``."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +74,7 @@ class Feeder:
 
     Parameters
     ----------
-    session : Session
-        Has the parts that make embeddings.
+    embedder : Embedder
     model : openvino.Model
     given : collection of str
         Inputs that every call gives, besides ``hidden_states``.
@@ -71,8 +85,8 @@ class Feeder:
         It has an input whose role is not known.
     """
 
-    def __init__(self, session: Session, model: Any, given: Collection[str] = ()) -> None:
-        self._session = session
+    def __init__(self, embedder: Embedder, model: Any, given: Collection[str] = ()) -> None:
+        self._embedder = embedder
         self._given = {"hidden_states", *given}
         self._ports = {name: port for port in model.inputs for name in [_name(port)]}
         self._kernel = _kernel(model)
@@ -126,9 +140,9 @@ class Feeder:
         import numpy as np
 
         part = _PARTS[_name(port)]
-        if self._session.has(part):
-            return self._session.embed(call.tokens, part)
-        self._session.made_up.add(part)
+        if self._embedder.has(part):
+            return self._embedder.embed(call.tokens, part)
+        self._embedder.made_up.add(part)
         sizes = [int(size.get_length()) if size.is_static else 1 for size in list(port.get_partial_shape())[2:]]
         made = {int(token): np.random.default_rng(int(token)).standard_normal(sizes) for token in set(call.tokens.flat)}
         return np.stack([[made[int(token)] for token in row] for row in call.tokens]).astype(np.float32)

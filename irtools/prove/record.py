@@ -10,11 +10,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irtools import __version__
+from irtools._version import __version__
 from irtools.errors import ExportError, InvalidIRError
-from irtools.ir.export import Export, open_export
+from irtools.model.directory import ModelDirectory
+from irtools.model.provenance import versions
 from irtools.prove.model import Check, Step
-from irtools.report.provenance import versions
 from irtools.runtime.exact import EXACT
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def schema() -> dict[str, Any]:
 
 
 def record(
-    export: Export,
+    export: ModelDirectory,
     way: Way,
     prompts: Sequence[Prompt],
     settings: Settings,
@@ -49,7 +49,7 @@ def record(
 
     Parameters
     ----------
-    export : Export
+    export : ModelDirectory
     way : Way
         How it was decoded.
     prompts : sequence of Prompt
@@ -69,7 +69,7 @@ def record(
         "versions": {"irtools": __version__, **seen.versions},
         "device": {"name": settings.device, "properties": dict(seen.properties)},
         "model": _model(export),
-        "draft": _model(open_export(draft)) if draft is not None else None,
+        "draft": _model(ModelDirectory.open(draft)) if draft is not None else None,
         "drafting": way.name if way.draft is not None else None,
         "settings": _settings(settings),
         "tokenizer_fault": seen.fault,
@@ -113,7 +113,7 @@ def _check(check: Check) -> dict[str, Any]:
     return asdict(check) | {"figures": dict(check.figures)}
 
 
-def _model(export: Export) -> dict[str, Any]:
+def _model(export: ModelDirectory) -> dict[str, Any]:
     identity, revision = _origin(export)
     return {
         "path": str(export.path),
@@ -124,14 +124,14 @@ def _model(export: Export) -> dict[str, Any]:
     }
 
 
-def _made_with(export: Export) -> dict[str, str]:
+def _made_with(export: ModelDirectory) -> dict[str, str]:
     try:
         return dict(versions(export.target))
     except (InvalidIRError, ExportError):
         return {}
 
 
-def _origin(export: Export) -> tuple[str | None, str | None]:
+def _origin(export: ModelDirectory) -> tuple[str | None, str | None]:
     """Name and revision: from the path in a Hugging Face cache, else the name from ``config.json``."""
     for path in (export.directory.absolute(), export.directory.resolve()):
         for place, part in enumerate(path.parts):

@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 
 from irtools.errors import IrtoolsError
-from irtools.ir.export import Export
 from irtools.lint.engine import Options, Verification, verify
 from irtools.lint.model import Finding, Severity
+from irtools.model.directory import ModelDirectory
 
 __all__ = ["Evidence", "cite", "limit", "suspects"]
 
@@ -60,13 +60,13 @@ class Evidence:
 
     Parameters
     ----------
-    export : Export
+    export : ModelDirectory
     way : str
         ``plain``, ``mtp``, ``dflash`` or ``eagle3``.
     draft : Path or None
     """
 
-    def __init__(self, export: Export, way: str, draft: Path | None) -> None:
+    def __init__(self, export: ModelDirectory, way: str, draft: Path | None) -> None:
         self._export = export
         self._way = way
         self._draft = draft

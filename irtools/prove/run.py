@@ -7,17 +7,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from irtools.decoder import locate
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import ExportError, IrtoolsError, LocateRefusedError, OptionError, UsageError
-from irtools.ir.export import Export, open_export
-from irtools.lint.part import Part
+from irtools.model.directory import ModelDirectory
+from irtools.model.part import Part
+from irtools.prove.drive import Files
 from irtools.prove.model import FAILED, NOT_APPLICABLE, Step
 from irtools.prove.prompts import default_prompts
 from irtools.prove.record import record
 from irtools.prove.refusal import Evidence
 from irtools.prove.settings import STEPS, Prompt, Settings
 from irtools.prove.speculate import Way, speculate, way_of
-from irtools.prove.worker import Files, Worker
+from irtools.prove.worker import Worker
 from irtools.runtime import genai
 from irtools.runtime.lines import Progress
 from irtools.runtime.probe import Probe, probe
@@ -37,7 +39,7 @@ class Proof:
 
     Attributes
     ----------
-    export : Export
+    export : ModelDirectory
     settings : Settings
     way : Way
         How it was decoded.
@@ -47,7 +49,7 @@ class Proof:
         Everything that reproduces the proof, as JSON; valid against ``irtools.prove.record.schema()``.
     """
 
-    export: Export
+    export: ModelDirectory
     settings: Settings
     way: Way
     steps: tuple[Step, ...]
@@ -75,12 +77,12 @@ class Proof:
         return 2 if self.nothing else int(self.failed)
 
 
-def prove(export: Export, settings: Settings | None = None, progress: Progress | None = None) -> Proof:
+def prove(export: ModelDirectory, settings: Settings | None = None, progress: Progress | None = None) -> Proof:
     """Prove an export by running it.
 
     Parameters
     ----------
-    export : Export
+    export : ModelDirectory
     settings : Settings, optional
     progress : callable, optional
         Takes what is being done, as a clause.
@@ -101,7 +103,7 @@ def prove(export: Export, settings: Settings | None = None, progress: Progress |
     settings = settings or Settings()
     if "runtime" in settings.steps and not genai.available():
         raise UsageError(genai.NOT_INSTALLED)
-    draft = open_export(settings.draft) if settings.draft is not None else None
+    draft = ModelDirectory.open(settings.draft) if settings.draft is not None else None
     if draft is not None:
         _ = draft.target
     _ = export.target.graph
@@ -116,7 +118,7 @@ def prove(export: Export, settings: Settings | None = None, progress: Progress |
     return Proof(export, settings, way, steps, record(export, way, prompts, settings, seen, steps))
 
 
-def _prompts(export: Export, settings: Settings) -> tuple[tuple[Prompt, ...], Probe]:
+def _prompts(export: ModelDirectory, settings: Settings) -> tuple[tuple[Prompt, ...], Probe]:
     """The prompts with their token ids, and what runs here.
 
     When they cannot be tokenized, token ids from a fixed seed stand in. The runtime gets those too where it takes
@@ -140,7 +142,7 @@ def _prompts(export: Export, settings: Settings) -> tuple[tuple[Prompt, ...], Pr
     return tuple(Prompt(text, ids) for text, ids in zip(given or ("",) * len(made), made, strict=True)), seen
 
 
-def _check_prompts(export: Export, prompts: tuple[Prompt, ...], *, drafting: bool) -> None:
+def _check_prompts(export: ModelDirectory, prompts: tuple[Prompt, ...], *, drafting: bool) -> None:
     vocabulary = _vocabulary(export)
     for prompt in prompts:
         if vocabulary and max(prompt.token_ids) >= vocabulary:
@@ -149,14 +151,14 @@ def _check_prompts(export: Export, prompts: tuple[Prompt, ...], *, drafting: boo
             raise UsageError(f"the prompt {prompt.label} is one token, and the runtime drafts after two or more")
 
 
-def _random_ids(export: Export, seed: int, count: int) -> list[tuple[int, ...]]:
+def _random_ids(export: ModelDirectory, seed: int, count: int) -> list[tuple[int, ...]]:
     """Token ids for ``count`` prompts, the same for the same seed and vocabulary."""
     chance = random.Random(seed)
     last = max(_vocabulary(export) - 1, _FIRST_ORDINARY)
     return [tuple(chance.randint(_FIRST_ORDINARY, last) for _ in range(_RANDOM_LENGTH)) for _ in range(count)]
 
 
-def _vocabulary(export: Export) -> int:
+def _vocabulary(export: ModelDirectory) -> int:
     from irtools.decoder.head import find_head
 
     try:
@@ -165,7 +167,9 @@ def _vocabulary(export: Export) -> int:
         return 0
 
 
-def _steps(export: Export, way: Way, prompts: tuple[Prompt, ...], settings: Settings, say: Progress) -> Iterator[Step]:
+def _steps(
+    export: ModelDirectory, way: Way, prompts: tuple[Prompt, ...], settings: Settings, say: Progress
+) -> Iterator[Step]:
     """The steps that were asked for. One process runs the numbers of the first three, and ends before the last."""
     wanted = [name for name in STEPS if name in settings.steps]
     numeric = [name for name in wanted if name != "runtime"]
@@ -192,15 +196,14 @@ def _about(step: str, say: Progress) -> Progress:
     return lambda text: say(f"{step}: {text}")
 
 
-def _located(export: Export) -> DecoderStack | LocateRefusedError:
+def _located(export: ModelDirectory) -> DecoderStack | LocateRefusedError:
     """The decoder stack, or why it is refused; without a config.json that cannot be read."""
     try:
-        return export.locate()
+        return locate(export.target, config=export.config)
     except LocateRefusedError as error:
         return error
     except ExportError:
-        from irtools.decoder import locate
-
+        pass
     try:
         return locate(export.target, config={})
     except LocateRefusedError as error:
@@ -209,7 +212,7 @@ def _located(export: Export) -> DecoderStack | LocateRefusedError:
 
 def _numeric(
     name: str,
-    export: Export,
+    export: ModelDirectory,
     worker: Worker,
     prompts: tuple[Prompt, ...],
     stack: DecoderStack | LocateRefusedError,

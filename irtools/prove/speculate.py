@@ -8,17 +8,17 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from irtools.errors import InvalidIRError
-from irtools.ir.export import TARGET_FILES, Export, open_export
 from irtools.lint.draft import draft as draft_facts
-from irtools.lint.part import Part
+from irtools.model.directory import TARGET_FILES, ModelDirectory
+from irtools.model.part import Part
 from irtools.prove.decoding import Decoded, Difference, decode, first_difference
 from irtools.prove.figures import acceptance_figures, memory_figures, plain_figures, speed_figures
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.refusal import Evidence, cite, limit, suspects
 from irtools.prove.settings import Prompt, Settings
-from irtools.report.text import plural
 from irtools.runtime.conversion import UNREADABLE, convert
 from irtools.runtime.genai import Outcome
+from irtools.text import plural
 
 __all__ = ["Way", "speculate", "way_of"]
 
@@ -52,7 +52,7 @@ class Way:
     draft: Path | None = None
 
 
-def way_of(export: Export, draft: Export | None) -> Way:
+def way_of(export: ModelDirectory, draft: ModelDirectory | None) -> Way:
     """How an export can be decoded: with the draft that is given, with its own MTP head, or plainly."""
     if draft is not None and draft.directory.resolve() != export.directory.resolve():
         if draft.mtp is not None:  # the runtime prefers it to a language model beside it
@@ -68,7 +68,7 @@ def way_of(export: Export, draft: Export | None) -> Way:
 
 
 def speculate(
-    export: Export,
+    export: ModelDirectory,
     way: Way,
     prompts: Sequence[Prompt],
     settings: Settings,
@@ -78,7 +78,7 @@ def speculate(
 
     Parameters
     ----------
-    export : Export
+    export : ModelDirectory
     way : Way
     prompts : sequence of Prompt
         At least one.
@@ -113,7 +113,7 @@ def _measured(checks: tuple[Check, ...], settings: Settings) -> tuple[Check, ...
     return (*(check for check in checks if check is not found), failed)
 
 
-def _no_target(export: Export) -> str:
+def _no_target(export: ModelDirectory) -> str:
     """Why an export is nothing that the runtime could decode at all."""
     name = export.target.path.name
     if export.path != export.directory and name not in TARGET_FILES:
@@ -129,7 +129,7 @@ def _no_target(export: Export) -> str:
 
 @dataclass
 class _Work:
-    export: Export
+    export: ModelDirectory
     way: Way
     prompts: tuple[Prompt, ...]
     settings: Settings
@@ -203,7 +203,7 @@ class _Work:
         documents = [self.export.target]
         if self.way.name == "mtp" and self.way.draft is not None:
             own = self.way.draft == self.export.directory
-            head = (self.export if own else open_export(self.way.draft)).mtp
+            head = (self.export if own else ModelDirectory.open(self.way.draft)).mtp
             documents += [head] if head is not None else []
         names = " and ".join(document.path.name for document in documents)
         did = f"converted copies of {names} to paged attention, as GenAI does"

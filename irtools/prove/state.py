@@ -7,7 +7,7 @@ from typing import Any
 
 from irtools.decoder.head import find_head
 from irtools.errors import LocateRefusedError
-from irtools.ir.export import Export
+from irtools.model.directory import ModelDirectory
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.tokens import few, others
 from irtools.prove.wording import listed, moved
@@ -25,12 +25,12 @@ _NOTHING = 1e-4
 """Below this, what a state holds does not matter to the output."""
 
 
-def state(export: Export, worker: Worker, tokens: Sequence[int], progress: Progress | None = None) -> Step:
+def state(export: ModelDirectory, worker: Worker, tokens: Sequence[int], progress: Progress | None = None) -> Step:
     """Judge the state of an export's target, and of its MTP head.
 
     Parameters
     ----------
-    export : Export
+    export : ModelDirectory
     worker : Worker
     tokens : sequence of int
         Of a prompt; the first few are used.

@@ -16,7 +16,7 @@ from irtools.decoder.head import Head, find_head
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import LocateRefusedError
 from irtools.graph.view import GraphView
-from irtools.ir.export import Export
+from irtools.model.directory import ModelDirectory
 from irtools.prove.annotated import Tap, TapError, read_taps
 from irtools.prove.between import read_between
 from irtools.prove.bypass import Bypass, bypasses
@@ -38,7 +38,7 @@ _SEEN = 1e-3
 
 
 def taps(
-    export: Export,
+    export: ModelDirectory,
     worker: Worker,
     tokens: Sequence[int],
     stack: DecoderStack | LocateRefusedError,
@@ -48,7 +48,7 @@ def taps(
 
     Parameters
     ----------
-    export : Export
+    export : ModelDirectory
     worker : Worker
     tokens : sequence of int
         Of a prompt; the first few are used.

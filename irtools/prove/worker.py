@@ -14,52 +14,16 @@ import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from irtools.prove.drive import Files, Session, UndrivableError, first_words
 from irtools.runtime.lines import Child, Progress, serve
 from irtools.runtime.memory import peak_memory, reset_peak
 
-if TYPE_CHECKING:
-    from irtools.ir.export import Export
-
-__all__ = ["Files", "Measured", "Worker"]
+__all__ = ["Measured", "Worker"]
 
 TIMEOUT = 900.0
 """Seconds without a sign of life; a large model compiles for minutes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Files:
-    """What a session reads; absolute paths of ``.xml`` files.
-
-    Attributes
-    ----------
-    target : str
-    mtp, text_embeddings, text_embeddings_per_layer : str or None
-    device : str
-    """
-
-    target: str
-    mtp: str | None = None
-    text_embeddings: str | None = None
-    text_embeddings_per_layer: str | None = None
-    device: str = "CPU"
-
-    @classmethod
-    def of(cls, export: Export, device: str = "CPU") -> Files:
-        """The files of an export.
-
-        Raises
-        ------
-        ExportError
-            It has no target.
-        """
-        found = {
-            name: str(document.path.absolute())
-            for name in ("mtp", "text_embeddings", "text_embeddings_per_layer")
-            if (document := export.find_part(name)) is not None
-        }
-        return cls(str(export.target.path.absolute()), **found, device=device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +122,6 @@ class _Server:
         self._session: Any = None
 
     def __call__(self, job: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-        from irtools.prove.drive import Session, UndrivableError, first_words
-
         answer: dict[str, Any] = {"value": {}}
         reset_peak()
         try:

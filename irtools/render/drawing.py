@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from irtools.errors import RenderError
-from irtools.ir.export import Export
+from irtools.model.directory import ModelDirectory
 from irtools.render.dot import to_dot
 from irtools.render.engine import DPI, LARGE_DPI, Layout, engine_command
 from irtools.render.part import shown_part
 from irtools.render.picture import Picture
 from irtools.render.pictures import Request, pictures
-from irtools.report.text import plural
+from irtools.text import plural
 
 __all__ = ["SECONDS", "Drawing", "first_in_time", "render"]
 
@@ -42,12 +42,12 @@ class Drawing:
     picture: Picture
 
 
-def render(export: Export, request: Request, form: str = "svg", *, seconds: float = SECONDS) -> Drawing:
+def render(export: ModelDirectory, request: Request, form: str = "svg", *, seconds: float = SECONDS) -> Drawing:
     """Draw an export.
 
     Parameters
     ----------
-    export : Export
+    export : ModelDirectory
     request : Request
     form : str
         ``svg``, ``png``, ``pdf`` or ``dot``.

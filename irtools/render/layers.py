@@ -7,15 +7,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 
-from irtools.decoder.blocks import Block, LayerBlocks, Link, StackBlocks
-from irtools.decoder.outside import Outside
+from irtools.anatomy.blocks import Block, LayerBlocks, Link, StackBlocks
+from irtools.anatomy.describe import block_facts, block_title, symbolic
+from irtools.anatomy.kinds import LayerKind, Run, Segment, layer_kinds, segments
+from irtools.anatomy.outside import Outside
 from irtools.graph.view import Source
 from irtools.ir.op import DYNAMIC
 from irtools.render.part import DrawnPart, weight_line
 from irtools.render.picture import TIMES
 from irtools.render.sketch import Sketch
-from irtools.report.describe import block_facts, block_title, ranges, symbolic
-from irtools.report.kinds import LayerKind, Run, Segment, layer_kinds, segments
+from irtools.text import ranges
 
 __all__ = ["BOX_KINDS", "LayerDrawer", "value_text"]
 

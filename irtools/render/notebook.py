@@ -5,21 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from irtools.anatomy.describe import MIXERS
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import IrtoolsError
-from irtools.ir.document import Document
-from irtools.ir.export import Export
+from irtools.model.directory import ModelDirectory
+from irtools.model.document import Document
 from irtools.render.drawing import SECONDS, first_in_time
 from irtools.render.picture import Picture
 from irtools.render.pictures import Request, pictures
 from irtools.render.sketch import Sketch
-from irtools.report.describe import MIXERS, ranges
-from irtools.report.text import plural
+from irtools.text import plural, ranges
 
 __all__ = ["stack_picture", "svg_of"]
 
 
-def svg_of(shown: Export | Document | DecoderStack) -> str | None:
+def svg_of(shown: object) -> str | None:
     """Draw an object for a notebook.
 
     Returns
@@ -36,12 +36,12 @@ def svg_of(shown: Export | Document | DecoderStack) -> str | None:
     return drawing.data.decode().partition("?>")[2].lstrip()  # HTML has no XML declaration
 
 
-def _pictures(shown: Export | Document | DecoderStack) -> Iterator[Picture]:
+def _pictures(shown: object) -> Iterator[Picture]:
     if isinstance(shown, DecoderStack):
         yield stack_picture(shown)
     elif isinstance(shown, Document):
-        yield from pictures(Export(shown.path), Request(), shown)
-    else:
+        yield from pictures(ModelDirectory(shown.path), Request(), shown)
+    elif isinstance(shown, ModelDirectory):
         yield from pictures(shown, Request())
 
 

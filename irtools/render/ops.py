@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
-from irtools.decoder.blocks import Block
+from irtools.anatomy.blocks import Block
+from irtools.anatomy.describe import SYMBOLS, block_title, symbolic
 from irtools.graph.view import Source
 from irtools.render.layers import BOX_KINDS
 from irtools.render.part import DrawnPart, weight_line
 from irtools.render.picture import TIMES, Picture
 from irtools.render.select import shape_ops
 from irtools.render.sketch import Sketch
-from irtools.report.describe import SYMBOLS, block_title, symbolic
 
 __all__ = ["OpsDrawer"]
 

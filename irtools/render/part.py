@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from irtools.decoder.blocks import StackBlocks, head_blocks, stack_blocks
+from irtools.anatomy.blocks import StackBlocks, head_blocks, stack_blocks
 from irtools.decoder.stack import DecoderStack
 from irtools.graph.match import Match, Matcher
 from irtools.graph.view import GraphView, Source
-from irtools.ir.document import Document
-from irtools.ir.export import Export
-from irtools.ir.weights import Weight, weights
-from irtools.report.describe import size_text
+from irtools.model.directory import ModelDirectory
+from irtools.model.document import Document
+from irtools.model.weights import Weight, weights
+from irtools.text import size_text
 
 __all__ = ["WEIGHT_KINDS", "DrawnPart", "shown_part", "weight_line"]
 
@@ -35,14 +35,14 @@ WEIGHT_KINDS = {
 """What the weights of a block are for, by its kind."""
 
 
-def shown_part(export: Export, name: str) -> Document:
+def shown_part(export: ModelDirectory, name: str) -> Document:
     """A part to show: the one of that name, and for the target of an export without one its decoder or largest IR.
 
     Parameters
     ----------
-    export : Export
+    export : ModelDirectory
     name : str
-        As :meth:`Export.part` takes it.
+        As :meth:`ModelDirectory.part` takes it.
 
     Raises
     ------

@@ -11,15 +11,16 @@ from irtools.decoder.stack import DecoderStack
 from irtools.errors import LocateRefusedError, RenderError
 from irtools.graph.find import find_op
 from irtools.graph.view import GraphView
-from irtools.ir.document import Document
-from irtools.ir.export import Export
+from irtools.model.directory import ModelDirectory
+from irtools.model.document import Document
+from irtools.model.provenance import versions
 from irtools.render.ops import OpsDrawer
 from irtools.render.part import DrawnPart, shown_part
 from irtools.render.picture import Box, Picture
 from irtools.render.select import around, between, full_order, layer_norms, layer_ops, users
 from irtools.render.whole import ExportDrawer
-from irtools.report.provenance import annotation_status, versions
-from irtools.report.text import plural
+from irtools.surgery.annotate import annotation_status
+from irtools.text import plural
 
 __all__ = ["MOST_NODES", "Request", "pictures"]
 
@@ -70,12 +71,12 @@ class Request:
         return self.full and self.most > self.usual > 0
 
 
-def pictures(export: Export, request: Request, document: Document | None = None) -> Iterator[Picture]:
+def pictures(export: ModelDirectory, request: Request, document: Document | None = None) -> Iterator[Picture]:
     """The picture that was asked for, then coarser ones, the last of which is always quick to lay out.
 
     Parameters
     ----------
-    export : Export
+    export : ModelDirectory
     request : Request
     document : Document, optional
         Draw this one alone, whatever ``request.part`` says.
@@ -105,7 +106,7 @@ def pictures(export: Export, request: Request, document: Document | None = None)
 class _Subject:
     """The part that a request is about, and what is known of it."""
 
-    def __init__(self, export: Export, request: Request, document: Document | None) -> None:
+    def __init__(self, export: ModelDirectory, request: Request, document: Document | None) -> None:
         self.export = export
         self.request = request
         self.alone = document

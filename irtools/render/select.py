@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from irtools.decoder.blocks import Block
+from irtools.anatomy.blocks import Block
+from irtools.anatomy.kinds import layer_kinds
 from irtools.errors import UsageError
 from irtools.graph.view import GraphView
 from irtools.render.part import DrawnPart
-from irtools.report.kinds import layer_kinds
 
 __all__ = ["around", "between", "full_order", "layer_norms", "layer_ops", "shape_ops"]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
+from irtools.anatomy.describe import SYMBOLS, symbolic
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import RenderError
-from irtools.ir.document import Document
-from irtools.ir.export import Export
+from irtools.model.directory import ModelDirectory
+from irtools.model.document import Document
 from irtools.render.layers import LayerDrawer, value_text
 from irtools.render.part import DrawnPart, weight_line
 from irtools.render.picture import TIMES, Picture
 from irtools.render.sketch import Sketch
-from irtools.report.describe import SYMBOLS, symbolic
 
 __all__ = ["ExportDrawer"]
 
@@ -26,14 +26,14 @@ class ExportDrawer:
 
     Parameters
     ----------
-    export : Export
+    export : ModelDirectory
     stack : DecoderStack or None
         Of the target; None when only a head is to be drawn.
     alone : Document, optional
         Draw this target, and no other part of the export.
     """
 
-    def __init__(self, export: Export, stack: DecoderStack | None, alone: Document | None = None) -> None:
+    def __init__(self, export: ModelDirectory, stack: DecoderStack | None, alone: Document | None = None) -> None:
         self.export = export
         self._stack = stack
         self._alone = alone

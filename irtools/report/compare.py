@@ -9,7 +9,8 @@ from typing import Any
 from irtools.compare.model import Comparison, PartDiff, RegionDiff
 from irtools.report.compare_headline import headline
 from irtools.report.compare_rows import Row, annotation_rows, comparison_rows, part_rows, part_title
-from irtools.report.text import Column, Style, table, visible
+from irtools.report.terminal import Column, Style, table
+from irtools.text import visible
 
 __all__ = ["comparison_details", "comparison_text", "grouped"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from irtools.compare.model import CATEGORIES, Comparison, PartDiff, RegionDiff
 from irtools.report.compare_rows import region_text, weight_rows
-from irtools.report.text import plural
+from irtools.text import plural
 
 __all__ = ["headline"]
 

@@ -17,7 +17,7 @@ from irtools.report.compare_rows import (
     region_text,
 )
 from irtools.report.html_page import page
-from irtools.report.text import shape_text
+from irtools.text import shape_text
 
 __all__ = ["comparison_html"]
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from math import prod
 
 from irtools.compare.model import Change, Comparison, OpRef, PartDiff, Region, WeightChange
-from irtools.report.describe import ranges
-from irtools.report.text import plural, shape_text
+from irtools.text import plural, ranges, shape_text
 
 __all__ = ["Row", "annotation_rows", "comparison_rows", "part_rows", "part_title", "region_text", "weight_rows"]
 

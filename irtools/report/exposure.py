@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from irtools.report.text import Column, Style, plural, shape_text, table, visible
+from irtools.report.terminal import Column, Style, table
 from irtools.surgery.expose import Exposure
+from irtools.text import plural, shape_text, visible
 
 __all__ = ["exposure_rows", "exposure_text"]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from irtools.report.describe import size_text
-from irtools.report.text import Column, Style, plural, shape_text, table, visible
+from irtools.report.terminal import Column, Style, table
 from irtools.surgery.piece import PiecePort, Plan
+from irtools.text import plural, shape_text, size_text, visible
 
 __all__ = ["piece_details", "piece_text"]
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from irtools.lint.engine import Verification
 from irtools.lint.model import Finding, Severity
-from irtools.report.text import Style, plural, visible
+from irtools.report.terminal import Style
+from irtools.text import plural, visible
 
 __all__ = ["counts_text", "findings_text", "listing", "shown_path"]
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from irtools.errors import IrtoolsError, UsageError
 from irtools.ir.output import write_output
-from irtools.lint.engine import Judged
+from irtools.lint.engine import Judged, verify
 from irtools.lint.model import Finding, Severity
 from irtools.render.picture import KINDS
-from irtools.report.describe import ranges, size_text
 from irtools.report.findings import counts_text, shown_path
 from irtools.report.html_graph import Columns, columns
 from irtools.report.html_outline import outline
@@ -22,9 +21,10 @@ from irtools.report.html_page import packed, page
 from irtools.report.html_tables import Table, provenance, tables
 from irtools.report.html_text import explanation_html
 from irtools.report.inspection import Inspection, PartFacts
+from irtools.text import ranges, size_text
 
 if TYPE_CHECKING:
-    from irtools.ir.export import Export
+    from irtools.model.directory import ModelDirectory
 
 __all__ = ["View", "render_report", "render_reports", "write_report"]
 
@@ -63,12 +63,14 @@ class View:
     layer: int | None = None
 
 
-def write_report(export: Export, path: str | Path, judged: Judged | None = None, view: View | None = None) -> Path:
+def write_report(
+    export: ModelDirectory, path: str | Path, judged: Judged | None = None, view: View | None = None
+) -> Path:
     """Write the report of an export to a file, whole or not at all.
 
     Parameters
     ----------
-    export : Export
+    export : ModelDirectory
     path : path-like
         ``.html``; a file that is there is replaced.
     judged : Judged, optional
@@ -87,12 +89,12 @@ def write_report(export: Export, path: str | Path, judged: Judged | None = None,
     return write_output(Path(path), render_report(export, judged, view).encode())
 
 
-def render_report(export: Export, judged: Judged | None = None, view: View | None = None) -> str:
+def render_report(export: ModelDirectory, judged: Judged | None = None, view: View | None = None) -> str:
     """The report of an export as HTML.
 
     Parameters
     ----------
-    export : Export
+    export : ModelDirectory
     judged : Judged, optional
         What the rules found; they run if it is not given.
     view : View, optional
@@ -102,7 +104,7 @@ def render_report(export: Export, judged: Judged | None = None, view: View | Non
     str
         One file that loads nothing from anywhere.
     """
-    return render_reports([judged or Judged(export.path, export.verify())], view)
+    return render_reports([judged or Judged(export.path, verify(export))], view)
 
 
 def render_reports(judged: Sequence[Judged], view: View | None = None) -> str:
@@ -240,7 +242,7 @@ def _model(number: int, judged: Judged, view: View) -> _Model:
     return model
 
 
-def _inspected(model: _Model, export: Export, view: View) -> Sequence[PartFacts]:
+def _inspected(model: _Model, export: ModelDirectory, view: View) -> Sequence[PartFacts]:
     """Fill in what inspect shows; returns the parts to draw, also of an export that cannot be inspected."""
     try:
         found = model.inspection = Inspection(export, view.part, context=view.context, batch=view.batch)
@@ -282,7 +284,7 @@ def _facts(found: Inspection) -> Iterator[tuple[str, str]]:
     yield "Memory at least", f"{size_text(found.footprint.total('f16'))} with keys and values in f16"
 
 
-def _shown(finding: Finding, export: Export, read: Mapping[str, Columns]) -> _Shown:
+def _shown(finding: Finding, export: ModelDirectory, read: Mapping[str, Columns]) -> _Shown:
     """A finding, and the op in the picture that it is pinned to."""
     file = shown_path(finding.file, export.directory) if finding.file is not None else ""
     place = f"{file}, line {finding.line}" if finding.line is not None else file

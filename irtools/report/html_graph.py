@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from irtools.graph.view import GraphView
-from irtools.ir.document import Document
 from irtools.ir.op import DYNAMIC, Port
+from irtools.model.document import Document
 
 __all__ = ["Columns", "columns"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from irtools.decoder.blocks import Block, LayerBlocks
+from irtools.anatomy.blocks import Block, LayerBlocks
+from irtools.anatomy.describe import block_facts, block_title, symbolic
+from irtools.anatomy.kinds import layer_kinds
 from irtools.decoder.stream import ancestors
 from irtools.render.layers import BOX_KINDS
 from irtools.render.part import DrawnPart, weight_line
-from irtools.report.describe import block_facts, block_title, symbolic
 from irtools.report.html_graph import Columns
-from irtools.report.kinds import layer_kinds
 
 __all__ = ["Node", "outline"]
 

@@ -18,8 +18,8 @@ from importlib.resources import files
 import jinja2
 from markupsafe import Markup
 
-from irtools import __version__
-from irtools.report.text import visible
+from irtools._version import __version__
+from irtools.text import visible
 
 __all__ = ["packed", "page"]
 

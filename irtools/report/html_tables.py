@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from irtools.anatomy.describe import SYMBOLS, symbolic
 from irtools.errors import IrtoolsError
-from irtools.footprint import KV_PRECISIONS, UNKNOWN, states
-from irtools.lint.compression import asked
-from irtools.lint.part import Input, Output
-from irtools.report.describe import SYMBOLS, size_text, symbolic
+from irtools.model.compression import asked
+from irtools.model.footprint import KV_PRECISIONS, UNKNOWN, states
+from irtools.model.part import Input, Output
+from irtools.model.provenance import flat_rt_info, versions
 from irtools.report.inspection import Inspection, PartFacts
-from irtools.report.provenance import flat_rt_info, versions
 from irtools.report.stack import layer_rows
-from irtools.report.text import plural, shape_text
+from irtools.text import plural, shape_text, size_text
 
 __all__ = ["Cell", "Column", "Table", "provenance", "tables"]
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from irtools.footprint import KV_PRECISIONS, UNKNOWN, Footprint, states
-from irtools.lint.compression import asked
-from irtools.lint.part import Input, Output
-from irtools.report.describe import SYMBOLS, ranges, size_text, symbolic
+from irtools.anatomy.describe import SYMBOLS, symbolic
+from irtools.model.compression import asked
+from irtools.model.footprint import KV_PRECISIONS, UNKNOWN, Footprint, states
+from irtools.model.part import Input, Output
+from irtools.model.provenance import flat_rt_info, origin, versions
 from irtools.report.inspection import Inspection, PartFacts, WeightGroup
-from irtools.report.provenance import flat_rt_info, origin, versions
-from irtools.report.text import Column, Style, plural, table, visible
+from irtools.report.terminal import Column, Style, table
+from irtools.text import plural, ranges, size_text, visible
 
 __all__ = ["inspection_text"]
 

@@ -7,24 +7,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
+from irtools.anatomy.blocks import LayerBlocks
+from irtools.anatomy.describe import block_facts, block_title, symbolic
+from irtools.anatomy.kinds import LayerKind, layer_kinds
 from irtools.decoder import locate
-from irtools.decoder.blocks import LayerBlocks
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import IrtoolsError
-from irtools.footprint import KV_PRECISIONS, UNKNOWN, Footprint, footprint, states
 from irtools.ir.constants import iter_graphs, read_constants
-from irtools.ir.document import Document
-from irtools.ir.export import Export
-from irtools.ir.weights import Weight, covered_bytes
-from irtools.lint.compression import Compression, asked
 from irtools.lint.draft import Draft, draft, layer_ids
+from irtools.lint.engine import verify
 from irtools.lint.model import Strategy
-from irtools.lint.part import Input, Output, Part
+from irtools.model.compression import Compression, asked
+from irtools.model.directory import ModelDirectory
+from irtools.model.document import Document
+from irtools.model.footprint import KV_PRECISIONS, UNKNOWN, Footprint, footprint, states
+from irtools.model.part import Input, Output, Part
+from irtools.model.provenance import flat_rt_info, origin, versions
+from irtools.model.weights import Weight, covered_bytes
 from irtools.render.part import DrawnPart, shown_part
-from irtools.report.describe import block_facts, block_title, symbolic
-from irtools.report.kinds import LayerKind, layer_kinds
-from irtools.report.provenance import annotation_status, flat_rt_info, origin, versions
-from irtools.report.text import plural
+from irtools.surgery.annotate import annotation_status
+from irtools.text import plural
 
 __all__ = ["Inspection", "PartFacts", "WeightGroup"]
 
@@ -134,14 +136,14 @@ class Inspection:
 
     Parameters
     ----------
-    export : Export
+    export : ModelDirectory
     part : str
         The part that ports, states, layers and rt_info are shown of.
     context, batch : int
         For the memory footprint.
     """
 
-    def __init__(self, export: Export, part: str = "target", *, context: int = 4096, batch: int = 1) -> None:
+    def __init__(self, export: ModelDirectory, part: str = "target", *, context: int = 4096, batch: int = 1) -> None:
         self.export = export
         self.context = context
         self.batch = batch
@@ -199,7 +201,7 @@ class Inspection:
     def strategies(self) -> tuple[Strategy, ...]:
         """Ways of decoding, as ``irtools verify`` judges them; empty when it cannot."""
         try:
-            return self.export.verify().strategies
+            return verify(self.export).strategies
         except IrtoolsError:
             return ()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
-from irtools import __version__
+from irtools._version import __version__
 
 __all__ = ["SCHEMA_VERSION", "Entry", "envelope", "schema", "to_json"]
 

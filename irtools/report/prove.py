@@ -9,8 +9,8 @@ from typing import Any
 from irtools.prove.compare import Change
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.run import Proof
-from irtools.report.describe import size_text
-from irtools.report.text import Column, Style, plural, table
+from irtools.report.terminal import Column, Style, table
+from irtools.text import plural, size_text
 
 __all__ = ["changes_text", "proof_text"]
 

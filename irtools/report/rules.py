@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from irtools.lint.model import Rule
-from irtools.report.text import Column, Style, table
+from irtools.report.terminal import Column, Style, table
 
 __all__ = ["GROUPS", "explanation_markdown", "rule_details", "rule_text", "rules_markdown", "rules_text"]
 
@@ -89,8 +89,8 @@ def rules_markdown(rules: Iterable[Rule]) -> str:
     lines = [
         "# Rules of `irtools verify`",
         "",
-        "Generated from the rules by `python -m irtools.lint.docs`. Codes are never reused. The severity is the",
-        "one a finding has by default; a rule may raise or lower it with what was asked for on the command line.",
+        "Generated from the rules by `python -m irtools.report.rules_page`. Codes are never reused. The severity is",
+        "the one a finding has by default; a rule may raise or lower it with what was asked for on the command line.",
         "",
         "| code | name | severity | title |",
         "| --- | --- | --- | --- |",

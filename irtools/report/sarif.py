@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from irtools import __version__
+from irtools._version import __version__
 from irtools.lint.baseline import fingerprints
 from irtools.lint.engine import Judged, Verification
 from irtools.lint.model import Finding, Rule, Severity

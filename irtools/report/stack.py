@@ -7,8 +7,9 @@ from pathlib import Path
 
 from irtools.decoder.stack import DecoderLayer, DecoderStack, Verdict
 from irtools.graph.view import GraphView
-from irtools.report.text import Column, Style, plural, shape_text, table, visible
-from irtools.surgery.annotation import MalformedAnnotationError, read_entries, shown
+from irtools.model.annotation import MalformedAnnotationError, read_entries, shown
+from irtools.report.terminal import Column, Style, table
+from irtools.text import plural, shape_text, visible
 
 __all__ = ["comparison_table", "layer_rows", "layers_table", "stack_details", "stack_text", "summary_line"]
 

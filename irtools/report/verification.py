@@ -10,7 +10,8 @@ from irtools.lint.engine import Judged, Verification
 from irtools.lint.model import Severity
 from irtools.report.findings import counts_text, findings_text, listing
 from irtools.report.json import Entry, envelope, to_json
-from irtools.report.text import Style, plural
+from irtools.report.terminal import Style
+from irtools.text import plural
 
 __all__ = ["render"]
 

@@ -9,22 +9,29 @@ from __future__ import annotations
 
 import atexit
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irtools.errors import CheckError
 from irtools.runtime.lines import Child
+from irtools.surgery.patch import Expected
 
 if TYPE_CHECKING:
-    from irtools.surgery.patch import Expected
+    from irtools.ir.save import Check
+    from irtools.surgery.patch import Patch
+    from irtools.surgery.piece import Plan
 
 __all__ = ["Remark", "check_file", "checker", "warm_up"]
 
 _UNCHECKED = ", or give --no-check to write without a check"
 _TIMEOUT = 900.0
 """Seconds without an answer: 265,000 ops take 7."""
+
+# Compiling a larger piece would take the memory and the time that extracting saves.
+_COMPILED_WEIGHTS = 64 << 20
+_COMPILED_XML = 4 << 20
 
 _waiting: list[Child] = []
 
@@ -119,7 +126,7 @@ def check_file(
     # Not at the top: networkx alone takes 0.1 s, and :func:`warm_up` is not to wait for what it does not need.
     from irtools.ir.rt_info import ANNOTATION_KEY
     from irtools.ir.weights_file import require_weights
-    from irtools.surgery.annotation import MalformedAnnotationError, parse_annotation
+    from irtools.model.annotation import MalformedAnnotationError, parse_annotation
 
     try:
         layers = parse_annotation(annotation).layers if annotation is not None else {}
@@ -157,8 +164,8 @@ def _ask(child: Child, request: object) -> list[tuple[bool, str]]:
 def _require_length(xml_path: Path, bin_path: Path, expected: Expected | None) -> None:
     """Tell a truncated download, or an edit beyond the end, from other faults, which OpenVINO words alike."""
     from irtools.ir.constants import iter_graphs, read_constants
-    from irtools.ir.document import Document
     from irtools.ir.weights_file import require_weights
+    from irtools.model.document import Document
 
     constants = read_constants(iter_graphs(Document(xml_path).scan))
     there = bin_path.stat().st_size
@@ -174,33 +181,22 @@ def _require_length(xml_path: Path, bin_path: Path, expected: Expected | None) -
     require_weights(bin_path, needed, "the IR", otherwise=_UNCHECKED, error=CheckError)
 
 
-def checker(
-    path: Path, old: str | None, new: str | None, *, expected: Expected | None = None, same_graph: bool = True
-) -> Callable[[Path], tuple[str, ...]]:
-    """A check for :mod:`irtools.ir.save`.
+def checker(patch: Patch) -> Check | None:
+    """The check of a patched file for :mod:`irtools.ir.save`; None if OpenVINO need not read the file.
 
-    Parameters
-    ----------
-    path : Path
-        The ``.xml`` that is to be replaced; its weights lie beside it.
-    old, new : str or None
-        The annotation before and after. One that stays as it was is not what is being judged: only what the
-        runtime did not refuse before counts then.
-    expected : Expected, optional
-        What the graph is expected to be.
-    same_graph : bool
-        Whether the ops and their names are those of the file that is to be replaced.
-
-    Returns
-    -------
-    callable
-        Takes the temporary file, returns notes, raises ``CheckError`` if there are problems.
+    An annotation that the patch leaves as it was is not judged: only problems that the old file did not have
+    count then. The check raises ``CheckError`` if there are problems.
     """
+    expected = patch.expected if patch.expected is not None and patch.expected.graph else None
+    if patch.new is None and expected is None:
+        return None
+    path, old = patch.path, patch.old
     weights = path.with_suffix(".bin")
+    original = path if patch.expected is None else None
 
     def judge(temporary: Path) -> tuple[str, ...]:
-        remarks = check_file(temporary, weights, new, original=path if same_graph else None, expected=expected)
-        if old is not None and old == new and remarks:
+        remarks = check_file(temporary, weights, patch.new, original=original, expected=expected)
+        if old is not None and old == patch.new and remarks:
             known = check_file(path, weights, old)
             remarks = tuple(remark for remark in remarks if remark not in known)
         problems = [remark.message for remark in remarks if remark.problem]
@@ -211,3 +207,34 @@ def checker(
         return tuple(remark.message for remark in remarks)
 
     return judge
+
+
+def check_piece(plan: Plan, output_dir: Path, files: Sequence[Path]) -> tuple[str, ...]:
+    """Check the files of a piece before they are in place.
+
+    That a piece does not compile is a note and not an error: it can be what the piece is to show.
+
+    Parameters
+    ----------
+    plan : Plan
+    output_dir : Path
+        Where the piece will be, for the message.
+    files : sequence of Path
+        Weights and XML under their temporary names.
+
+    Raises
+    ------
+    CheckError
+        OpenVINO cannot read the piece.
+    """
+    expected = Expected(len(plan.inputs), tuple((port.name,) for port in plan.outputs), {})
+    small = plan.weights_bytes <= _COMPILED_WEIGHTS and plan.xml_bytes <= _COMPILED_XML
+    weights, xml = files
+    remarks = check_file(xml, weights, expected=expected, compiling=small)
+    problems = [remark.message for remark in remarks if remark.problem]
+    if problems:
+        what = "; ".join(problems)
+        raise CheckError(f"{what}; nothing was written, --no-check writes it all the same", path=output_dir)
+    advice = "; unless that is what it is to show, cut elsewhere"
+    advice += ", or give --stateless" if plan.states else ""
+    return tuple(f"{remark.message}{advice}" for remark in remarks)

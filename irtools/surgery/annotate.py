@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from irtools.decoder.locator import Namer
-from irtools.decoder.stack import DecoderStack, Locator
-from irtools.errors import AnnotationDiffersError
+from irtools.decoder.stack import DecoderStack
+from irtools.errors import AnnotationDiffersError, IrtoolsError
 from irtools.graph.view import GraphView, Source
-from irtools.ir.document import Document
 from irtools.ir.rt_info import ANNOTATION_KEY, entries
-from irtools.surgery.annotation import Annotation, MalformedAnnotationError, parse_annotation
+from irtools.model.annotation import Annotation, Locator, MalformedAnnotationError, parse_annotation
+from irtools.model.document import Document
 from irtools.surgery.edits import Edit, SetRtInfo
 from irtools.surgery.patch import Patch
 from irtools.surgery.transaction import apply
 
-__all__ = ["Equivalent", "SameValue", "annotate", "annotating"]
+__all__ = ["Equivalent", "SameValue", "annotate", "annotating", "annotation_status"]
 
 Equivalent = Callable[[int, Locator], bool]
 """``equivalent(layer, locator)``: does the locator provably carry the hidden state of the layer?"""
@@ -144,3 +144,32 @@ def _notes(existing: Annotation, stack: DecoderStack) -> tuple[str, ...]:
 
 def _spell(locator: Locator) -> str:
     return f"{locator.producer!r} output {locator.output_index}"
+
+
+def annotation_status(document: Document, stack: DecoderStack | None) -> tuple[str, str]:
+    """State of the annotation of a part compared with the located stack.
+
+    Returns
+    -------
+    status : str
+        ``absent``, ``present`` (agrees with the stack), ``early`` (agrees, in the form that the runtime does
+        not read), ``differs`` or ``unknown`` (nothing to compare it with).
+    text : str
+        The same as a clause.
+    """
+    if ANNOTATION_KEY not in document.rt_info:
+        return "absent", "not annotated"
+    if stack is None:
+        return "unknown", "annotated, but no decoder stack was located to compare it with"
+    try:
+        existing = parse_annotation(entries(document.scan, ANNOTATION_KEY)[-1].value)
+        difference = _difference(existing, stack, SameValue(document.graph, stack))
+    except MalformedAnnotationError as error:
+        return "differs", f"it {error}"
+    except IrtoolsError as error:
+        return "unknown", str(error)
+    if difference is not None:
+        return "differs", difference
+    if existing.early:
+        return "early", "annotated in the early form, which the runtime does not read"
+    return "present", f"annotated, {len(stack.layers)} layers, as located"

@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from irtools.errors import EditError
-from irtools.ir.document import Document
 from irtools.ir.rt_info import ANNOTATION_KEY
+from irtools.model.document import Document
 from irtools.surgery.edits import (
     AddOp,
     Edit,
@@ -33,7 +33,7 @@ __all__ = ["Editor"]
 
 
 class Editor:
-    """Edits of one part, made together when the ``with`` block ends; see :meth:`irtools.ir.export.Export.edit`.
+    """Edits of one part, made together when the ``with`` block ends; see :meth:`irtools.export.Export.edit`.
 
     An op is named by its friendly name or its layer id, an output by a pair of that and its position.
 
@@ -162,7 +162,7 @@ class Editor:
         return locate(document, config=self._config)
 
     def annotate(self, *, force: bool = False) -> None:
-        """Write the annotation, as :meth:`irtools.ir.export.Export.annotate` does."""
+        """Write the annotation, as :meth:`irtools.export.Export.annotate` does."""
         from irtools.surgery.annotate import annotating
 
         document = self.document

@@ -18,14 +18,14 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from irtools.decoder.stack import DecoderStack, Locator
+from irtools.decoder.stack import DecoderStack
 from irtools.errors import EditError
 from irtools.graph.view import GraphView, Source
-from irtools.ir.document import Document
 from irtools.ir.op import Port, layer_attributes, split_names
 from irtools.ir.rt_info import ANNOTATION_KEY, entries
+from irtools.model.annotation import Locator, MalformedAnnotationError, parse_annotation
+from irtools.model.document import Document
 from irtools.surgery.annotate import SameValue
-from irtools.surgery.annotation import MalformedAnnotationError, parse_annotation
 from irtools.surgery.choice import RESERVED, distinct_layers, names_of, parse_layer_list, require_names
 from irtools.surgery.edits import AddOp, Edit, NewPort, Output, RemoveOp, SetTensorNames
 

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from irtools.decoder.stack import DecoderStack
-from irtools.errors import CheckError, LocateRefusedError, OptionError, about
+from irtools.errors import LocateRefusedError, OptionError, about
 from irtools.ir.create import create_files
-from irtools.ir.document import Document
 from irtools.ir.weights_file import require_weights
+from irtools.model.document import Document
 from irtools.surgery.carve import carve
-from irtools.surgery.patch import Expected
 from irtools.surgery.piece import Piece, Plan
 from irtools.surgery.region import find_region
 from irtools.surgery.wanted import between_ops, of_layers, parse_layers
 
-__all__ = ["plan_piece", "require_choice", "save_piece"]
+__all__ = ["PieceCheck", "plan_piece", "require_choice", "save_piece"]
 
 _STEM = "openvino_model"
-# Compiling larger ones would take the memory and the time that extracting saves.
-_COMPILED_WEIGHTS = 64 << 20
-_COMPILED_XML = 4 << 20
+
+PieceCheck = Callable[[Plan, Path, Sequence[Path]], tuple[str, ...]]
 
 
 def plan_piece(
@@ -41,7 +40,7 @@ def plan_piece(
     locate : callable
         Locates its decoder stack; called for ``layers`` only.
     layers, from_, to, stateless
-        What to cut out, as :meth:`irtools.ir.export.Export.extract` takes it, which says what is refused too.
+        What to cut out, as :meth:`irtools.export.Export.extract` takes it, which says what is refused too.
     """
     require_choice(layers, from_, to)
     view = document.graph
@@ -81,7 +80,7 @@ def save_piece(
     plan: Plan,
     output_dir: Path,
     *,
-    check: bool = True,
+    check: PieceCheck | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Piece:
     """Write a piece as ``openvino_model.xml`` and ``.bin``.
@@ -93,8 +92,9 @@ def save_piece(
     plan : Plan
     output_dir : Path
         Empty or absent.
-    check : bool
-        Let OpenVINO read it before it is there.
+    check : callable, optional
+        Reads the new files before they are in place: takes the plan, the output directory and the paths of
+        weights and XML, returns notes, raises ``CheckError``.
     progress : callable, optional
         Called with the bytes of weights that are done, and all.
 
@@ -113,7 +113,7 @@ def save_piece(
         output_dir,
         {f"{_STEM}.bin": plan.ranges.read(document.weights_path, progress), f"{_STEM}.xml": plan.data},
         directory=document.path.parent,
-        check=_judge(plan, output_dir) if check else None,
+        check=partial(check, plan, output_dir) if check else None,
     )
     return Piece(
         path=output_dir / f"{_STEM}.xml",
@@ -127,24 +127,3 @@ def save_piece(
         constants=plan.constants,
         notes=(*plan.notes, *notes),
     )
-
-
-def _judge(plan: Plan, output_dir: Path) -> Callable[[Sequence[Path]], tuple[str, ...]]:
-    """A check for :func:`create_files`; that a piece does not compile is noted, for that can be what it is to show."""
-    expected = Expected(len(plan.inputs), tuple((port.name,) for port in plan.outputs), {})
-    small = plan.weights_bytes <= _COMPILED_WEIGHTS and plan.xml_bytes <= _COMPILED_XML
-
-    def judge(files: Sequence[Path]) -> tuple[str, ...]:
-        from irtools.runtime.check import check_file as read
-
-        weights, xml = files
-        remarks = read(xml, weights, expected=expected, compiling=small)
-        problems = [remark.message for remark in remarks if remark.problem]
-        if problems:
-            what = "; ".join(problems)
-            raise CheckError(f"{what}; nothing was written, --no-check writes it all the same", path=output_dir)
-        advice = "; unless that is what it is to show, cut elsewhere"
-        advice += ", or give --stateless" if plan.states else ""
-        return tuple(f"{remark.message}{advice}" for remark in remarks)
-
-    return judge

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from irtools.ir.markup import Splice, spliced
+from irtools.surgery.restore import inverse
 from irtools.surgery.splices import compose
 
 if TYPE_CHECKING:
-    from irtools.ir.save import Check
     from irtools.surgery.edits import Edit
 
 __all__ = ["Expected", "Patch"]
@@ -99,9 +99,7 @@ class Patch:
     @property
     def undo(self) -> tuple[Edit, ...]:
         """Edits that give the original bytes back, made to what the patch makes; none without a change."""
-        from irtools.surgery.restore import inverse
-
-        return inverse(self)
+        return inverse(self.original, self.data, self.splices) if self.changed else ()
 
     def then(self, following: Patch) -> Patch:
         """Join it with a change of what it makes."""
@@ -118,15 +116,6 @@ class Patch:
             self.notes + following.notes,
             expected,
         )
-
-    def check(self) -> Check | None:
-        """What OpenVINO has to say before the file is replaced; None if it need not be asked."""
-        expected = self.expected if self.expected is not None and self.expected.graph else None
-        if self.new is None and expected is None:
-            return None
-        from irtools.runtime.check import checker
-
-        return checker(self.path, self.old, self.new, expected=expected, same_graph=self.expected is None)
 
     def diff(self) -> str:
         """Unified diff of the file as ``patch -p1`` takes it, ``""`` without a change.

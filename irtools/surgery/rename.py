@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from irtools.ir.document import Document
+from irtools.model.document import Document
 from irtools.surgery.edits import Rename
 from irtools.surgery.patch import Patch
 from irtools.surgery.transaction import apply

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from irtools.errors import EditError
 from irtools.ir.markup import Splice
 from irtools.ir.scan import Scan, scan_ir
 from irtools.surgery.edits import Edit, Place, Restore
-
-if TYPE_CHECKING:
-    from irtools.surgery.patch import Patch
 
 __all__ = ["inverse", "restored"]
 
@@ -28,17 +24,15 @@ def _anchors(scan: Scan) -> Mapping[int | str, int]:
     return found
 
 
-def inverse(patch: Patch) -> tuple[Edit, ...]:
-    """The edits that undo a patch."""
-    if not patch.changed:
-        return ()
-    starts = sorted((start, str(anchor), anchor) for anchor, start in _anchors(scan_ir(patch.data)).items())
+def inverse(original: bytes, data: bytes, splices: Sequence[Splice]) -> tuple[Edit, ...]:
+    """Edits that turn ``data`` back into ``original``; ``splices`` is the difference between the two."""
+    starts = sorted((start, str(anchor), anchor) for anchor, start in _anchors(scan_ir(data)).items())
     places, shift = [], 0
-    for start, end, new in patch.splices:
+    for start, end, new in splices:
         at = start + shift
         # What lies before the root (a declaration) is counted from it as well: backwards.
         base, _, anchor = starts[max(bisect_right(starts, (at, "\U0010ffff")) - 1, 0)]
-        places.append(Place(anchor, at - base, new, patch.original[start:end]))
+        places.append(Place(anchor, at - base, new, original[start:end]))
         shift += len(new) - (end - start)
     return (Restore(tuple(places)),)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from irtools.ir.document import Document
 from irtools.ir.rt_info import ANNOTATION_KEY
+from irtools.model.document import Document
 from irtools.surgery.edits import SetRtInfo
 from irtools.surgery.patch import Patch
 from irtools.surgery.transaction import apply

@@ -15,11 +15,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from irtools.errors import EditError, about
-from irtools.ir.document import Document
 from irtools.ir.markup import Splice, spliced
 from irtools.ir.op import layer_attributes, parse_op, split_names
 from irtools.ir.rt_info import ANNOTATION_KEY, entries, remove_entry, set_entry
 from irtools.ir.scan import Scan, scan_outline
+from irtools.model.document import Document
 from irtools.surgery.edits import AddOp, Edit, GraphEdit, RemoveOp, Rename, Restore, SetRtInfo, require_text
 from irtools.surgery.patch import Expected, Patch, Ports
 from irtools.surgery.splices import compose, difference
@@ -212,7 +212,7 @@ def _followed(text: str, working: Working) -> str:
     EditError
         It names an op that is removed.
     """
-    from irtools.surgery.annotation import MalformedAnnotationError, parse_annotation
+    from irtools.model.annotation import MalformedAnnotationError, parse_annotation
 
     try:
         named = parse_annotation(text).layers

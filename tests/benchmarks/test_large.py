@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from irtools.ir.export import open_export
+from irtools.export import open_export
 from tests.benchmarks.large import write_large
 
 LAYERS = 64

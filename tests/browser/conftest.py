@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from irtools.ir.export import open_export
+from irtools.export import open_export
 from irtools.report.html import render_report
 
 _FLAGS = (

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from irtools.ir.export import open_export
+from irtools.export import open_export
 from irtools.report.html import render_report
 from tests.browser.conftest import Page
 

@@ -14,8 +14,8 @@ import jsonschema
 import openvino
 import pytest
 
-from irtools.ir.document import Document
 from irtools.ir.rt_info import set_entry
+from irtools.model.document import Document
 from irtools.report.json import schema
 from tests.cli.conftest import Done
 

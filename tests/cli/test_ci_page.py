@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from irtools.cli.verify import _FORMATS, _SUFFIXES
-from irtools.config import load_config
+from irtools.lint.configuration import load_config
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "ci.md").read_text("utf-8")
 

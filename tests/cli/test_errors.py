@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from irtools.ir.document import Document
+from irtools.model.document import Document
 from tests.cli.conftest import Done, command
 
 

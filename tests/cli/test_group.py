@@ -254,7 +254,7 @@ def test_progress_on_a_terminal_and_none_in_a_pipe(
 ) -> None:
     slow = tmp_path / "sitecustomize.py"
     slow.write_text(
-        "import time\nimport irtools.ir.document as d\nread = d.scan_ir\n"
+        "import time\nimport irtools.model.document as d\nread = d.scan_ir\n"
         "d.scan_ir = lambda data: (time.sleep(1.5), read(data))[1]\n"
     )
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])

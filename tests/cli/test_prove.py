@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from irtools.cli import prove as module
-from irtools.ir.export import open_export
+from irtools.export import open_export
 from irtools.prove import run
 from irtools.prove.decoding import Decoded, Runs
 from irtools.prove.figures import acceptance_figures, memory_figures, plain_figures, speed_figures
@@ -21,7 +21,7 @@ from irtools.prove.settings import Prompt, Settings
 from irtools.prove.speculate import Way
 from irtools.report.json import schema
 from irtools.report.prove import proof_text
-from irtools.report.text import Style
+from irtools.report.terminal import Style
 from irtools.runtime import genai
 from irtools.runtime.genai import Outcome, Timing
 from irtools.runtime.probe import Probe

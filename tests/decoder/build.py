@@ -9,7 +9,7 @@ import numpy as np
 import openvino as ov
 from openvino import opset13 as op
 
-from irtools.ir.document import Document
+from irtools.model.document import Document
 
 WIDTH, ROWS = 8, 32
 Step = Callable[[ov.Node, int], ov.Node]

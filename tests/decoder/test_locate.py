@@ -6,8 +6,8 @@ import pytest
 
 from irtools.decoder import locate
 from irtools.errors import LocateRefusedError
-from irtools.ir.document import Document
-from irtools.ir.export import open_export
+from irtools.export import open_export
+from irtools.model.document import Document
 from tests.decoder.variants import FIXTURES, VARIANTS, ZOO, exports_with_truth, read_truth, rename
 
 EXPORTS = exports_with_truth()

@@ -9,9 +9,9 @@ import pytest
 from openvino import opset13 as op
 
 from irtools.decoder import locate
-from irtools.decoder.stack import Locator
 from irtools.errors import InvalidIRError, LocateRefusedError
-from irtools.ir.document import Document
+from irtools.model.annotation import Locator
+from irtools.model.document import Document
 from irtools.surgery.annotate import SameValue
 from tests.decoder.build import WIDTH, Decoder
 from tests.decoder.variants import rename

@@ -5,14 +5,14 @@ from __future__ import annotations
 import networkx as nx
 import pytest
 
-from irtools.decoder.config import read_config
 from irtools.decoder.dominators import chain, dominating_sums
 from irtools.decoder.head import find_embeddings, find_head
 from irtools.decoder.names import read_names
 from irtools.decoder.stream import Stream
 from irtools.decoder.stretch import find_states, stretches
 from irtools.decoder.walk import walk
-from irtools.ir.export import open_export
+from irtools.export import open_export
+from irtools.model.config import read_config
 from tests.decoder.variants import exports_with_truth, read_truth
 
 EXPORTS = exports_with_truth()

@@ -11,8 +11,8 @@ from typing import Any
 
 from lxml import etree
 
-from irtools.ir.document import Document
-from irtools.ir.export import open_export
+from irtools.export import open_export
+from irtools.model.document import Document
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 ZOO = FIXTURES / "zoo"

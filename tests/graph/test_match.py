@@ -8,7 +8,7 @@ import pytest
 from openvino import opset13 as op
 
 from irtools.graph.match import ROLES, Match, Matcher, Mismatch, pattern, patterns
-from irtools.ir.document import Document
+from irtools.model.document import Document
 
 WIDTH = 8
 

@@ -11,10 +11,10 @@ import pytest
 from openvino import opset13 as op
 
 from irtools.errors import InvalidIRError
+from irtools.export import open_export
 from irtools.graph.view import GraphView
-from irtools.ir.document import Document
-from irtools.ir.export import open_export
 from irtools.ir.scan import scan_ir
+from irtools.model.document import Document
 
 SPELLED = {"Constant": "Const", "Softmax": "SoftMax"}  # in the file
 NAMES = ["falcon", "gpt2", "qwen3_5_vl", "qwen3_5_moe_vl", "qwen3_5_vl_int4", "gemma4_vl"]

@@ -8,7 +8,7 @@ import openvino
 import pytest
 
 from irtools.ir.constants import ELEMENT_BITS, byte_size, iter_graphs, read_constants
-from irtools.ir.document import Document
+from irtools.model.document import Document
 
 
 @pytest.mark.parametrize("element_type", sorted(ELEMENT_BITS))

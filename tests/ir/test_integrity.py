@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from irtools.ir.constants import iter_graphs
-from irtools.ir.document import Document
 from irtools.ir.integrity import FaultKind, find_faults
+from irtools.model.document import Document
 
 SPELLINGS: dict[str, Callable[[bytes], bytes]] = {
     "comments in layers": lambda data: re.sub(

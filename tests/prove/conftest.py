@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from irtools.cli import main
-from irtools.ir.export import open_export
+from irtools.export import open_export
 from irtools.prove.prompts import default_prompts
 from irtools.runtime import genai
 

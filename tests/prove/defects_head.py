@@ -11,7 +11,7 @@ import numpy as np
 from ir_edit import IR
 
 from irtools.ir.constants import Constant, iter_graphs, read_constants
-from irtools.ir.document import Document
+from irtools.model.document import Document
 
 Edit = Callable[[Path], object]
 HEAD = "openvino_mtp_model"

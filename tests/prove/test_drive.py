@@ -10,9 +10,9 @@ import openvino as ov
 import pytest
 
 import irtools
-from irtools.prove.drive import Session
+from irtools.prove.drive import Files, Session
 from irtools.prove.inputs import Call, Feeder, UndrivableError
-from irtools.prove.worker import Files, Worker
+from irtools.prove.worker import Worker
 from irtools.runtime.lines import Child
 
 TOKENS = np.array([[5, 9, 33, 7, 10], [1, 2, 3, 4, 5]])

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from irtools.errors import InvalidIRError, LocateRefusedError
-from irtools.ir.export import open_export
+from irtools.export import open_export
 from irtools.prove import measure_head
 from irtools.prove.drafting import Target, Text
-from irtools.prove.drive import Session, UndrivableError
+from irtools.prove.drive import Files, Session, UndrivableError
 from irtools.prove.head import head
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Step
 from irtools.prove.prompts import default_prompts
-from irtools.prove.worker import Files, Measured
+from irtools.prove.worker import Measured
 from tests.prove import defects_head
 
 BASE = "qwen3_5_vl_trained"

@@ -14,7 +14,7 @@ import pytest
 
 import irtools
 from irtools.errors import OptionError
-from irtools.ir.export import open_export
+from irtools.export import open_export
 from irtools.prove.compare import changes, read_record
 from irtools.prove.model import PASSED, Check, Step
 from irtools.prove.record import record, schema, settled

@@ -11,7 +11,7 @@ import pytest
 from defects_mtp import FUSION
 from ir_edit import IR
 
-from irtools.ir.export import open_export
+from irtools.export import open_export
 from irtools.prove import run
 from irtools.prove import speculate as module
 from irtools.prove.advice import Totals, advise, break_even, speed_up

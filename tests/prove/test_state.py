@@ -10,11 +10,11 @@ import pytest
 from ir_edit import IR
 
 import irtools
-from irtools.prove.drive import Session, UndrivableError
+from irtools.prove.drive import Files, Session, UndrivableError
 from irtools.prove.measure_state import measure
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, Step
 from irtools.prove.state import state
-from irtools.prove.worker import Files, Measured
+from irtools.prove.worker import Measured
 
 TOKENS = [5, 9, 33, 7, 10, 42, 3]
 CHECKS = ("continuation", "causality", "reset", "growth", "reorder")

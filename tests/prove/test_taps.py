@@ -14,11 +14,11 @@ from ir_edit import IR
 
 import irtools
 from irtools.errors import LocateRefusedError
-from irtools.prove.drive import Session, UndrivableError
+from irtools.prove.drive import Files, Session, UndrivableError
 from irtools.prove.measure_taps import measure
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Step
 from irtools.prove.taps import taps
-from irtools.prove.worker import Files, Measured
+from irtools.prove.worker import Measured
 
 KEY = "hidden_states_decoder_layers"
 TOKENS = [5, 9, 33, 7, 10, 42, 3]

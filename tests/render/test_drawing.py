@@ -16,7 +16,7 @@ import pytest
 
 import irtools
 from irtools.errors import RenderError
-from irtools.ir.export import open_export
+from irtools.export import open_export
 from irtools.render import engine
 from irtools.render.dot import to_dot
 from irtools.render.drawing import Drawing, render

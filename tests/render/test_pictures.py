@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from irtools.errors import RenderError, UsageError
+from irtools.export import open_export
 from irtools.graph.find import find_op
-from irtools.ir.export import open_export
 from irtools.render.dot import to_dot
 from irtools.render.picture import KINDS, Frame, Picture
 from irtools.render.pictures import Request, pictures

@@ -15,7 +15,7 @@ import pytest
 from lxml import etree, html
 
 from irtools.errors import UsageError
-from irtools.ir.export import open_export
+from irtools.export import open_export
 from irtools.lint.engine import Judged
 from irtools.report.html import View, render_report, render_reports
 from irtools.report.html_text import explanation_html

@@ -18,7 +18,7 @@ from irtools.report.findings import counts_text
 from irtools.report.github import github
 from irtools.report.junit import junit
 from irtools.report.sarif import sarif
-from irtools.report.text import Style
+from irtools.report.terminal import Style
 from irtools.report.verification import render
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "lint" / "sarif-schema-2.1.0.json").read_text())

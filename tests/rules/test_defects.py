@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from defects import Defect
 
-from irtools.ir.export import open_export
+from irtools.export import open_export
 from irtools.lint import Severity
 from irtools.lint.engine import Options, verify
 from irtools.lint.rules import load_rules

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import irtools
-from irtools.ir.document import Document
 from irtools.lint.draft import draft, layer_ids, truthy
-from irtools.lint.guess import default_layers, guess
-from irtools.lint.part import Part
+from irtools.model.document import Document
+from irtools.model.guess import default_layers, guess
+from irtools.model.part import Part
 
 Copier = Callable[..., Path]
 

@@ -11,8 +11,8 @@ import pytest
 from ir_edit import IR, edit
 
 import irtools
-from irtools.ir.document import Document
 from irtools.ir.rt_info import ANNOTATION_KEY, entries
+from irtools.model.document import Document
 from irtools.surgery.strip import strip
 
 Copier = Callable[..., Path]

@@ -7,7 +7,7 @@ import openvino as ov
 import pytest
 from openvino import opset13 as op
 
-from irtools.ir.export import open_export
+from irtools.export import open_export
 
 
 @pytest.mark.parametrize("shape", [(0,), (1, 2, 0, 4), (), (3,)])

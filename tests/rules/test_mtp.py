@@ -12,12 +12,12 @@ from defects_mtp import gemma_assistant, gemma_outputs, head, self_contained
 from ir_edit import IR, edit
 
 import irtools
-from irtools.ir.document import Document
 from irtools.lint.model import Context
 from irtools.lint.mtp import DECLARATION_KEYS, MtpProfile, declaration
 from irtools.lint.mtp import head as nearest_head
-from irtools.lint.part import Part
-from irtools.lint.values import norm_input, rotary_widths
+from irtools.model.document import Document
+from irtools.model.part import Part
+from irtools.model.values import norm_input, rotary_widths
 from irtools.registry import collect
 
 Copier = Callable[..., Path]

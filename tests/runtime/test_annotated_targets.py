@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from irtools.ir.export import open_export
+from irtools.export import open_export
 from irtools.runtime.genai import Job, available, run_all
 
 PROMPT = "zqab"

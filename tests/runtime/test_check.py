@@ -14,11 +14,11 @@ import openvino as ov
 import pytest
 
 from irtools.errors import CheckError
-from irtools.ir.document import Document
 from irtools.ir.rt_info import ANNOTATION_KEY, set_entry
+from irtools.model.document import Document
 from irtools.runtime.check import Remark, check_file, checker, warm_up
 from irtools.runtime.lines import Child
-from irtools.surgery.patch import Expected
+from irtools.surgery.patch import Expected, Patch
 
 NAMES = ("falcon", "gpt2", "granite", "llama", "llava", "mixtral", "opt", "qwen3", "qwen3_5_vl", "qwen3_5_moe_vl")
 
@@ -306,8 +306,10 @@ def test_the_check_for_saving_names_the_file_and_all_problems(
     annotated: Callable[..., tuple[Path, Path, str]],
 ) -> None:
     path, _, annotation = annotated("falcon", locators(l0=("nowhere", 0), l1=("neither", 0)))
+    check = checker(Patch(path, None, annotation, b"", path.read_bytes()))
+    assert check is not None
     with pytest.raises(CheckError) as caught:
-        checker(path, None, annotation)(path)
+        check(path)
     assert str(caught.value).startswith(f"{path}: the runtime would refuse")
     assert "'nowhere'" in str(caught.value)
     assert "'neither'" in str(caught.value)

@@ -11,8 +11,9 @@ import openvino as ov
 import pytest
 
 from irtools import open_export
-from irtools.decoder.stack import DecoderStack, Locator
-from irtools.ir.document import Document
+from irtools.decoder.stack import DecoderStack
+from irtools.model.annotation import Locator
+from irtools.model.document import Document
 
 MakeStack = Callable[[Sequence[tuple[str, int]]], DecoderStack]
 

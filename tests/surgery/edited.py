@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import openvino as ov
 
 import irtools
-from irtools.ir.document import Document
+from irtools.model.document import Document
 from irtools.surgery.edits import (
     AddOp,
     Edit,

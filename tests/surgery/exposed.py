@@ -8,7 +8,7 @@ from typing import Any
 import openvino as ov
 
 from irtools.decoder.stack import DecoderStack
-from irtools.ir.document import Document
+from irtools.model.document import Document
 from irtools.surgery.expose import exposing
 from irtools.surgery.transaction import apply
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irtools.decoder.stack import DecoderStack, Locator
+from irtools.decoder.stack import DecoderStack
 from irtools.errors import AnnotationDiffersError, InvalidIRError
-from irtools.ir.document import Document
 from irtools.ir.rt_info import ANNOTATION_KEY, set_entry
+from irtools.model.annotation import Locator, MalformedAnnotationError, parse_annotation
+from irtools.model.document import Document
 from irtools.surgery.annotate import annotate
-from irtools.surgery.annotation import MalformedAnnotationError, parse_annotation
 from irtools.surgery.strip import strip
 
 ANNOTATED = ("qwen3", "qwen3_5_vl", "qwen3_5_vl_int4", "qwen3_5_vl_trained", "qwen3_5_moe_vl", "gemma4_vl")

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import irtools
-from irtools.ir.document import Document
 from irtools.ir.markup import Splice, spliced
+from irtools.model.document import Document
 from irtools.surgery.splices import compose, difference
 from irtools.surgery.transaction import apply
 from tests.surgery.edited import SPELLINGS

@@ -11,7 +11,7 @@ import pytest
 import irtools
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import EditError
-from irtools.ir.document import Document
+from irtools.model.document import Document
 from irtools.surgery.edits import AddOp, Output, SetTensorNames
 from irtools.surgery.expose import concealing, exposing
 from irtools.surgery.transaction import apply

@@ -12,9 +12,9 @@ import pytest
 
 import irtools
 from irtools.errors import CheckError, EditError
-from irtools.ir.document import Document
 from irtools.ir.markup import spliced
 from irtools.ir.rt_info import ANNOTATION_KEY
+from irtools.model.document import Document
 from irtools.surgery.edits import (
     AddOp,
     Output,

@@ -13,10 +13,11 @@ import openvino as ov
 import pytest
 
 import irtools
-from irtools.decoder.stack import DecoderStack, Locator
+from irtools.decoder.stack import DecoderStack
 from irtools.errors import EditError
 from irtools.graph.view import Source
-from irtools.ir.document import Document
+from irtools.model.annotation import Locator
+from irtools.model.document import Document
 from irtools.surgery.expose import concealing, exposing
 from irtools.surgery.transaction import apply
 from tests.surgery.edited import lines_joined

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import irtools
-from irtools.ir.document import Document
-from irtools.prove.drive import Session, difference
-from irtools.prove.worker import Files
+from irtools.model.document import Document
+from irtools.prove.drive import Files, Session, difference
 from irtools.runtime import genai
 from irtools.surgery.expose import concealing, exposing
 from irtools.surgery.transaction import apply

@@ -18,7 +18,7 @@ import pytest
 import irtools
 from irtools.errors import CheckError, EditError, ExportError, InvalidIRError, LocateRefusedError, SaveError, UsageError
 from irtools.graph.view import GraphView
-from irtools.ir.document import Document
+from irtools.model.document import Document
 from irtools.surgery.piece import Piece
 from irtools.surgery.reach import below
 from tests.surgery.pieces import compare_bytes, layers_of, points, run_piece, run_whole

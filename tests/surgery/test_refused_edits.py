@@ -10,7 +10,7 @@ import pytest
 
 import irtools
 from irtools.errors import CheckError, EditError
-from irtools.ir.document import Document
+from irtools.model.document import Document
 from irtools.surgery.edits import (
     AddOp,
     Edit,

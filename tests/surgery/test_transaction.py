@@ -12,8 +12,8 @@ import pytest
 
 import irtools
 from irtools.errors import EditError
-from irtools.ir.document import Document
 from irtools.ir.rt_info import ANNOTATION_KEY
+from irtools.model.document import Document
 from irtools.surgery.annotate import annotate
 from irtools.surgery.edits import (
     AddOp,

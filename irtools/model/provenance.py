@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from irtools.decoder.stack import DecoderStack
-from irtools.errors import AnnotationDiffersError, IrtoolsError
-from irtools.ir.document import Document
 from irtools.ir.rt_info import ANNOTATION_KEY, RtInfo
+from irtools.model.document import Document
 
-__all__ = ["annotation_status", "flat_rt_info", "origin", "versions"]
+__all__ = ["flat_rt_info", "origin", "versions"]
 
 _VERSIONS = {
     "Runtime_version": "OpenVINO",
@@ -62,32 +60,3 @@ def versions(document: Document) -> Mapping[str, str]:
         if key in entries:
             found.setdefault(name, entries[key].split("-", 1)[0] if name.startswith("OpenVINO") else entries[key])
     return found
-
-
-def annotation_status(document: Document, stack: DecoderStack | None) -> tuple[str, str]:
-    """What the annotation of a part is worth.
-
-    Returns
-    -------
-    status : str
-        ``absent``, ``present`` (it agrees with the located stack), ``early`` (agrees, in the
-        form that the runtime does not read), ``differs`` or ``unknown`` (nothing to compare
-        it with).
-    text : str
-        The same as a sentence without full stop.
-    """
-    from irtools.surgery.annotate import annotate
-
-    if ANNOTATION_KEY not in document.rt_info:
-        return "absent", "not annotated"
-    if stack is None:
-        return "unknown", "annotated, but no decoder stack was located to compare it with"
-    try:
-        patch = annotate(document, stack)
-    except AnnotationDiffersError as error:
-        return "differs", str(error.args[0]).split(" already: ")[-1].split(";")[0]
-    except IrtoolsError as error:
-        return "unknown", str(error)
-    if patch.changed:
-        return "early", "annotated in the early form, which the runtime does not read"
-    return "present", f"annotated, {len(stack.layers)} layers, as located"

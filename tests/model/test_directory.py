@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import irtools
 from irtools.errors import ExportError
-from irtools.ir.export import Export
+from irtools.export import Export
 
 
 def export_of(directory: Path, *names: str) -> Export:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from irtools.decoder.outside import Outside, OutsideReader
-from irtools.decoder.split import Block, Splitter
+from irtools.anatomy.outside import Outside, OutsideReader
+from irtools.anatomy.split import Block, Splitter
 from irtools.decoder.stack import DecoderStack
 from irtools.decoder.stream import Stream, Sum, ancestors
 from irtools.decoder.stretch import State, Stretch, stretches

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from irtools.decoder.blocks import LayerBlocks
-from irtools.report.describe import layer_text
+from irtools.anatomy.blocks import LayerBlocks
+from irtools.anatomy.describe import layer_text
 
 __all__ = ["LayerKind", "Run", "Segment", "layer_kinds", "segments"]
 

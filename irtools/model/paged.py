@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.lint.part import Part, State
+from irtools.model.part import Part, State
 
 __all__ = ["converts_before_attention", "unconverted_states"]
 

@@ -12,17 +12,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from irtools.decoder.stack import Locator
-
 __all__ = [
     "Annotation",
     "Entries",
+    "Locator",
     "MalformedAnnotationError",
     "locator_problem",
     "parse_annotation",
     "read_entries",
     "shown",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Locator:
+    """Where a hidden state is: the entry of the annotation.
+
+    Attributes
+    ----------
+    producer : str
+        Friendly name of the op.
+    output_index : int
+        Position among its outputs.
+    """
+
+    producer: str
+    output_index: int = 0
 
 
 class MalformedAnnotationError(ValueError):

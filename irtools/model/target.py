@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from irtools.graph.view import GraphView, Source
 from irtools.ir.op import DYNAMIC
-from irtools.lint.part import Output, Part, State
+from irtools.model.part import Output, Part, State
 
 __all__ = ["LogitsHead", "attention_states", "find_embedding_gather", "head_width", "logits_head"]
 

@@ -8,11 +8,11 @@ from functools import cached_property
 
 from irtools.graph.closure import closure
 from irtools.graph.view import GraphView, Source
-from irtools.ir.document import Document
 from irtools.ir.op import DYNAMIC
 from irtools.ir.rt_info import Entry, RtInfo, entries, read_rt_info
+from irtools.model.document import Document
 
-__all__ = ["Input", "Output", "Part", "State", "show_shape"]
+__all__ = ["Input", "Output", "Part", "State"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +102,6 @@ class State:
     def grows(self) -> bool:
         """Whether it has the form of a cache of keys or values: rank 4, with a dynamic length."""
         return len(self.shape) == 4 and DYNAMIC in self.shape[1:3]
-
-
-def show_shape(shape: Iterable[int]) -> str:
-    """``[?,?,32]``, as OpenVINO prints a shape."""
-    return "[" + ",".join("?" if dim == DYNAMIC else str(dim) for dim in shape) + "]"
 
 
 def _dims(text: str) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Write the rule reference, or check that it is up to date.
 
-python -m irtools.lint.docs           write docs/rules.md of the checkout
-python -m irtools.lint.docs --check   exit code 1 when it differs from the rules
+python -m irtools.report.rules_page           write docs/rules.md of the checkout
+python -m irtools.report.rules_page --check   exit code 1 when it differs from the rules
 """
 
 from __future__ import annotations

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from irtools.errors import ExportError
-from irtools.ir.document import Document, part_name
 from irtools.ir.listing import meant_instead
 from irtools.ir.reading import read_file
+from irtools.model.document import Document, part_name
 
 __all__ = ["MTP_FILE", "TARGET_FILES", "ModelDirectory"]
 
@@ -37,6 +37,26 @@ class ModelDirectory:
         self.path = Path(path)
         self._only = self.path if self.path.suffix == ".xml" and not self.path.is_dir() else None
         self.directory = self.path.parent if self._only else self.path
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """Open a model directory or one ``.xml`` file.
+
+        Raises
+        ------
+        ExportError
+            There is no such directory or file, or the directory cannot be read.
+        """
+        export = cls(path)
+        try:
+            if not (export.path.is_dir() or export.path.is_file()):
+                raise ExportError("no such file or directory", path=export.path)
+        except OSError as error:
+            raise ExportError(f"cannot be read: {error.strerror}", path=export.path) from error
+        if export.path.is_file() and export.path.suffix != ".xml":
+            raise ExportError("give a model directory or an .xml file", path=export.path)
+        _ = export.parts  # unreadable: say so before anything else
+        return export
 
     @cached_property
     def parts(self) -> Mapping[str, Document]:

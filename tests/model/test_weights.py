@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 import openvino
 import pytest
 
+from irtools.export import open_export
 from irtools.ir.constants import iter_graphs, read_constants
-from irtools.ir.document import Document
-from irtools.ir.export import open_export
-from irtools.ir.weights import by_precision, covered_bytes, weights
+from irtools.model.document import Document
+from irtools.model.weights import by_precision, covered_bytes, weights
 from irtools.render.part import DrawnPart
 
 EXPORTS = ("falcon", "llava", "gemma4_vl", "mixtral", "qwen3_5_moe_vl", "qwen3_5_vl_int4", "qwen3_dflash")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from irtools.config import find_config, load_config
 from irtools.errors import UsageError
 from irtools.lint import Severity
+from irtools.lint.configuration import find_config, load_config
 from irtools.lint.session import Call, judge
 
 ALL = """

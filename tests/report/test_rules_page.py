@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from irtools.lint import docs
 from irtools.lint.rules import load_rules
+from irtools.report import rules_page
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "rules.md"
 
 
 def test_page_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
-    assert docs.main(["--check"]) == 0, capsys.readouterr().err
+    assert rules_page.main(["--check"]) == 0, capsys.readouterr().err
 
 
 def test_page_has_every_rule_once() -> None:
@@ -28,8 +28,8 @@ def test_stale_page_is_noticed_and_written_again(tmp_path: Path, monkeypatch: py
     page = tmp_path / "docs" / "rules.md"
     page.write_text(PAGE.read_text().replace("IR001", "IR999"))
     (tmp_path / "rules").symlink_to(PAGE.parents[1] / "rules")
-    monkeypatch.setattr(docs, "_PAGE", page)
+    monkeypatch.setattr(rules_page, "_PAGE", page)
 
-    assert docs.main(["--check"]) == 1
-    assert docs.main([]) == 0
+    assert rules_page.main(["--check"]) == 1
+    assert rules_page.main([]) == 0
     assert page.read_text() == PAGE.read_text()

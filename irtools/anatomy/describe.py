@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from irtools.decoder.blocks import Block, LayerBlocks
+from irtools.anatomy.blocks import Block, LayerBlocks
 from irtools.graph.view import GraphView
 from irtools.ir.op import DYNAMIC
+from irtools.text import ranges
 
-__all__ = ["MIXERS", "SYMBOLS", "block_facts", "block_title", "layer_text", "ranges", "size_text", "symbolic"]
+__all__ = ["MIXERS", "SYMBOLS", "block_facts", "block_title", "layer_text", "symbolic"]
 
 MIXERS = {
     "full_attention": "full attention",
@@ -36,41 +37,6 @@ SYMBOLS = ("B batch", "S tokens of this call", "P tokens in the state", "T = P +
 _IDS = {"input_ids": (2,), "position_ids": (2, 3), "token_type_ids": (2,)}
 _VALUES = {"inputs_embeds": (3,), "hidden_states": (3,), "per_layer_inputs": (4,)}
 _VALUES |= {"logits": (3,), "last_hidden_state": (3,)}
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """Numbers as ranges.
-
-    Examples
-    --------
-    >>> ranges([0, 1, 2, 4, 5, 6, 9])
-    '0-2, 4-6, 9'
-    """
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
-
-
-def size_text(size: float) -> str:
-    """Bytes in the unit that people would use.
-
-    Examples
-    --------
-    >>> size_text(210218), size_text(17), size_text(8 * 2**30)
-    ('205 KiB', '17 B', '8.00 GiB')
-    """
-    units = ("B", "KiB", "MiB", "GiB", "TiB")
-    step = 0
-    while size >= 1000 and step < len(units) - 1:
-        size /= 1024
-        step += 1
-    if step == 0:
-        return f"{size:.0f} B"
-    return f"{size:.{0 if size >= 100 else 1 if size >= 10 else 2}f} {units[step]}"
 
 
 def symbolic(shape: Sequence[int], name: str = "", *, state: bool = False, stream: bool = False) -> str:

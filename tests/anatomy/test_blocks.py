@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from irtools.decoder.blocks import Block, LayerBlocks, head_blocks, stack_blocks
-from irtools.ir.export import Export, open_export
+from irtools.anatomy.blocks import Block, LayerBlocks, head_blocks, stack_blocks
+from irtools.anatomy.describe import block_facts
+from irtools.anatomy.kinds import layer_kinds, segments
+from irtools.export import Export, open_export
 from irtools.render.part import DrawnPart
-from irtools.report.describe import block_facts
-from irtools.report.kinds import layer_kinds, segments
 
 ALL = [
     "falcon",

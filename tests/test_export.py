@@ -14,8 +14,8 @@ import pytest
 
 import irtools
 from irtools.errors import AnnotationDiffersError, CheckError, ExportError, SaveError
-from irtools.ir.document import Document
 from irtools.ir.rt_info import ANNOTATION_KEY, set_entry
+from irtools.model.document import Document
 
 ExportCopy = Callable[..., Path]
 

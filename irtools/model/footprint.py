@@ -9,10 +9,10 @@ from math import prod
 
 from irtools.errors import InvalidIRError, UsageError
 from irtools.ir.constants import iter_graphs, read_constants
-from irtools.ir.document import Document
-from irtools.ir.export import Export
 from irtools.ir.op import DYNAMIC
-from irtools.ir.weights import covered_bytes
+from irtools.model.directory import ModelDirectory
+from irtools.model.document import Document
+from irtools.model.weights import covered_bytes
 
 __all__ = ["KV_PRECISIONS", "UNKNOWN", "Footprint", "State", "Term", "footprint", "states"]
 
@@ -158,12 +158,12 @@ def _dims(text: str) -> tuple[int, ...]:
     return tuple(int(part) if part.isdecimal() else DYNAMIC for part in parts)
 
 
-def footprint(export: Export, *, context: int = 4096, batch: int = 1) -> Footprint:
+def footprint(export: ModelDirectory, *, context: int = 4096, batch: int = 1) -> Footprint:
     """Add up what the files say about memory.
 
     Parameters
     ----------
-    export : Export
+    export : ModelDirectory
     context : int
         Tokens in the state of each sequence.
     batch : int

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from irtools.graph.view import GraphView
 from irtools.ir.constants import ELEMENT_BITS, Constant
-from irtools.ir.document import Document
 from irtools.ir.rt_info import read_rt_info
+from irtools.model.document import Document
 
 if TYPE_CHECKING:
-    from irtools.ir.weights import Weight
+    from irtools.model.weights import Weight
 
 __all__ = ["FLOATS", "STORED", "Compression", "Matrix", "Request", "asked"]
 
@@ -165,7 +165,7 @@ class Compression:
         """
         if not self.touched:
             return ()
-        from irtools.ir.weights import weights
+        from irtools.model.weights import weights
 
         graph = self.document.graph
         last = _last_product(graph)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irtools.errors import EditError, ExportError
-from irtools.ir.document import Document
-from irtools.ir.parts import MTP_FILE, TARGET_FILES, ModelDirectory
+from irtools.display import Drawable, register_drawer
+from irtools.errors import EditError
+from irtools.model.directory import ModelDirectory
+from irtools.model.document import Document
 
 if TYPE_CHECKING:
     from irtools.decoder.stack import DecoderStack
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from irtools.surgery.patch import Patch
     from irtools.surgery.piece import Piece
 
-__all__ = ["MTP_FILE", "TARGET_FILES", "Export", "open_export"]
+__all__ = ["Export", "open_export"]
 
 
-class Export(ModelDirectory):
+class Export(ModelDirectory, Drawable):
     """One export: a directory of IR files, or a single ``.xml``."""
 
     def __init__(self, path: str | Path) -> None:
@@ -32,11 +33,6 @@ class Export(ModelDirectory):
 
     def __repr__(self) -> str:
         return f"Export({str(self.path)!r})"
-
-    def _repr_svg_(self) -> str | None:
-        from irtools.render.notebook import svg_of
-
-        return svg_of(self)
 
     def locate(self, part: str = "target") -> DecoderStack:
         """Locate the decoder stack of a part, as its file is; for pending changes see ``edit().locate()``.
@@ -292,6 +288,7 @@ class Export(ModelDirectory):
         ['hidden_states.0']
         """
         from irtools.decoder import locate
+        from irtools.runtime.check import check_piece
         from irtools.surgery.extract import plan_piece, save_piece
 
         document = self._current(part)
@@ -303,7 +300,7 @@ class Export(ModelDirectory):
             to=(to,) if isinstance(to, str) else tuple(to),
             stateless=stateless,
         )
-        return save_piece(document, plan, Path(output_dir), check=check, progress=progress)
+        return save_piece(document, plan, Path(output_dir), check=check_piece if check else None, progress=progress)
 
     def save(
         self, output_dir: str | Path | None = None, *, check: bool = True, progress: Progress | None = None
@@ -337,10 +334,11 @@ class Export(ModelDirectory):
             not be run; nothing was written.
         """
         from irtools.ir.save import Change, save_export, save_files
+        from irtools.runtime.check import checker
 
-        changes = []
-        for patch in self.pending:
-            changes.append(Change(patch.path, patch.data, patch.original, patch.check() if check else None))
+        changes = [
+            Change(patch.path, patch.data, patch.original, checker(patch) if check else None) for patch in self.pending
+        ]
         if output_dir is not None:
             return save_export(self.directory, changes, Path(output_dir), progress=progress)
         return save_files(changes, written=lambda change: self._forget(change.path))
@@ -387,13 +385,13 @@ def open_export(path: str | Path) -> Export:
     >>> export.target.path.name
     'openvino_model.xml'
     """
-    export = Export(path)
-    try:
-        if not (export.path.is_dir() or export.path.is_file()):
-            raise ExportError("no such file or directory", path=export.path)
-    except OSError as error:
-        raise ExportError(f"cannot be read: {error.strerror}", path=export.path) from error
-    if export.path.is_file() and export.path.suffix != ".xml":
-        raise ExportError("give a model directory or an .xml file", path=export.path)
-    _ = export.parts  # unreadable: say so before anything else
-    return export
+    return Export.open(path)
+
+
+def _draw(shown: object) -> str | None:
+    from irtools.render.notebook import svg_of
+
+    return svg_of(shown)
+
+
+register_drawer(_draw)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from irtools.lint.part import Part
+from irtools.model.part import Part
 
 __all__ = ["default_layers", "guess"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.graph.view import GraphView, Source
-from irtools.lint.part import Part
+from irtools.model.part import Part
 
 __all__ = ["carries", "norm_input", "rotary_frequencies", "rotary_widths"]
 

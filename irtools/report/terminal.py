@@ -9,7 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-__all__ = ["Column", "Style", "plural", "shape_text", "table"]
+from irtools.text import visible
+
+__all__ = ["Column", "Style", "table"]
 
 _ESCAPES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _NARROWEST = 8
@@ -117,41 +119,6 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], style: St
                 parts.append(blank + painted if column.right else painted + blank)
             lines.append((" " * indent + "  ".join(parts)).rstrip())
     return "\n".join(lines)
-
-
-def visible(text: str) -> str:
-    r"""Text with control characters, which would steer the terminal, as escapes.
-
-    Examples
-    --------
-    >>> visible("a\x1b[2Jb")
-    'a\\x1b[2Jb'
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or 0xD800 <= ord(c) < 0xE000 else ascii(c)[1:-1] for c in text)
-
-
-def shape_text(shape: Iterable[int]) -> str:
-    """A shape as OpenVINO prints it.
-
-    Examples
-    --------
-    >>> shape_text((-1, -1, 32))
-    '[?,?,32]'
-    """
-    return "[" + ",".join("?" if size < 0 else str(size) for size in shape) + "]"
-
-
-def plural(number: int, noun: str) -> str:
-    """A number with its noun.
-
-    Examples
-    --------
-    >>> plural(1, "layer"), plural(4, "layer")
-    ('1 layer', '4 layers')
-    """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _width(text: str) -> int:

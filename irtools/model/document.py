@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from irtools.display import Drawable
 from irtools.errors import ExportError, about
 from irtools.ir.op import Op, data_attributes, parse_op
 from irtools.ir.reading import read_file
@@ -23,7 +24,7 @@ def part_name(path: Path) -> str:
     return path.stem.removeprefix("openvino_").removesuffix("_model") or path.stem
 
 
-class Document:
+class Document(Drawable):
     """One part of an export: an ``.xml`` with its ``.bin`` beside it.
 
     Nothing is read before it is asked for, and the weights never are.
@@ -57,11 +58,6 @@ class Document:
 
     def __repr__(self) -> str:
         return f"Document({str(self.path)!r})"
-
-    def _repr_svg_(self) -> str | None:
-        from irtools.render.notebook import svg_of
-
-        return svg_of(self)
 
     @property
     def weights_path(self) -> Path:
@@ -132,7 +128,7 @@ class Document:
             The file is no well-formed IR in UTF-8, or two layers have one id, so that the edges do not
             say which op they mean. A cycle is found by what needs an order (``GraphView.topological``).
         """
-        from irtools.graph.view import GraphView
+        from irtools.graph.view import GraphView  # networkx: not for what only reads rt_info
 
         return GraphView(self.scan)
 

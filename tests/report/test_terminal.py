@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from irtools.report.text import Column, Style, shape_text, table, visible
+from irtools.report.terminal import Column, Style, table
+from irtools.text import shape_text, visible
 
 COLUMNS = (Column("n", right=True), Column("name", fold="anywhere"), Column("words", fold="words"))
 

@@ -12,11 +12,11 @@ import pytest
 from openvino._offline_transformations import stateful_to_stateless_transformation
 
 from irtools.errors import UsageError
-from irtools.footprint import footprint
-from irtools.ir.export import open_export
+from irtools.export import open_export
+from irtools.model.footprint import footprint
 from irtools.report.inspect import inspection_text
 from irtools.report.inspection import Inspection
-from irtools.report.text import Style
+from irtools.report.terminal import Style
 
 EXPORTS = ("bert", "falcon", "gemma4_vl", "qwen3_5_moe_vl", "qwen3_5_vl_int4", "qwen3_dflash")
 Snapshot = Callable[[str, str], None]

@@ -1,0 +1,3 @@
+"""Version of irtools: the one place where it is written."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Blocks of a located decoder stack: token mixers, feed-forward blocks, norms, and their descriptions."""

@@ -1,0 +1,77 @@
+"""Words for numbers, sizes and shapes; plain text that is safe in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = ["plural", "ranges", "shape_text", "size_text", "visible"]
+
+
+def plural(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    Examples
+    --------
+    >>> plural(1, "layer"), plural(4, "layer")
+    ('1 layer', '4 layers')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Numbers as ranges.
+
+    Examples
+    --------
+    >>> ranges([0, 1, 2, 4, 5, 6, 9])
+    '0-2, 4-6, 9'
+    """
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+
+
+def size_text(size: float) -> str:
+    """Bytes in the unit that people would use.
+
+    Examples
+    --------
+    >>> size_text(210218), size_text(17), size_text(8 * 2**30)
+    ('205 KiB', '17 B', '8.00 GiB')
+    """
+    units = ("B", "KiB", "MiB", "GiB", "TiB")
+    step = 0
+    while size >= 1000 and step < len(units) - 1:
+        size /= 1024
+        step += 1
+    if step == 0:
+        return f"{size:.0f} B"
+    return f"{size:.{0 if size >= 100 else 1 if size >= 10 else 2}f} {units[step]}"
+
+
+def shape_text(shape: Iterable[int]) -> str:
+    """A shape as OpenVINO prints it.
+
+    Examples
+    --------
+    >>> shape_text((-1, -1, 32))
+    '[?,?,32]'
+    """
+    return "[" + ",".join("?" if size < 0 else str(size) for size in shape) + "]"
+
+
+def visible(text: str) -> str:
+    r"""Text with control characters, which would steer the terminal, as escapes.
+
+    Examples
+    --------
+    >>> visible("a\x1b[2Jb")
+    'a\\x1b[2Jb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or 0xD800 <= ord(c) < 0xE000 else ascii(c)[1:-1] for c in text)
