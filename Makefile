@@ -15,6 +15,7 @@ lint: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 docs-check: .venv/installed-dev
 	$(BIN)/python docs/check.py

@@ -1,0 +1,131 @@
+"""The import contract, for what import-linter does not see: strings, relative imports, the name of the rule packs."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FOREIGN = {"irtools.registry", "irtools.runtime.probe"}
+"""Modules that import by a name from outside: an entry point, a package that may be missing."""
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_of(path): path for top in ("irtools", "rules") for path in (ROOT / top).rglob("*.py")}
+
+
+def pattern_of(node: ast.expr, module: str) -> str | None:
+    """The literal beginning of a module name; a whole name if it does not end with a dot or underscore."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        text = ""
+        for part in node.values:
+            if isinstance(part, ast.Constant):
+                text += str(part.value)
+            elif isinstance(part, ast.FormattedValue) and ast.unparse(part.value) == "__name__":
+                text += module
+            else:
+                return text
+        return text
+    return None
+
+
+def absolute(node: ast.ImportFrom, module: str) -> str:
+    """What a ``from`` import names, relative ones resolved."""
+    if not node.level:
+        return node.module or ""
+    package = module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
+    for _ in range(node.level - 1):
+        package = package.rpartition(".")[0]
+    return f"{package}.{node.module}" if node.module else package
+
+
+def imported(module: str) -> Iterator[str]:
+    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = absolute(node, module)
+            yield from (f"{base}.{alias.name}" if f"{base}.{alias.name}" in MODULES else base for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            name = pattern_of(node.args[0], module)
+            if name is None:
+                # A table of homes: every string in it that is a module counts as imported.
+                strings = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+                homes = strings & (MODULES.keys() - {module})
+                assert homes or module in FOREIGN, f"{module} imports {ast.unparse(node.args[0])}, which is no string"
+                yield from homes
+            else:
+                matching = [known for known in MODULES if known == name or known.startswith(name)]
+                assert matching or module in FOREIGN, f"{module} imports {name!r}, which is no module"
+                yield from (known for known in matching if known != module)
+
+
+@pytest.fixture(scope="module")
+def graph() -> nx.DiGraph[str]:
+    made: nx.DiGraph[str] = nx.DiGraph()
+    made.add_nodes_from(MODULES)
+    made.add_edges_from((module, name) for module in MODULES for name in imported(module) if name in MODULES)
+    made.remove_edges_from(list(nx.selfloop_edges(made)))
+    return made
+
+
+def layers() -> list[list[str]]:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (contract,) = (contract for contract in contracts if contract["type"] == "layers")
+    return [[name.strip() for name in layer.split("|")] for layer in contract["layers"]]
+
+
+def folder_of(module: str) -> str:
+    """The module or folder that has a layer: ``irtools.ir`` of ``irtools.ir.scan``."""
+    return module if module.startswith("rules") and "." not in module else ".".join(module.split(".")[:2])
+
+
+def test_the_graph_sees_what_is_imported_by_a_string(graph: nx.DiGraph[str]) -> None:
+    assert graph.has_edge("irtools.cli", "irtools.cli.annotate")
+    assert graph.has_edge("irtools", "irtools.export")
+    assert graph.has_edge("irtools.prove.worker", "irtools.prove.measure_taps")
+
+
+def test_no_circle_of_files(graph: nx.DiGraph[str]) -> None:
+    assert [sorted(circle) for circle in nx.strongly_connected_components(graph) if len(circle) > 1] == []
+
+
+def test_imports_point_down(graph: nx.DiGraph[str]) -> None:
+    depth = {name: number for number, layer in enumerate(layers()) for name in layer}
+    depth["irtools"] = -1
+
+    def of(module: str) -> int:
+        return depth["rules" if module.startswith("rules") else folder_of(module)]
+
+    wrong = [
+        f"{above} -> {below}"
+        for above, below in graph.edges
+        if of(above) > of(below) or (of(above) == of(below) and folder_of(above) != folder_of(below))
+    ]
+    assert wrong == []
+
+
+def test_every_module_has_a_layer() -> None:
+    named = {name for layer in layers() for name in layer}
+    assert {folder_of(module) for module in MODULES if module.startswith("irtools.")} <= named
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name.startswith("irtools")])
+def test_the_engine_never_names_the_rule_packs(module: str) -> None:
+    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    names = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    # The entry-point group of rule packs has the same name: registry is the one place that says it.
+    allowed = 1 if module == "irtools.registry" else 0
+    assert sum("irtools.rules" in name for name in names) == allowed
+    assert not any(name == "rules" or name.startswith(("rules.", "irtools.rules")) for name in imported(module))
