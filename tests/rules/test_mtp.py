@@ -175,9 +175,9 @@ def test_no_other_task_is_advised_where_the_checkpoint_has_no_head(export_copy: 
     (other,) = irtools.open_export(fixtures / "llama").verify(select=["MTP"], expect_mtp=True).findings
 
     assert (finding.code, other.code) == ("MTP005", "MTP005")
-    assert "config.json says text_config.mtp_num_hidden_layers = 0" in finding.message
+    assert "config.json has text_config.mtp_num_hidden_layers = 0" in finding.message
     assert "the checkpoint has no head" in finding.hint
-    assert "knows no MTP head of the family 'llama'" in other.hint
+    assert "does not support an MTP head for the family 'llama'" in other.hint
     assert "--task" not in finding.hint + other.hint
 
 
