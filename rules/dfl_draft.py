@@ -32,14 +32,14 @@ def dflash_mode_off(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    The model-level rt_info key `dflash_mode` of a draft in DFlash form: it has an input
-    `hidden_states` and an output `last_hidden_state`, or a `dflash` entry.
+    The model-level rt_info key `dflash_mode` of a draft in DFlash form: it has an input `hidden_states`
+    and an output `last_hidden_state`, or a `dflash` entry.
 
     Why it matters
     --------------
-    The runtime recognises a DFlash draft by this key. Without it, the draft is loaded as an
-    ordinary language model, and loading fails with a message about undeclared parameters. A value
-    that is not a boolean is also rejected.
+    The runtime recognises a DFlash draft by this key. Without it, the draft is loaded as an ordinary
+    language model, and loading fails with a message about undeclared parameters. A value that is not a
+    boolean is also rejected.
 
     How to fix it
     -------------
@@ -64,8 +64,8 @@ def unusable_mask_token(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    The value as the runtime parses it: an integer, optionally after spaces. The runtime silently
-    drops anything after the digits; this rule then reports a warning.
+    The value as the runtime parses it: an integer, optionally after spaces. The runtime silently drops
+    anything after the digits; this rule then reports a warning.
 
     Why it matters
     --------------
@@ -99,13 +99,13 @@ def mask_token_range(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    The id against the width of the target's logits. Without a target: against the draft's own
-    logits, or `vocab_size` in its config.json.
+    The id against the width of the target's logits. Without a target: against the draft's own logits,
+    or `vocab_size` in its config.json.
 
     Why it matters
     --------------
-    The runtime embeds this token at every position that the draft has to fill. An id outside the
-    table reads undefined data from the device, without an error message.
+    The runtime embeds this token at every position that the draft has to fill. An id outside the table
+    reads undefined data from the device, without an error message.
 
     How to fix it
     -------------
@@ -148,8 +148,8 @@ def malformed_layer_ids(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    The list as the runtime parses it: integers separated by commas, with optional spaces. Brackets,
-    and spaces instead of commas, are rejected.
+    The list as the runtime parses it: integers separated by commas, with optional spaces. Brackets, and
+    spaces instead of commas, are rejected.
 
     Why it matters
     --------------
@@ -190,9 +190,8 @@ def mtp_in_draft(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    The runtime prefers this file: it treats a directory with an MTP head as an MTP draft, whatever
-    else the directory holds. It then rejects it because the text embeddings are not a separate
-    part.
+    The runtime prefers this file: it treats a directory with an MTP head as an MTP draft, whatever else
+    the directory holds. It then rejects it because the text embeddings are not a separate part.
 
     How to fix it
     -------------

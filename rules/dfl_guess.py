@@ -20,14 +20,14 @@ def unguessable_layers(context: Context) -> Iterator[Finding]:
     What it checks
     --------------
     Only for a target without annotation. The runtime guesses the hidden state of a layer as an Add
-    named `layers.<id>/` whose second operand is a MatMul over a Multiply. This rule compares the
-    guess for each layer with the located hidden state. For the last layer, the guess is always the
-    value before the final norm; that alone is not reported.
+    named `layers.<id>/` whose second operand is a MatMul over a Multiply. This rule compares the guess
+    for each layer with the located hidden state. For the last layer, the guess is always the value
+    before the final norm; that alone is not reported.
 
     Why it matters
     --------------
-    Either loading fails with "Eagle3 fallback found 0 outputs", or the runtime silently uses a
-    value from inside a layer.
+    Either loading fails with "Eagle3 fallback found 0 outputs", or the runtime silently uses a value
+    from inside a layer.
 
     How to fix it
     -------------
@@ -82,9 +82,9 @@ def eagle3_layers(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    The layers listed in the draft's rt_info `hidden_layers_list`; without that list, layers 2, N/2
-    and N-3 of a target with N layers, where N is at least 10. The guess for each layer is compared
-    with the located hidden state. A guess that finds another value is a warning.
+    The layers listed in the draft's rt_info `hidden_layers_list`; without that list, layers 2, N/2 and
+    N-3 of a target with N layers, where N is at least 10. The guess for each layer is compared with the
+    located hidden state. A guess that finds another value is a warning.
 
     Why it matters
     --------------

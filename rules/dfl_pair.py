@@ -81,8 +81,8 @@ def draft_width(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    The runtime grafts the target's embedding and output projection onto the draft. With other
-    widths, loading fails in a MatMul, with a message that does not mention DFlash.
+    The runtime grafts the target's embedding and output projection onto the draft. With other widths,
+    loading fails in a MatMul, with a message that does not mention DFlash.
 
     How to fix it
     -------------
@@ -100,22 +100,12 @@ def draft_width(context: Context) -> Iterator[Finding]:
     draft = judged.draft.part
     for port in (draft.input("inputs_embeds"), draft.output("last_hidden_state")):
         if width is not None and port is not None and port.shape and port.shape[-1] not in (DYNAMIC, width):
-            yield Finding(
-                f"{port.label!r} has width {port.shape[-1]}, but the target has {width}",
-                _OTHER_TARGET,
-                draft.document.path,
-                port.line,
-                port.friendly,
-            )
+            message = f"{port.label!r} has width {port.shape[-1]}, but the target has {width}"
+            yield Finding(message, _OTHER_TARGET, draft.document.path, port.line, port.friendly)
     ours, theirs = draft.output("logits"), target.output("logits")
     if ours is not None and theirs is not None and ours.shape[-1:] != theirs.shape[-1:]:
-        yield Finding(
-            f"the draft's logits are {show_shape(ours.shape)}, but the target's are {show_shape(theirs.shape)}",
-            _OTHER_TARGET,
-            draft.document.path,
-            ours.line,
-            ours.friendly,
-        )
+        message = f"the draft's logits are {show_shape(ours.shape)}, but the target's are {show_shape(theirs.shape)}"
+        yield Finding(message, _OTHER_TARGET, draft.document.path, ours.line, ours.friendly)
 
 
 @rule("DFL010", "ungraftable-head", Severity.ERROR, "The target's output projection cannot be grafted onto the draft")
@@ -128,8 +118,8 @@ def ungraftable_head(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    The runtime rejects the pair at load time: "could not locate the target lm_head MatMul". The
-    logits of Cohere and of scaled Granite models have other forms.
+    The runtime rejects the pair at load time: "could not locate the target lm_head MatMul". The logits
+    of Cohere and of scaled Granite models have other forms.
 
     How to fix it
     -------------
@@ -165,8 +155,7 @@ def ungraftable_embedding(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Name the target's table `embed_tokens`. Vocabularies of real models are recognised by their
-    size.
+    Name the target's table `embed_tokens`. Vocabularies of real models are recognised by their size.
 
     Source
     ------
@@ -186,13 +175,12 @@ def undecomposed_pair(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    For a target with `inputs_embeds`: that `openvino_text_embeddings_model.xml` is beside it, and
-    that the draft has `inputs_embeds` and no `input_ids`.
+    For a target with `inputs_embeds`: that `openvino_text_embeddings_model.xml` is beside it, and that
+    the draft has `inputs_embeds` and no `input_ids`.
 
     Why it matters
     --------------
-    The runtime rejects the pair at load time: "DFlash VLM draft model must be
-    inputs_embeds-native".
+    The runtime rejects the pair at load time: "DFlash VLM draft model must be inputs_embeds-native".
 
     How to fix it
     -------------
@@ -219,13 +207,13 @@ def guessed_taps(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    For a target without annotation: the runtime's guess for each layer that the draft reads,
-    against the located hidden state. A guess that finds another value is a warning.
+    For a target without annotation: the runtime's guess for each layer that the draft reads, against
+    the located hidden state. A guess that finds another value is a warning.
 
     Why it matters
     --------------
-    If a layer is not found, loading fails: "Eagle3 fallback found 0 outputs". If another value is
-    used, the acceptance rate drops without an error message.
+    If a layer is not found, loading fails: "Eagle3 fallback found 0 outputs". If another value is used,
+    the acceptance rate drops without an error message.
 
     How to fix it
     -------------
@@ -263,8 +251,8 @@ def other_tokenizer(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    The runtime passes token ids between the two models. With different ids, the draft's predictions
-    are random.
+    The runtime passes token ids between the two models. With different ids, the draft's predictions are
+    random.
 
     How to fix it
     -------------
@@ -279,11 +267,7 @@ def other_tokenizer(context: Context) -> Iterator[Finding]:
     ours, theirs = (directory / "tokenizer.json" for directory in (context.draft.directory, context.export.directory))
     vocabularies = [_vocabulary(path) for path in (ours, theirs)]
     if None not in vocabularies and vocabularies[0] != vocabularies[1]:
-        yield Finding(
-            "the draft's tokenizer assigns other token ids than the target's",
-            _OTHER_TARGET,
-            file=ours,
-        )
+        yield Finding("the draft's tokenizer assigns other token ids than the target's", _OTHER_TARGET, ours)
 
 
 def _vocabulary(path: Path) -> object:

@@ -47,8 +47,7 @@ def missing_draft_port(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    The runtime rejects the draft at load time. With `beam_idx` under another name, generation
-    fails.
+    The runtime rejects the draft at load time. With `beam_idx` under another name, generation fails.
 
     How to fix it
     -------------
@@ -86,13 +85,13 @@ def draft_port_type(context: Context) -> Iterator[Finding]:
     What it checks
     --------------
     f32 for hidden states, embeddings and outputs; i64 for positions, mask and token ids; i32 for
-    `beam_idx`. `hidden_states` must have rank 3, a first dimension that is dynamic or 1, and a
-    fixed width.
+    `beam_idx`. `hidden_states` must have rank 3, a first dimension that is dynamic or 1, and a fixed
+    width.
 
     Why it matters
     --------------
-    A wrong shape of `hidden_states` is rejected at load time. A wrong element type fails in a
-    MatMul, at load time or during generation.
+    A wrong shape of `hidden_states` is rejected at load time. A wrong element type fails in a MatMul,
+    at load time or during generation.
 
     How to fix it
     -------------
@@ -126,8 +125,8 @@ def hidden_width(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    The width against the number of `target_layer_ids` times the target's hidden size. Without a
-    target: that the width is divisible by the number of ids.
+    The width against the number of `target_layer_ids` times the target's hidden size. Without a target:
+    that the width is divisible by the number of ids.
 
     Why it matters
     --------------
@@ -198,8 +197,8 @@ def unused_draft_input(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    An input without consumers is rejected at load time: "has no live consumers". If only its shape
-    is used, the draft runs but predicts without this information.
+    An input without consumers is rejected at load time: "has no live consumers". If only its shape is
+    used, the draft runs but predicts without this information.
 
     How to fix it
     -------------
@@ -229,8 +228,8 @@ def draft_output_before_norm(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    The target's output projection is grafted onto this output and expects normalised values. The
-    pair runs without an error message, but the acceptance rate drops.
+    The target's output projection is grafted onto this output and expects normalised values. The pair
+    runs without an error message, but the acceptance rate drops.
 
     How to fix it
     -------------

@@ -147,11 +147,8 @@ def missing_text_embeddings(context: Context) -> Iterator[Finding]:
     """
     path = context.export.directory / "openvino_text_embeddings_model.xml"
     if needs_embeddings(context) and not path.exists():
-        yield Finding(
-            "openvino_text_embeddings_model.xml is missing, but the language model takes embeddings",
-            "Restore it, or export again with the task image-text-to-text",
-            file=path,
-        )
+        message = "openvino_text_embeddings_model.xml is missing, but the language model takes embeddings"
+        yield Finding(message, "Restore it, or export again with the task image-text-to-text", path)
 
 
 @rule("EXP005", "missing-part", Severity.ERROR, "A vision or embedding part required by the family is missing")
@@ -182,11 +179,8 @@ def missing_part(context: Context) -> Iterator[Finding]:
     for part in parts_by_config(context.config):
         path = context.export.directory / f"openvino_{part}_model.xml"
         if part != "text_embeddings" and not path.exists():
-            yield Finding(
-                f"{path.name} is missing, which a {context.config.get('model_type')} export needs",
-                "Restore it, or export again with the task image-text-to-text",
-                file=path,
-            )
+            message = f"{path.name} is missing, which a {context.config.get('model_type')} export needs"
+            yield Finding(message, "Restore it, or export again with the task image-text-to-text", path)
 
 
 @rule("EXP006", "unsupported-family", Severity.ERROR, "The runtime does not know this vision-language family",

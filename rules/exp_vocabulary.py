@@ -132,12 +132,8 @@ def tokenizer_json_differs(context: Context) -> Iterator[Finding]:
         message = f"the token {token!r} has id {highest}, but the embedding table has {rows:,} rows"
     else:
         return
-    yield Finding(
-        message,
-        "Convert the tokenizer of the exported checkpoint",
-        file=path,
-        line=json_line(path, token, highest) or json_line(path, "id", highest),
-    )
+    message = "Convert the tokenizer of the exported checkpoint"
+    yield Finding(message, message, path, json_line(path, token, highest) or json_line(path, "id", highest))
 
 
 def _highest_id(path: Path) -> tuple[int, str] | None:
@@ -228,9 +224,5 @@ def embedding_width(context: Context) -> Iterator[Finding]:
         return
     wanted, got = taken.shape[-1], given[0].shape[-1]
     if wanted > 0 and got > 0 and wanted != got:
-        yield Finding(
-            f"the text embeddings have width {got}, but inputs_embeds of {context.target.path.name} has {wanted}",
-            "Restore both files from the same export",
-            file=context.text_embeddings.path,
-            line=given[0].line,
-        )
+        message = f"the text embeddings have width {got}, but inputs_embeds of {context.target.path.name} has {wanted}"
+        yield Finding(message, "Restore both files from the same export", context.text_embeddings.path, given[0].line)

@@ -197,9 +197,5 @@ def unverified_annotation(context: Context) -> Iterator[Finding]:
         return
     parsed = annotation(context.part(context.target))
     if parsed is not None:
-        yield Finding(
-            f"the annotation could not be compared with the graph: {context.location.args[0]}",
-            "run `irtools locate` to see the evidence",
-            file=context.target.path,
-            line=parsed.entry.line,
-        )
+        message = f"the annotation could not be compared with the graph: {context.location.args[0]}"
+        yield Finding(message, "run `irtools locate` to see the evidence", context.target.path, parsed.entry.line)

@@ -76,12 +76,8 @@ def misplaced_annotation(context: Context) -> Iterator[Finding]:
         return
     line = stray_line(context.target.scan)
     if line is not None:
-        yield Finding(
-            f"OpenVINO does not read {ANNOTATION_KEY} at this place, so the runtime finds no annotation",
-            "move it to the first level of the model's first <rt_info>",
-            file=context.target.path,
-            line=line,
-        )
+        message = f"OpenVINO does not read {ANNOTATION_KEY} at this place, so the runtime finds no annotation"
+        yield Finding(message, "move it to the first level of the model's first <rt_info>", context.target.path, line)
 
 
 @rule("HID003", "repeated-annotation", Severity.WARNING, "The annotation appears more than once")
@@ -109,9 +105,5 @@ def repeated_annotation(context: Context) -> Iterator[Finding]:
         return
     entries = context.part(context.target).entries(ANNOTATION_KEY)
     for entry in entries[:-1]:
-        yield Finding(
-            f"{ANNOTATION_KEY} is repeated in line {entries[-1].line}, and only the last entry counts",
-            "run `irtools strip`, then `irtools annotate`",
-            file=context.target.path,
-            line=entry.line,
-        )
+        message = f"{ANNOTATION_KEY} is repeated in line {entries[-1].line}, and only the last entry counts"
+        yield Finding(message, "run `irtools strip`, then `irtools annotate`", context.target.path, entry.line)

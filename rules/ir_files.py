@@ -73,12 +73,8 @@ def lfs_pointer(context: Context) -> Iterator[Finding]:
     files = (path for directory in directories for path in directory.glob("*.*") if path.suffix in (".xml", ".bin"))
     for path in sorted(files):
         if is_lfs_pointer(path):
-            yield Finding(
-                "the file is a Git-LFS pointer instead of its content",
-                "Run `git lfs pull` to get the content.",
-                file=path,
-                line=1,
-            )
+            message = "the file is a Git-LFS pointer instead of its content"
+            yield Finding(message, "Run `git lfs pull` to get the content.", path, 1)
 
 
 @rule("IR003", "unsupported-net-version", Severity.ERROR, "OpenVINO does not read this IR version")

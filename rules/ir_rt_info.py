@@ -34,12 +34,8 @@ def several_rt_info(context: Context) -> Iterator[Finding]:
     for document in context.judged:
         scan = document.scan
         for number, span in enumerate(scan.rt_infos[1:], 2):
-            yield Finding(
-                f"this is <rt_info> number {number} of the model, but OpenVINO reads only the first",
-                "Move its entries into the first and remove it.",
-                file=document.path,
-                line=document.line(span),
-            )
+            message = f"this is <rt_info> number {number} of the model, but OpenVINO reads only the first"
+            yield Finding(message, "Move its entries into the first and remove it.", document.path, document.line(span))
         if scan.rt_infos and scan.meta_data is not None:
             yield Finding(
                 "the model has <meta_data> beside <rt_info>, and OpenVINO ignores it",
@@ -80,9 +76,5 @@ def repeated_rt_info_key(context: Context) -> Iterator[Finding]:
             key = attributes.get("name", tag)
             seen[key] += 1
             if seen[key] == 2:
-                yield Finding(
-                    f"the key {key!r} is repeated here, and OpenVINO uses the last entry",
-                    "Remove all entries but the intended one.",
-                    file=document.path,
-                    line=document.line(span),
-                )
+                message = f"the key {key!r} is repeated here, and OpenVINO uses the last entry"
+                yield Finding(message, "Remove all entries but the intended one.", document.path, document.line(span))

@@ -42,11 +42,8 @@ def missing_weights(context: Context) -> Iterator[Finding]:
         needed = max((constant.end for constant in context.constants(document)), default=0)
         if needed and not path.is_file():
             note = " (broken symbolic link)" if path.is_symlink() else ""
-            yield Finding(
-                f"the weights of {document.path.name} are missing{note}; they should have {needed:,} bytes",
-                "Restore the file from the source of the .xml.",
-                file=path,
-            )
+            message = f"the weights of {document.path.name} are missing{note}; they should have {needed:,} bytes"
+            yield Finding(message, "Restore the file from the source of the .xml.", path)
 
 
 @rule("IR007", "short-weights", Severity.ERROR, "The .bin is shorter than the constants need")
@@ -125,11 +122,8 @@ def long_weights(context: Context) -> Iterator[Finding]:
         size = _weights_size(document)
         needed = max((constant.end for constant in context.constants(document)), default=0)
         if size is not None and size > needed:
-            yield Finding(
-                f"the file has {size:,} bytes, but the constants of {document.path.name} end at {needed:,}",
-                "Check that both files come from the same export.",
-                file=document.weights_path,
-            )
+            message = f"the file has {size:,} bytes, but the constants of {document.path.name} end at {needed:,}"
+            yield Finding(message, "Check that both files come from the same export.", document.weights_path)
 
 
 @rule("IR009", "constant-size", Severity.ERROR, "The size of a constant contradicts its shape and element type")

@@ -143,11 +143,8 @@ def unwanted_mtp(context: Context) -> Iterator[Finding]:
     OpenVINO GenAI 2026.4.
     """
     if context.expect_mtp is False and context.export.mtp is not None:
-        yield Finding(
-            f"the directory has an {MTP_FILE}, but --no-mtp was given",
-            "remove the file and its .bin",
-            file=context.export.mtp.path,
-        )
+        message = f"the directory has an {MTP_FILE}, but --no-mtp was given"
+        yield Finding(message, "remove the file and its .bin", context.export.mtp.path)
 
 
 @rule("MTP005", "absent-mtp", Severity.ERROR, "The export was expected to have an MTP head, but has none")

@@ -66,12 +66,8 @@ def mtp_state_count(context: Context) -> Iterator[Finding]:
     wanted = head.profile.states
     if len(head.part.states) != wanted:
         names = ", ".join(state.variable for state in head.part.states)
-        yield at_op(
-            head,
-            _op(head.part.states[-1]),
-            f"the head has {len(head.part.states)} state variables ({names}), but must have {wanted}",
-            "export the head again",
-        )
+        message = f"the head has {len(head.part.states)} state variables ({names}), but must have {wanted}"
+        yield at_op(head, _op(head.part.states[-1]), message, "export the head again")
         return
     for state in head.part.states:
         if state.shape and len(state.shape) != 4:

@@ -22,7 +22,12 @@ def _widths(context: Context) -> Iterator[tuple[str, Part, int | None, int]]:
     if context.text_embeddings is not None:
         part = context.part(context.text_embeddings)
         for output in part.outputs[:1]:
-            yield "the text embeddings", part, output.op, output.shape[-1] if output.shape else DYNAMIC
+            yield (
+                "the output of the text embeddings part",
+                part,
+                output.op,
+                output.shape[-1] if output.shape else DYNAMIC,
+            )
     mtp = head(context)
     if mtp is not None and mtp.known:
         for port in mtp.profile.inputs:
@@ -117,13 +122,8 @@ def ungraftable_logits(context: Context) -> Iterator[Finding]:
         )
     else:
         return
-    yield Finding(
-        message,
-        "the runtime must find this MatMul to graft it onto the MTP head",
-        file=document.path,
-        line=line or document.line(document.scan.net_tag),
-        op=op,
-    )
+    message = "the runtime must find this MatMul to graft it onto the MTP head"
+    yield Finding(message, message, document.path, line or document.line(document.scan.net_tag), op=op)
 
 
 @rule("MTP051", "target-hidden-output", Severity.ERROR, "The target has another output named last_hidden_state")
@@ -157,13 +157,8 @@ def target_hidden_output(context: Context) -> Iterator[Finding]:
         return
     wanted = part.graph.inputs(projection.matmul)[0] if projection.matmul is not None else None
     if output.source != wanted:
-        yield Finding(
-            f"the target's output {output.label!r} is not the input of the output projection",
-            "rename the exposed output",
-            file=part.document.path,
-            line=output.line,
-            op=output.friendly,
-        )
+        message = f"the target's output {output.label!r} is not the input of the output projection"
+        yield Finding(message, "rename the exposed output", part.document.path, output.line, op=output.friendly)
 
 
 def _attention_sizes(part: Part) -> set[tuple[int, int]]:
@@ -243,13 +238,8 @@ def mtp_from_elsewhere(context: Context) -> Iterator[Finding]:
     differing = [key for key in sorted(ours.keys() & theirs.keys()) if ours[key] != theirs[key]]
     if differing:
         listed = "; ".join(f"{key} {ours[key]} in the head, {theirs[key]} in the target" for key in differing)
-        yield at_op(
-            mtp,
-            None,
-            f"head and target come from different exports: {listed}",
-            "export target and head together",
-            expected(context),
-        )
+        message = f"head and target come from different exports: {listed}"
+        yield at_op(mtp, None, message, "export target and head together", expected(context))
 
 
 def _provenance(part: Part) -> dict[str, str]:

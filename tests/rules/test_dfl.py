@@ -1,4 +1,4 @@
-"""DFlash pairs that fit, and what the runtime's guess finds."""
+"""DFlash pairs that fit, and the runtime's guess."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Copier = Callable[..., Path]
 
 @pytest.mark.parametrize("name", ["qwen3", "llama", "granite", "qwen3_5_vl", "qwen3_5_moe_vl", "gemma4_vl"])
 def test_a_pair_that_runs_has_no_error(name: str, fixtures: Path) -> None:
-    """All of these were loaded and run with the draft by GenAI 2026.4.1."""
+    """GenAI 2026.4.1 loads and runs all of these with the draft."""
     found = irtools.open_export(fixtures / name).verify(select=["DFL"], draft=fixtures / "qwen3_dflash").findings
 
     assert [finding for finding in found if str(finding.severity) == "error"] == []
 
 
-def test_a_draft_alone_is_sound(fixtures: Path) -> None:
+def test_a_draft_alone_is_valid(fixtures: Path) -> None:
     verified = irtools.open_export(fixtures / "qwen3_dflash").verify()
 
     assert verified.findings == ()
@@ -36,7 +36,7 @@ def test_a_draft_alone_is_sound(fixtures: Path) -> None:
     ]
 
 
-def test_a_draft_is_told_by_what_it_says_of_itself(fixtures: Path) -> None:
+def test_a_draft_is_recognised_by_its_rt_info(fixtures: Path) -> None:
     found = draft(Part(Document(fixtures / "qwen3_dflash" / "openvino_model.xml")))
 
     assert (found.kind, found.mask_token_id, found.layers) == ("dflash", "258", [0, 1, 2])
@@ -45,7 +45,7 @@ def test_a_draft_is_told_by_what_it_says_of_itself(fixtures: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "layers"),
-    [  # each was given to GenAI 2026.4.1
+    [  # each was tried with GenAI 2026.4.1
         ("0,1,2", [0, 1, 2]),
         ("0, 1, 2", [0, 1, 2]),
         ("0,1,2,", [0, 1, 2]),

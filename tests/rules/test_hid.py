@@ -1,4 +1,4 @@
-"""The annotation rules on sound exports, and what their fixes write."""
+"""The annotation rules on valid exports, and the output of their fixes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_plain_export_gets_a_note(name: str, fixtures: Path) -> None:
 def test_every_locator_that_carries_the_hidden_state_is_accepted(
     name: str, export_copy: Copier, truth: Callable[[str], Any]
 ) -> None:
-    """The truth lists all values that are equal when the model runs; those of rank 3 are legal taps."""
+    """The ground truth lists all values that are equal at run time; those of rank 3 are valid taps."""
     layers = truth(name)["layers"]
     directory = export_copy(name)
     target = irtools.open_export(directory).target.path
@@ -77,9 +77,7 @@ def test_a_value_behind_a_reshape_is_the_same(export_copy: Copier) -> None:
             data={"special_zero": "false"},
             outputs=[("f32", (-1, -1, 32))],
         )
-        for reader in readers:
-            reader.set("from-layer", view.get("id"))
-            reader.set("from-port", ir.output(view)[1])
+        ir.feed(readers, ir.output(view))
         value = json.loads(ir.rt_info.find(ANNOTATION_KEY).get("value"))
         value["layers"]["1"]["producer"] = "its_view"
         ir.set_rt(json.dumps(value), ANNOTATION_KEY)

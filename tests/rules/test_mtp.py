@@ -1,4 +1,4 @@
-"""The MTP rules on sound heads, by structure and not by names."""
+"""The MTP rules on valid heads: structure counts, names do not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PORTS = {"hidden_states", "inputs_embeds", "attention_mask", "position_ids", "be
 
 @pytest.mark.parametrize("name", HEADS)
 @pytest.mark.parametrize("expect_mtp", [True, None])
-def test_a_sound_head_has_no_finding(name: str, expect_mtp: bool | None, fixtures: Path) -> None:
+def test_a_valid_head_has_no_finding(name: str, expect_mtp: bool | None, fixtures: Path) -> None:
     found = irtools.open_export(fixtures / name).verify(expect_mtp=expect_mtp).findings
 
     assert [f"{f.severity} {f.code} {f.message}" for f in found if str(f.severity) != "note"] == []
@@ -63,8 +63,7 @@ def test_further_tensor_names_do_not_matter(export_copy: Copier) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "profile"),
-    [("qwen3_5_vl", "qwen3_5"), ("qwen3_5_moe_vl", "qwen3_5_moe"), ("qwen3_5_vl_int4", "qwen3_5")],
+    ("name", "profile"), [("qwen3_5_vl", "qwen3_5"), ("qwen3_5_moe_vl", "qwen3_5_moe"), ("qwen3_5_vl_int4", "qwen3_5")]
 )
 def test_the_profile_is_that_of_the_family(name: str, profile: str, fixtures: Path) -> None:
     found = nearest_head(Context(irtools.open_export(fixtures / name)))
@@ -159,7 +158,7 @@ def test_a_missing_head_is_explained_with_the_task_that_works(export_copy: Copie
 
 
 def without_head(directory: Path, layers: int) -> None:
-    """As Optimum Intel 2.2 exports a checkpoint without MTP layers."""
+    """Change an export to that of a checkpoint without MTP layers, as Optimum Intel 2.2 writes it."""
     for suffix in (".xml", ".bin"):
         (directory / f"openvino_mtp_model{suffix}").unlink()
     config = json.loads((directory / "config.json").read_text())
@@ -193,7 +192,7 @@ def test_no_other_task_is_advised_where_the_checkpoint_has_no_head(export_copy: 
     ],
 )
 def test_norms_are_told_by_structure(name: str, fixtures: Path) -> None:
-    """The value that the output projection reads is that of a norm; what was normalised is a residual sum."""
+    """The output projection reads a norm, and the norm reads a residual sum."""
     document = Document(fixtures / name)
     stack = irtools.open_export(document.path).locate()
 

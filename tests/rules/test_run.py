@@ -1,4 +1,4 @@
-"""The RUN rules and the strategies, against OpenVINO's own conversion to paged attention."""
+"""The RUN rules and the decoding modes, against OpenVINO's own conversion to paged attention."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ NOT_CONVERTED = {"RUN002", "RUN003", "RUN005", "RUN008"}
 
 
 def exports() -> list[str]:
-    """Every fixture with a target, those of the zoo too."""
+    """Every fixture with a target, including the zoo."""
     found = [path.parent for name in TARGETS for path in FIXTURES.glob(f"**/{name}")]
     return sorted(path.relative_to(FIXTURES).as_posix() for path in found)
 
 
 def rehearse(path: Path) -> tuple[bool, int]:
-    """Whether OpenVINO converts a model to paged attention, and how many states stay behind."""
+    """True if OpenVINO converts a model to paged attention, and the number of remaining states."""
     from openvino._offline_transformations import paged_attention_transformation
 
     model = openvino.Core().read_model(path)
@@ -105,7 +105,7 @@ def test_what_is_shown_does_not_change_the_strategies(name: str, options: dict[s
 
 
 def test_an_embedding_that_is_not_recognised_leaves_drafts_that_bring_one(export_copy: Callable[..., Path]) -> None:
-    """GenAI 2026.4 refuses gpt2 with a draft that takes embeddings, and runs it with one that takes token ids."""
+    """GenAI 2026.4 rejects gpt2 with a draft that takes embeddings, and runs it with one that takes token ids."""
     export = irtools.open_export(export_copy("gpt2"))
     export.annotate()
     export.save()
