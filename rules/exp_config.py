@@ -124,8 +124,8 @@ def config_layers(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    One of the two files belongs to another model. Tools that read the number of layers from
-    config.json, such as EAGLE-3 and DFlash drafts, select the wrong layers.
+    One of the two files belongs to another model. Tools that read the number of layers from config.json
+    then use the wrong layers. EAGLE-3 and DFlash drafts choose their layers by this number.
 
     How to fix it
     -------------
@@ -216,8 +216,8 @@ def config_tied_embeddings(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    If config.json has ``tie_word_embeddings``: whether the target's embedding and lm_head read the same
-    bytes of the ``.bin``. A decomposed export is not checked.
+    ``tie_word_embeddings`` of config.json against the weights: it is true if the target's embedding and
+    lm_head read the same bytes of the ``.bin``. A decomposed export is not checked.
 
     Why it matters
     --------------

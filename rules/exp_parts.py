@@ -183,10 +183,10 @@ def missing_part(context: Context) -> Iterator[Finding]:
             yield Finding(message, "Restore it, or export again with the task image-text-to-text", path)
 
 
-@rule("EXP006", "unsupported-family", Severity.ERROR, "The runtime does not know this vision-language family",
+@rule("EXP006", "unsupported-family", Severity.ERROR, "The runtime does not support this vision-language family",
       runtimes="==2026.4")  # fmt: skip
 def unsupported_family(context: Context) -> Iterator[Finding]:
-    """The runtime does not know this vision-language family.
+    """The runtime does not support this vision-language family.
 
     What it checks
     --------------

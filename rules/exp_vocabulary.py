@@ -218,11 +218,13 @@ def embedding_width(context: Context) -> Iterator[Finding]:
     """
     if context.target is None or context.text_embeddings is None:
         return
-    taken = context.part(context.target).input("inputs_embeds")
-    given = context.part(context.text_embeddings).outputs
-    if taken is None or len(given) != 1 or not taken.shape or not given[0].shape:
+    embeds = context.part(context.target).input("inputs_embeds")
+    outputs = context.part(context.text_embeddings).outputs
+    if embeds is None or len(outputs) != 1 or not embeds.shape or not outputs[0].shape:
         return
-    wanted, got = taken.shape[-1], given[0].shape[-1]
-    if wanted > 0 and got > 0 and wanted != got:
-        message = f"the text embeddings have width {got}, but inputs_embeds of {context.target.path.name} has {wanted}"
-        yield Finding(message, "Restore both files from the same export", context.text_embeddings.path, given[0].line)
+    wanted, width = embeds.shape[-1], outputs[0].shape[-1]
+    if wanted > 0 and width > 0 and wanted != width:
+        message = (
+            f"the text embeddings have width {width}, but inputs_embeds of {context.target.path.name} has {wanted}"
+        )
+        yield Finding(message, "Restore both files from the same export", context.text_embeddings.path, outputs[0].line)

@@ -51,7 +51,7 @@ def early_form_annotation(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That not every member of `layers` is a string.
+    That `layers` does not consist of strings only.
 
     Why it matters
     --------------

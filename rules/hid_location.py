@@ -129,7 +129,7 @@ def mid_layer_tap(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That the value is not computed between the input and the hidden state of any layer.
+    Every locator against the ops between the input and the hidden state of each layer.
 
     Why it matters
     --------------
@@ -154,7 +154,7 @@ def tap_before_final_norm(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That the last layer's locator does not name the last sum of the residual stream.
+    The last layer's locator against the last sum of the residual stream.
 
     Why it matters
     --------------

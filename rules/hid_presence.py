@@ -55,8 +55,9 @@ def misplaced_annotation(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That `hidden_states_decoder_layers` is not only below another rt_info key, in a second `<rt_info>`,
-    or in a `<meta_data>` beside an `<rt_info>`.
+    That `hidden_states_decoder_layers` is on the first level of the first `<rt_info>`. The rule reports
+    the key if it occurs only below another rt_info key, in a second `<rt_info>`, or in a `<meta_data>`
+    beside an `<rt_info>`.
 
     Why it matters
     --------------

@@ -13,7 +13,7 @@ from irtools.lint.values import norm_input
 
 @rule("MTP037", "output-before-norm", Severity.ERROR, "The MTP head's output is not taken after its final norm")
 def output_before_norm(context: Context) -> Iterator[Finding]:
-    """`last_hidden_state` is not the output of a norm, or of a norm inside the layer.
+    """`last_hidden_state` is not the output of a norm, or it is the output of a norm inside the layer.
 
     What it checks
     --------------

@@ -24,12 +24,12 @@ def _complete(head: Head) -> bool:
 
 @rule("MTP033", "missing-fusion", Severity.ERROR, "The MTP head does not join embeddings and hidden state")
 def missing_fusion(context: Context) -> Iterator[Finding]:
-    """No MatMul reads a Concat of two values and projects it from twice the width to the width.
+    """No MatMul projects a Concat of two values from twice the width to the width.
 
     What it checks
     --------------
     That the head has a Concat of two operands of the same width along the last axis, and that a MatMul
-    with constant weights and half the width reads it.
+    with constant weights reduces it to that width.
 
     Why it matters
     --------------

@@ -328,8 +328,8 @@ def static_mtp_dimension(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    The paged path puts tokens along the batch dimension, so generation fails if the batch is fixed to
-    1. With a fixed length, the second prompt fails.
+    The paged path puts tokens along the batch dimension, so generation fails with a fixed batch. With a
+    fixed length, the second prompt fails.
 
     How to fix it
     -------------

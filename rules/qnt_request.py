@@ -90,7 +90,8 @@ def compression_fell_back(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    No action is needed, or choose a group size that divides the number of channels.
+    No action is needed if the size is acceptable. Otherwise choose a group size that divides the number
+    of channels.
 
     Source
     ------
@@ -152,7 +153,7 @@ def last_layer_backup(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    No action is needed, or compress with ``--all-layers``.
+    No action is needed if this is intended. Otherwise compress with ``--all-layers``.
 
     Source
     ------

@@ -1,4 +1,4 @@
-"""RUN: whether the runtime can run the target, and on which path."""
+"""RUN: the runtime's requirements for running the target, and for the paged path."""
 
 from __future__ import annotations
 

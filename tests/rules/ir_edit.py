@@ -172,8 +172,8 @@ class IR:
         """Set an entry of the model-level rt_info; None removes it."""
         parent = self.rt_info
         for key in path[:-1]:
-            found = parent.find(key)
-            parent = found if found is not None else etree.SubElement(parent, key)
+            child = parent.find(key)
+            parent = child if child is not None else etree.SubElement(parent, key)
         entry = parent.find(path[-1])
         if value is None:
             parent.remove(entry)
