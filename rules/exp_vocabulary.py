@@ -58,8 +58,9 @@ def _table_rows(document: Document, gather: int) -> int | None:
     graph = document.graph
     sources = graph.inputs(gather)
     port = graph.port(sources[0]) if sources else None
-    is_table = port is not None and len(port.shape) == 2 and graph.constant(sources[0].op)
-    return port.shape[0] if port is not None and is_table else None
+    if port is None or len(port.shape) != 2 or not graph.constant(sources[0].op):
+        return None
+    return port.shape[0] if port.shape[0] > 0 else None
 
 
 @rule(

@@ -16,7 +16,7 @@ from irtools.lint.values import carries
 _HINT = "run `irtools locate` to see the evidence, and `irtools annotate --force` to replace the annotation"
 
 
-def _strangers(context: Context) -> Iterator[tuple[Part, Annotation, Tap, Source]]:
+def _wrong_taps(context: Context) -> Iterator[tuple[Part, Annotation, Tap, Source]]:
     """Locators that are valid but do not carry the located hidden state."""
     checked, stack = usable(context), context.stack
     if checked is None or stack is None:
@@ -51,7 +51,7 @@ def _kind(part: Part, stack: DecoderStack, tap: Tap, source: Source) -> tuple[st
 
 
 def _of_kind(context: Context, wanted: str) -> Iterator[tuple[Part, Annotation, Tap, int | None]]:
-    for part, parsed, tap, source in _strangers(context):
+    for part, parsed, tap, source in _wrong_taps(context):
         if context.stack is not None:
             kind, layer = _kind(part, context.stack, tap, source)
             if kind == wanted:

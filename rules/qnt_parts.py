@@ -9,7 +9,7 @@ from irtools.ir.constants import ELEMENT_BITS
 from irtools.lint import Context, Finding, Severity, rule
 from irtools.lint.compression import STORED, Compression
 
-_MOSTLY = 0.5
+_MAJORITY = 0.5
 _SMALLEST = 256
 _KEEPS_VALUES = {"Convert", "Reshape", "Transpose", "Squeeze", "Unsqueeze"}
 
@@ -49,7 +49,7 @@ def uncompressed_mtp(context: Context) -> Iterator[Finding]:
     if pair is None:
         return
     target, head = pair
-    if target.share > _MOSTLY and head.share <= _MOSTLY:
+    if target.share > _MAJORITY and head.share <= _MAJORITY:
         part = f"{1 - head.share:.0%} of the" if head.share else "all"
         yield Finding(
             f"the MTP head is not compressed ({part} weights are {head.main_type}), but the target is "
@@ -83,7 +83,7 @@ def mtp_precision_differs(context: Context) -> Iterator[Finding]:
     Optimum Intel 2.2, ``quantization_configs`` of Qwen3.5.
     """
     pair = _pair(context)
-    if pair is None or (pair[0].share > _MOSTLY and pair[1].share <= _MOSTLY):
+    if pair is None or (pair[0].share > _MAJORITY and pair[1].share <= _MAJORITY):
         return  # QNT010 reports it
     target, head = pair
     if ELEMENT_BITS.get(target.main_type) != ELEMENT_BITS.get(head.main_type):
@@ -117,7 +117,7 @@ def uncompressed_part(context: Context) -> Iterator[Finding]:
     Optimum Intel 2.2.
     """
     target = context.compression(context.target) if context.target is not None else None
-    if target is None or target.share <= _MOSTLY:
+    if target is None or target.share <= _MAJORITY:
         return
     for name, document in context.documents.items():
         if document in (context.target, context.mtp) or "token" in name:

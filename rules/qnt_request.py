@@ -9,7 +9,7 @@ from irtools.lint import Context, Finding, Severity, rule
 from irtools.lint.compression import Compression, Matrix, Request
 from irtools.lint.directory import read_json
 
-_MOSTLY = 0.5
+_MAJORITY = 0.5
 
 
 def _requested(context: Context) -> Iterator[tuple[Document, Compression, Request]]:
@@ -257,6 +257,6 @@ def unrecorded_compression(context: Context) -> Iterator[Finding]:
     """
     for document in context.judged:
         compression = context.compression(document)
-        if compression is not None and compression.request is None and compression.share > _MOSTLY:
+        if compression is not None and compression.request is None and compression.share > _MAJORITY:
             message = f"most weights are {compression.main_type}, but the rt_info does not record a compression"
             yield Finding(message, "Document the compression in the model card", document.path, 1)
