@@ -1,7 +1,7 @@
 """Draw the layers of irtools from its imports: docs/layers.dot and docs/layers.svg.
 
-    python docs/layers.py           write both files
-    python docs/layers.py --check   exit code 1 if docs/layers.dot differs from the imports
+python docs/layers.py           write both files
+python docs/layers.py --check   exit code 1 if docs/layers.dot differs from the imports
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ def dot() -> str:
         for below in names:
             if above != below and found.direct_import_exists(importer=above, imported=below, as_packages=True):
                 graph.add_edge(above, below)
-    lines = ["digraph layers {", '  node [shape=box, style="rounded,filled", fillcolor="#eef3fb", fontname="Helvetica"];']
+    lines = [
+        "digraph layers {",
+        '  node [shape=box, style="rounded,filled", fillcolor="#eef3fb", fontname="Helvetica"];',
+    ]
     for name in names:
         label = f"{name.removeprefix('irtools.')}\\n{summary(name)}"
         lines.append(f'  "{name}" [label="{label}"];')

@@ -1,1 +1,1 @@
-"""The built-in rule packs: patterns, checks and MTP head profiles, found by discovery."""
+"""The built-in rule packs: patterns, checks and MTP head profiles, which the registry discovers."""

@@ -1,4 +1,4 @@
-"""DFL: what the runtime's own guess finds in a target without annotation."""
+"""DFL: the runtime's own guess of the hidden states in a target without annotation."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from irtools.model.part import Part
 
 @rule("DFL020", "unguessable-layers", Severity.NOTE, "The runtime's guess for hidden states is wrong or finds nothing")
 def unguessable_layers(context: Context) -> Iterator[Finding]:
-    """EAGLE-3, and DFlash without annotation, would not get the hidden states of this target.
+    """Without an annotation, EAGLE-3 and DFlash do not get the hidden states of this target.
 
     What it checks
     --------------
-    For a target without annotation: what the runtime's guess (an Add named `layers.<id>/` whose
-    second operand is a MatMul over a Multiply) finds for each layer, against the located hidden
-    states. For the last layer it always takes the value before the final norm, which alone is
-    not reported.
+    Only for a target without annotation. The runtime guesses the hidden state of a layer as an Add
+    named `layers.<id>/` whose second operand is a MatMul over a Multiply. This rule compares the guess
+    for each layer with the located hidden state. For the last layer, the guess is always the value
+    before the final norm; that alone is not reported.
 
     Why it matters
     --------------
-    "Eagle3 fallback found 0 outputs" at load, or a value from inside a layer, which nothing reports.
+    Either loading fails with "Eagle3 fallback found 0 outputs", or the runtime silently uses a value
+    from inside a layer.
 
     How to fix it
     -------------
-    `irtools annotate` for DFlash. EAGLE-3 goes by the guess in any case.
+    Run `irtools annotate` for DFlash. EAGLE-3 always uses the guess.
 
     Source
     ------
@@ -40,12 +41,12 @@ def unguessable_layers(context: Context) -> Iterator[Finding]:
     if part is None or stack is None or annotation(part) is not None or pair(context) is not None:
         return
     if not part.states:
-        return  # no strategy at all; RUN002 reports it
+        return  # no decoding mode is available; RUN002 reports it
     message = _verdict(part, stack)
     if message:
         yield Finding(
             f"without annotation, {message}",
-            "`irtools annotate` makes the target usable for DFlash",
+            "run `irtools annotate` to make the target usable for DFlash",
             file=part.document.path,
             line=part.document.line(part.document.scan.net_tag),
         )
@@ -66,7 +67,7 @@ def _verdict(part: Part, stack: DecoderStack) -> str:
     if missing:
         parts.append(f"finds nothing for {_listed(missing)}")
     if wrong:
-        parts.append(f"takes another value for {_listed(wrong)}")
+        parts.append(f"takes the wrong value for {_listed(wrong)}")
     return f"the runtime's guess {' and '.join(parts)} (of {len(stack.layers)} layers)" if parts else ""
 
 
@@ -77,21 +78,22 @@ def _verdict(part: Part, stack: DecoderStack) -> str:
     "The runtime does not find the layers that the EAGLE-3 draft reads",
 )
 def eagle3_layers(context: Context) -> Iterator[Finding]:
-    """An EAGLE-3 draft is given, and the guess finds other than three hidden states.
+    """An EAGLE-3 draft is given, and the runtime's guess does not find exactly three hidden states.
 
     What it checks
     --------------
-    The layers of the draft's rt_info `hidden_layers_list`, else 2, N/2 and N-3 of a target with N
-    layers, 10 or more: what the guess finds for each, against the located hidden states. Another
-    value than the located one is a warning.
+    The layers listed in the draft's rt_info `hidden_layers_list`; without that list, layers 2, N/2 and
+    N-3 of a target with N layers, where N is at least 10. The guess for each layer is compared with the
+    located hidden state. A guess that finds another value is a warning.
 
     Why it matters
     --------------
-    EAGLE-3 does not read the annotation. When a layer is not found, the target is refused at load.
+    EAGLE-3 does not read the annotation. If a layer is not found, the runtime rejects the target at
+    load time.
 
     How to fix it
     -------------
-    Use DFlash or MTP, or a target whose layers the guess finds.
+    Use DFlash or MTP, or a target whose layers the runtime can guess.
 
     Source
     ------
@@ -105,14 +107,14 @@ def eagle3_layers(context: Context) -> Iterator[Finding]:
     layers = judged.draft.eagle3_layers or (default_layers(count) if count is not None else ())
     taken = guess(target, layers)
     missing = [layer for layer in layers if layer not in taken]
-    hint = "EAGLE-3 goes by this guess even when there is an annotation"
+    hint = "EAGLE-3 uses this guess even if the target has an annotation"
     start = document.line(document.scan.net_tag)
     if len(layers) != 3:
-        message = f"EAGLE-3 reads three layers, and the draft names {len(layers)}"
+        message = f"EAGLE-3 reads three layers, but the draft names {len(layers)}"
         if not judged.draft.eagle3_layers:
-            message = f"the draft names no layers, and of a target with {count} layers the runtime chooses none"
+            message = f"the draft names no layers, and the runtime has no default for a target with {count} layers"
         own = judged.draft.part.document
-        yield Finding(message, "name three layers in hidden_layers_list", own.path, own.line(own.scan.net_tag))
+        yield Finding(message, "list three layers in hidden_layers_list", own.path, own.line(own.scan.net_tag))
     elif missing:
         yield Finding(f"the runtime's guess finds nothing for {_listed(missing)}", hint, document.path, start)
     for layer, op in taken.items():

@@ -1,4 +1,4 @@
-"""DFL: does the draft have the ports that the runtime feeds and reads."""
+"""DFL: the draft's ports against those that the runtime sets and reads."""
 
 from __future__ import annotations
 
@@ -29,151 +29,152 @@ def _dflash(context: Context) -> Draft | None:
     return judged.draft if judged is not None and judged.draft.kind == "dflash" else None
 
 
-def _at(found: Draft, port: Input | Output | None, message: str, hint: str) -> Finding:
-    document = found.part.document
+def _at(draft: Draft, port: Input | Output | None, message: str, hint: str) -> Finding:
+    document = draft.part.document
     line = port.line if port is not None else document.line(document.scan.net_tag)
     return Finding(message, hint, document.path, line, port.friendly if port is not None else None)
 
 
 @rule("DFL006", "missing-draft-port", Severity.ERROR, "The draft lacks a port, or has one too many")
 def missing_draft_port(context: Context) -> Iterator[Finding]:
-    """The tensor names of inputs and outputs are not those of a DFlash draft.
+    """The tensor names of the inputs and outputs are not those of a DFlash draft.
 
     What it checks
     --------------
-    Inputs `hidden_states`, `position_ids` and `attention_mask`; exactly one of `inputs_embeds` and
-    `input_ids`; exactly one of the outputs `last_hidden_state` and `logits`; and `beam_idx` if an
-    unknown input is there in its place. Friendly names do not matter.
+    The inputs `hidden_states`, `position_ids` and `attention_mask`; exactly one of the inputs
+    `inputs_embeds` and `input_ids`; exactly one of the outputs `last_hidden_state` and `logits`.
+    `beam_idx` is required only if an unknown input has its type and shape. Friendly names do not
+    matter.
 
     Why it matters
     --------------
-    The draft is refused at load; with `beam_idx` under another name it fails while generating.
+    The runtime rejects the draft at load time. With `beam_idx` under another name, generation fails.
 
     How to fix it
     -------------
-    Give the port its tensor name back.
+    Restore the port's tensor name.
 
     Source
     ------
     OpenVINO GenAI, `dflash_strategy.cpp`; reproduced with 2026.4.
     """
-    found = _dflash(context)
-    if found is None:
+    draft = _dflash(context)
+    if draft is None:
         return
-    part = found.part
+    part = draft.part
     for name in ("hidden_states", "position_ids", "attention_mask"):
         if part.input(name) is None:
-            yield _at(found, part.input_called(name), f"the draft has no input {name!r}", "give it its name back")
+            yield _at(draft, part.input_called(name), f"the draft has no input {name!r}", "restore its tensor name")
     for kind, look, names in (
         ("input", part.input, ("inputs_embeds", "input_ids")),
         ("output", part.output, ("last_hidden_state", "logits")),
     ):
-        there = [name for name in names if look(name) is not None]
-        if len(there) != 1:
-            count = "none" if not there else "both"
-            message = f"the draft must have exactly one of the {kind}s {names[0]!r} and {names[1]!r}, and has {count}"
-            yield _at(found, look(there[-1]) if there else None, message, "a DFlash draft has one of each")
+        present = [name for name in names if look(name) is not None]
+        if len(present) != 1:
+            count = "both" if present else "none"
+            message = f"the draft must have exactly one of the {kind}s {names[0]!r} and {names[1]!r}, but has {count}"
+            yield _at(draft, look(present[-1]) if present else None, message, "export the draft again")
     stand_in = next((port for port in part.inputs if (port.element_type, len(port.shape)) == ("i32", 1)), None)
     if part.input("beam_idx") is None and stand_in is not None:
-        yield _at(found, stand_in, f"the input {stand_in.label!r} must be called 'beam_idx'", "give it its name back")
+        yield _at(draft, stand_in, f"the input {stand_in.label!r} must be called 'beam_idx'", "restore its tensor name")
 
 
 @rule("DFL007", "mistyped-draft-port", Severity.ERROR, "A port of the draft has the wrong type or shape")
 def draft_port_type(context: Context) -> Iterator[Finding]:
-    """The element type or the shape of a port is not what the runtime sets.
+    """The element type or shape of a port is not what the runtime sets.
 
     What it checks
     --------------
-    f32 for hidden states, embeddings and outputs, i64 for positions, mask and ids, i32 for
-    `beam_idx`; rank 3 for `hidden_states`, with a first dimension that is dynamic or 1 and a fixed
+    f32 for hidden states, embeddings and outputs; i64 for positions, mask and token ids; i32 for
+    `beam_idx`. `hidden_states` must have rank 3, a first dimension that is dynamic or 1, and a fixed
     width.
 
     Why it matters
     --------------
-    `hidden_states` of another form is refused at load; another element type fails in a MatMul at
-    load, or while generating.
+    A wrong shape of `hidden_states` is rejected at load time. A wrong element type fails in a MatMul,
+    at load time or during generation.
 
     How to fix it
     -------------
-    Keep the ports as exported; only weights are compressed.
+    Keep the ports as exported. Weight compression does not change ports.
 
     Source
     ------
     OpenVINO GenAI, `reshape_draft_hidden_states_input_for_cb`; reproduced with 2026.4.
     """
-    found = _dflash(context)
-    if found is None:
+    draft = _dflash(context)
+    if draft is None:
         return
-    ports: list[Input | Output] = [*found.part.inputs, *found.part.outputs]
+    ports: list[Input | Output] = [*draft.part.inputs, *draft.part.outputs]
     for port in ports:
         wanted = next((_TYPES[name] for name in port.names if name in _TYPES), None)
         if wanted not in (None, port.element_type) and port.element_type in ELEMENT_BITS:
-            message = f"{port.label!r} is {port.element_type}, and the runtime uses {wanted}"
-            yield _at(found, port, message, "keep the ports as exported")
-    hidden = found.part.input("hidden_states") or found.part.input_called("hidden_states")
+            message = f"{port.label!r} is {port.element_type}, but the runtime uses {wanted}"
+            yield _at(draft, port, message, "keep the ports as exported")
+    hidden = draft.part.input("hidden_states") or draft.part.input_called("hidden_states")
     if hidden is None:
         return
     shape = hidden.shape
     if len(shape) != 3 or shape[0] not in (DYNAMIC, 1) or shape[2] == DYNAMIC:
-        message = f"'hidden_states' is {shape_text(shape)}, and must be [?,?,width] or [1,?,width]"
-        yield _at(found, hidden, message, "export the draft with Optimum Intel 2.2 or later")
+        message = f"'hidden_states' is {shape_text(shape)}, but must be [?,?,width] or [1,?,width]"
+        yield _at(draft, hidden, message, "export the draft with Optimum Intel 2.2 or later")
 
 
-@rule("DFL008", "hidden-width-mismatch", Severity.ERROR, "The draft's hidden_states are not as wide as what it gets")
+@rule("DFL008", "hidden-width-mismatch", Severity.ERROR, "The draft's hidden_states input has the wrong width")
 def hidden_width(context: Context) -> Iterator[Finding]:
     """The width of `hidden_states` is not the sum of the widths of the layers that the draft reads.
 
     What it checks
     --------------
-    The width against the number of `target_layer_ids` times the target's hidden size; without a
-    target, whether it can be divided by the number of ids.
+    The width against the number of `target_layer_ids` times the target's hidden size. Without a target:
+    that the width is divisible by the number of ids.
 
     Why it matters
     --------------
-    The runtime concatenates the hidden states of these layers and does not compare: it fails with
-    the first token.
+    The runtime concatenates the hidden states of these layers without comparing widths. Generation
+    fails at the first token.
 
     How to fix it
     -------------
-    Use the draft with the target that it was trained for; correct `target_layer_ids`.
+    Use the draft with the target it was trained for, or correct `target_layer_ids`.
 
     Source
     ------
     Reproduced with GenAI 2026.4: "the model input ... and the tensor ... are incompatible".
     """
     judged = pair(context)
-    found = _dflash(context)
-    hidden = found.part.input("hidden_states") if found is not None else None
-    if judged is None or found is None or hidden is None or len(hidden.shape) != 3 or not found.layers:
+    draft = _dflash(context)
+    hidden = draft.part.input("hidden_states") if draft is not None else None
+    if judged is None or draft is None or hidden is None or len(hidden.shape) != 3 or not draft.layers:
         return
-    width, count = hidden.shape[2], len(found.layers)
+    width, count = hidden.shape[2], len(draft.layers)
     if width == DYNAMIC:
         return
     if judged.target is not None and context.stack is not None:
         size = context.stack.hidden_size
         if width != count * size:
-            message = f"'hidden_states' is {width} wide, and {count} layers of the target are {count * size}"
-            yield _at(found, hidden, message, "is this the target that the draft was trained for?")
+            message = f"'hidden_states' has width {width}, but {count} layers of the target have width {count * size}"
+            yield _at(draft, hidden, message, "use the target that the draft was trained for")
     elif width % count:
-        message = f"'hidden_states' is {width} wide, which {count} layers of one width cannot be"
-        yield _at(found, hidden, message, "correct `dflash/target_layer_ids`")
+        message = f"'hidden_states' has width {width}, which is not divisible by the number of layers ({count})"
+        yield _at(draft, hidden, message, "correct `dflash/target_layer_ids`")
 
 
-@rule("DFL017", "missing-draft-model", Severity.ERROR, "There is no model in the draft's directory")
+@rule("DFL017", "missing-draft-model", Severity.ERROR, "The draft's directory has no model")
 def missing_draft_model(context: Context) -> Iterator[Finding]:
     """The directory given with `--draft` has no `openvino_model.xml`.
 
     What it checks
     --------------
-    Whether the file is there, when the directory has no MTP head either.
+    That the file exists, unless the directory has an MTP head.
 
     Why it matters
     --------------
-    The runtime looks for this name only, and fails with "Could not open the file".
+    The runtime looks only for this name and fails with "Could not open the file".
 
     How to fix it
     -------------
-    Give the directory of a draft.
+    Pass the directory of a draft.
 
     Source
     ------
@@ -181,27 +182,24 @@ def missing_draft_model(context: Context) -> Iterator[Finding]:
     """
     if context.draft is None or context.draft.mtp is not None:
         return
-    if not (context.draft.directory / "openvino_model.xml").is_file():
-        yield Finding(
-            "the draft's directory has no openvino_model.xml",
-            "give the directory of a draft",
-            file=context.draft.directory,
-        )
+    directory = context.draft.directory
+    if not (directory / "openvino_model.xml").is_file():
+        yield Finding("the draft's directory has no openvino_model.xml", "pass the directory of a draft", directory)
 
 
 @rule("DFL018", "unused-draft-input", Severity.ERROR, "The draft does not use its hidden states or its embeddings")
 def unused_draft_input(context: Context) -> Iterator[Finding]:
-    """An input that carries values is there, but no output depends on its value.
+    """An input exists, but no output depends on its value.
 
     What it checks
     --------------
-    Whether `hidden_states` and the embeddings or ids are above the output, not counting uses of their
-    shapes.
+    That an output depends on `hidden_states` and on the embeddings or token ids. Uses of an input's
+    shape do not count.
 
     Why it matters
     --------------
-    An input that nothing reads is refused at load: "has no live consumers". One of which only the shape
-    is read runs, and the draft guesses blindly.
+    An input without consumers is rejected at load time: "has no live consumers". If only its shape is
+    used, the draft runs but predicts without this information.
 
     How to fix it
     -------------
@@ -211,28 +209,28 @@ def unused_draft_input(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI, `dflash_model_transforms.cpp`.
     """
-    found = _dflash(context)
-    if found is None:
+    draft = _dflash(context)
+    if draft is None:
         return
-    used = found.part.ancestors([output.op for output in found.part.outputs], through_shapes=False)
+    used = draft.part.ancestors([output.op for output in draft.part.outputs], through_shapes=False)
     for name in ("hidden_states", "inputs_embeds", "input_ids"):
-        port = found.part.input(name)
+        port = draft.part.input(name)
         if port is not None and port.op not in used:
-            yield _at(found, port, f"the value of the input {name!r} is not used", "export the draft again")
+            yield _at(draft, port, f"the value of the input {name!r} is not used", "export the draft again")
 
 
-@rule("DFL019", "draft-output-before-norm", Severity.ERROR, "The draft's output is not that of its final norm")
+@rule("DFL019", "draft-output-before-norm", Severity.ERROR, "The draft's output is not taken after its final norm")
 def draft_output_before_norm(context: Context) -> Iterator[Finding]:
     """`last_hidden_state` of the draft is a residual sum, not the output of a norm.
 
     What it checks
     --------------
-    Whether the output is a norm, perhaps with positions cut off.
+    That the output is the result of a norm; ops that slice positions may follow.
 
     Why it matters
     --------------
-    The target's output projection is put on this output and expects normalised values. It runs all
-    the same, fewer candidates are accepted, and nothing is said.
+    The target's output projection is grafted onto this output and expects normalised values. The pair
+    runs without an error message, but the acceptance rate drops.
 
     How to fix it
     -------------
@@ -242,13 +240,13 @@ def draft_output_before_norm(context: Context) -> Iterator[Finding]:
     ------
     Optimum Intel 2.2, `Qwen3DFlashForCausalLM`.
     """
-    found = _dflash(context)
-    output = found.part.output("last_hidden_state") if found is not None else None
-    if found is None or output is None:
+    draft = _dflash(context)
+    output = draft.part.output("last_hidden_state") if draft is not None else None
+    if draft is None or output is None:
         return
-    graph, source = found.part.graph, output.source
+    graph, source = draft.part.graph, output.source
     while graph.op_type(source.op) in ("Slice", "StridedSlice", "Reshape", "Convert"):
         source = graph.inputs(source.op)[0]
     if norm_input(graph, source) is None:
         name = graph.op_name(source.op)
-        yield _at(found, output, f"{output.label!r} is {name!r}, not a norm", "give out the final norm")
+        yield _at(draft, output, f"{output.label!r} is {name!r}, not a norm", "export the output of the final norm")

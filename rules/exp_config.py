@@ -1,4 +1,4 @@
-"""EXP010 to EXP016: the JSON files, and config.json against the graph."""
+"""EXP010 to EXP015: the JSON files, and config.json against the graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WIDTH = ("hidden_size", "n_embd", "d_model", "dim", "model_dim", "word_embed_pr
 
 
 def _expected(context: Context) -> Severity | None:
-    """With ``--expect-mtp`` a config that disagrees with the graph is an error."""
+    """Severity of a config that contradicts the graph: error with ``--expect-mtp``."""
     return Severity.ERROR if context.expect_mtp else None
 
 
@@ -29,13 +29,13 @@ def unreadable_json(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That every ``.json`` of the directory is valid JSON in UTF-8, and config.json an object. A file
-    that the runtime does not read gets a warning.
+    That every ``.json`` file of the directory is valid JSON in UTF-8, and that config.json is an
+    object. A file that the runtime does not read gets a warning.
 
     Why it matters
     --------------
-    The runtime reads config.json, generation_config.json, the tokenizer's and the processor's
-    configuration while loading, and fails with a parser's message that names no file.
+    The runtime reads config.json, generation_config.json and the configuration of tokenizer and
+    processor at load time. It fails with a parser error that does not name the file.
 
     How to fix it
     -------------
@@ -51,7 +51,7 @@ def unreadable_json(context: Context) -> Iterator[Finding]:
             content = read_json(path)
             if path.name != "config.json" or isinstance(content, dict):
                 continue
-            message = "the file holds no JSON object"
+            message = "the file is not a JSON object"
         except json.JSONDecodeError as error:
             message, line = f"the file is not valid JSON: {error.msg} in column {error.colno}", error.lineno
         except UnicodeDecodeError:
@@ -70,18 +70,19 @@ def missing_config(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    config.json beside every language model: an error for a vision-language export, whose pipeline
-    is chosen by it, a warning otherwise. generation_config.json, tokenizer_config.json and
-    tokenizer.json, and the processor's configuration of a vision-language export: a note.
+    That config.json is beside every language model. Its absence is an error for a vision-language
+    export, which needs it to select the pipeline, and a warning otherwise. A missing
+    generation_config.json, tokenizer_config.json, tokenizer.json or, for a vision-language export,
+    preprocessor_config.json gets a note.
 
     Why it matters
     --------------
-    Without config.json the runtime takes any vision-language model for a MiniCPM and fails at load.
-    The other files have defaults: no stop token, no chat template, images scaled the wrong way.
+    Without config.json, the runtime treats any vision-language model as MiniCPM and fails at load time.
+    For the other files it uses defaults: no stop token, no chat template, wrong image scaling.
 
     How to fix it
     -------------
-    Copy them from the checkpoint.
+    Copy the files from the checkpoint.
 
     Source
     ------
@@ -106,9 +107,9 @@ def missing_config(context: Context) -> Iterator[Finding]:
 
 
 def _replaced(directory: Path, name: str) -> bool:
-    """Whether another file says the same: tokenizers without a fast form have their own."""
-    others = {"tokenizer.json": ("tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tiktoken.model")}
-    return any((directory / other).exists() for other in others.get(name, ()))
+    """True if the directory has the vocabulary of a slow tokenizer instead of tokenizer.json."""
+    others = ("tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tiktoken.model")
+    return name == "tokenizer.json" and any((directory / other).exists() for other in others)
 
 
 @rule("EXP012", "config-layers", Severity.WARNING, "config.json and the graph have different numbers of layers")
@@ -117,13 +118,14 @@ def config_layers(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    ``num_hidden_layers`` and its synonyms, under ``text_config`` in wrappers, and the length of
-    ``layer_types``, against the decoder layers found in the target. An error with ``--expect-mtp``.
+    ``num_hidden_layers`` and its synonyms (under ``text_config`` in wrappers) and the length of
+    ``layer_types``, against the number of decoder layers located in the target. An error with
+    ``--expect-mtp``.
 
     Why it matters
     --------------
-    One of the two files belongs to another model. Tools that read the number of layers from
-    config.json (EAGLE-3 and DFlash drafts choose their layers by it) choose the wrong ones.
+    One of the two files belongs to another model. Tools that read the number of layers from config.json
+    then use the wrong layers. EAGLE-3 and DFlash drafts choose their layers by this number.
 
     How to fix it
     -------------
@@ -135,21 +137,15 @@ def config_layers(context: Context) -> Iterator[Finding]:
     """
     if context.stack is None:
         return
-    found = len(context.stack.layers)
-    said = _numbers(context.text_config, _LAYERS)
-    if said and found not in said.values():
-        key, value = next(iter(said.items()))
-        yield _contradiction(context, key, value, f"the target has {found} decoder layers")
+    count = len(context.stack.layers)
+    configured = _numbers(context.text_config, _LAYERS)
+    if configured and count not in configured.values():
+        key, value = next(iter(configured.items()))
+        yield _contradiction(context, key, value, f"{key} is {value}, but the target has {count} decoder layers")
     types = context.text_config.get("layer_types")
-    if isinstance(types, list) and len(types) != found and found in (said.values() or [found]):
-        path = context.export.directory / "config.json"
-        yield Finding(
-            f"layer_types lists {len(types)} layers, and the target has {found} decoder layers",
-            "Restore config.json from the checkpoint that was exported",
-            file=path,
-            line=json_line(path, "layer_types", types),
-            severity=_expected(context),
-        )
+    if isinstance(types, list) and len(types) != count and count in (configured.values() or [count]):
+        message = f"layer_types lists {len(types)} layers, but the target has {count} decoder layers"
+        yield _contradiction(context, "layer_types", types, message)
 
 
 @rule("EXP013", "config-width", Severity.WARNING, "config.json and the graph have different hidden sizes")
@@ -158,8 +154,8 @@ def config_width(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    ``hidden_size`` and its synonyms, under ``text_config`` in wrappers, against the width of the
-    residual stream in the target. An error with ``--expect-mtp``.
+    ``hidden_size`` and its synonyms (under ``text_config`` in wrappers) against the width of the
+    target's residual stream. An error with ``--expect-mtp``.
 
     Why it matters
     --------------
@@ -173,11 +169,12 @@ def config_width(context: Context) -> Iterator[Finding]:
     ------
     The graph itself.
     """
-    said = _numbers(context.text_config, _WIDTH)
-    if context.stack is None or not said or context.stack.hidden_size in said.values():
+    configured = _numbers(context.text_config, _WIDTH)
+    if context.stack is None or not configured or context.stack.hidden_size in configured.values():
         return
-    key, value = next(iter(said.items()))
-    yield _contradiction(context, key, value, f"the residual stream of the target is {context.stack.hidden_size} wide")
+    key, value = next(iter(configured.items()))
+    message = f"{key} is {value}, but the target's residual stream has width {context.stack.hidden_size}"
+    yield _contradiction(context, key, value, message)
 
 
 @rule("EXP014", "config-vocabulary", Severity.WARNING, "config.json and the graph have different vocabularies")
@@ -186,13 +183,13 @@ def config_vocabulary(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    ``vocab_size``, under ``text_config`` in wrappers, against the width of ``logits``. An error with
+    ``vocab_size`` (under ``text_config`` in wrappers) against the width of ``logits``. An error with
     ``--expect-mtp``.
 
     Why it matters
     --------------
-    One of the two files belongs to another model, or the vocabulary was resized after config.json
-    was written.
+    One of the two files belongs to another model, or the vocabulary was resized after config.json was
+    written.
 
     How to fix it
     -------------
@@ -202,14 +199,15 @@ def config_vocabulary(context: Context) -> Iterator[Finding]:
     ------
     The graph itself.
     """
-    said = _numbers(context.text_config, ("vocab_size",))
-    if context.stack is None or context.target is None or not said:
+    size = _numbers(context.text_config, ("vocab_size",)).get("vocab_size")
+    if context.stack is None or context.target is None or size is None:
         return
     graph = context.target.graph
     port = graph.port(graph.inputs(context.stack.logits)[0])
     width = port.shape[-1] if port is not None and port.shape else -1
-    if width > 0 and width != said["vocab_size"]:
-        yield _contradiction(context, "vocab_size", said["vocab_size"], f"the logits are {width} wide")
+    if width > 0 and width != size:
+        message = f"vocab_size is {size}, but the logits have width {width}"
+        yield _contradiction(context, "vocab_size", size, message)
 
 
 @rule("EXP015", "config-tied-embeddings", Severity.NOTE, "config.json and the graph disagree about tied embeddings")
@@ -218,65 +216,65 @@ def config_tied_embeddings(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    ``tie_word_embeddings``, where config.json says it, against whether embedding and head of the
-    target read the same bytes of the ``.bin``. Nothing can be said about a decomposed export.
+    ``tie_word_embeddings`` of config.json against the weights: it is true if the target's embedding and
+    lm_head read the same bytes of the ``.bin``. A decomposed export is not checked.
 
     Why it matters
     --------------
-    The runtime does not care. But a model with tied embeddings and two tables was resized, compressed
-    or fine-tuned in a way that its config.json does not know of, and is larger than it need be.
+    The runtime ignores this key. But if a model with tied embeddings has two tables, it was resized,
+    compressed or fine-tuned after config.json was written, and is larger than necessary.
 
     How to fix it
     -------------
-    Export again, or correct config.json.
+    Export the model again, or correct config.json.
 
     Source
     ------
-    Seen the same in 200 exports of 60 families, compressed ones included.
+    The key agrees with the weights in 200 exports of 60 families, compressed exports included.
     """
     if context.stack is None or context.target is None:
         return
     graph, config = context.target.graph, context.text_config
-    said = config.get("tie_word_embeddings", context.config.get("tie_word_embeddings"))
+    tied = config.get("tie_word_embeddings", context.config.get("tie_word_embeddings"))
     embedding = _tables(graph, context.stack.embedding)
     head = _tables(graph, context.stack.head)
-    if not isinstance(said, bool) or not embedding or not head or said == bool(embedding & head):
+    if not isinstance(tied, bool) or not embedding or not head or tied == bool(embedding & head):
         return
     path = context.export.directory / "config.json"
     yield Finding(
-        f"tie_word_embeddings is {str(said).lower()}, and embedding and head have "
-        + ("different weights" if said else "the same weights"),
+        f"tie_word_embeddings is {str(tied).lower()}, but embedding and lm_head have "
+        + ("different weights" if tied else "the same weights"),
         "Correct config.json, or export again",
         file=path,
-        line=json_line(path, "tie_word_embeddings", said),
+        line=json_line(path, "tie_word_embeddings", tied),
     )
 
 
 def _tables(graph: GraphView, key: int) -> set[tuple[str, str]]:
-    """Offset and shape of the constants of rank 2 and more that an op computes with."""
-    found: set[tuple[str, str]] = set()
+    """Offset and shape of the constants of rank 2 or more above an op."""
+    tables: set[tuple[str, str]] = set()
     pending = [source for source in graph.producers(key) if graph.constant(source)]
     while pending:
         source = pending.pop()
         if graph.op_type(source) in ("Const", "Constant"):
             data = graph.data(source)
             if "," in data.get("shape", ""):
-                found.add((data.get("offset", ""), data.get("shape", "")))
+                tables.add((data.get("offset", ""), data.get("shape", "")))
         else:
             pending += [producer for producer in graph.producers(source) if graph.constant(producer)]
-    return found
+    return tables
 
 
 def _numbers(config: Mapping[str, object], keys: tuple[str, ...]) -> dict[str, int]:
-    """What a config says under several keys."""
+    """The integer values of some keys of a config."""
     values = ((key, config.get(key)) for key in keys)
     return {key: value for key, value in values if isinstance(value, int) and not isinstance(value, bool)}
 
 
-def _contradiction(context: Context, key: str, value: int, what: str) -> Finding:
+def _contradiction(context: Context, key: str, value: object, message: str) -> Finding:
     path = context.export.directory / "config.json"
     return Finding(
-        f"{key} is {value}, and {what}",
+        message,
         "Restore config.json from the checkpoint that was exported",
         file=path,
         line=json_line(path, key, value),

@@ -1,4 +1,4 @@
-"""EXP001 to EXP007: what a model directory consists of."""
+"""EXP001 to EXP007: the files of a model directory."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from irtools.lint.directory import (
 _LEFTOVERS = (".irtools-tmp", ".tmp", ".part", ".partial", ".incomplete", ".crdownload", ".lock", "~")
 
 
-@rule("EXP001", "missing-target", Severity.ERROR, "There is no target in the directory")
+@rule("EXP001", "missing-target", Severity.ERROR, "The directory has no target")
 def missing_target(context: Context) -> Iterator[Finding]:
-    """There is no target in the directory.
+    """The directory has no target.
 
     What it checks
     --------------
-    That one file could be the model with the decoder stack: ``openvino_model.xml``,
-    ``openvino_language_model.xml``, or the only IR that is no side part.
+    That one file can be the model with the decoder stack: ``openvino_model.xml``,
+    ``openvino_language_model.xml``, or the only IR that is not a known side part.
 
     Why it matters
     --------------
@@ -35,8 +35,8 @@ def missing_target(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Restore the file, or give the directory that holds it. Encoder-decoder exports have no
-    decoder-only stack and are no subject of this check.
+    Restore the file, or pass the directory that holds it. Encoder-decoder exports have no decoder-only
+    stack, so this check does not apply to them.
 
     Source
     ------
@@ -47,10 +47,10 @@ def missing_target(context: Context) -> Iterator[Finding]:
     try:
         _ = context.export.target
     except ExportError as error:
-        message, hint = str(error.args[0]).split("; ")[0], "Give the directory of an export"
+        message, hint = str(error.args[0]).split("; ")[0], "Pass the directory of an export"
         if {"encoder", "decoder"} <= context.export.parts.keys():
-            message = "this is an encoder-decoder export, and none of its parts is a decoder-only target"
-            hint = "It runs in a pipeline of its own, without MTP, DFlash or EAGLE-3; irtools checks its files only"
+            message = "this is an encoder-decoder export without a decoder-only target"
+            hint = "It needs an encoder-decoder pipeline, without MTP, DFlash or EAGLE-3; irtools checks only its files"
         yield Finding(message, hint, file=context.export.directory)
 
 
@@ -60,16 +60,17 @@ def two_targets(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That not both ``openvino_model.xml`` and ``openvino_language_model.xml`` are there.
+    That the directory does not hold both ``openvino_model.xml`` and ``openvino_language_model.xml``.
 
     Why it matters
     --------------
-    The runtime takes ``openvino_model.xml`` without a word, also when the other one is the model
-    that the embeddings, vision parts and MTP head belong to.
+    The runtime silently takes ``openvino_model.xml``, even if embeddings, vision parts and MTP head
+    belong to the other model.
 
     How to fix it
     -------------
-    Give each export a directory of its own. To verify one of the two, give the path of its ``.xml``.
+    Put each export into its own directory. To verify one of the two models, pass the path of its
+    ``.xml``.
 
     Source
     ------
@@ -82,7 +83,7 @@ def two_targets(context: Context) -> Iterator[Finding]:
         odd = [document for document in candidates if (document.part == "language") != wrapper]
         yield Finding(
             f"{names} could both be the target",
-            "Give each export a directory of its own, or the path of the .xml you mean",
+            "Put each export into its own directory, or pass the path of one .xml",
             file=(odd or list(candidates))[0].path,
         )
 
@@ -93,18 +94,18 @@ def missing_tokenizer(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That a language model has ``openvino_tokenizer.xml`` and ``openvino_detokenizer.xml`` beside it.
-    A DFlash draft needs none: it gets tokens from its target.
+    That a language model has ``openvino_tokenizer.xml`` and ``openvino_detokenizer.xml`` beside it. A
+    DFlash draft needs neither because it receives tokens from its target.
 
     Why it matters
     --------------
-    Without the tokenizer a pipeline fails at load or with the first prompt ("Tokenizer::encode is
-    not available"), without the detokenizer when it writes its first text.
+    Without the tokenizer, a pipeline fails at load time or at the first prompt ("Tokenizer::encode is
+    not available"). Without the detokenizer, it fails when it writes the first text.
 
     How to fix it
     -------------
-    ``convert_tokenizer MODEL_DIR --with-detokenizer -o MODEL_DIR`` of openvino-tokenizers, or export
-    with openvino-tokenizers installed: without it the exporter only warns.
+    Run ``convert_tokenizer MODEL_DIR --with-detokenizer -o MODEL_DIR`` of openvino-tokenizers, or
+    export with openvino-tokenizers installed. Without that package, the exporter only prints a warning.
 
     Source
     ------
@@ -117,7 +118,7 @@ def missing_tokenizer(context: Context) -> Iterator[Finding]:
         if not path.exists():
             yield Finding(
                 f"{name} is missing",
-                "`convert_tokenizer MODEL_DIR --with-detokenizer -o MODEL_DIR` of openvino-tokenizers makes it",
+                "Run `convert_tokenizer MODEL_DIR --with-detokenizer -o MODEL_DIR` of openvino-tokenizers",
                 file=path,
             )
 
@@ -128,13 +129,13 @@ def missing_text_embeddings(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That ``openvino_text_embeddings_model.xml`` is beside a language model that takes
-    ``inputs_embeds`` instead of ``input_ids``.
+    That ``openvino_text_embeddings_model.xml`` is beside a language model that takes ``inputs_embeds``
+    instead of ``input_ids``.
 
     Why it matters
     --------------
-    The runtime takes such a directory for a plain text model and then has nothing to feed it with;
-    MTP is refused ("requires a decomposed model with a text embeddings model").
+    The runtime treats such a directory as a plain text model and cannot feed its inputs. MTP is
+    rejected ("requires a decomposed model with a text embeddings model").
 
     How to fix it
     -------------
@@ -146,26 +147,23 @@ def missing_text_embeddings(context: Context) -> Iterator[Finding]:
     """
     path = context.export.directory / "openvino_text_embeddings_model.xml"
     if needs_embeddings(context) and not path.exists():
-        yield Finding(
-            "openvino_text_embeddings_model.xml is missing, and the language model takes embeddings",
-            "Restore it, or export again with the task image-text-to-text",
-            file=path,
-        )
+        message = "openvino_text_embeddings_model.xml is missing, but the language model takes embeddings"
+        yield Finding(message, "Restore it, or export again with the task image-text-to-text", path)
 
 
-@rule("EXP005", "missing-part", Severity.ERROR, "A vision or embedding part that the family needs is missing")
+@rule("EXP005", "missing-part", Severity.ERROR, "A vision or embedding part required by the family is missing")
 def missing_part(context: Context) -> Iterator[Finding]:
-    """A vision or embedding part that the family needs is missing.
+    """A vision or embedding part required by the family is missing.
 
     What it checks
     --------------
-    The ``model_type`` of config.json says which parts a vision-language export consists of beside
-    its language model and text embeddings: ``vision_embeddings`` always; a merger, position
-    embeddings, resampler, projection or per-layer embeddings for some families.
+    The parts that a vision-language export of this ``model_type`` has, beside its language model and
+    text embeddings: always ``vision_embeddings``; for some families a merger, position embeddings, a
+    resampler, a projection or per-layer embeddings.
 
     Why it matters
     --------------
-    A missing part is a failure at load. A missing Qwen merger is noticed with the first image only.
+    Loading fails. A missing Qwen merger only fails at the first image.
 
     How to fix it
     -------------
@@ -181,30 +179,27 @@ def missing_part(context: Context) -> Iterator[Finding]:
     for part in parts_by_config(context.config):
         path = context.export.directory / f"openvino_{part}_model.xml"
         if part != "text_embeddings" and not path.exists():
-            yield Finding(
-                f"{path.name} is missing, which a {context.config.get('model_type')} export consists of",
-                "Restore it, or export again with the task image-text-to-text",
-                file=path,
-            )
+            message = f"{path.name} is missing, which a {context.config.get('model_type')} export needs"
+            yield Finding(message, "Restore it, or export again with the task image-text-to-text", path)
 
 
-@rule("EXP006", "unsupported-family", Severity.ERROR, "The runtime does not know this vision-language family",
+@rule("EXP006", "unsupported-family", Severity.ERROR, "The runtime does not support this vision-language family",
       runtimes="==2026.4")  # fmt: skip
 def unsupported_family(context: Context) -> Iterator[Finding]:
-    """The runtime does not know this vision-language family.
+    """The runtime does not support this vision-language family.
 
     What it checks
     --------------
-    The ``model_type`` of config.json against the list of the runtime, for an export whose language
-    model takes embeddings.
+    The ``model_type`` of config.json against the runtime's list, for an export whose language model
+    takes embeddings.
 
     Why it matters
     --------------
-    The pipeline refuses the model at load ("Unsupported '...' VLM model type").
+    The pipeline rejects the model at load time ("Unsupported '...' VLM model type").
 
     How to fix it
     -------------
-    Run it with Optimum Intel, or correct config.json if it belongs to another model.
+    Run the model with Optimum Intel. If config.json belongs to another model, correct it.
 
     Source
     ------
@@ -216,61 +211,60 @@ def unsupported_family(context: Context) -> Iterator[Finding]:
     if not isinstance(family, str) or family not in RUNTIME_FAMILIES:
         path = context.export.directory / "config.json"
         yield Finding(
-            f"OpenVINO GenAI {context.target_runtime} knows no vision-language family {family!r}",
+            f"OpenVINO GenAI {context.target_runtime} does not support the vision-language family {family!r}",
             "Run it with Optimum Intel, or correct config.json",
             file=path,
             line=json_line(path, "model_type", family),
         )
 
 
-@rule("EXP007", "stray-file", Severity.WARNING, "A file that nothing in the export uses")
+@rule("EXP007", "stray-file", Severity.WARNING, "A file is not part of the export")
 def stray_file(context: Context) -> Iterator[Finding]:
-    """A file that nothing in the export uses.
+    """A file is not part of the export.
 
     What it checks
     --------------
-    A ``.bin`` without its ``.xml``, temporary files of an interrupted download or save, and IRs
-    under a name that no exporter writes and no runtime reads. Weights of another framework
-    (``pytorch_model.bin``, ``*.safetensors``) and XML that is no IR get a note.
+    A ``.bin`` without its ``.xml``, temporary files of an interrupted download or save, and IRs with a
+    name that no exporter writes and no runtime reads. Weights of another framework
+    (``pytorch_model.bin``, ``*.safetensors``) and XML that is not an IR get a note.
 
     Why it matters
     --------------
-    They are uploaded with the model: gigabytes that nobody needs, or the sign that the right file is
-    missing.
+    Such files are uploaded with the model and can take gigabytes. They can also mean that the right
+    file is missing.
 
     How to fix it
     -------------
-    Remove them, or give them the right name.
+    Remove the files, or rename them.
 
     Source
     ------
     The names that Optimum Intel 2.2 writes.
     """
-    target = {document.path for document in context.export.target_candidates}
+    targets = {document.path for document in context.export.target_candidates}
     for path in sorted(context.export.directory.iterdir()):
-        found = None if path in target or path.is_dir() else _stray(context, path)
-        if found is not None:
-            message, severity = found
-            yield Finding(message, "Remove it, or give it the right name", file=path, severity=severity)
+        stray = None if path in targets or path.is_dir() else _stray(context, path)
+        if stray is not None:
+            yield Finding(stray[0], "Remove or rename the file", file=path, severity=stray[1])
 
 
 def _stray(context: Context, path: Path) -> tuple[str, Severity | None] | None:
-    """What is wrong with a file that does not belong, and how much."""
+    """Message and severity for a file that the export does not use."""
     name = path.name
     ours = name.startswith("openvino_")
     if name.endswith(_LEFTOVERS):
-        return ("this is left over from an interrupted save or download", None)
+        return ("the file is left over from an interrupted save or download", None)
     if path.suffix == ".bin" and not path.with_suffix(".xml").exists():
         if ours:
-            return (f"there is no {path.with_suffix('.xml').name} for these weights", None)
-        return ("these are no weights of an IR", Severity.NOTE)
+            return (f"the weights have no {path.with_suffix('.xml').name}", None)
+        return ("the file is not the weights of an IR", Severity.NOTE)
     if path.suffix in (".safetensors", ".pt", ".pth", ".gguf"):
-        return ("these are weights of another framework", Severity.NOTE)
+        return ("the file holds weights of another framework", Severity.NOTE)
     if path.suffix == ".xml":
         part = path.stem.removeprefix("openvino_").removesuffix("_model") or path.stem
         if not ours:
             kind = "IR" if part in context.documents else "XML"
-            return (f"this {kind} has a name that no runtime reads", Severity.NOTE)
+            return (f"no runtime reads an {kind} of this name", Severity.NOTE)
         if part not in KNOWN_PARTS and path.stem != "openvino_model":
-            return ("this IR has a name that no exporter writes and no runtime reads", None)
+            return ("no exporter writes and no runtime reads an IR of this name", None)
     return None

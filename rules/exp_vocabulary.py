@@ -1,4 +1,4 @@
-"""EXP020 to EXP023: tokenizer, embedding and language model fit together."""
+"""EXP020 to EXP023: sizes of tokenizer, embedding and language model."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from irtools.model.document import Document
 
 
 def _vocabulary(context: Context, part: str) -> tuple[int, Document, int] | None:
-    """Number of tokens, document and layer id of the op of a tokenizer IR that holds the vocabulary.
+    """Number of tokens, document and layer id of the vocabulary op of a tokenizer IR.
 
-    The op reads it as two lists of positions in one string, both as long as the vocabulary.
+    The op reads the vocabulary as one string and two i32 lists of positions, one entry per token.
     """
     document = context.readable(context.documents.get(part))
     if document is None:
@@ -38,58 +38,61 @@ def _vocabulary(context: Context, part: str) -> tuple[int, Document, int] | None
 
 
 def _rows(context: Context) -> int | None:
-    """Rows of the embedding table of the target or of the text embeddings part."""
+    """Number of rows of the embedding table, in the target or the text embeddings part."""
     if context.stack is None or context.target is None:
         return None
-    graph, key = context.target.graph, context.stack.embedding
-    if graph.op_type(key) != "Gather":
-        document = context.text_embeddings
-        gathers = (
-            [op for op in document.graph.by_type.get("Gather", ()) if _has_table(document, op)] if document else []
-        )
-        if document is None or len(gathers) != 1:
+    document, key = context.target, context.stack.embedding
+    if document.graph.op_type(key) != "Gather":
+        if context.text_embeddings is None:
             return None
-        graph, key = document.graph, gathers[0]
-    sources = graph.inputs(key)
+        document = context.text_embeddings
+        gathers = [op for op in document.graph.by_type.get("Gather", ()) if _table_rows(document, op)]
+        if len(gathers) != 1:
+            return None
+        key = gathers[0]
+    return _table_rows(document, key)
+
+
+def _table_rows(document: Document, gather: int) -> int | None:
+    """Rows of the constant table that a Gather reads; None if it reads something else."""
+    graph = document.graph
+    sources = graph.inputs(gather)
     port = graph.port(sources[0]) if sources else None
-    return port.shape[0] if port is not None and len(port.shape) == 2 and port.shape[0] > 0 else None
+    if port is None or len(port.shape) != 2 or not graph.constant(sources[0].op):
+        return None
+    return port.shape[0] if port.shape[0] > 0 else None
 
 
-def _has_table(document: Document, key: int) -> bool:
-    sources = document.graph.inputs(key)
-    port = document.graph.port(sources[0]) if sources else None
-    return port is not None and len(port.shape) == 2 and document.graph.constant(sources[0].op)
-
-
-@rule("EXP020", "tokenizer-exceeds-embedding", Severity.ERROR, "The tokenizer knows tokens that the embedding lacks")
+@rule(
+    "EXP020", "tokenizer-exceeds-embedding", Severity.ERROR, "The tokenizer has more tokens than the embedding has rows"
+)
 def tokenizer_exceeds_embedding(context: Context) -> Iterator[Finding]:
-    """The tokenizer knows tokens that the embedding lacks.
+    """The tokenizer has more tokens than the embedding has rows.
 
     What it checks
     --------------
-    The size of the vocabulary inside ``openvino_tokenizer.xml`` against the rows of the embedding
-    table, in the target or in the text embeddings part.
+    The vocabulary size in ``openvino_tokenizer.xml`` against the number of rows of the embedding table,
+    in the target or in the text embeddings part.
 
     Why it matters
     --------------
-    A prompt with such a token reads behind the end of the table: nonsense or a crash.
+    A prompt with such a token reads past the end of the table. The result is garbage or a crash.
 
     How to fix it
     -------------
-    Convert the tokenizer of the checkpoint that was exported, or export again after
-    ``resize_token_embeddings``.
+    Convert the tokenizer of the exported checkpoint, or export again after ``resize_token_embeddings``.
 
     Source
     ------
-    OpenVINO tokenizers 2026.4, inputs of the tokenizer ops.
+    OpenVINO tokenizers 2026.4: the inputs of the tokenizer ops.
     """
     vocabulary, rows = _vocabulary(context, "tokenizer"), _rows(context)
     if vocabulary is None or rows is None or vocabulary[0] <= rows:
         return
     size, document, key = vocabulary
     yield Finding(
-        f"the tokenizer has {size:,} tokens, and the embedding table {rows:,} rows",
-        "Convert the tokenizer of the checkpoint that was exported",
+        f"the tokenizer has {size:,} tokens, but the embedding table has {rows:,} rows",
+        "Convert the tokenizer of the exported checkpoint",
         file=document.path,
         line=document.graph.line(key),
         op=document.graph.op_name(key),
@@ -102,44 +105,40 @@ def tokenizer_json_differs(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    The highest token id of tokenizer.json, added tokens included, against the size of the vocabulary
-    inside ``openvino_tokenizer.xml`` and against the rows of the embedding table.
+    The highest token id in tokenizer.json, added tokens included, against the vocabulary size in
+    ``openvino_tokenizer.xml`` and the number of rows of the embedding table.
 
     Why it matters
     --------------
-    The runtime uses the IR, other tools use tokenizer.json: they split the same prompt differently.
-    A token id behind the embedding table is nonsense or a crash.
+    The runtime uses the IR and other tools use tokenizer.json, so they tokenize the same prompt
+    differently. A token id past the end of the embedding table gives garbage or a crash.
 
     How to fix it
     -------------
-    Convert the tokenizer again, from the tokenizer.json of the checkpoint that was exported.
+    Convert the tokenizer again from the tokenizer.json of the exported checkpoint.
 
     Source
     ------
     OpenVINO tokenizers 2026.4.
     """
     path = context.export.directory / "tokenizer.json"
-    found = _highest_id(path)
-    if found is None:
+    last = _highest_id(path)
+    if last is None:
         return
-    highest, token = found
+    highest, token = last
     vocabulary, rows = _vocabulary(context, "tokenizer"), _rows(context)
     if vocabulary is not None and highest >= vocabulary[0]:
-        message = f"the token {token!r} has the id {highest}, and openvino_tokenizer.xml has {vocabulary[0]:,} tokens"
+        message = f"the token {token!r} has id {highest}, but openvino_tokenizer.xml has {vocabulary[0]:,} tokens"
     elif rows is not None and highest >= rows:
-        message = f"the token {token!r} has the id {highest}, and the embedding table {rows:,} rows"
+        message = f"the token {token!r} has id {highest}, but the embedding table has {rows:,} rows"
     else:
         return
-    yield Finding(
-        message,
-        "Convert the tokenizer of the checkpoint that was exported",
-        file=path,
-        line=json_line(path, token, highest) or json_line(path, "id", highest),
-    )
+    message = "Convert the tokenizer of the exported checkpoint"
+    yield Finding(message, message, path, json_line(path, token, highest) or json_line(path, "id", highest))
 
 
 def _highest_id(path: Path) -> tuple[int, str] | None:
-    """The highest token id of a tokenizer.json and its token; None when it does not say."""
+    """Highest token id in a tokenizer.json and its token; None if it lists none."""
     try:
         content = read_json(path)
     except (OSError, ValueError):
@@ -170,51 +169,49 @@ def tokenizer_detokenizer_differ(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    The sizes of the vocabularies inside ``openvino_tokenizer.xml`` and ``openvino_detokenizer.xml``.
+    The vocabulary sizes in ``openvino_tokenizer.xml`` and ``openvino_detokenizer.xml``.
 
     Why it matters
     --------------
-    They come from different tokenizers: what the model writes is spelt with the wrong tokens.
+    The two files come from different tokenizers, so the model's output is decoded to the wrong text.
 
     How to fix it
     -------------
-    Convert both at once: ``convert_tokenizer MODEL_DIR --with-detokenizer -o MODEL_DIR``.
+    Convert both in one run: ``convert_tokenizer MODEL_DIR --with-detokenizer -o MODEL_DIR``.
 
     Source
     ------
-    OpenVINO tokenizers 2026.4, inputs of the tokenizer ops.
+    OpenVINO tokenizers 2026.4: the inputs of the tokenizer ops.
     """
     tokenizer, detokenizer = _vocabulary(context, "tokenizer"), _vocabulary(context, "detokenizer")
     if tokenizer is None or detokenizer is None or tokenizer[0] == detokenizer[0]:
         return
     size, document, key = detokenizer
     yield Finding(
-        f"the detokenizer has {size:,} tokens, and the tokenizer {tokenizer[0]:,}",
-        "Convert both at once, from the checkpoint that was exported",
+        f"the detokenizer has {size:,} tokens, but the tokenizer has {tokenizer[0]:,}",
+        "Convert both in one run, from the exported checkpoint",
         file=document.path,
         line=document.graph.line(key),
         op=document.graph.op_name(key),
     )
 
 
-@rule(
-    "EXP023", "embedding-width", Severity.ERROR, "The text embeddings are not as wide as the language model takes them"
-)
+@rule("EXP023", "embedding-width", Severity.ERROR, "Text embeddings and language model have different widths")
 def embedding_width(context: Context) -> Iterator[Finding]:
-    """The text embeddings are not as wide as the language model takes them.
+    """Text embeddings and language model have different widths.
 
     What it checks
     --------------
-    The width of the output of ``openvino_text_embeddings_model.xml`` against that of ``inputs_embeds``
-    of the language model.
+    The output width of ``openvino_text_embeddings_model.xml`` against the width of the language model's
+    ``inputs_embeds``.
 
     Why it matters
     --------------
-    The two files come from different models; the first prompt fails.
+    The two files come from different models. The first prompt fails.
 
     How to fix it
     -------------
-    Restore both from the same export.
+    Restore both files from the same export.
 
     Source
     ------
@@ -222,15 +219,13 @@ def embedding_width(context: Context) -> Iterator[Finding]:
     """
     if context.target is None or context.text_embeddings is None:
         return
-    taken = context.part(context.target).input("inputs_embeds")
-    given = context.part(context.text_embeddings).outputs
-    if taken is None or len(given) != 1 or not taken.shape or not given[0].shape:
+    embeds = context.part(context.target).input("inputs_embeds")
+    outputs = context.part(context.text_embeddings).outputs
+    if embeds is None or len(outputs) != 1 or not embeds.shape or not outputs[0].shape:
         return
-    wanted, got = taken.shape[-1], given[0].shape[-1]
-    if wanted > 0 and got > 0 and wanted != got:
-        yield Finding(
-            f"the text embeddings are {got} wide, and inputs_embeds of {context.target.path.name} is {wanted}",
-            "Restore both from the same export",
-            file=context.text_embeddings.path,
-            line=given[0].line,
+    wanted, width = embeds.shape[-1], outputs[0].shape[-1]
+    if wanted > 0 and width > 0 and wanted != width:
+        message = (
+            f"the text embeddings have width {width}, but inputs_embeds of {context.target.path.name} has {wanted}"
         )
+        yield Finding(message, "Restore both files from the same export", context.text_embeddings.path, outputs[0].line)

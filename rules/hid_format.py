@@ -1,4 +1,4 @@
-"""HID: does the annotation have the form that the runtime parses."""
+"""HID: the annotation's JSON against the form that the runtime parses."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from irtools.lint.model import Context, Finding, Severity, rule
 
 @rule("HID004", "malformed-annotation", Severity.ERROR, "The annotation is not the JSON that the runtime expects")
 def malformed_annotation(context: Context) -> Iterator[Finding]:
-    """The value does not parse, or has no object `layers`.
+    """The value is not valid JSON, or has no object `layers`.
 
     What it checks
     --------------
-    That the value is JSON (no NaN, no comments, no lone surrogates), an object, and that its
-    member `layers` is an object. An empty or absent value counts too.
+    That the value is valid JSON (no NaN, no comments, no lone surrogates) and an object, and that its
+    member `layers` is an object. An empty or absent value is also reported.
 
     Why it matters
     --------------
-    A target with a malformed annotation is refused when it is loaded for DFlash: there is no
-    fallback once the key exists.
+    DFlash rejects a target with a malformed annotation at load time. Once the key exists, the runtime
+    does not fall back to its guess.
 
     How to fix it
     -------------
-    `irtools annotate --force` writes a sound one; `irtools strip` takes it out.
+    `irtools annotate --force` writes a valid annotation; `irtools strip` removes it.
 
     Source
     ------
@@ -34,13 +34,13 @@ def malformed_annotation(context: Context) -> Iterator[Finding]:
     """
     if context.target is None:
         return
-    found = annotation(context.part(context.target))
-    if found is not None and found.problem:
+    parsed = annotation(context.part(context.target))
+    if parsed is not None and parsed.problem:
         yield Finding(
-            f"the annotation {found.problem}",
-            "`irtools annotate --force` replaces it",
+            f"the annotation {parsed.problem}",
+            "run `irtools annotate --force` to replace it",
             file=context.target.path,
-            line=found.entry.line,
+            line=parsed.entry.line,
             fix=write_annotation(context, force=True),
         )
 
@@ -51,15 +51,15 @@ def early_form_annotation(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    Whether every member of `layers` is a string.
+    That `layers` does not consist of strings only.
 
     Why it matters
     --------------
-    No released runtime reads this form: a target with it is refused when it is loaded for DFlash.
+    No released runtime reads this form. DFlash rejects such a target at load time.
 
     How to fix it
     -------------
-    `irtools annotate` upgrades it when it agrees with the located layers.
+    `irtools annotate` upgrades the annotation if it agrees with the located layers.
 
     Source
     ------
@@ -67,93 +67,94 @@ def early_form_annotation(context: Context) -> Iterator[Finding]:
     """
     if context.target is None:
         return
-    found = annotation(context.part(context.target))
-    if found is not None and found.early:
+    parsed = annotation(context.part(context.target))
+    if parsed is not None and parsed.early:
         yield Finding(
-            f"{ANNOTATION_KEY} has the early form, layer names instead of producer and output_index",
-            "`irtools annotate` upgrades it",
+            f"{ANNOTATION_KEY} has the early form: layer names instead of producer and output_index",
+            "run `irtools annotate` to upgrade it",
             file=context.target.path,
-            line=found.entry.line,
+            line=parsed.entry.line,
             fix=write_annotation(context),
         )
 
 
-@rule("HID006", "layer-gap", Severity.ERROR, "The annotation leaves layers out")
+@rule("HID006", "layer-gap", Severity.ERROR, "The annotation omits layers")
 def layer_gap(context: Context) -> Iterator[Finding]:
-    """Some decoder layer has no entry.
+    """Some decoder layers have no entry.
 
     What it checks
     --------------
-    That `layers` has every number from 0 to one less than the number of decoder layers, written
-    as the runtime writes it ("7", not "07").
+    That `layers` has every number from 0 to the number of decoder layers minus one, in the runtime's
+    spelling ("7", not "07").
 
     Why it matters
     --------------
-    A draft chooses its layers. One that asks for a missing layer is refused at load.
+    Each draft chooses the layers it reads. If a chosen layer is missing, the runtime rejects the target
+    at load time.
 
     How to fix it
     -------------
-    `irtools annotate --force`.
+    Run `irtools annotate --force`.
 
     Source
     ------
-    The annotation's contract: every layer. OpenVINO GenAI looks layers up by `std::to_string`.
+    The annotation must list every layer. OpenVINO GenAI looks layers up by `std::to_string`.
     """
     checked = usable(context)
     count = layer_count(context, context.stack)
     if checked is None or count is None:
         return
-    part, found = checked
-    missing = [str(layer) for layer in range(count) if str(layer) not in found.layers]
+    part, parsed = checked
+    missing = [str(layer) for layer in range(count) if str(layer) not in parsed.layers]
     if missing:
         noun = "layer" if len(missing) == 1 else "layers"
         yield Finding(
             f"the annotation has no {noun} {', '.join(missing)} (of {count})",
-            "`irtools annotate --force` replaces it",
+            "run `irtools annotate --force` to replace it",
             file=part.document.path,
-            line=found.entry.line,
+            line=parsed.entry.line,
             fix=write_annotation(context, force=True),
         )
 
 
 @rule("HID007", "surplus-layer", Severity.WARNING, "The annotation has layers that the model does not have")
 def surplus_layer(context: Context) -> Iterator[Finding]:
-    """A member of `layers` is no layer of this model, or is written twice.
+    """A member of `layers` is not a layer of this model, or is repeated.
 
     What it checks
     --------------
-    That every key is a layer number below the number of decoder layers, and that none is repeated.
+    That every key is a layer number below the number of decoder layers, and that no key is repeated.
 
     Why it matters
     --------------
-    The runtime never asks for such a key, but it shows that the annotation was made for another
-    model or by hand; of a repeated key the last one counts.
+    The runtime never asks for such a key, but the key shows that the annotation was made for another
+    model or by hand. Of a repeated key, the last entry counts.
 
     How to fix it
     -------------
-    `irtools annotate --force`.
+    Run `irtools annotate --force`.
 
     Source
     ------
-    The annotation's contract: every layer 0..N-1, and no other.
+    The annotation must list layers 0 to N-1 and no others.
     """
     checked = usable(context)
     count = layer_count(context, context.stack)
     if checked is None:
         return
-    part, found = checked
-    surplus = [key for key in found.layers if not layer_id(key) or (count is not None and int(key) >= count)]
+    part, parsed = checked
+    surplus = [key for key in parsed.layers if not layer_id(key) or (count is not None and int(key) >= count)]
     severity = Severity.ERROR if context.expect_mtp else None
-    for keys, what in (
-        (surplus, "no layer of this model"),
-        (list(found.repeated), "repeated, and the last one counts"),
+    for keys, fault in (
+        (surplus, "has entries that are not layers of this model"),
+        (parsed.repeated, "repeats layers, and the last entry counts"),
     ):
         if keys:
             yield Finding(
-                f"in the annotation, {', '.join(repr(key) for key in keys)} {'is' if len(keys) == 1 else 'are'} {what}",
-                "`irtools annotate --force` replaces it",
+                f"the annotation {fault}: {', '.join(map(repr, keys))}",
+                "run `irtools annotate --force` to replace it",
                 file=part.document.path,
-                line=found.entry.line,
+                line=parsed.entry.line,
                 severity=severity,
                 fix=write_annotation(context, force=True),
             )
@@ -161,20 +162,21 @@ def surplus_layer(context: Context) -> Iterator[Finding]:
 
 @rule("HID008", "mistyped-locator", Severity.ERROR, "A locator has a member of the wrong type")
 def locator_type(context: Context) -> Iterator[Finding]:
-    """A layer's entry is no object with a string `producer` and an unsigned `output_index`.
+    """A layer's entry is not an object with a string `producer` and an unsigned `output_index`.
 
     What it checks
     --------------
-    The types as the runtime's JSON library sees them: -1, 0.0, -0, "0", true and null are no
+    The types as the runtime's JSON library distinguishes them: -1, 0.0, -0, "0", true and null are not
     unsigned integers.
 
     Why it matters
     --------------
-    A target is refused at load when the draft asks for such a layer; others are never looked at.
+    If a draft reads such a layer, the runtime rejects the target at load time. It does not check the
+    other layers.
 
     How to fix it
     -------------
-    `irtools annotate --force`.
+    Run `irtools annotate --force`.
 
     Source
     ------
@@ -183,14 +185,14 @@ def locator_type(context: Context) -> Iterator[Finding]:
     checked = usable(context)
     if checked is None:
         return
-    part, found = checked
-    for key in found.layers:
-        problem = found.locator_problem(key)
+    part, parsed = checked
+    for key in parsed.layers:
+        problem = parsed.locator_problem(key)
         if problem:
             yield Finding(
                 f"layer {key} of the annotation {problem}",
-                "`irtools annotate --force` replaces it",
+                "run `irtools annotate --force` to replace it",
                 file=part.document.path,
-                line=found.entry.line,
+                line=parsed.entry.line,
                 fix=write_annotation(context, force=True),
             )

@@ -1,4 +1,4 @@
-"""HID: does the annotation name the values that irtools finds by itself."""
+"""HID: the annotation's locators against the hidden states that irtools locates."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.model.part import Part
 from irtools.model.values import carries
 
-_HINT = "`irtools locate` shows the evidence; `irtools annotate --force` replaces the annotation"
+_HINT = "run `irtools locate` to see the evidence, and `irtools annotate --force` to replace the annotation"
 
 
-def _strangers(context: Context) -> Iterator[tuple[Part, Annotation, Tap, Source]]:
-    """Locators that are sound in themselves but do not carry the located hidden state."""
+def _wrong_taps(context: Context) -> Iterator[tuple[Part, Annotation, Tap, Source]]:
+    """Locators that are valid but do not carry the located hidden state."""
     checked, stack = usable(context), context.stack
     if checked is None or stack is None:
         return
-    part, found = checked
+    part, parsed = checked
     seen: set[tuple[str, int]] = set()
-    for tap in found.taps():
+    for tap in parsed.taps():
         source = resolve(part, tap)
         again = (tap.producer, tap.output_index) in seen
         seen.add((tap.producer, tap.output_index))
@@ -33,11 +33,11 @@ def _strangers(context: Context) -> Iterator[tuple[Part, Annotation, Tap, Source
         if port is None or len(port.shape) != 3 or port.shape[2] != stack.hidden_size:
             continue
         if not carries(part.graph, source, stack.layers[tap.layer].source):
-            yield part, found, tap, source
+            yield part, parsed, tap, source
 
 
 def _kind(part: Part, stack: DecoderStack, tap: Tap, source: Source) -> tuple[str, int | None]:
-    """What a wrong tap is: ``pre-norm``, ``shifted``, ``inside`` or ``elsewhere``, and of which layer."""
+    """Kind of a wrong tap, ``pre-norm``, ``shifted``, ``inside`` or ``elsewhere``, and the layer it is in."""
     above = part.graph.unreshaped(source)
     if tap.layer == len(stack.layers) - 1 and above.op == part.graph.unreshaped(Source(stack.last_sum, above.port)).op:
         return "pre-norm", tap.layer
@@ -51,143 +51,143 @@ def _kind(part: Part, stack: DecoderStack, tap: Tap, source: Source) -> tuple[st
 
 
 def _of_kind(context: Context, wanted: str) -> Iterator[tuple[Part, Annotation, Tap, int | None]]:
-    for part, found, tap, source in _strangers(context):
+    for part, parsed, tap, source in _wrong_taps(context):
         if context.stack is not None:
             kind, layer = _kind(part, context.stack, tap, source)
             if kind == wanted:
-                yield part, found, tap, layer
+                yield part, parsed, tap, layer
 
 
-def _finding(context: Context, part: Part, found: Annotation, tap: Tap, message: str) -> Finding:
+def _finding(context: Context, part: Part, parsed: Annotation, tap: Tap, message: str) -> Finding:
     wanted = context.stack.layers[tap.layer].locator if context.stack else None
     where = f"; the hidden state is {wanted.producer}[{wanted.output_index}]" if wanted else ""
     return Finding(
         f"layer {tap.layer}: {message}{where}",
         _HINT,
         file=part.document.path,
-        line=found.entry.line,
+        line=parsed.entry.line,
         op=tap.producer,
         fix=write_annotation(context, force=True),
     )
 
 
-@rule("HID016", "wrong-tap", Severity.ERROR, "A locator names a value that is no hidden state")
+@rule("HID016", "wrong-tap", Severity.ERROR, "A locator names a value that is not a hidden state")
 def wrong_tap(context: Context) -> Iterator[Finding]:
-    """The locator is legal, but names a value outside of the decoder layers.
+    """The locator is valid, but names a value outside the decoder layers.
 
     What it checks
     --------------
-    Every locator against the layer's hidden state as irtools locates it. A value that is the same
-    but for a reshape counts as the same.
+    Every locator against the hidden state that irtools locates for its layer. A reshaped hidden state
+    counts as the same value.
 
     Why it matters
     --------------
-    The runtime takes what it is told to. The draft gets other numbers than it was trained on, and
-    few of its candidates are accepted: nothing fails and nothing is said.
+    The runtime uses the named value without checking it. The draft receives other features than in
+    training, and the acceptance rate drops without an error message.
 
     How to fix it
     -------------
-    Compare with `irtools locate`; `irtools annotate --force` writes what that shows.
+    Compare with `irtools locate`, then run `irtools annotate --force`.
 
     Source
     ------
-    Reproduced with GenAI 2026.4: silent.
+    Reproduced with GenAI 2026.4: no error message.
     """
-    for part, found, tap, _ in _of_kind(context, "elsewhere"):
-        yield _finding(context, part, found, tap, f"{tap} is outside of the decoder layers")
+    for part, parsed, tap, _ in _of_kind(context, "elsewhere"):
+        yield _finding(context, part, parsed, tap, f"{tap} is outside the decoder layers")
 
 
 @rule("HID017", "shifted-tap", Severity.ERROR, "A locator names the hidden state of another layer")
 def shifted_tap(context: Context) -> Iterator[Finding]:
-    """The locator is a hidden state, but that of another layer.
+    """The locator names the hidden state of another layer.
 
     What it checks
     --------------
-    Every locator against the hidden states of all layers. Off by one is the usual case: layer i is
-    what block i hands to block i+1, not what it receives.
+    Every locator against the hidden states of all layers. Off by one is the usual mistake: the hidden
+    state of layer i is the value that block i passes to block i+1, not its input.
 
     Why it matters
     --------------
-    The draft gets the features of another depth; fewer of its candidates are accepted, and nothing
-    is said.
+    The draft receives features of another depth, and the acceptance rate drops without an error
+    message.
 
     How to fix it
     -------------
-    `irtools annotate --force`.
+    Run `irtools annotate --force`.
 
     Source
     ------
-    Reproduced with GenAI 2026.4: silent.
+    Reproduced with GenAI 2026.4: no error message.
     """
-    for part, found, tap, layer in _of_kind(context, "shifted"):
-        yield _finding(context, part, found, tap, f"{tap} is the hidden state of layer {layer}")
+    for part, parsed, tap, layer in _of_kind(context, "shifted"):
+        yield _finding(context, part, parsed, tap, f"{tap} is the hidden state of layer {layer}")
 
 
 @rule("HID018", "mid-layer-tap", Severity.ERROR, "A locator names a value inside a layer")
 def mid_layer_tap(context: Context) -> Iterator[Finding]:
-    """The locator is a value within a decoder layer, such as the sum after attention.
+    """The locator names a value inside a decoder layer, such as the sum after attention.
 
     What it checks
     --------------
-    Whether the value is computed between the input and the hidden state of some layer.
+    Every locator against the ops between the input and the hidden state of each layer.
 
     Why it matters
     --------------
-    The draft gets a value that misses half of a block; fewer of its candidates are accepted, and
-    nothing is said.
+    The draft receives a value that lacks one sublayer of a block, and the acceptance rate drops without
+    an error message.
 
     How to fix it
     -------------
-    `irtools annotate --force`.
+    Run `irtools annotate --force`.
 
     Source
     ------
-    Reproduced with GenAI 2026.4: silent.
+    Reproduced with GenAI 2026.4: no error message.
     """
-    for part, found, tap, layer in _of_kind(context, "inside"):
-        yield _finding(context, part, found, tap, f"{tap} is inside layer {layer}")
+    for part, parsed, tap, layer in _of_kind(context, "inside"):
+        yield _finding(context, part, parsed, tap, f"{tap} is inside layer {layer}")
 
 
 @rule("HID019", "tap-before-final-norm", Severity.ERROR, "The last layer's locator is before the final norm")
 def tap_before_final_norm(context: Context) -> Iterator[Finding]:
-    """The last layer's locator is the last residual sum, not what the head reads.
+    """The last layer's locator names the last residual sum, not the input of lm_head.
 
     What it checks
     --------------
-    Whether the last layer's locator is the last sum of the residual stream.
+    The last layer's locator against the last sum of the residual stream.
 
     Why it matters
     --------------
-    The last layer's hidden state is by contract the value after the final norm. What the runtime's
-    own guess takes, without an annotation, is the value before it.
+    The hidden state of the last layer is defined as the value after the final norm. Without an
+    annotation, the runtime's own guess takes the value before that norm.
 
     How to fix it
     -------------
-    `irtools annotate --force`.
+    Run `irtools annotate --force`.
 
     Source
     ------
-    Optimum Intel 2.2 writes the head's input; reproduced with GenAI 2026.4: silent.
+    Optimum Intel 2.2 writes the input of lm_head; reproduced with GenAI 2026.4: no error message.
     """
-    for part, found, tap, _ in _of_kind(context, "pre-norm"):
-        yield _finding(context, part, found, tap, f"{tap} is the value before the final norm")
+    for part, parsed, tap, _ in _of_kind(context, "pre-norm"):
+        yield _finding(context, part, parsed, tap, f"{tap} is the value before the final norm")
 
 
 @rule("HID020", "unverified-annotation", Severity.NOTE, "The annotation could not be compared with the graph")
 def unverified_annotation(context: Context) -> Iterator[Finding]:
-    """There is an annotation, but irtools cannot locate the decoder stack by itself.
+    """The target has an annotation, but irtools cannot locate the decoder stack.
 
     What it checks
     --------------
-    Whether the location was refused although the target has an annotation.
+    That the decoder stack can be located if the target has an annotation.
 
     Why it matters
     --------------
-    The form of the annotation has been checked, but not whether it names the right values.
+    irtools has checked the form of the annotation, but not whether it names the right values.
 
     How to fix it
     -------------
-    `irtools locate` says which witnesses contradict each other.
+    Run `irtools locate` to see which witnesses contradict each other.
 
     Source
     ------
@@ -195,11 +195,7 @@ def unverified_annotation(context: Context) -> Iterator[Finding]:
     """
     if context.target is None or not isinstance(context.location, IrtoolsError):
         return
-    found = annotation(context.part(context.target))
-    if found is not None:
-        yield Finding(
-            f"the annotation could not be compared with the graph: {context.location.args[0]}",
-            "`irtools locate` shows the evidence",
-            file=context.target.path,
-            line=found.entry.line,
-        )
+    parsed = annotation(context.part(context.target))
+    if parsed is not None:
+        message = f"the annotation could not be compared with the graph: {context.location.args[0]}"
+        yield Finding(message, "run `irtools locate` to see the evidence", context.target.path, parsed.entry.line)

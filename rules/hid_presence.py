@@ -1,4 +1,4 @@
-"""HID: is there an annotation, where the runtime looks for it, and only one."""
+"""HID: exactly one annotation, where the runtime reads it."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from irtools.lint.model import Context, Finding, Severity, rule
 
 @rule("HID001", "missing-annotation", Severity.NOTE, "The target has no hidden-state annotation")
 def missing_annotation(context: Context) -> Iterator[Finding]:
-    """A decoder can be located in the target, but no model-level rt_info names its hidden states.
+    """The decoder stack can be located, but no model-level rt_info names its hidden states.
 
     What it checks
     --------------
-    Whether the target has the rt_info key `hidden_states_decoder_layers`. A note for an export
-    that is sound without it, an error with `--expect-mtp`.
+    That the target has the rt_info key `hidden_states_decoder_layers`. Its absence is a note, and an
+    error with `--expect-mtp`.
 
     Why it matters
     --------------
-    DFlash takes the target's hidden states from this annotation. Without it the runtime falls
-    back to a guess by name and shape that finds nothing in most families, and takes the value
-    before the final norm for the last layer.
+    DFlash takes the target's hidden states from this annotation. Without it, the runtime guesses by
+    name and shape. The guess finds nothing in most families, and takes the value before the final norm
+    for the last layer.
 
     How to fix it
     -------------
-    `irtools annotate MODEL_DIR` writes it: only the XML changes, the weights are not touched.
+    `irtools annotate MODEL_DIR` writes it. Only the XML changes; the weights are not touched.
 
     Source
     ------
@@ -41,7 +41,7 @@ def missing_annotation(context: Context) -> Iterator[Finding]:
     count = len(context.stack.layers)
     yield Finding(
         f"no {ANNOTATION_KEY} in the model-level rt_info ({count} decoder layers located)",
-        "`irtools annotate` writes it without touching the weights",
+        "run `irtools annotate` to write it; the weights are not touched",
         file=context.target.path,
         line=context.target.line(context.target.scan.net_tag),
         severity=Severity.ERROR if context.expect_mtp else None,
@@ -49,24 +49,25 @@ def missing_annotation(context: Context) -> Iterator[Finding]:
     )
 
 
-@rule("HID002", "misplaced-annotation", Severity.ERROR, "The annotation is where the runtime does not look")
+@rule("HID002", "misplaced-annotation", Severity.ERROR, "The annotation is not where the runtime reads it")
 def misplaced_annotation(context: Context) -> Iterator[Finding]:
-    """The key is in the file, but not in the one container that OpenVINO reads.
+    """The key is in the file, but not in the container that OpenVINO reads.
 
     What it checks
     --------------
-    Whether `hidden_states_decoder_layers` stands below another rt_info key, in a second
-    `<rt_info>`, or in `<meta_data>` beside an `<rt_info>`, and nowhere else.
+    That `hidden_states_decoder_layers` is on the first level of the first `<rt_info>`. The rule reports
+    the key if it occurs only below another rt_info key, in a second `<rt_info>`, or in a `<meta_data>`
+    beside an `<rt_info>`.
 
     Why it matters
     --------------
-    OpenVINO reads the first `<rt_info>` of the model, even an empty one, and ignores all others:
-    for the runtime the model has no annotation.
+    OpenVINO reads the first `<rt_info>` of the model, even an empty one, and ignores all others. To the
+    runtime, the model has no annotation.
 
     How to fix it
     -------------
-    Move the entry to the first level of the first `<rt_info>` below `<net>`, or take it out and
-    run `irtools annotate`.
+    Move the entry to the first level of the first `<rt_info>` below `<net>`, or remove it and run
+    `irtools annotate`.
 
     Source
     ------
@@ -76,30 +77,26 @@ def misplaced_annotation(context: Context) -> Iterator[Finding]:
         return
     line = stray_line(context.target.scan)
     if line is not None:
-        yield Finding(
-            f"{ANNOTATION_KEY} is there, but not where OpenVINO reads it, so the runtime finds no annotation",
-            "put it on the first level of the model's first <rt_info>",
-            file=context.target.path,
-            line=line,
-        )
+        message = f"OpenVINO does not read {ANNOTATION_KEY} at this place, so the runtime finds no annotation"
+        yield Finding(message, "move it to the first level of the model's first <rt_info>", context.target.path, line)
 
 
-@rule("HID003", "repeated-annotation", Severity.WARNING, "The annotation is there more than once")
+@rule("HID003", "repeated-annotation", Severity.WARNING, "The annotation appears more than once")
 def repeated_annotation(context: Context) -> Iterator[Finding]:
     """Several model-level entries have the annotation's key; the last one counts.
 
     What it checks
     --------------
-    The key as a tag, as `<info name="...">` or as any other tag with that `name`: OpenVINO takes
-    all of them for the same key.
+    The key as a tag, as `<info name="...">`, and as any other tag with that `name`. OpenVINO treats all
+    of them as the same key.
 
     Why it matters
     --------------
-    The last entry wins. An editor that changes the first one changes nothing.
+    The last entry counts. An editor that changes the first one has no effect.
 
     How to fix it
     -------------
-    `irtools strip`, then `irtools annotate`.
+    Run `irtools strip`, then `irtools annotate`.
 
     Source
     ------
@@ -109,9 +106,5 @@ def repeated_annotation(context: Context) -> Iterator[Finding]:
         return
     entries = context.part(context.target).entries(ANNOTATION_KEY)
     for entry in entries[:-1]:
-        yield Finding(
-            f"{ANNOTATION_KEY} is given again in line {entries[-1].line}, and only the last entry counts",
-            "`irtools strip`, then `irtools annotate`",
-            file=context.target.path,
-            line=entry.line,
-        )
+        message = f"{ANNOTATION_KEY} is repeated in line {entries[-1].line}, and only the last entry counts"
+        yield Finding(message, "run `irtools strip`, then `irtools annotate`", context.target.path, entry.line)

@@ -1,4 +1,4 @@
-"""IR001 to IR005: can the files be read at all."""
+"""IR001 to IR005: files that cannot be read."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ def unreadable_xml(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That every ``openvino_*.xml`` can be opened, is well-formed XML with the root ``<net>``, has no
-    document type declaration and no characters that XML forbids.
+    That every ``openvino_*.xml`` can be opened and is well-formed XML with the root ``<net>``, without
+    a document type declaration and without characters that XML forbids.
 
     Why it matters
     --------------
-    A truncated or damaged file is refused when the model is loaded. A file that only OpenVINO's own
-    lenient parser accepts (control characters, text behind ``</net>``, raw ``<`` in an attribute)
-    loads, but no other tool can read it, and nothing else in it can be verified.
+    OpenVINO rejects a truncated or damaged file at load time. OpenVINO's lenient parser accepts some
+    malformed files (control characters, text after ``</net>``, a raw ``<`` in an attribute), but no
+    other tool can read them, and nothing else in them can be verified.
 
     How to fix it
     -------------
-    Export again, or restore the file. An empty ``.xml`` beside an empty ``.bin`` is what
-    ``openvino.save_model`` leaves behind when it is given the path that the model was read from:
-    save to another path.
+    Export again, or restore the file. ``openvino.save_model`` leaves an empty ``.xml`` and an empty
+    ``.bin`` if it is given the path that the model was read from; save to another path.
 
     Source
     ------
@@ -39,7 +38,7 @@ def unreadable_xml(context: Context) -> Iterator[Finding]:
     """
     for document, error in context.broken:
         path = document.path
-        # These have a rule of their own, or are not ours to judge.
+        # IR002, IR004 and IR010 report these.
         if isinstance(error, UnsupportedEncodingError | MalformedValueError) or is_lfs_pointer(path):
             continue
         if not (claims_to_be_ir(path) or document in context.export.target_candidates):
@@ -48,9 +47,9 @@ def unreadable_xml(context: Context) -> Iterator[Finding]:
         yield Finding(message, error.hint or "", file=path, line=getattr(error, "line", None))
 
 
-@rule("IR002", "lfs-pointer", Severity.ERROR, "A file is a Git-LFS pointer instead of the real content")
+@rule("IR002", "lfs-pointer", Severity.ERROR, "A file is a Git-LFS pointer instead of its content")
 def lfs_pointer(context: Context) -> Iterator[Finding]:
-    """A file is a Git-LFS pointer instead of the real content.
+    """A file is a Git-LFS pointer instead of its content.
 
     What it checks
     --------------
@@ -59,12 +58,12 @@ def lfs_pointer(context: Context) -> Iterator[Finding]:
     Why it matters
     --------------
     A clone without Git-LFS leaves 130 bytes of text in place of every large file. The runtime then
-    fails on the weights or the XML with a message that does not say so.
+    fails to read the weights or the XML, with a message that does not mention Git-LFS.
 
     How to fix it
     -------------
-    Run ``git lfs install`` and ``git lfs pull`` in the clone, or download the files with the
-    Hugging Face client.
+    Run ``git lfs install`` and ``git lfs pull`` in the clone, or download the files with the Hugging
+    Face client.
 
     Source
     ------
@@ -74,17 +73,13 @@ def lfs_pointer(context: Context) -> Iterator[Finding]:
     files = (path for directory in directories for path in directory.glob("*.*") if path.suffix in (".xml", ".bin"))
     for path in sorted(files):
         if is_lfs_pointer(path):
-            yield Finding(
-                "the file is a Git-LFS pointer, not the content it stands for",
-                "Run `git lfs pull` to get it.",
-                file=path,
-                line=1,
-            )
+            message = "the file is a Git-LFS pointer instead of its content"
+            yield Finding(message, "Run `git lfs pull` to get the content.", path, 1)
 
 
-@rule("IR003", "unsupported-net-version", Severity.ERROR, "The IR version is not one that OpenVINO reads")
+@rule("IR003", "unsupported-net-version", Severity.ERROR, "OpenVINO does not read this IR version")
 def unsupported_net_version(context: Context) -> Iterator[Finding]:
-    """The IR version is not one that OpenVINO reads.
+    """OpenVINO does not read this IR version.
 
     What it checks
     --------------
@@ -92,7 +87,7 @@ def unsupported_net_version(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    OpenVINO finds no reader for any other version and refuses the file ("Unable to read the model").
+    OpenVINO has no reader for any other version and rejects the file ("Unable to read the model").
 
     How to fix it
     -------------
@@ -100,14 +95,14 @@ def unsupported_net_version(context: Context) -> Iterator[Finding]:
 
     Source
     ------
-    Reproduced with OpenVINO 2026.4.1: 10 and 11 are read; 9, 12 and a missing version are refused.
+    Reproduced with OpenVINO 2026.4.1: 10 and 11 are read; 9, 12 and a missing version are rejected.
     """
     for document in context.judged:
         version = document.scan.net.get("version")
         if version not in _VERSIONS and claims_to_be_ir(document.path):
-            said = f"is {version!r}" if version is not None else "is missing"
+            state = f"is {version!r}" if version is not None else "is missing"
             yield Finding(
-                f"the version of <net> {said}, and OpenVINO reads only {' and '.join(_VERSIONS)}",
+                f"the version of <net> {state}, but OpenVINO reads only {' and '.join(_VERSIONS)}",
                 "Export the model again.",
                 file=document.path,
                 line=line_of(document.data, document.scan.net_tag.start),
@@ -124,8 +119,8 @@ def unsupported_encoding(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    OpenVINO itself reads UTF-16, UTF-32 and Latin-1, but irtools does not edit such a file, so
-    nothing else in it can be verified and it cannot be annotated.
+    OpenVINO reads UTF-16, UTF-32 and Latin-1, but irtools does not edit such a file. It can neither
+    verify nor annotate it.
 
     How to fix it
     -------------
@@ -137,27 +132,22 @@ def unsupported_encoding(context: Context) -> Iterator[Finding]:
     """
     for document, error in context.broken:
         if isinstance(error, UnsupportedEncodingError):
-            message = str(error.args[0]).split(";")[0]
-            yield Finding(
-                message,
-                "Read it with openvino and save it to another path to get UTF-8.",
-                file=document.path,
-                line=error.line,
-            )
+            hint = "Read the model with openvino and save it to another path to get UTF-8."
+            yield Finding(str(error.args[0]).split(";")[0], hint, file=document.path, line=error.line)
 
 
-@rule("IR005", "empty-model", Severity.ERROR, "A part has no layers, or nothing that it computes")
+@rule("IR005", "empty-model", Severity.ERROR, "A part has no layers or computes nothing")
 def empty_model(context: Context) -> Iterator[Finding]:
-    """A part has no layers, or nothing that it computes.
+    """A part has no layers or computes nothing.
 
     What it checks
     --------------
-    That an IR has at least one ``<layer>``, and at least one Result or Assign among them.
+    That an IR has at least one ``<layer>``, and at least one Result or Assign.
 
     Why it matters
     --------------
-    OpenVINO drops every op that no Result or Assign depends on. Such a file is read and even
-    compiled without a complaint, as a model without outputs.
+    OpenVINO drops every op that no Result or Assign depends on. It reads and compiles such a file
+    without an error message, as a model without outputs.
 
     How to fix it
     -------------
@@ -165,10 +155,10 @@ def empty_model(context: Context) -> Iterator[Finding]:
 
     Source
     ------
-    Reproduced with OpenVINO 2026.4.1: a file without ``<layers>`` is read as a model of no ops.
+    Reproduced with OpenVINO 2026.4.1: a file without ``<layers>`` is read as a model without ops.
     """
     for document in context.judged:
         types = document.scan.types
         if claims_to_be_ir(document.path) and not {"Result", "Assign"} & set(types):
-            what = "has no Result and no Assign, so nothing of it is computed" if types else "has no layers"
-            yield Finding(f"the model {what}", "Export the model again.", file=document.path, line=1)
+            fault = "has no Result and no Assign, so it computes nothing" if types else "has no layers"
+            yield Finding(f"the model {fault}", "Export the model again.", file=document.path, line=1)

@@ -1,4 +1,4 @@
-"""IR011 to IR015: the wiring of the graph."""
+"""IR011 to IR015: layer ids and edges of the graph."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from irtools.ir.integrity import FaultKind
 from irtools.lint import Context, Finding, Severity, rule
 
 _AGAIN = "Export the model again, or restore the file."
-_MOST = 20  # of one kind in one file; a damaged file can have thousands
+_LIMIT = 20  # findings of one kind in one file; a damaged file can have thousands
 
 
 def _of_kind(context: Context, kind: FaultKind, hint: str = _AGAIN) -> Iterator[Finding]:
     for document in context.judged:
         faults = [fault for fault in context.faults(document) if fault.kind is kind]
-        for number, fault in enumerate(faults[:_MOST], 1):
-            left = len(faults) - _MOST
-            more = f" ({left} more like this)" if number == _MOST and left > 0 else ""
+        for number, fault in enumerate(faults[:_LIMIT], 1):
+            left = len(faults) - _LIMIT
+            more = f" ({left} more like this)" if number == _LIMIT and left > 0 else ""
             yield Finding(fault.message + more, hint, file=document.path, line=document.line(fault.offset), op=fault.op)
 
 
@@ -26,14 +26,14 @@ def duplicate_layer_id(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That layer ids are unique in each graph. The body of a Loop, TensorIterator or If is a graph of
-    its own.
+    That layer ids are unique within each graph. The body of a Loop, TensorIterator or If is a separate
+    graph.
 
     Why it matters
     --------------
-    Edges name ops by this id: with two of them nobody can tell what is meant. OpenVINO refuses the
-    file with a message that helps nobody ("Can not find input port with id 0 in layer"). The other
-    rules leave such a file alone.
+    Edges refer to ops by layer id, so a duplicate makes them ambiguous. OpenVINO rejects the file with
+    a misleading message ("Can not find input port with id 0 in layer"). Most other rules skip such a
+    file.
 
     How to fix it
     -------------
@@ -56,8 +56,8 @@ def dangling_edge(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    An edge from nowhere is refused ("Cannot create  layer  id:0 from unsupported opset:"), one to
-    nowhere is ignored silently and leaves something unconnected.
+    OpenVINO rejects an edge with a missing source ("Cannot create  layer  id:0 from unsupported
+    opset:"). It silently ignores an edge with a missing destination, which leaves an input unconnected.
 
     How to fix it
     -------------
@@ -76,11 +76,11 @@ def unconnected_input(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That an edge leads to every input port that an op declares.
+    That every input port of every op has an edge.
 
     Why it matters
     --------------
-    OpenVINO refuses the file ("layer ... is inconsistent!").
+    OpenVINO rejects the file ("layer ... is inconsistent!").
 
     How to fix it
     -------------
@@ -103,7 +103,7 @@ def doubled_input(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    OpenVINO takes the second edge for another input and refuses the file ("has incorrect input with
+    OpenVINO treats the second edge as another input and rejects the file ("has incorrect input with
     index").
 
     How to fix it
@@ -123,11 +123,11 @@ def graph_cycle(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That the edges of each graph have no cycle. Loops are ops with a body, not cycles.
+    That the edges of each graph form no cycle. A Loop is an op with a body, not a cycle.
 
     Why it matters
     --------------
-    No order exists in which the ops could be computed. The other rules leave such a file alone.
+    The ops have no valid execution order. Most other rules skip such a file.
 
     How to fix it
     -------------
@@ -135,6 +135,6 @@ def graph_cycle(context: Context) -> Iterator[Finding]:
 
     Source
     ------
-    Reproduced with OpenVINO 2026.4.1: refused ("Attempt to access node ... that not in graph.").
+    Reproduced with OpenVINO 2026.4.1: rejected ("Attempt to access node ... that not in graph.").
     """
     return _of_kind(context, FaultKind.CYCLE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
 from irtools.lint import Context, Finding, Severity, rule
 from irtools.lint.fixes import make_names_unique
@@ -17,23 +16,23 @@ def duplicate_friendly_name(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That no two ops at the top level of an IR have the same name. A model output (Result) that is
-    called like the op it reads gets a note: some converters write that.
+    That no two top-level ops of an IR have the same name. A model output (Result) with the name of the
+    op that it reads gets a note, because some converters write that.
 
     Why it matters
     --------------
-    The model runs. But an annotation finds its op by name, and the runtime refuses one that names
-    two; compression tools have produced such duplicates in the past.
+    The model runs. But an annotation refers to an op by name, and the runtime rejects an ambiguous
+    name. Some versions of compression tools write such duplicates.
 
     How to fix it
     -------------
-    Export again with a current nncf. ``--unsafe-fixes`` makes the names unique by adding a number to
+    Export again with a current nncf. ``--unsafe-fixes`` makes the names unique by appending a number to
     the later ones.
 
     Source
     ------
-    OpenVINO GenAI 2026.4.1 looks up the annotated op among all ops and wants exactly one; duplicates
-    survive saving and reading with OpenVINO.
+    OpenVINO GenAI 2026.4.1 looks the annotated op up among all ops and requires exactly one. OpenVINO
+    keeps duplicate names when it reads and saves a model.
     """
     for document in context.judged:
         scan = document.scan
@@ -48,7 +47,7 @@ def duplicate_friendly_name(context: Context) -> Iterator[Finding]:
                 harmless = ops[name] < 2
                 yield Finding(
                     f"{counts[name]} ops have the name {name!r}" + (" (one is a model output)" if harmless else ""),
-                    "An annotation cannot name either of them; make the names unique.",
+                    "Make the names unique, because an annotation cannot refer to an ambiguous name.",
                     file=document.path,
                     line=document.line(span),
                     op=name,
@@ -59,9 +58,9 @@ def duplicate_friendly_name(context: Context) -> Iterator[Finding]:
             seen.add(name)
 
 
-@rule("IR017", "state-without-partner", Severity.ERROR, "A state is read but not written, or written but not read")
+@rule("IR017", "state-without-partner", Severity.ERROR, "A state lacks its ReadValue or its Assign")
 def state_without_partner(context: Context) -> Iterator[Finding]:
-    """A state is read but not written, or written but not read.
+    """A state lacks its ReadValue or its Assign.
 
     What it checks
     --------------
@@ -69,13 +68,14 @@ def state_without_partner(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    An Assign without ReadValue is refused at load with the message "map::at". A ReadValue without
-    Assign never gets a new value: on the paged-attention path nothing happens, everywhere else the
-    model forgets what it has read. In an MTP head, which runs on that path only, it is a warning.
+    An Assign without a ReadValue is rejected at load time with the message "map::at". A ReadValue
+    without an Assign never gets a new value: the paged-attention path is not affected, but on every
+    other path the model loses its context. In an MTP head, which uses only the paged path, this is a
+    warning.
 
     How to fix it
     -------------
-    Export the model again; nothing but an edit of the file produces this.
+    Export the model again. Only an edit of the file can cause this.
 
     Source
     ------
@@ -86,9 +86,9 @@ def state_without_partner(context: Context) -> Iterator[Finding]:
         for mine, others, wanted in ((reads, writes, "Assign"), (writes, reads, "ReadValue")):
             for variable, positions in mine.items():
                 if variable not in others:
-                    found = _about_state(document, positions[0], f"the state {variable!r} has no {wanted}")
                     harmless = wanted == "Assign" and document is context.export.mtp
-                    yield replace(found, severity=Severity.WARNING if harmless else None)
+                    severity = Severity.WARNING if harmless else None
+                    yield _about_state(document, positions[0], f"the state {variable!r} has no {wanted}", severity)
 
 
 @rule("IR018", "shared-state", Severity.ERROR, "Several ops read or write the same state")
@@ -97,16 +97,16 @@ def shared_state(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That no two ReadValue ops, and no two Assign ops, have the same ``variable_id``.
+    That no two ReadValue ops and no two Assign ops have the same ``variable_id``.
 
     Why it matters
     --------------
-    The CPU plugin refuses to compile such a model ("doesn't have sibling output"). On the
-    paged-attention path it runs silently, and two layers overwrite each other's keys and values.
+    The CPU plugin does not compile such a model ("doesn't have sibling output"). The paged-attention
+    path runs it without an error message, but two layers overwrite each other's keys and values.
 
     How to fix it
     -------------
-    Export the model again; nothing but an edit of the file produces this.
+    Export the model again. Only an edit of the file can cause this.
 
     Source
     ------
@@ -121,14 +121,14 @@ def shared_state(context: Context) -> Iterator[Finding]:
 
 
 def _states(document: Document, kind: str) -> dict[str, list[int]]:
-    """Positions of the ops of one kind by the state they name."""
-    found: dict[str, list[int]] = {}
+    """Positions of the ops of one kind, by ``variable_id``."""
+    states: dict[str, list[int]] = {}
     for position, type_ in enumerate(document.scan.types):
         if type_ == kind:
-            found.setdefault(document.data_attributes(position).get("variable_id", ""), []).append(position)
-    return found
+            states.setdefault(document.data_attributes(position).get("variable_id", ""), []).append(position)
+    return states
 
 
-def _about_state(document: Document, position: int, message: str) -> Finding:
-    span, name = document.scan.spans[position], document.scan.names[position]
-    return Finding(message, "Export the model again.", file=document.path, line=document.line(span), op=name)
+def _about_state(document: Document, position: int, message: str, severity: Severity | None = None) -> Finding:
+    line, name = document.line(document.scan.spans[position]), document.scan.names[position]
+    return Finding(message, "Export the model again.", document.path, line, name, severity)

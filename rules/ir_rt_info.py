@@ -15,17 +15,17 @@ def several_rt_info(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That ``<net>`` has one ``<rt_info>``, and no ``<meta_data>`` beside it. The ``<rt_info>`` of an op
-    or of a Loop body is another thing.
+    That ``<net>`` has one ``<rt_info>`` and no ``<meta_data>`` beside it. The ``<rt_info>`` of an op or
+    of a Loop body does not count.
 
     Why it matters
     --------------
-    OpenVINO reads the first one, even if it is empty, and ignores every other silently: an annotation
-    in the second does not exist for the runtime.
+    OpenVINO reads the first element, even an empty one, and silently ignores the others. To the
+    runtime, an annotation in the second element does not exist.
 
     How to fix it
     -------------
-    Move the entries of the later ones into the first and remove them.
+    Move the entries of the later elements into the first one, and remove the later elements.
 
     Source
     ------
@@ -34,45 +34,37 @@ def several_rt_info(context: Context) -> Iterator[Finding]:
     for document in context.judged:
         scan = document.scan
         for number, span in enumerate(scan.rt_infos[1:], 2):
-            yield Finding(
-                f"this is the {_ordinal(number)} <rt_info> of the model, and OpenVINO reads only the first",
-                "Move what it holds into the first and remove it.",
-                file=document.path,
-                line=document.line(span),
-            )
+            message = f"this is <rt_info> number {number} of the model, but OpenVINO reads only the first"
+            yield Finding(message, "Move its entries into the first and remove it.", document.path, document.line(span))
         if scan.rt_infos and scan.meta_data is not None:
             yield Finding(
-                "the model has <meta_data> beside <rt_info>, and OpenVINO does not read it",
-                "Move what it holds into <rt_info> and remove it.",
+                "the model has <meta_data> beside <rt_info>, and OpenVINO ignores it",
+                "Move its entries into <rt_info> and remove it.",
                 file=document.path,
                 line=document.line(scan.meta_data),
             )
 
 
-def _ordinal(number: int) -> str:
-    return {2: "second", 3: "third"}.get(number, f"{number}th")
-
-
-@rule("IR021", "repeated-rt-info-key", Severity.WARNING, "A key stands twice in the rt_info of a model")
+@rule("IR021", "repeated-rt-info-key", Severity.WARNING, "A key appears twice in the rt_info of a model")
 def repeated_rt_info_key(context: Context) -> Iterator[Finding]:
-    """A key stands twice in the rt_info of a model.
+    """A key appears twice in the rt_info of a model.
 
     What it checks
     --------------
-    That the keys of the model-level rt_info are different. ``<key value="..."/>`` and
-    ``<info name="key" value="..."/>`` are the same key.
+    That the keys of the model-level rt_info are unique. ``<key value="..."/>`` and ``<info name="key"
+    value="..."/>`` are the same key.
 
     Why it matters
     --------------
-    OpenVINO takes the last one silently, whatever a person who reads the first may think.
+    OpenVINO silently uses the last entry, although a reader may notice only the first.
 
     How to fix it
     -------------
-    Remove all but the one that is meant.
+    Remove all entries but the intended one.
 
     Source
     ------
-    Reproduced with OpenVINO 2026.4.1, across both spellings.
+    Reproduced with OpenVINO 2026.4.1, with both spellings.
     """
     for document in context.judged:
         if not document.scan.rt_infos:
@@ -84,9 +76,5 @@ def repeated_rt_info_key(context: Context) -> Iterator[Finding]:
             key = attributes.get("name", tag)
             seen[key] += 1
             if seen[key] == 2:
-                yield Finding(
-                    f"the key {key!r} stands here again, and OpenVINO takes the last one",
-                    "Remove all but the one that is meant.",
-                    file=document.path,
-                    line=document.line(span),
-                )
+                message = f"the key {key!r} is repeated here, and OpenVINO uses the last entry"
+                yield Finding(message, "Remove all entries but the intended one.", document.path, document.line(span))

@@ -1,9 +1,10 @@
-"""IR010, IR019 and IR021: attributes that OpenVINO cannot use, or does not know."""
+"""IR010 and IR019: attributes that OpenVINO cannot use or does not know."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from irtools.errors import MalformedValueError
 from irtools.ir.constants import ELEMENT_BITS
@@ -13,7 +14,7 @@ from irtools.lint import Context, Finding, Severity, rule
 from irtools.model.document import Document
 
 _AGAIN = "Export the model again, or restore the file."
-_MOST = 20
+_LIMIT = 20
 _BAD_DIM = re.compile(rb"<dim(?!>(?:-1|[0-9]{1,18})</dim>)[^<>]*>")
 _PRECISION = re.compile(rb' precision="([^"]*)"')
 _PORT = re.compile(rb"<port\s[^<>]*>")
@@ -28,19 +29,19 @@ _PRECISIONS = {
 _OPSETS = {f"opset{number}".encode() for number in range(1, 18)} | {b"extension"}
 
 
-@rule("IR010", "malformed-value", Severity.ERROR, "A number or type that the format requires is missing or unusable")
+@rule("IR010", "malformed-value", Severity.ERROR, "A number or type required by the format is missing or unusable")
 def malformed_value(context: Context) -> Iterator[Finding]:
-    """A number or type that the format requires is missing or unusable.
+    """A number or type required by the format is missing or unusable.
 
     What it checks
     --------------
-    Layer ids, port ids and edges are numbers; every layer has a name, type and version; dimensions
-    are numbers or -1; a constant has shape, offset and size as numbers and a known element type, and
-    so has a Parameter.
+    Layer ids, port ids and edges are numbers. Every layer has a name, type and version. Dimensions are
+    numbers or -1. A constant has numbers as shape, offset and size, and a known element type. A
+    Parameter has a valid shape and a known element type.
 
     Why it matters
     --------------
-    OpenVINO refuses the file, often with nothing but "stoll".
+    OpenVINO rejects the file, often with only "stoll" as the message.
 
     How to fix it
     -------------
@@ -48,20 +49,13 @@ def malformed_value(context: Context) -> Iterator[Finding]:
 
     Source
     ------
-    Each reproduced with OpenVINO 2026.4.1.
+    Each case is reproduced with OpenVINO 2026.4.1.
     """
     for document, error in context.broken:
         if isinstance(error, MalformedValueError):
-            yield Finding(
-                str(error.args[0]).split(";")[0],
-                _AGAIN,
-                file=document.path,
-                line=error.line,
-            )
+            yield Finding(str(error.args[0]).split(";")[0], _AGAIN, file=document.path, line=error.line)
     for document in context.judged:
-        for number, (offset, op, message) in enumerate(_malformed(context, document)):
-            if number == _MOST:
-                break
+        for offset, op, message in islice(_malformed(context, document), _LIMIT):
             yield Finding(message, _AGAIN, file=document.path, line=document.line(offset), op=op)
 
 
@@ -77,8 +71,7 @@ def _malformed(context: Context, document: Document) -> Iterator[tuple[int, str 
         yield from _precisions(document)
     for constant in context.constants(document):
         if constant.faults:
-            what = " and ".join(constant.faults)
-            message = f"the constant {constant.name!r} has no usable {what}"
+            message = f"the constant {constant.name!r} has no valid {' and '.join(constant.faults)}"
             yield constant.span.start, constant.name, message
         elif constant.element_type not in _TYPES:
             yield constant.span.start, constant.name, _unknown_type("constant", constant.name, constant.element_type)
@@ -88,9 +81,9 @@ def _malformed(context: Context, document: Document) -> Iterator[tuple[int, str 
 
 def _precisions(document: Document) -> Iterator[tuple[int, str | None, str]]:
     for port in _PORT.finditer(document.data):
-        said = parse_attributes(port[0][5:-1].rstrip(b"/")).get("precision", "")
-        if said.encode() not in _PRECISIONS:
-            message = f"a port has the precision {said!r}, which OpenVINO does not know"
+        precision = parse_attributes(port[0][5:-1].rstrip(b"/")).get("precision", "")
+        if precision.encode() not in _PRECISIONS:
+            message = f"a port has the precision {precision!r}, which OpenVINO does not know"
             yield port.start(), _op_at(document, port.start()), message
 
 
@@ -106,8 +99,8 @@ def _parameters(document: Document) -> Iterator[tuple[int, str | None, str]]:
     for position, kind in enumerate(scan.types):
         if kind != "Parameter":
             continue
-        said, name, start = document.data_attributes(position), scan.names[position], scan.spans[position].start
-        shape, element_type = said.get("shape"), said.get("element_type")
+        data, name, start = document.data_attributes(position), scan.names[position], scan.spans[position].start
+        shape, element_type = data.get("shape"), data.get("element_type")
         if shape is None or not all(_DIMENSION.fullmatch(dim.strip()) for dim in shape.split(",") if shape.strip()):
             yield start, name, f"the Parameter {name!r} has the shape {shape!r}, which is malformed"
         if element_type not in _TYPES:
@@ -119,7 +112,7 @@ def _unknown_type(kind: str, name: str, element_type: str | None) -> str:
 
 
 def _layers(document: Document, graphs: tuple[Scan, ...]) -> Iterator[tuple[int, str | None, str]]:
-    """Layers without name, type or version: looked for one by one only when the count is off."""
+    """Layers without name, type or version; the layers are parsed only if a quick count finds a fault."""
     if len(_TYPED.findall(document.data)) == sum(len(graph.ids) for graph in graphs):
         return
     for graph in graphs:
@@ -128,30 +121,27 @@ def _layers(document: Document, graphs: tuple[Scan, ...]) -> Iterator[tuple[int,
             attributes = parse_attributes(tag[0]) if tag else {}
             missing = [key for key in ("name", "type", "version") if key not in attributes]
             if missing:
-                yield (
-                    span.start,
-                    name or None,
-                    f"the layer {attributes.get('id', '?')} has no {' and no '.join(missing)}",
-                )
+                message = f"the layer {attributes.get('id', '?')} has no {' and no '.join(missing)}"
+                yield span.start, name or None, message
 
 
-@rule("IR019", "unknown-opset", Severity.NOTE, "An op comes from an opset that is not known")
+@rule("IR019", "unknown-opset", Severity.NOTE, "An op has an unknown opset")
 def unknown_opset(context: Context) -> Iterator[Finding]:
-    """An op comes from an opset that is not known.
+    """An op has an unknown opset.
 
     What it checks
     --------------
-    That the ``version`` of every layer is one of ``opset1`` to ``opset17``, or ``extension``, where
-    the tokenizer ops live.
+    That the ``version`` of every layer is one of ``opset1`` to ``opset17``, or ``extension``, which the
+    tokenizer ops use.
 
     Why it matters
     --------------
-    OpenVINO refuses such a model ("Cannot create ... from unsupported opset") unless an extension
-    library that knows the op is loaded first.
+    OpenVINO rejects such a model ("Cannot create ... from unsupported opset") unless an extension
+    library that implements the op is loaded first.
 
     How to fix it
     -------------
-    Say in the model card which extension is needed, or export with a released OpenVINO.
+    Name the required extension in the model card, or export with a released OpenVINO.
 
     Source
     ------
@@ -162,8 +152,8 @@ def unknown_opset(context: Context) -> Iterator[Finding]:
         for kind, opset in sorted(pair for pair in pairs if pair[1] not in _OPSETS):
             offset = document.data.find(b'" type="%s" version="%s"' % (kind, opset))
             yield Finding(
-                f"{kind.decode()} is of {opset.decode()!r}, an opset that OpenVINO does not have",
-                "It needs an extension library, or another version of OpenVINO.",
+                f"{kind.decode()} has the opset {opset.decode()!r}, which OpenVINO does not have",
+                "Load an extension library for it, or use another version of OpenVINO.",
                 file=document.path,
                 line=document.line(offset),
                 op=_op_at(document, offset),

@@ -1,4 +1,4 @@
-"""IR006 to IR009: do the constants and the ``.bin`` fit together. The weights are never read."""
+"""IR006 to IR009: constants against the size of the ``.bin``. The weights are never read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from irtools.model.document import Document
 
 
 def _weights_size(document: Document) -> int | None:
-    """Bytes of the ``.bin``; None when there is none to measure (other rules say why)."""
+    """Bytes of the ``.bin``; None if it is missing (IR006) or a Git-LFS pointer (IR002)."""
     path = document.weights_path
     return None if not path.is_file() or is_lfs_pointer(path) else path.stat().st_size
 
@@ -22,16 +22,16 @@ def missing_weights(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That there is a ``.bin`` of the same name beside every ``.xml`` that has constants, and that a
-    symbolic link in its place leads somewhere.
+    That every ``.xml`` with constants has a ``.bin`` of the same name beside it, and that a symbolic
+    link in its place is not broken.
 
     Why it matters
     --------------
-    OpenVINO refuses the model ("Empty weights data in bin file or bin file cannot be found!").
+    OpenVINO rejects the model ("Empty weights data in bin file or bin file cannot be found!").
 
     How to fix it
     -------------
-    Restore the file from where the ``.xml`` came from. The two belong together: take both.
+    Restore the file from the source of the ``.xml``. The two belong together: restore both.
 
     Source
     ------
@@ -41,12 +41,9 @@ def missing_weights(context: Context) -> Iterator[Finding]:
         path = document.weights_path
         needed = max((constant.end for constant in context.constants(document)), default=0)
         if needed and not path.is_file():
-            why = " (a symbolic link that leads nowhere)" if path.is_symlink() else ""
-            yield Finding(
-                f"the weights of {document.path.name} are missing{why}; they should have {needed:,} bytes",
-                "Restore the file from where the .xml came from.",
-                file=path,
-            )
+            note = " (broken symbolic link)" if path.is_symlink() else ""
+            message = f"the weights of {document.path.name} are missing{note}; they should have {needed:,} bytes"
+            yield Finding(message, "Restore the file from the source of the .xml.", path)
 
 
 @rule("IR007", "short-weights", Severity.ERROR, "The .bin is shorter than the constants need")
@@ -55,18 +52,18 @@ def short_weights(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That the offset and size of every constant, those in the bodies of Loop and If included, lie
-    within the ``.bin``.
+    That offset and size of every constant lie within the ``.bin``, including the constants in the
+    bodies of Loop and If.
 
     Why it matters
     --------------
-    OpenVINO refuses the model ("Incorrect weights in bin file!") without saying which constant. The
-    usual reasons are an interrupted download and a ``.bin`` of another model.
+    OpenVINO rejects the model ("Incorrect weights in bin file!") without naming the constant. The usual
+    causes are an interrupted download and the ``.bin`` of another model.
 
     How to fix it
     -------------
-    Restore the ``.bin``. When all other constants fit exactly, the finding is at the constant in the
-    ``.xml`` instead: then its offset or size is wrong.
+    Restore the ``.bin``. If all other constants fit exactly, the finding points to the constant in the
+    ``.xml`` instead, because its offset or size is wrong.
 
     Source
     ------
@@ -80,11 +77,11 @@ def short_weights(context: Context) -> Iterator[Finding]:
         first = min(beyond, key=lambda constant: (constant.offset, constant.end))
         needed = max(constant.end for constant in beyond)
         others = max((c.end for c in context.constants(document) if c.end <= size), default=0)
-        what = f"bytes {first.offset:,} to {first.end:,}"
+        extent = f"bytes {first.offset:,} to {first.end:,}"
         if size and others == size:
             yield Finding(
-                f"the constant {first.name!r} wants {what}, and {document.weights_path.name} has {size:,}, "
-                f"which is exactly what the other constants need; it should have {needed:,}",
+                f"the constant {first.name!r} needs {extent}, but {document.weights_path.name} has {size:,}, "
+                f"which is exactly the size of the other constants; it should have {needed:,}",
                 "Correct the offset, or restore both files.",
                 file=document.path,
                 line=document.line(first.span),
@@ -92,9 +89,9 @@ def short_weights(context: Context) -> Iterator[Finding]:
             )
         else:
             yield Finding(
-                f"the file has {size:,} bytes and should have {needed:,}; the first constant past its end is "
-                f"{first.name!r} with {what} ({document.path.name}:{document.line(first.span)})",
-                "Restore the file: it is incomplete, or that of another model.",
+                f"the file has {size:,} bytes but should have {needed:,}; the first constant past its end is "
+                f"{first.name!r} with {extent} ({document.path.name}:{document.line(first.span)})",
+                "Restore the file; it is incomplete or belongs to another model.",
                 file=document.weights_path,
                 op=first.name,
             )
@@ -110,8 +107,8 @@ def long_weights(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    OpenVINO accepts a longer file silently. It is the only sign, short of reading the weights, that
-    the ``.bin`` belongs to another model: then the model loads and writes nonsense.
+    OpenVINO silently accepts a longer file. Without reading the weights, this is the only sign that the
+    ``.bin`` belongs to another model, with which the model loads and generates garbage.
 
     How to fix it
     -------------
@@ -119,17 +116,14 @@ def long_weights(context: Context) -> Iterator[Finding]:
 
     Source
     ------
-    Reproduced with OpenVINO 2026.4.1: read without a message.
+    Reproduced with OpenVINO 2026.4.1: read without an error message.
     """
     for document in context.judged:
         size = _weights_size(document)
         needed = max((constant.end for constant in context.constants(document)), default=0)
         if size is not None and size > needed:
-            yield Finding(
-                f"the file has {size:,} bytes, and the constants of {document.path.name} end at {needed:,}",
-                "Check that both files come from the same export.",
-                file=document.weights_path,
-            )
+            message = f"the file has {size:,} bytes, but the constants of {document.path.name} end at {needed:,}"
+            yield Finding(message, "Check that both files come from the same export.", document.weights_path)
 
 
 @rule("IR009", "constant-size", Severity.ERROR, "The size of a constant contradicts its shape and element type")
@@ -138,18 +132,18 @@ def constant_size(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That ``size`` is the number of bytes that the shape takes in the element type. Types of less than
-    eight bits are packed and rounded up. Strings are left out: their size depends on the content.
+    That ``size`` is the number of bytes of the shape in the element type. Types of less than eight bits
+    are packed and rounded up. Strings are not checked, because their size depends on the content.
 
     Why it matters
     --------------
-    A smaller size is refused ("Attribute and shape size are inconsistent for Const op!"). A larger one
-    is accepted silently, and only its beginning is used: a warning. A constant without elements is
-    written with one byte, and nothing is said of that.
+    A smaller size is rejected ("Attribute and shape size are inconsistent for Const op!"). A larger
+    size is a warning: OpenVINO silently accepts it and uses only the beginning. OpenVINO writes a
+    constant without elements with one byte, which is not reported.
 
     How to fix it
     -------------
-    Export the model again; nothing but an edit of the file produces this.
+    Export the model again. Only an edit of the file can cause this.
 
     Source
     ------
@@ -158,10 +152,10 @@ def constant_size(context: Context) -> Iterator[Finding]:
     for document in context.judged:
         for constant in context.constants(document):
             if constant.faults or constant.element_type not in ELEMENT_BITS:
-                continue  # strings; what is malformed is IR010
+                continue  # a string, or malformed (IR010)
             expected = byte_size(constant.element_type, constant.elements)
             if expected == 0 and constant.size == 1:
-                continue  # OpenVINO writes a byte for it
+                continue  # OpenVINO writes one byte for an empty constant
             if expected is not None and constant.size != expected:
                 yield _wrong_size(document, constant, expected)
 
@@ -169,7 +163,7 @@ def constant_size(context: Context) -> Iterator[Finding]:
 def _wrong_size(document: Document, constant: Constant, expected: int) -> Finding:
     shape = ",".join(map(str, constant.shape))
     return Finding(
-        f"the constant {constant.name!r} has size {constant.size:,}, and {constant.element_type}[{shape}] takes "
+        f"the constant {constant.name!r} has size {constant.size:,}, but {constant.element_type}[{shape}] takes "
         f"{expected:,} bytes",
         "Export the model again.",
         file=document.path,

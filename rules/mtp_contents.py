@@ -1,4 +1,4 @@
-"""MTP: what the head gives out, and what it must not have inside."""
+"""MTP: the head's output, and ops that a head must not have."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from irtools.model.target import head_width
 from irtools.model.values import norm_input
 
 
-@rule("MTP037", "output-before-norm", Severity.ERROR, "The MTP head's output is not that of its final norm")
+@rule("MTP037", "output-before-norm", Severity.ERROR, "The MTP head's output is not taken after its final norm")
 def output_before_norm(context: Context) -> Iterator[Finding]:
-    """`last_hidden_state` is not the output of a norm, or is a norm inside the layer.
+    """`last_hidden_state` is not the output of a norm, or it is the output of a norm inside the layer.
 
     What it checks
     --------------
-    Whether the output is a norm of a value that nothing else reads.
+    That the output is a norm of a value without other consumers.
 
     Why it matters
     --------------
-    The target's output projection is grafted onto this output, and expects normalised values. It
-    runs all the same, and fewer candidates are accepted; a short test may not show it.
+    The target's output projection is grafted onto this output and expects normalised values. The head
+    runs without an error message, but the acceptance rate drops; a short test may not show it.
 
     How to fix it
     -------------
-    Export the head again; the output is the final norm's.
+    Export the head again, with the output of the final norm.
 
     Source
     ------
-    Optimum Intel 2.2; reproduced with GenAI 2026.4: silent.
+    Optimum Intel 2.2; reproduced with GenAI 2026.4: no error message.
     """
-    found = qwen_like(context)
-    output = found.part.output("last_hidden_state") if found is not None else None
-    if found is None or output is None:
+    head = qwen_like(context)
+    output = head.part.output("last_hidden_state") if head is not None else None
+    if head is None or output is None:
         return
-    normed = norm_input(found.part.graph, output.source)
+    normed = norm_input(head.part.graph, output.source)
     if normed is None:
         message = f"{output.label!r} is not the output of a norm"
-    elif _read_elsewhere(found, normed):
-        message = f"{output.label!r} is a norm inside the layer, not the final one"
+    elif _read_elsewhere(head, normed):
+        message = f"{output.label!r} is the output of a norm inside the layer, not of the final norm"
     else:
         return
-    yield at_op(found, output.source.op, message, "give out the output of the final norm")
+    yield at_op(head, output.source.op, message, "export the output of the final norm")
 
 
-def _read_elsewhere(found: Head, value: Source) -> bool:
-    """Whether a residual sum goes on below: an Add reads the value, in use or not."""
-    graph = found.part.graph
+def _read_elsewhere(head: Head, value: Source) -> bool:
+    """True if the residual stream continues below: an Add of activations, live or dead, reads the value."""
+    graph = head.part.graph
     return any(
         consumer.port == value.port
         and graph.op_type(consumer.op) == "Add"
@@ -59,16 +59,16 @@ def _read_elsewhere(found: Head, value: Source) -> bool:
 
 @rule("MTP038", "embedding-in-mtp", Severity.WARNING, "The MTP head has an embedding table")
 def embedding_in_mtp(context: Context) -> Iterator[Finding]:
-    """The head looks rows of a table up by token ids.
+    """The head looks up rows of a table by token id.
 
     What it checks
     --------------
-    Whether a live Gather has a constant table of the head's width and integer ids from a model input.
+    That no live Gather has a constant table of the head's width and integer ids from a model input.
 
     Why it matters
     --------------
-    The runtime embeds with the text embeddings part and feeds `inputs_embeds`. A table in the head is
-    read from disk for nothing, or shows that the file is a language model.
+    The runtime embeds tokens with the text embeddings part and feeds `inputs_embeds`. A table in the
+    head is loaded from disk without use, or shows that the file is a language model.
 
     How to fix it
     -------------
@@ -78,33 +78,33 @@ def embedding_in_mtp(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI 2026.4.
     """
-    found = qwen_like(context)
-    if found is None:
+    head = qwen_like(context)
+    if head is None:
         return
-    graph = found.part.graph
-    for key in found.part.live_ops("Gather"):
+    graph = head.part.graph
+    for key in head.part.live_ops("Gather"):
         sources = graph.inputs(key)
-        port = graph.port(sources[0])
-        if port is None or not graph.constant(sources[0].op) or len(port.shape) != 2 or graph.constant(sources[1].op):
+        table = graph.port(sources[0])
+        if table is None or not graph.constant(sources[0].op) or len(table.shape) != 2 or graph.constant(sources[1].op):
             continue
-        above = found.part.ancestors([sources[1].op], through_shapes=False)
-        if any(there.op in above and there.element_type in ("i64", "i32") for there in found.part.inputs):
-            message = f"{graph.op_name(key)!r} looks up rows of a table of {port.shape[0]}"
-            yield at_op(found, key, message, "export the head without an embedding table", expected(context))
+        above = head.part.ancestors([sources[1].op], through_shapes=False)
+        if any(port.op in above and port.element_type in ("i64", "i32") for port in head.part.inputs):
+            message = f"{graph.op_name(key)!r} looks up rows of a table with {table.shape[0]} rows"
+            yield at_op(head, key, message, "export the head without an embedding table", expected(context))
 
 
 @rule("MTP039", "head-in-mtp", Severity.WARNING, "The MTP head has an output projection")
 def head_in_mtp(context: Context) -> Iterator[Finding]:
-    """The head projects to the vocabulary itself.
+    """The head has its own projection to the vocabulary.
 
     What it checks
     --------------
-    Whether a live MatMul with constant weights is as wide as the target's logits. One that an output
-    `logits` gives out is reported by MTP014.
+    That no live MatMul with constant weights is as wide as the target's logits. MTP014 reports a
+    projection that feeds an output `logits`.
 
     Why it matters
     --------------
-    The runtime grafts the target's projection on. A second one costs memory and time.
+    The runtime grafts the target's projection onto the head. A second one costs memory and time.
 
     How to fix it
     -------------
@@ -114,24 +114,24 @@ def head_in_mtp(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI 2026.4.
     """
-    found, target = qwen_like(context), own_target(context)
+    head, target = qwen_like(context), own_target(context)
     logits = target.output("logits") if target is not None else None
-    if found is None or target is None or logits is None or not logits.shape:
+    if head is None or target is None or logits is None or not logits.shape:
         return
-    vocabulary, graph = logits.shape[-1], found.part.graph
-    if vocabulary == head_width(target) or found.part.output("logits") is not None:
+    vocabulary, graph = logits.shape[-1], head.part.graph
+    if vocabulary == head_width(target) or head.part.output("logits") is not None:
         return
-    for key in found.part.live_ops("MatMul"):
+    for key in head.part.live_ops("MatMul"):
         outputs = graph.op(key).outputs
         weights = any(map(graph.constant, graph.producers(key)))
-        if outputs and outputs[0].shape[-1:] == (vocabulary,) and weights and _feeds_output(found, key):
-            message = f"{graph.op_name(key)!r} projects to the vocabulary of {vocabulary}"
-            yield at_op(found, key, message, "export the head without it", expected(context))
+        if outputs and outputs[0].shape[-1:] == (vocabulary,) and weights and _feeds_output(head, key):
+            message = f"{graph.op_name(key)!r} projects to the vocabulary of {vocabulary} tokens"
+            yield at_op(head, key, message, "export the head without the projection", expected(context))
 
 
-def _feeds_output(found: Head, key: int) -> bool:
-    """Whether a product goes to an output, perhaps over elementwise ops, and not to another layer."""
-    graph, pending = found.part.graph, [key]
+def _feeds_output(head: Head, key: int) -> bool:
+    """True if elementwise ops at most lie between a MatMul and an output."""
+    graph, pending = head.part.graph, [key]
     for current in pending[:32]:
         for consumer in graph.consumers(current):
             if graph.op_type(consumer.op) == "Result":

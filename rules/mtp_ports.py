@@ -1,4 +1,4 @@
-"""MTP: do the head's inputs and outputs have the names, types and shapes that the runtime feeds."""
+"""MTP: names, types and shapes of the head's inputs and outputs."""
 
 from __future__ import annotations
 
@@ -13,82 +13,80 @@ from irtools.text import shape_text
 
 
 def _judged(context: Context) -> Head | None:
-    """The head, if enough of its ports are known to judge the others."""
-    found = head(context)
-    return found if found is not None and found.known else None
+    """The head, if enough of its ports match a profile."""
+    mtp = head(context)
+    return mtp if mtp is not None and mtp.known else None
 
 
-def _at(found: Head, port: Input | Output | None, message: str, hint: str, severity: Severity | None = None) -> Finding:
-    document = found.part.document
+def _at(mtp: Head, port: Input | Output | None, message: str, hint: str, severity: Severity | None = None) -> Finding:
+    document = mtp.part.document
     line = port.line if port is not None else document.line(document.scan.net_tag)
     return Finding(message, hint, document.path, line, port.friendly if port else None, severity)
 
 
-def _inputs(found: Head) -> Iterator[tuple[Port, Input]]:
-    for port in found.profile.inputs:
-        there = found.input(port)
-        if there is not None:
-            yield port, there
+def _inputs(mtp: Head) -> Iterator[tuple[Port, Input]]:
+    for port in mtp.profile.inputs:
+        if (actual := mtp.input(port)) is not None:
+            yield port, actual
 
 
-def _ports(found: Head) -> Iterator[tuple[Port, Input | Output]]:
-    yield from _inputs(found)
-    for port in found.profile.outputs:
-        there = found.output(port)
-        if there is not None:
-            yield port, there
+def _ports(mtp: Head) -> Iterator[tuple[Port, Input | Output]]:
+    yield from _inputs(mtp)
+    for port in mtp.profile.outputs:
+        if (actual := mtp.output(port)) is not None:
+            yield port, actual
 
 
 @rule("MTP010", "missing-mtp-input", Severity.ERROR, "The MTP head lacks an input")
 def missing_mtp_input(context: Context) -> Iterator[Finding]:
-    """No input has a tensor name that the head's family has.
+    """No input has a tensor name that heads of this family have.
 
     What it checks
     --------------
-    The tensor names of the head's inputs against its profile. The tensor name is what the runtime
-    sets inputs by; a friendly name alone does not help. A warning for `attention_mask`, and for
-    `beam_idx` when the input is there under another name.
+    The tensor names of the head's inputs against its profile. The runtime sets inputs by tensor name; a
+    matching friendly name alone does not help. A missing `attention_mask` is a warning, and so is
+    `beam_idx` under another name.
 
     Why it matters
     --------------
-    `inputs_embeds` missing: refused at load. `hidden_states` or `position_ids` missing: fails while
-    generating, "Port for tensor name ... was not found". `beam_idx` missing: the states cannot be
-    converted, refused at load. `attention_mask` missing or renamed: nothing happens on the paged
-    path, other backends need it.
+    Missing `inputs_embeds`: rejected at load time. Missing `hidden_states` or `position_ids`:
+    generation fails with "Port for tensor name ... was not found". Missing `beam_idx`: the states
+    cannot be converted, and loading fails. Missing or renamed `attention_mask`: the paged path is not
+    affected, but other backends need it.
 
     How to fix it
     -------------
-    Give the input its tensor name back: `names="..."` of the Parameter's output port.
+    Restore the input's tensor name: `names="..."` of the Parameter's output port.
 
     Source
     ------
     Reproduced with GenAI 2026.4.
     """
-    found = _judged(context)
-    if found is None:
+    mtp = _judged(context)
+    if mtp is None:
         return
-    for port in found.profile.inputs:
-        if found.part.input(port.name) is not None:
+    for port in mtp.profile.inputs:
+        if mtp.part.input(port.name) is not None:
             continue
-        named = found.part.input_called(port.name)
-        where = f" (an op has the friendly name, its tensor is {named.label!r})" if named is not None else ""
-        if port.name == "beam_idx" and not found.part.states:
-            continue  # it belongs to the states; MTP020 says that there are none
-        harmless = not port.needed and (port.name != "beam_idx" or _replaced(found, port))
+        named = mtp.part.input_called(port.name)
+        where = f" (an op has this friendly name, but its tensor is {named.label!r})" if named is not None else ""
+        if port.name == "beam_idx" and not mtp.part.states:
+            continue  # beam_idx only reorders states; MTP020 reports that there are none
+        harmless = not port.needed and (port.name != "beam_idx" or _replaced(mtp, port))
         yield _at(
-            found,
+            mtp,
             named,
             f"no input has the tensor name {port.name!r}{where}",
-            f"the {found.profile.title} has it as {port.element_type}{_shape(port)}",
+            f"in the {mtp.profile.title}, it is {port.element_type}{_shape(port)}",
             Severity.WARNING if harmless else None,
         )
 
 
-def _replaced(found: Head, port: Port) -> bool:
-    """Whether an input of the same type that the profile does not have can stand for a port."""
-    known = {other.name for other in found.profile.inputs}
+def _replaced(mtp: Head, port: Port) -> bool:
+    """True if an input outside the profile has the element type of a port."""
+    names = {other.name for other in mtp.profile.inputs}
     return any(
-        there.element_type == port.element_type and not known.intersection(there.names) for there in found.part.inputs
+        actual.element_type == port.element_type and not names.intersection(actual.names) for actual in mtp.part.inputs
     )
 
 
@@ -98,17 +96,17 @@ def _shape(port: Port) -> str:
 
 @rule("MTP011", "misnamed-mtp-input", Severity.NOTE, "An input's friendly name differs from its tensor name")
 def mtp_friendly_name(context: Context) -> Iterator[Finding]:
-    """An input has the right tensor name on an op with another friendly name.
+    """An input has the right tensor name, but its op has another friendly name.
 
     What it checks
     --------------
-    The friendly names of the Parameters behind the known inputs. An error for `inputs_embeds` and
-    `position_ids`, which the paged-attention conversion looks up by friendly name; a note else.
+    The friendly names of the Parameters of the known inputs. An error for `inputs_embeds` and
+    `position_ids`, which the paged-attention conversion looks up by friendly name; otherwise a note.
 
     Why it matters
     --------------
-    With another friendly name the conversion passes the input by: the shapes of the two branches
-    no longer fit (refused at load), or positions of the wrong rank are fed (fails while generating).
+    The conversion skips an input with another friendly name. Then either the shapes of the two branches
+    do not match (rejected at load time), or positions of the wrong rank are fed (generation fails).
 
     How to fix it
     -------------
@@ -118,15 +116,15 @@ def mtp_friendly_name(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4.
     """
-    found = _judged(context)
-    if found is None:
+    mtp = _judged(context)
+    if mtp is None:
         return
-    for port, there in _inputs(found):
-        if port.name in there.names and there.friendly != port.name:
+    for port, actual in _inputs(mtp):
+        if port.name in actual.names and actual.friendly != port.name:
             yield _at(
-                found,
-                there,
-                f"the input {port.name!r} is an op with the friendly name {there.friendly!r}",
+                mtp,
+                actual,
+                f"the input {port.name!r} has the friendly name {actual.friendly!r}",
                 f"rename the op to {port.name!r}",
                 Severity.ERROR if port.friendly_matters else None,
             )
@@ -134,58 +132,59 @@ def mtp_friendly_name(context: Context) -> Iterator[Finding]:
 
 @rule("MTP012", "surplus-mtp-input", Severity.WARNING, "The MTP head has an input that the runtime does not feed")
 def surplus_mtp_input(context: Context) -> Iterator[Finding]:
-    """An input is in no profile of this head.
+    """An input is not in the profile of this head.
 
     What it checks
     --------------
-    Inputs whose tensor names are not in the nearest profile, when no input of the profile is
-    missing that it could stand for. Past keys and values are reported by MTP020.
+    Inputs whose tensor names are not in the nearest profile. An input that can stand for a missing
+    input of the profile is not reported. MTP020 reports past keys and values.
 
     Why it matters
     --------------
-    The runtime sets the inputs that it knows. Another one keeps whatever the device has there.
+    The runtime sets only the inputs that it knows. Any other input keeps undefined data.
 
     How to fix it
     -------------
-    Export the head again without it.
+    Export the head again without this input.
 
     Source
     ------
     OpenVINO GenAI 2026.4.
     """
-    found = _judged(context)
-    if found is None:
+    mtp = _judged(context)
+    if mtp is None:
         return
-    known = {port.name for port in found.profile.inputs}
-    missing = [port for port in found.profile.inputs if found.part.input(port.name) is None]
-    for there in found.part.inputs:
-        if known.intersection((*there.names, there.friendly)) or _is_past(there):
+    names = {port.name for port in mtp.profile.inputs}
+    missing = [port for port in mtp.profile.inputs if mtp.part.input(port.name) is None]
+    for actual in mtp.part.inputs:
+        if names.intersection((*actual.names, actual.friendly)) or _is_past(actual):
             continue
-        if any(port.element_type == there.element_type for port in missing):
-            continue  # this is the missing one under another name
-        yield _at(found, there, f"the runtime feeds no input {there.label!r}", "export the head without it")
+        if any(port.element_type == actual.element_type for port in missing):
+            continue  # a missing input under another name (MTP010)
+        yield _at(mtp, actual, f"the runtime does not feed the input {actual.label!r}", "export the head without it")
 
 
 def _is_past(port: Input | Output) -> bool:
-    """Whether it carries keys or values of a stateless head, which MTP020 reports."""
+    """True if the port carries keys or values of a stateless head, which MTP020 reports."""
     words = ("past", "present", "cache")
     return len(port.shape) == 4 and any(word in name for name in (*port.names, port.friendly) for word in words)
 
 
 @rule("MTP013", "missing-mtp-output", Severity.ERROR, "The MTP head lacks an output")
 def missing_mtp_output(context: Context) -> Iterator[Finding]:
-    """No output has a tensor name that the head's family has.
+    """No output has a tensor name that heads of this family have.
 
     What it checks
     --------------
-    The tensor names of the outputs, which are the `output_names` of a Result or else the names of
-    the port it reads, against the profile.
+    The tensor names of the outputs against the profile. They are the `output_names` of the Result, or
+    else the names of the port that it reads.
 
     Why it matters
     --------------
-    The target's head is grafted onto the output `last_hidden_state`. Without it: "Failed to locate
-    `last_hidden_state` output in the MTP draft model", at load; with only the friendly name right,
-    the first candidate fails. A language model in place of the head ends the same way.
+    The target's output projection is grafted onto the output `last_hidden_state`. Without it, loading
+    fails: "Failed to locate `last_hidden_state` output in the MTP draft model". If only the friendly
+    name is right, the first candidate fails. A language model in place of the head fails in the same
+    way.
 
     How to fix it
     -------------
@@ -195,24 +194,24 @@ def missing_mtp_output(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4.
     """
-    found = _judged(context)
-    if found is None:
+    mtp = _judged(context)
+    if mtp is None:
         return
-    for port in found.profile.outputs:
-        if found.output(port) is None:
-            has = ", ".join(repr(output.label) for output in found.part.outputs) or "none"
-            first = next(iter(found.part.outputs), None)
+    for port in mtp.profile.outputs:
+        if mtp.output(port) is None:
+            has = ", ".join(repr(output.label) for output in mtp.part.outputs) or "none"
+            first = next(iter(mtp.part.outputs), None)
             yield _at(
-                found,
+                mtp,
                 first,
                 f"no output has the tensor name {port.name!r} (outputs: {has})",
-                f"name the output of the final norm {port.name!r}; is this the head, or another model?",
+                f"name the output of the final norm {port.name!r}, and check that this is an MTP head",
             )
 
 
-@rule("MTP014", "own-logits", Severity.ERROR, "The MTP head has an output that the runtime takes for its own")
+@rule("MTP014", "own-logits", Severity.ERROR, "The MTP head has an output that its family does not have")
 def own_logits(context: Context) -> Iterator[Finding]:
-    """The head gives out `logits` itself, or another output that its family does not have.
+    """The head outputs `logits` itself, or another value that heads of its family do not output.
 
     What it checks
     --------------
@@ -220,67 +219,67 @@ def own_logits(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    The runtime grafts the target's head on and names that output `logits`. If there is one by that
-    name already, its values are sampled: in a test no candidate of 38 was accepted, and nothing was
-    said.
+    The runtime grafts the target's output projection onto the head and names the new output `logits`.
+    If the head already has an output of this name, the runtime samples from it: in a test, 0 of 38
+    candidates were accepted, without an error message.
 
     How to fix it
     -------------
-    Export the head without the output projection.
+    Export the head without its output projection.
 
     Source
     ------
-    Reproduced with GenAI 2026.4: silent.
+    Reproduced with GenAI 2026.4: no error message.
     """
-    found = _judged(context)
-    if found is None:
+    mtp = _judged(context)
+    if mtp is None:
         return
-    known = {port.name for port in found.profile.outputs}
-    for output in found.part.outputs:
-        if _is_past(output) or not any(found.output(port) for port in found.profile.outputs):
+    names = {port.name for port in mtp.profile.outputs}
+    for output in mtp.part.outputs:
+        if _is_past(output) or not any(mtp.output(port) for port in mtp.profile.outputs):
             continue
-        if known.isdisjoint(output.names):
+        if names.isdisjoint(output.names):
             logits = "logits" in output.names
             yield _at(
-                found,
+                mtp,
                 output,
-                f"the head has an output {output.label!r} of its own",
-                "export the head without it: the runtime grafts the target's output projection on",
+                f"the head has its own output {output.label!r}",
+                "export the head without it: the runtime grafts the target's output projection onto the head",
                 None if logits else Severity.WARNING,
             )
 
 
 @rule("MTP015", "mistyped-mtp-port", Severity.ERROR, "A port of the MTP head has the wrong element type")
 def mtp_port_type(context: Context) -> Iterator[Finding]:
-    """An input or output has not the element type that the runtime uses.
+    """An input or output does not have the element type that the runtime uses.
 
     What it checks
     --------------
     The element types against the profile: f32 for hidden states, embeddings and output, i64 for
-    positions. `attention_mask` and `beam_idx` are notes.
+    positions. A wrong type of `attention_mask` or `beam_idx` is a note.
 
     Why it matters
     --------------
-    f16 inputs or i32 positions: the runtime sets tensors of the other type and fails while
-    generating. An f16 output: refused at load.
+    With f16 inputs or i32 positions, the runtime sets tensors of another type, and generation fails. An
+    f16 output is rejected at load time.
 
     How to fix it
     -------------
-    Keep the ports at f32 and i64 when converting; only weights are compressed.
+    Keep f32 and i64 ports when you convert the model. Weight compression does not change ports.
 
     Source
     ------
     Reproduced with GenAI 2026.4.
     """
-    found = _judged(context)
-    if found is None:
+    mtp = _judged(context)
+    if mtp is None:
         return
-    for port, there in _ports(found):
-        if there.element_type in ELEMENT_BITS and there.element_type != port.element_type:
+    for port, actual in _ports(mtp):
+        if actual.element_type in ELEMENT_BITS and actual.element_type != port.element_type:
             yield _at(
-                found,
-                there,
-                f"{port.name!r} is {there.element_type}, and the runtime uses {port.element_type}",
+                mtp,
+                actual,
+                f"{port.name!r} is {actual.element_type}, but the runtime uses {port.element_type}",
                 "keep the ports as exported; only weights are compressed",
                 None if port.type_matters else Severity.NOTE,
             )
@@ -288,16 +287,16 @@ def mtp_port_type(context: Context) -> Iterator[Finding]:
 
 @rule("MTP016", "mtp-port-of-wrong-rank", Severity.ERROR, "A port of the MTP head has the wrong rank")
 def mtp_port_rank(context: Context) -> Iterator[Finding]:
-    """An input or output has not the number of dimensions that the runtime uses.
+    """An input or output does not have the number of dimensions that the runtime uses.
 
     What it checks
     --------------
-    The ranks against the profile. `position_ids` of a Qwen3.5 head has rank 2, although that of its
-    language model has rank 3.
+    The ranks against the profile. `position_ids` of a Qwen3.5 head has rank 2, although its language
+    model has rank 3.
 
     Why it matters
     --------------
-    Tensors of another rank are set: it fails while generating, or already in the conversion.
+    The runtime sets tensors of another rank. The conversion or generation fails.
 
     How to fix it
     -------------
@@ -307,57 +306,54 @@ def mtp_port_rank(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4.
     """
-    found = _judged(context)
-    if found is None:
+    mtp = _judged(context)
+    if mtp is None:
         return
-    for port, there in _ports(found):
-        if len(there.shape) != len(port.shape) and (there.shape or isinstance(there, Input)):
+    for port, actual in _ports(mtp):
+        if len(actual.shape) != len(port.shape) and (actual.shape or isinstance(actual, Input)):
             yield _at(
-                found,
-                there,
-                f"{port.name!r} is {shape_text(there.shape)}, and must have rank {len(port.shape)}: {_shape(port)}",
+                mtp,
+                actual,
+                f"{port.name!r} is {shape_text(actual.shape)}, but must have rank {len(port.shape)}: {_shape(port)}",
                 "export the head with Optimum Intel 2.2 or later",
             )
 
 
 @rule("MTP017", "static-mtp-dimension", Severity.ERROR, "A port of the MTP head has a fixed batch or length")
 def static_mtp_dimension(context: Context) -> Iterator[Finding]:
-    """A dimension that changes from call to call is a number.
+    """A dimension that varies from call to call is fixed.
 
     What it checks
     --------------
-    The dimensions that are dynamic in the profile, such as batch and sequence. A width is checked
-    by MTP018.
+    The dimensions that are dynamic in the profile, such as batch and sequence. MTP018 checks widths.
 
     Why it matters
     --------------
-    The paged path lays tokens out along the batch: with a batch of 1 it fails while generating. A
-    fixed length fails with the second prompt.
+    The paged path puts tokens along the batch dimension, so generation fails with a fixed batch. With a
+    fixed length, the second prompt fails.
 
     How to fix it
     -------------
-    Export with dynamic shapes, or set the dimension back to ? in the Parameter.
+    Export with dynamic shapes, or set the dimension of the Parameter to `?`.
 
     Source
     ------
     Reproduced with GenAI 2026.4.
     """
-    found = _judged(context)
-    if found is None:
+    mtp = _judged(context)
+    if mtp is None:
         return
-    for port, there in _inputs(found):
-        if len(there.shape) == len(port.shape):
-            fixed = [
-                index
-                for index, (wanted, dim) in enumerate(zip(port.shape, there.shape, strict=True))
-                if wanted == "?" and dim != DYNAMIC
-            ]
-            if fixed:
-                yield _at(
-                    found,
-                    there,
-                    f"{port.name!r} is {shape_text(there.shape)}, and must be dynamic in dimension "
-                    f"{', '.join(map(str, fixed))}: {_shape(port)}",
-                    "export with dynamic shapes",
-                    None if port.needed else Severity.WARNING,
-                )
+    for port, actual in _inputs(mtp):
+        if len(actual.shape) != len(port.shape):
+            continue  # MTP016 reports it
+        dims = enumerate(zip(port.shape, actual.shape, strict=True))
+        fixed = [str(index) for index, (wanted, dim) in dims if wanted == "?" and dim != DYNAMIC]
+        if fixed:
+            yield _at(
+                mtp,
+                actual,
+                f"{port.name!r} is {shape_text(actual.shape)}, but must be dynamic in dimension "
+                f"{', '.join(fixed)}: {_shape(port)}",
+                "export with dynamic shapes",
+                None if port.needed else Severity.WARNING,
+            )

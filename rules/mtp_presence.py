@@ -1,4 +1,4 @@
-"""MTP: is there a head, is it declared, and does its directory have the form the runtime asks for."""
+"""MTP: presence and declaration of the head, and the parts that the runtime needs beside it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from irtools.lint.mtp import EXPORTED_FAMILIES, declaration, expected, head
 from irtools.model.directory import MTP_FILE
 
 _EXPORT_HINT = (
-    "export with `--task image-text-to-text`: the head is a part of that export only; "
-    "`text-generation-with-past` writes one model with its own embeddings, for which neither the exporter "
-    "nor the runtime has a head"
+    "export with `--task image-text-to-text`: only that export includes the head; "
+    "`text-generation-with-past` writes one model with embedded embeddings, for which neither the exporter "
+    "nor the runtime supports a head"
 )
 
 
@@ -21,20 +21,20 @@ def missing_mtp(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    `mtp_num_hidden_layers`, `num_nextn_predict_layers` and `num_mtp_layers` of config.json, also
-    under `text_config`, against the files. An error with `--expect-mtp`, a note for families whose
-    head the exporter does not know, nothing with `--no-mtp`.
+    `mtp_num_hidden_layers`, `num_nextn_predict_layers` and `num_mtp_layers` in config.json, also under
+    `text_config`, against the files. An error with `--expect-mtp`, a note for families whose head the
+    exporter does not support, and not reported with `--no-mtp`.
 
     Why it matters
     --------------
-    The exporter writes the head only for the task image-text-to-text, only for one MTP layer, and
-    turns failures into warnings. Without the file, a pipeline that asks for MTP takes the directory
-    for a plain draft and fails at load.
+    The exporter writes the head only for the task image-text-to-text and only for one MTP layer, and
+    turns failures into warnings. Without the file, a pipeline that asks for MTP treats the directory as
+    a plain draft and fails at load time.
 
     How to fix it
     -------------
-    Export again with `--task image-text-to-text`. `text-generation-with-past` cannot do it: it
-    writes one model with the embeddings inside, and MTP needs them in a part of their own.
+    Export again with `--task image-text-to-text`. `text-generation-with-past` does not help: it writes
+    one model that includes the embeddings, but MTP needs them in a separate part.
 
     Source
     ------
@@ -43,46 +43,46 @@ def missing_mtp(context: Context) -> Iterator[Finding]:
     declared = declaration(context)
     if declared is None or declared.count < 1 or context.export.mtp is not None or context.expect_mtp is False:
         return
-    known = context.config.get("model_type") in EXPORTED_FAMILIES
+    supported = context.config.get("model_type") in EXPORTED_FAMILIES
     layers = "layer" if declared.count == 1 else "layers"
     yield Finding(
         f"{declared.key} declares {declared.count} MTP {layers}, but there is no {MTP_FILE}",
-        _EXPORT_HINT if known else "the exporter does not know the MTP head of this family",
+        _EXPORT_HINT if supported else "the exporter does not support the MTP head of this family",
         file=context.export.directory / "config.json",
-        severity=expected(context, None if known else Severity.NOTE),
+        severity=expected(context, None if supported else Severity.NOTE),
     )
 
 
-@rule("MTP002", "undeclared-mtp", Severity.WARNING, "There is an MTP head that config.json does not declare")
+@rule("MTP002", "undeclared-mtp", Severity.WARNING, "The directory has an MTP head that config.json does not declare")
 def undeclared_mtp(context: Context) -> Iterator[Finding]:
-    """`openvino_mtp_model.xml` is there, but config.json says that the model has no MTP layer.
+    """`openvino_mtp_model.xml` exists, but config.json declares no MTP layer.
 
     What it checks
     --------------
-    That one of the known keys of config.json is at least 1 when there is a head. An error with
+    If there is a head: that one of the known keys in config.json is at least 1. An error with
     `--expect-mtp`.
 
     Why it matters
     --------------
-    The runtime goes by the file alone, so MTP runs; but everything that reads config.json believes
-    that there is no head, and the head may be that of another checkpoint.
+    The runtime looks only at the file, so MTP runs. But tools that read config.json assume that there
+    is no head, and the head may come from another checkpoint.
 
     How to fix it
     -------------
-    Take config.json from the checkpoint that the head was exported from, or take the head away.
+    Take config.json from the checkpoint that the head was exported from, or remove the head.
 
     Source
     ------
-    Reproduced with GenAI 2026.4: silent.
+    Reproduced with GenAI 2026.4: no error message.
     """
     if context.mtp is None or context.expect_mtp is False or not context.config:
         return
     declared = declaration(context)
     if declared is None or declared.count < 1:
-        said = "has no key for it" if declared is None else f"says {declared.key} = {declared.count}"
+        state = "does not declare it" if declared is None else f"has {declared.key} = {declared.count}"
         yield Finding(
-            f"{MTP_FILE} is there, but config.json {said}",
-            "take config.json from the checkpoint of the head, or take the head away",
+            f"{MTP_FILE} exists, but config.json {state}",
+            "take config.json from the checkpoint of the head, or remove the head",
             file=context.export.directory / "config.json",
             severity=expected(context),
         )
@@ -90,17 +90,17 @@ def undeclared_mtp(context: Context) -> Iterator[Finding]:
 
 @rule("MTP003", "several-mtp-layers", Severity.WARNING, "config.json declares more than one MTP layer")
 def several_mtp_layers(context: Context) -> Iterator[Finding]:
-    """The checkpoint has several MTP layers; exporter and runtime know one.
+    """The checkpoint has several MTP layers, but exporter and runtime support one.
 
     What it checks
     --------------
-    Whether config.json declares more than one MTP layer while there is a head. An error with
+    If there is a head: that config.json does not declare more than one MTP layer. An error with
     `--expect-mtp`.
 
     Why it matters
     --------------
-    The exporter refuses such a checkpoint, and the runtime runs one layer again and again: the
-    head was not made from this config, or lacks layers.
+    The exporter rejects such a checkpoint, and the runtime runs one layer repeatedly. So the head was
+    not made from this config, or lacks layers.
 
     How to fix it
     -------------
@@ -108,31 +108,31 @@ def several_mtp_layers(context: Context) -> Iterator[Finding]:
 
     Source
     ------
-    Optimum Intel 2.2: "MTP export currently supports a single decoder layer"; GenAI 2026.4: silent.
+    Optimum Intel 2.2: "MTP export currently supports a single decoder layer"; GenAI 2026.4: no error
+    message.
     """
     declared = declaration(context)
     if context.mtp is None or context.expect_mtp is False or declared is None or declared.count < 2:
         return
     yield Finding(
-        f"{declared.key} declares {declared.count} MTP layers, and a head with one layer is exported",
+        f"{declared.key} declares {declared.count} MTP layers, but the exported head has one",
         "correct config.json, or export again from the checkpoint that belongs to it",
         file=context.export.directory / "config.json",
         severity=expected(context),
     )
 
 
-@rule("MTP004", "unwanted-mtp", Severity.ERROR, "There is an MTP head although none is wanted")
+@rule("MTP004", "unwanted-mtp", Severity.ERROR, "The directory has an MTP head, but --no-mtp was given")
 def unwanted_mtp(context: Context) -> Iterator[Finding]:
-    """`--no-mtp` was given, and the directory has an MTP head.
+    """`--no-mtp` was given, but the directory has an MTP head.
 
     What it checks
     --------------
-    Whether there is an `openvino_mtp_model.xml`.
+    That there is no `openvino_mtp_model.xml`.
 
     Why it matters
     --------------
-    The runtime prefers the file: a directory that has it is loaded as an MTP pair when it is given
-    as a draft.
+    The runtime prefers this file: if the directory is used as a draft, it is loaded as an MTP pair.
 
     How to fix it
     -------------
@@ -143,29 +143,27 @@ def unwanted_mtp(context: Context) -> Iterator[Finding]:
     OpenVINO GenAI 2026.4.
     """
     if context.expect_mtp is False and context.export.mtp is not None:
-        yield Finding(
-            f"there is a {MTP_FILE}, and none is wanted (--no-mtp)",
-            "remove the file and its .bin",
-            file=context.export.mtp.path,
-        )
+        message = f"the directory has an {MTP_FILE}, but --no-mtp was given"
+        yield Finding(message, "remove the file and its .bin", context.export.mtp.path)
 
 
-@rule("MTP005", "absent-mtp", Severity.ERROR, "A releasable MTP export was asked for, and there is no head")
+@rule("MTP005", "absent-mtp", Severity.ERROR, "The export was expected to have an MTP head, but has none")
 def absent_mtp(context: Context) -> Iterator[Finding]:
-    """`--expect-mtp` was given, there is no head, and config.json does not declare one either.
+    """`--expect-mtp` was given, but there is no head, and config.json does not declare one.
 
     What it checks
     --------------
-    Whether there is an `openvino_mtp_model.xml`; if config.json declares a head, MTP001 reports it.
+    That there is an `openvino_mtp_model.xml`. If config.json declares a head, MTP001 reports its
+    absence.
 
     Why it matters
     --------------
-    Without the file there is no MTP.
+    MTP needs this file.
 
     How to fix it
     -------------
-    Export a checkpoint that has MTP layers with `--task image-text-to-text`. Where config.json says 0,
-    the checkpoint has none, and no task makes one.
+    Export a checkpoint that has MTP layers, with `--task image-text-to-text`. If config.json declares 0
+    layers, the checkpoint has no head, and no task can export one.
 
     Source
     ------
@@ -173,39 +171,38 @@ def absent_mtp(context: Context) -> Iterator[Finding]:
     """
     declared = declaration(context)
     if context.expect_mtp and context.export.mtp is None and (declared is None or declared.count < 1):
-        said = "declares no MTP layer" if declared is None else f"says {declared.key} = {declared.count}"
-        yield Finding(
-            f"there is no {MTP_FILE}, and config.json {said}", _without_head(context), file=context.export.directory
-        )
+        state = "declares no MTP layer" if declared is None else f"has {declared.key} = {declared.count}"
+        message = f"there is no {MTP_FILE}, and config.json {state}"
+        yield Finding(message, _without_head(context), file=context.export.directory)
 
 
 def _without_head(context: Context) -> str:
-    """What to do about an export of a checkpoint that has no head, by how it was exported."""
+    """Hint for an export of a checkpoint that has no head."""
     family = context.config.get("model_type")
     if family not in EXPORTED_FAMILIES:
-        return f"the exporter knows no MTP head of the family {family!r}: leave --expect-mtp out"
+        return f"the exporter does not support an MTP head for the family {family!r}: omit --expect-mtp"
     if context.export.find_part("text_embeddings") is not None:
         return (
-            "this is an image-text-to-text export already, so the checkpoint has no head: "
-            "export one that has MTP layers, or leave --expect-mtp out"
+            "this is already an image-text-to-text export, so the checkpoint has no head: "
+            "export one that has MTP layers, or omit --expect-mtp"
         )
     return f"take a checkpoint that has MTP layers, and {_EXPORT_HINT}"
 
 
-@rule("MTP006", "undecomposed-mtp", Severity.ERROR, "An MTP head without a text embeddings part")
+@rule("MTP006", "undecomposed-mtp", Severity.ERROR, "The export has an MTP head but no text embeddings part")
 def undecomposed_mtp(context: Context) -> Iterator[Finding]:
     """The directory has an MTP head, but no `openvino_text_embeddings_model.xml`.
 
     What it checks
     --------------
-    Whether the text embeddings are a part of their own when there is a head. A text-only export
-    and a DFlash draft never have that part.
+    If there is a head: that the text embeddings are a separate part. A text-only export and a DFlash
+    draft never have that part.
 
     Why it matters
     --------------
-    The runtime refuses the directory at load: "MTP speculative decoding requires a decomposed model
-    with a text embeddings model". It does so even where the head was never asked for, because the
-    file's presence means MTP.
+    The runtime rejects the directory at load time: "MTP speculative decoding requires a decomposed
+    model with a text embeddings model". It does so even if MTP was not requested, because it takes the
+    file as a request for MTP.
 
     How to fix it
     -------------
@@ -215,43 +212,43 @@ def undecomposed_mtp(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI 2026.4.
     """
-    found = head(context)
-    if found is None or not found.profile.usable or context.export.find_part("text_embeddings") is not None:
+    mtp = head(context)
+    if mtp is None or not mtp.profile.usable or context.export.find_part("text_embeddings") is not None:
         return
     yield Finding(
-        f"{MTP_FILE} is there, but no openvino_text_embeddings_model.xml: the runtime refuses the directory",
+        f"{MTP_FILE} exists without openvino_text_embeddings_model.xml, so the runtime rejects the directory",
         "export with `--task image-text-to-text`, or remove the head",
         file=context.export.directory / MTP_FILE,
     )
 
 
-@rule("MTP007", "unknown-mtp-form", Severity.WARNING, "An MTP head of a form that the runtime does not run")
+@rule("MTP007", "unknown-mtp-form", Severity.WARNING, "The runtime does not run this form of MTP head")
 def unknown_mtp_form(context: Context) -> Iterator[Finding]:
-    """The head's ports are those of no family whose head GenAI runs from this file.
+    """The head's ports match no family whose head GenAI runs from this file.
 
     What it checks
     --------------
-    The names of inputs and outputs against the known profiles: Qwen3.5, its mixture of experts,
-    the Gemma 4 pair, and the self-contained form with embeddings of twice the width. The nearest
-    profile is named, with what is missing from it and what it does not have.
+    The names of inputs and outputs against the known profiles: Qwen3.5, Qwen3.5 MoE, the Gemma 4 pair,
+    and the self-contained form with embeddings of twice the width. The message names the nearest
+    profile and its ports.
 
     Why it matters
     --------------
-    The runtime knows heads by their port names only.
+    The runtime recognises heads only by their port names.
 
     How to fix it
     -------------
-    Export the head with Optimum Intel 2.2 or later, or run it with the runtime that it was made for.
+    Export the head with Optimum Intel 2.2 or later, or run it with the runtime it was made for.
 
     Source
     ------
     OpenVINO GenAI 2026.4.
     """
-    found = head(context)
-    if found is None or context.mtp is None or (found.known and found.profile.usable):
+    mtp = head(context)
+    if mtp is None or context.mtp is None or (mtp.known and mtp.profile.usable):
         return
-    part, profile = found.part, found.profile
-    if found.known:
+    part, profile = mtp.part, mtp.profile
+    if mtp.known:
         message = f"this is a {profile.title}: {profile.remark}"
     else:
         labels = [port.label for port in part.inputs] + [port.label for port in part.outputs]
@@ -263,5 +260,5 @@ def unknown_mtp_form(context: Context) -> Iterator[Finding]:
         "export the head with Optimum Intel 2.2 or later",
         file=part.document.path,
         line=part.document.line(part.document.scan.net_tag),
-        severity=expected(context, None if found.known else Severity.ERROR),
+        severity=expected(context, None if mtp.known else Severity.ERROR),
     )

@@ -17,41 +17,41 @@ def _op(state: State) -> int:
 
 @rule("MTP020", "stateless-mtp", Severity.ERROR, "The MTP head has no states")
 def stateless_mtp(context: Context) -> Iterator[Finding]:
-    """The head keeps its keys and values in inputs and outputs, or not at all.
+    """The head has its keys and values as inputs and outputs, or has no cache.
 
     What it checks
     --------------
-    Whether there is any ReadValue or Assign.
+    That the head has a ReadValue or Assign.
 
     Why it matters
     --------------
-    The paged-attention conversion needs a stateful model; the head is refused at load.
+    The paged-attention conversion needs a stateful model. The runtime rejects the head at load time.
 
     How to fix it
     -------------
-    Export with states, which is the exporter's default (no `--disable-stateful`).
+    Export a stateful head, which is the exporter's default (no `--disable-stateful`).
 
     Source
     ------
     Reproduced with GenAI 2026.4: "Model is supposed to be stateful".
     """
-    found = qwen_like(context)
-    if found is not None and not found.part.states:
-        yield at_op(found, None, "the head has no state variables", "export without `--disable-stateful`")
+    head = qwen_like(context)
+    if head is not None and not head.part.states:
+        yield at_op(head, None, "the head has no state variables", "export without `--disable-stateful`")
 
 
-@rule("MTP021", "wrong-mtp-states", Severity.ERROR, "The MTP head has not one key and one value state")
+@rule("MTP021", "wrong-mtp-states", Severity.ERROR, "The MTP head does not have one key and one value state")
 def mtp_state_count(context: Context) -> Iterator[Finding]:
-    """The number of state variables is not that of one attention layer.
+    """The number of state variables is not the number for one attention layer.
 
     What it checks
     --------------
-    The number of distinct variables against the profile: two for one attention layer, of rank 4.
+    The number of distinct variables against the profile: two of rank 4 for one attention layer.
 
     Why it matters
     --------------
-    What the conversion does not recognise as a key or value cache stays behind as a state that
-    nobody rewinds when candidates are rejected.
+    The conversion leaves a state that it does not recognise as a key or value cache. The runtime does
+    not rewind such a state when candidates are rejected.
 
     How to fix it
     -------------
@@ -61,37 +61,33 @@ def mtp_state_count(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO, `sdpa_to_paged_attention`.
     """
-    found = qwen_like(context)
-    if found is None or not found.part.states or any(len(state.reads) > 1 for state in found.part.states):
+    head = qwen_like(context)
+    if head is None or not head.part.states or any(len(state.reads) > 1 for state in head.part.states):
         return
-    wanted = found.profile.states
-    if len(found.part.states) != wanted:
-        names = ", ".join(state.variable for state in found.part.states)
-        yield at_op(
-            found,
-            _op(found.part.states[-1]),
-            f"the head has {len(found.part.states)} state variables ({names}), and must have {wanted}",
-            "export the head again",
-        )
+    wanted = head.profile.states
+    if len(head.part.states) != wanted:
+        names = ", ".join(state.variable for state in head.part.states)
+        message = f"the head has {len(head.part.states)} state variables ({names}), but must have {wanted}"
+        yield at_op(head, _op(head.part.states[-1]), message, "export the head again")
         return
-    for state in found.part.states:
+    for state in head.part.states:
         if state.shape and len(state.shape) != 4:
-            message = f"the state {state.variable!r} is {shape_text(state.shape)}, no cache of keys or values"
-            yield at_op(found, _op(state), message, "export the head again")
+            message = f"the state {state.variable!r} is {shape_text(state.shape)}, which is not a key or value cache"
+            yield at_op(head, _op(state), message, "export the head again")
 
 
-@rule("MTP024", "mtp-cache-mismatch", Severity.ERROR, "The MTP head's cache does not fit the target's attention")
+@rule("MTP024", "mtp-cache-mismatch", Severity.ERROR, "The MTP head's cache does not match the target's attention")
 def mtp_state_shape(context: Context) -> Iterator[Finding]:
-    """The key and value states have other heads or head sizes than the target's full attention.
+    """The key and value states have other head counts or head sizes than the target's full attention.
 
     What it checks
     --------------
-    The fixed dimensions of the head's rank 4 states against those of the target's key and value
-    states. Linear-attention states of the target are left out.
+    The fixed dimensions of the head's rank-4 states against the target's key and value states.
+    Linear-attention states of the target are not compared.
 
     Why it matters
     --------------
-    An MTP layer is built like a full-attention layer of its target. Other sizes mean that the head
+    An MTP layer has the form of a full-attention layer of its target. Other sizes mean that the head
     belongs to another model.
 
     How to fix it
@@ -102,12 +98,12 @@ def mtp_state_shape(context: Context) -> Iterator[Finding]:
     ------
     Optimum Intel 2.2 builds the head from the target's text_config.
     """
-    found, target = qwen_like(context), own_target(context)
-    if found is None or target is None:
+    head, target = qwen_like(context), own_target(context)
+    if head is None or target is None:
         return
     shapes = {state.shape for state in attention_states(target)}
-    for state in attention_states(found.part):
+    for state in attention_states(head.part):
         if shapes and state.shape not in shapes:
             listed = " or ".join(shape_text(shape) for shape in sorted(shapes))
-            message = f"the state {state.variable!r} is {shape_text(state.shape)}, those of the target are {listed}"
-            yield at_op(found, _op(state), message, "take head and target from one export")
+            message = f"the state {state.variable!r} is {shape_text(state.shape)}, but the target's states are {listed}"
+            yield at_op(head, _op(state), message, "take head and target from one export")

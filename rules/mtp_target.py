@@ -1,4 +1,4 @@
-"""MTP: do head, target and text embeddings belong together."""
+"""MTP: compatibility of head, target and text embeddings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from irtools.model.values import rotary_widths
 
 
 def _widths(context: Context) -> Iterator[tuple[str, Part, int | None, int]]:
-    """Everything that must be as wide as the residual stream: what, where, layer id, width."""
+    """Values that must have the width of the residual stream: label, part, layer id, width."""
     target = own_target(context)
     if target is not None:
         width, matmul = head_width(target), logits_head(target).matmul
@@ -22,35 +22,41 @@ def _widths(context: Context) -> Iterator[tuple[str, Part, int | None, int]]:
     if context.text_embeddings is not None:
         part = context.part(context.text_embeddings)
         for output in part.outputs[:1]:
-            yield "the text embeddings", part, output.op, output.shape[-1] if output.shape else DYNAMIC
-    found = head(context)
-    if found is not None and found.known:
-        for port in found.profile.inputs:
-            there = found.input(port)
-            if there is not None and len(there.shape) == len(port.shape) and port.shape[-1] in ("H", "2H"):
-                width = there.shape[-1]
+            yield (
+                "the output of the text embeddings part",
+                part,
+                output.op,
+                output.shape[-1] if output.shape else DYNAMIC,
+            )
+    mtp = head(context)
+    if mtp is not None and mtp.known:
+        for port in mtp.profile.inputs:
+            actual = mtp.input(port)
+            if actual is not None and len(actual.shape) == len(port.shape) and port.shape[-1] in ("H", "2H"):
+                width = actual.shape[-1]
                 halves = 2 if port.shape[-1] == "2H" and width > 0 else 1
-                yield f"the head's {port.name}", found.part, there.op, width // halves
-        for port in found.profile.outputs:
-            given = found.output(port)
-            if given is not None and len(given.shape) == len(port.shape) and port.shape[-1] == "H":
-                yield f"the head's {port.name}", found.part, given.op, given.shape[-1]
+                yield f"the head's {port.name}", mtp.part, actual.op, width // halves
+        for port in mtp.profile.outputs:
+            produced = mtp.output(port)
+            if produced is not None and len(produced.shape) == len(port.shape) and port.shape[-1] == "H":
+                yield f"the head's {port.name}", mtp.part, produced.op, produced.shape[-1]
 
 
 @rule("MTP018", "mtp-of-other-width", Severity.ERROR, "Head, target and text embeddings have different widths")
 def mtp_width(context: Context) -> Iterator[Finding]:
-    """The hidden size is not the same wherever it must be.
+    """The hidden size differs between head, target and text embeddings.
 
     What it checks
     --------------
-    One width H for what the target's output projection reads, for the output of the text embeddings
-    part, and for `hidden_states`, `inputs_embeds` and `last_hidden_state` of the head (2H for the
-    embeddings of a form that gets them joined). The target's counts as right.
+    That one width H is the input width of the target's output projection, the output width of the text
+    embeddings part, and the width of `hidden_states`, `inputs_embeds` and `last_hidden_state` of the
+    head (2H for embeddings that are joined with the hidden state outside the head). The target's width
+    is the reference.
 
     Why it matters
     --------------
-    The target's output projection is cloned onto the head: other widths are refused at load, in a
-    MatMul that says nothing about MTP.
+    The target's output projection is cloned onto the head. With other widths, loading fails in a
+    MatMul, with a message that does not mention MTP.
 
     How to fix it
     -------------
@@ -62,16 +68,13 @@ def mtp_width(context: Context) -> Iterator[Finding]:
     """
     if head(context) is None:
         return
-    found = [(what, part, op, width) for what, part, op, width in _widths(context) if width != 0]
-    known = [width for _, _, _, width in found if width != DYNAMIC]
-    if not known:
-        return
-    right, owner = known[0], next(what for what, _, _, width in found if width == known[0])
-    for what, part, op, width in found:
+    widths = [entry for entry in _widths(context) if entry[-1] != 0]
+    owner, _, _, right = next((entry for entry in widths if entry[-1] != DYNAMIC), ("", None, None, DYNAMIC))
+    for label, part, op, width in widths:
         if width != right:
-            size = "has no fixed width" if width == DYNAMIC else f"is {width} wide"
+            size = "has no fixed width" if width == DYNAMIC else f"has width {width}"
             yield Finding(
-                f"{what} {size}, {owner} is {right} wide",
+                f"{label} {size}, but {owner} has width {right}",
                 "take all parts from one export",
                 file=part.document.path,
                 line=part.graph.line(op) if op is not None else None,
@@ -79,23 +82,24 @@ def mtp_width(context: Context) -> Iterator[Finding]:
             )
 
 
-@rule("MTP050", "ungraftable-logits", Severity.ERROR, "The target's logits are not directly those of its MatMul")
+@rule("MTP050", "ungraftable-logits", Severity.ERROR, "The target's logits do not come directly from its MatMul")
 def ungraftable_logits(context: Context) -> Iterator[Finding]:
-    """The runtime cannot find the target's output projection to put it on the MTP head.
+    """The runtime cannot find the target's output projection to graft it onto the MTP head.
 
     What it checks
     --------------
-    That the target has an output with the tensor name `logits`, and that a MatMul produces it. A
-    bias, a scale, a soft-cap or a conversion in between is one too many.
+    That the target has an output with the tensor name `logits`, and that a MatMul produces it. A bias,
+    a scale, a soft-cap or a conversion in between is not allowed.
 
     Why it matters
     --------------
-    The hidden state is taken from that MatMul's input, and its weights are cloned. Otherwise the
-    target is refused at load: "Expected the main model `logits` output to be produced by a MatMul".
+    The runtime takes the hidden state from this MatMul's input and clones its weights. Without the
+    MatMul, it rejects the target at load time: "Expected the main model `logits` output to be produced
+    by a MatMul".
 
     How to fix it
     -------------
-    Remove what is behind the MatMul if it does nothing; a family that needs it cannot use MTP.
+    Remove the ops after the MatMul if they have no effect. A family that needs them cannot use MTP.
 
     Source
     ------
@@ -104,70 +108,61 @@ def ungraftable_logits(context: Context) -> Iterator[Finding]:
     part = own_target(context)
     if qwen_like(context) is None or part is None:
         return
-    found = logits_head(part)
+    projection = logits_head(part)
     document = part.document
-    if found.output is None:
+    if projection.output is None:
         names = ", ".join(repr(output.label) for output in part.outputs) or "none"
         message, line, op = f"the target has no output named 'logits' (outputs: {names})", None, None
-    elif not found.direct:
-        tail = " <- ".join(found.tail)
+    elif not projection.direct:
+        tail = " <- ".join(projection.tail)
         message, line, op = (
-            f"'logits' is not produced by a MatMul, but by {tail}",
-            found.output.line,
-            found.output.friendly,
+            f"'logits' is produced by {tail}, not by a MatMul",
+            projection.output.line,
+            projection.output.friendly,
         )
     else:
         return
-    yield Finding(
-        message,
-        "the runtime grafts the MatMul behind `logits` onto the MTP head",
-        file=document.path,
-        line=line or document.line(document.scan.net_tag),
-        op=op,
-    )
+    message = "the runtime must find this MatMul to graft it onto the MTP head"
+    yield Finding(message, message, document.path, line or document.line(document.scan.net_tag), op=op)
 
 
-@rule("MTP051", "target-hidden-output", Severity.ERROR, "The target has an output that takes the hidden state's name")
+@rule("MTP051", "target-hidden-output", Severity.ERROR, "The target has another output named last_hidden_state")
 def target_hidden_output(context: Context) -> Iterator[Finding]:
-    """The target gives out something else as `last_hidden_state`.
+    """The target's output `last_hidden_state` is not the value that MTP needs.
 
     What it checks
     --------------
-    Whether an output of the target has the tensor name `last_hidden_state` and is not the value that
-    the output projection reads.
+    That no output of the target has the tensor name `last_hidden_state`, unless it is the input of the
+    output projection.
 
     Why it matters
     --------------
-    The runtime adds an output of that name and later asks for it by name. It gets the one that was
-    there, the head guesses from a wrong context, fewer candidates are accepted, and nothing is said.
+    The runtime adds an output of this name and later looks it up by name. It then gets the existing
+    output. The head predicts from a wrong context, and the acceptance rate drops without an error
+    message.
 
     How to fix it
     -------------
-    Give the exposed output another name, such as `hidden_states.3`.
+    Rename the exposed output, for example to `hidden_states.3`.
 
     Source
     ------
-    Reproduced with GenAI 2026.4: silent.
+    Reproduced with GenAI 2026.4: no error message.
     """
     part = own_target(context)
     if head(context) is None or part is None:
         return
-    output, found = part.output("last_hidden_state"), logits_head(part)
+    output, projection = part.output("last_hidden_state"), logits_head(part)
     if output is None:
         return
-    wanted = part.graph.inputs(found.matmul)[0] if found.matmul is not None else None
+    wanted = part.graph.inputs(projection.matmul)[0] if projection.matmul is not None else None
     if output.source != wanted:
-        yield Finding(
-            f"the target's output {output.label!r} is not what the output projection reads",
-            "give the exposed output another name",
-            file=part.document.path,
-            line=output.line,
-            op=output.friendly,
-        )
+        message = f"the target's output {output.label!r} is not the input of the output projection"
+        yield Finding(message, "rename the exposed output", part.document.path, output.line, op=output.friendly)
 
 
 def _attention_sizes(part: Part) -> set[tuple[int, int]]:
-    """Number of query heads and head size of each attention, where they are fixed."""
+    """Number of query heads and head size of each attention with fixed sizes."""
     sizes = set()
     for key in part.attentions:
         inputs = part.graph.op(key).inputs
@@ -177,19 +172,19 @@ def _attention_sizes(part: Part) -> set[tuple[int, int]]:
     return sizes
 
 
-@rule("MTP052", "mtp-attention-mismatch", Severity.ERROR, "The MTP head's attention is not built like the target's")
+@rule("MTP052", "mtp-attention-mismatch", Severity.ERROR, "The MTP head's attention differs from the target's")
 def mtp_attention_size(context: Context) -> Iterator[Finding]:
     """Number of heads, head size or rotary size differ from the target's full-attention layers.
 
     What it checks
     --------------
-    The query's shape at each ScaledDotProductAttention, and the number of rotary frequencies, in
-    head and target.
+    The query's shape at each ScaledDotProductAttention, and the number of rotary frequencies, in head
+    and target.
 
     Why it matters
     --------------
-    An MTP layer is a full-attention layer of its target. Other sizes mean that the head belongs to
-    another model, or was built from another config: it runs, and few candidates are accepted.
+    An MTP layer has the form of a full-attention layer of its target. Other sizes mean that the head
+    belongs to another model or was built from another config. It runs, but the acceptance rate is low.
 
     How to fix it
     -------------
@@ -199,24 +194,24 @@ def mtp_attention_size(context: Context) -> Iterator[Finding]:
     ------
     Optimum Intel 2.2 builds the head from the target's text_config.
     """
-    found, target = qwen_like(context), own_target(context)
-    if found is None or target is None:
+    mtp, target = qwen_like(context), own_target(context)
+    if mtp is None or target is None:
         return
     theirs = _attention_sizes(target)
-    for heads, size in sorted(_attention_sizes(found.part) - theirs if theirs else ()):
+    for heads, size in sorted(_attention_sizes(mtp.part) - theirs if theirs else ()):
         listed = " or ".join(f"{other} of size {width}" for other, width in sorted(theirs))
-        message = f"the attention has {heads} heads of size {size}, the target's full attention has {listed}"
-        yield at_op(found, found.part.attentions[0], message, "take head and target from one export")
-    ours, wanted = rotary_widths(found.part), rotary_widths(target)
+        message = f"the attention has {heads} heads of size {size}, but the target's full attention has {listed}"
+        yield at_op(mtp, mtp.part.attentions[0], message, "take head and target from one export")
+    ours, wanted = rotary_widths(mtp.part), rotary_widths(target)
     if wanted and ours - wanted:
         listed = " or ".join(map(str, sorted(wanted)))
-        message = f"the head rotates with {max(ours - wanted)} frequencies, the target with {listed}"
-        yield at_op(found, None, message, "take head and target from one export")
+        message = f"the head has {max(ours - wanted)} rotary frequencies, but the target has {listed}"
+        yield at_op(mtp, None, message, "take head and target from one export")
 
 
 @rule("MTP053", "mtp-from-elsewhere", Severity.WARNING, "Target and MTP head come from different exports")
 def mtp_from_elsewhere(context: Context) -> Iterator[Finding]:
-    """Both parts say what they were exported with, and it is not the same.
+    """The recorded exporter versions of head and target differ.
 
     What it checks
     --------------
@@ -225,8 +220,8 @@ def mtp_from_elsewhere(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    A head from another export may be that of another checkpoint: same shapes, other weights, and
-    hardly any candidate accepted.
+    A head from another export may come from another checkpoint: same shapes, other weights, and an
+    acceptance rate near zero.
 
     How to fix it
     -------------
@@ -236,42 +231,37 @@ def mtp_from_elsewhere(context: Context) -> Iterator[Finding]:
     ------
     The exporter writes all parts in one run.
     """
-    found, target = head(context), own_target(context)
-    if found is None or target is None:
+    mtp, target = head(context), own_target(context)
+    if mtp is None or target is None:
         return
-    ours, theirs = _provenance(found.part), _provenance(target)
+    ours, theirs = _provenance(mtp.part), _provenance(target)
     differing = [key for key in sorted(ours.keys() & theirs.keys()) if ours[key] != theirs[key]]
     if differing:
-        listed = "; ".join(f"{key} {ours[key]} here, {theirs[key]} in the target" for key in differing)
-        yield at_op(
-            found,
-            None,
-            f"the head was not exported together with the target: {listed}",
-            "export target and head together",
-            expected(context),
-        )
+        listed = "; ".join(f"{key} {ours[key]} in the head, {theirs[key]} in the target" for key in differing)
+        message = f"head and target come from different exports: {listed}"
+        yield at_op(mtp, None, message, "export target and head together", expected(context))
 
 
 def _provenance(part: Part) -> dict[str, str]:
     info = part.rt_info
-    found = {"Runtime_version": info.get("Runtime_version")}
+    versions = {"Runtime_version": info.get("Runtime_version")}
     optimum = info.get("optimum")
     if optimum is not None and not isinstance(optimum, str):
-        found |= {f"optimum/{key}": value for key, value in optimum.items()}
-    return {key: value for key, value in found.items() if isinstance(value, str)}
+        versions |= {f"optimum/{key}": value for key, value in optimum.items()}
+    return {key: value for key, value in versions.items() if isinstance(value, str)}
 
 
-@rule("MTP054", "mtp-experts-mismatch", Severity.WARNING, "Head and target are not both mixtures of experts")
+@rule("MTP054", "mtp-experts-mismatch", Severity.WARNING, "Only one of head and target is a mixture of experts")
 def mtp_experts(context: Context) -> Iterator[Finding]:
-    """The head's feed-forward block routes to experts and the target's do not, or the other way round.
+    """Either the head's or the target's feed-forward block routes to experts, but not both.
 
     What it checks
     --------------
-    Whether there are TopK ops in head and target. An error with `--expect-mtp`.
+    That both head and target have TopK ops, or neither. An error with `--expect-mtp`.
 
     Why it matters
     --------------
-    In the families whose heads the exporter knows, the MTP layer is built like the target's layers.
+    In the families that the exporter supports, the MTP layer has the form of the target's layers.
 
     How to fix it
     -------------
@@ -281,29 +271,30 @@ def mtp_experts(context: Context) -> Iterator[Finding]:
     ------
     Optimum Intel 2.2: `Qwen3_5MTPModule` and `Qwen3_5MoeMTPModule`.
     """
-    found, target = qwen_like(context), own_target(context)
-    if found is None or target is None or not found.part.attentions:
+    mtp, target = qwen_like(context), own_target(context)
+    if mtp is None or target is None or not mtp.part.attentions:
         return
     target_routes = next(target.live_ops("TopK"), None) is not None
-    if found.experts != target_routes:
-        has, lacks = ("the head", "the target") if found.experts else ("the target", "the head")
-        message = f"{has} has experts, {lacks} has none"
-        yield at_op(found, None, message, "take head and target from one export", expected(context))
+    if mtp.experts != target_routes:
+        has, lacks = ("the head", "the target") if mtp.experts else ("the target", "the head")
+        message = f"{has} has experts, but {lacks} has none"
+        yield at_op(mtp, None, message, "take head and target from one export", expected(context))
 
 
-@rule("MTP055", "missing-target-output", Severity.ERROR, "The target does not give out what its assistant needs")
+@rule("MTP055", "missing-target-output", Severity.ERROR, "The target lacks outputs that its assistant needs")
 def missing_target_output(context: Context) -> Iterator[Finding]:
-    """An MTP assistant of the Gemma 4 form needs outputs of the target that are not there.
+    """An MTP assistant of the Gemma 4 form needs outputs that the target does not have.
 
     What it checks
     --------------
-    The tensor names of the target's outputs, when the head has the Gemma 4 form: `logits`,
+    If the head has the Gemma 4 form: that the target has outputs with the tensor names `logits`,
     `mtp_last_hidden_state`, and `mtp_{full,sliding}_attention_{key,value}`.
 
     Why it matters
     --------------
-    Both models are known by their port names. Otherwise the pair is no MTP pair for the runtime, and
-    the SDPA backend refuses it: "only supported for Gemma4 MTP model pairs".
+    The runtime recognises both models by their port names. Without these outputs, it does not treat the
+    two models as an MTP pair, and the SDPA backend rejects them: "only supported for Gemma4 MTP model
+    pairs".
 
     How to fix it
     -------------
@@ -313,14 +304,14 @@ def missing_target_output(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI 2026.4, `is_gemma4_mtp_model_pair`.
     """
-    found = head(context)
-    if found is None or context.target is None or not found.known:
+    mtp = head(context)
+    if mtp is None or context.target is None or not mtp.known:
         return
     target = context.part(context.target)
-    missing = [port.name for port in found.profile.target_outputs if target.output(port.name) is None]
+    missing = [port.name for port in mtp.profile.target_outputs if target.output(port.name) is None]
     if missing:
         yield Finding(
-            f"the {found.profile.title} needs outputs of the target that are not there: {', '.join(missing)}",
+            f"the {mtp.profile.title} needs outputs that the target lacks: {', '.join(missing)}",
             "export target and assistant as a pair",
             file=target.document.path,
             line=target.document.line(target.document.scan.net_tag),

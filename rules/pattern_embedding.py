@@ -1,4 +1,4 @@
-"""Where the residual stream starts."""
+"""Patterns for the start of the residual stream."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _SAME_IDS = {"Convert", "Reshape", "Squeeze", "Unsqueeze", "Clamp", "Maximum", "
 
 @pattern("embedding", "token-embedding", "Gather", "Embedding", "EmbeddingBagOffsetsSum", priority=10)
 def token_embedding(probe: Probe, op: int) -> Match | Mismatch:
-    """A Gather of rows from a constant table, by an integer input of the model.
+    """A Gather of rows from a constant table, indexed by an integer input of the model.
 
-    The indices are the input itself, perhaps converted, reshaped or with image tokens
-    replaced. A Gather by computed positions (Range, ShapeOf, CumSum) is a positional embedding.
+    The input may be converted or reshaped first, or have its image tokens replaced. A Gather
+    with computed indices (Range, ShapeOf, CumSum) is a positional embedding.
     """
     sources = probe.inputs(op)
     if len(sources) < 2 or not probe.constant(sources[0]):
@@ -22,22 +22,22 @@ def token_embedding(probe: Probe, op: int) -> Match | Mismatch:
         return probe.fail("its indices are constant", op)
     table = probe.input_shape(op, 0)
     if len(table) != 2:
-        return probe.fail(f"its table has rank {len(table)}, not 2 (rows by width)", op)
+        return probe.fail(f"its table has rank {len(table)}, not 2 (rows and width)", op)
     start = probe.upward(sources[1], _SAME_IDS)
     if probe.type(start) != "Parameter":
-        return probe.fail(f"its indices are computed by {probe.type(start)}, not an input of the model", start)
+        return probe.fail(f"its indices are computed by {probe.type(start)}, not taken from a model input", start)
     element = probe.view.output(start).element_type
     if element not in ("i64", "i32", "u32", "u64"):
-        return probe.fail(f"the input it is indexed by is {element}, not integer", start)
+        return probe.fail(f"its index input is {element}, not an integer type", start)
     return probe.match("tokens", op, {"table": sources[0], "ids": start})
 
 
 @pattern("embedding", "embeddings-input", "Parameter", priority=20)
 def embeddings_input(probe: Probe, op: int) -> Match | Mismatch:
-    """A floating-point input of the model of rank 3: `[batch, sequence, width]`."""
+    """A floating-point model input of rank 3: `[batch, sequence, width]`."""
     port = probe.view.output(op)
     if port.element_type not in FLOATS:
-        return probe.fail(f"the input is {port.element_type}, not floating point", op)
+        return probe.fail(f"the input is {port.element_type}, not a floating-point type", op)
     if len(port.shape) != 3:
         return probe.fail(f"the input has rank {len(port.shape)}, not 3", op)
     return probe.match("embeddings", op)

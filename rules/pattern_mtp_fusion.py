@@ -1,4 +1,4 @@
-"""Where an MTP head joins the embeddings of the next token with the hidden state."""
+"""Pattern for the fusion of next-token embeddings and hidden state in an MTP head."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _NORMS = {"Multiply", "Divide", "Power", "ReduceMean", "Add", "Sqrt", "MVN", "Co
 def concat_projection(probe: Probe, op: int) -> Match | Mismatch:
     """``MatMul(Concat(norm(embeddings), norm(hidden states)), weights)`` from twice the width to the width.
 
-    The kind says which input comes first: ``embeddings_first`` as the runtime's models have it,
-    ``hidden_first``, or ``unnamed`` when the inputs have other names.
+    The kind is the order of the inputs: ``embeddings_first`` as in the models that the runtime
+    supports, ``hidden_first``, or ``unnamed`` if the inputs have other names.
     """
     sources = probe.inputs(op)
     if len(sources) != 2:
@@ -30,17 +30,13 @@ def concat_projection(probe: Probe, op: int) -> Match | Mismatch:
     names = [{probe.view.op_name(start), *probe.view.output(start).names} for start in starts if start is not None]
     first = "embeddings_first" if "inputs_embeds" in names[0] else "hidden_first"
     kind = first if "inputs_embeds" in names[0] | names[1] else "unnamed"
-    found = {"first": starts[0] or 0, "second": starts[1] or 0, "projection": products[0]}
-    return probe.match(kind, op, found)
+    return probe.match(kind, op, {"first": starts[0] or 0, "second": starts[1] or 0, "projection": products[0]})
 
 
 def _input_above(probe: Probe, op: int) -> int | None:
-    """The one input of the model that a value is a normalised form of."""
+    """The single model input that a value normalises; None if there is no such input."""
     if probe.type(op) == "Parameter":
         return op
-    found = {
-        above
-        for above in probe.ancestors(op, stop=lambda above: probe.type(above) not in _NORMS, limit=64)
-        if probe.type(above) == "Parameter"
-    }
-    return found.pop() if len(found) == 1 else None
+    ancestors = probe.ancestors(op, stop=lambda above: probe.type(above) not in _NORMS, limit=64)
+    inputs = {above for above in ancestors if probe.type(above) == "Parameter"}
+    return inputs.pop() if len(inputs) == 1 else None

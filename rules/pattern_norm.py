@@ -1,4 +1,4 @@
-"""Normalisation of the hidden width."""
+"""Patterns for normalisation over the hidden width."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def layer_norm(probe: Probe, op: int) -> Match | Mismatch:
 
 @pattern("norm", "rms-norm", "Multiply", "Divide", priority=20)
 def rms_norm(probe: Probe, op: int) -> Match | Mismatch:
-    """The value times or by the root of its mean square: ``x * (mean(x^2) + eps)^-0.5``, perhaps scaled."""
+    """A value divided by its root mean square, ``x * (mean(x^2) + eps)^-0.5``, optionally scaled."""
     plain = None
-    for above in probe.ancestors(op, stop=lambda found: probe.type(found) not in _WITHIN, limit=24):
+    for above in probe.ancestors(op, stop=lambda above: probe.type(above) not in _WITHIN, limit=24):
         if probe.type(above) == "ReduceMean":
             squared = probe.inputs(above)[0]
             if probe.type(squared) not in ("Power", "Multiply"):
-                plain = squared  # the mean that a layer norm takes away first
+                plain = squared  # the mean that a layer norm subtracts
                 continue
             value = probe.inputs(squared)[0]
             centred = probe.type(value) == "Subtract"

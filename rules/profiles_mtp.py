@@ -1,4 +1,4 @@
-"""MTP head profiles: what each family's head looks like to the runtime."""
+"""MTP head profiles: the ports and structure of each family's head."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ GEMMA4 = MtpProfile(
     fusion=False,
     usable=False,
     own_directory=True,
-    remark="GenAI runs it as openvino_model.xml in a directory of its own, with the SDPA backend",
+    remark="GenAI runs it as openvino_model.xml in a separate directory, with the SDPA backend",
 )
 
 COMMUNITY = MtpProfile(
@@ -68,5 +68,5 @@ COMMUNITY = MtpProfile(
     outputs=(Port("logits", "f32", ("?", "?", "V")),),
     fusion=False,
     usable=False,
-    remark="GenAI does not run this form: it has no input hidden_states and no output last_hidden_state",
+    remark="GenAI does not run this form, which lacks the input hidden_states and the output last_hidden_state",
 )

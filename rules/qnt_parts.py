@@ -1,4 +1,4 @@
-"""QNT010 to QNT013: the parts of an export beside each other, and weights that cannot be right."""
+"""QNT010 to QNT013: compression across the parts of an export, and weights without a scale."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from irtools.ir.constants import ELEMENT_BITS
 from irtools.lint import Context, Finding, Severity, rule
 from irtools.model.compression import STORED, Compression
 
-_MOSTLY = 0.5
+_MAJORITY = 0.5
 _SMALLEST = 256
 _KEEPS_VALUES = {"Convert", "Reshape", "Transpose", "Squeeze", "Unsqueeze"}
 
 
 def _pair(context: Context) -> tuple[Compression, Compression] | None:
-    """Target and MTP head."""
+    """Compression of the target and of the MTP head."""
     if context.target is None or context.mtp is None:
         return None
     target, head = context.compression(context.target), context.compression(context.mtp)
     return (target, head) if target is not None and head is not None and not head.empty else None
 
 
-@rule("QNT010", "uncompressed-mtp", Severity.WARNING, "The MTP head is not compressed, and the target is")
+@rule("QNT010", "uncompressed-mtp", Severity.WARNING, "The target is compressed, but the MTP head is not")
 def uncompressed_mtp(context: Context) -> Iterator[Finding]:
-    """The MTP head is not compressed, and the target is.
+    """The target is compressed, but the MTP head is not.
 
     What it checks
     --------------
-    The share of the weights that are stored in eight bits or less, in target and head. An error with
+    The share of the weights stored in eight bits or less, in target and head. An error with
     ``--expect-mtp``.
 
     Why it matters
     --------------
-    The head runs for every drafted token. Uncompressed beside a 4-bit target it takes a large part
-    of what drafting saves.
+    The head runs for every drafted token. Beside a 4-bit target, an uncompressed head costs a large
+    part of the speed gained by drafting.
 
     How to fix it
     -------------
-    Export again with the same compression for both: the exporter's default for the language model is
-    meant for the head too. It is 4-bit asymmetric in groups of 64, with int8 symmetric backup.
+    Export again with the same compression for both. The exporter's default for the language model also
+    applies to the head: 4-bit asymmetric in groups of 64, with int8 symmetric as backup precision.
 
     Source
     ------
@@ -49,12 +49,11 @@ def uncompressed_mtp(context: Context) -> Iterator[Finding]:
     if pair is None:
         return
     target, head = pair
-    if target.share > _MOSTLY and head.share <= _MOSTLY:
-        how = (
-            f"all weights are {head.main_type}" if not head.share else f"{1 - head.share:.0%} of it is {head.main_type}"
-        )
+    if target.share > _MAJORITY and head.share <= _MAJORITY:
+        part = f"{1 - head.share:.0%} of the" if head.share else "all"
         yield Finding(
-            f"the MTP head is not compressed ({how}), and the target is {target.main_type}",
+            f"the MTP head is not compressed ({part} weights are {head.main_type}), but the target is "
+            f"{target.main_type}",
             "Export again with the same compression for both",
             file=head.document.path,
             line=1,
@@ -62,42 +61,43 @@ def uncompressed_mtp(context: Context) -> Iterator[Finding]:
         )
 
 
-@rule("QNT011", "mtp-precision-differs", Severity.NOTE, "The MTP head is stored in another precision than the target")
+@rule("QNT011", "mtp-precision-differs", Severity.NOTE, "MTP head and target have different weight precisions")
 def mtp_precision_differs(context: Context) -> Iterator[Finding]:
-    """The MTP head is stored in another precision than the target.
+    """MTP head and target have different weight precisions.
 
     What it checks
     --------------
-    The bits per value of most weights in target and head.
+    The bits per value of the majority of weights, in target and head.
 
     Why it matters
     --------------
-    More bits in the head cost speed, fewer cost acceptance; the drafted text stays right.
+    More bits in the head reduce speed, and fewer bits reduce the acceptance rate. The generated text
+    stays correct.
 
     How to fix it
     -------------
-    Nothing if it is meant; otherwise export again with the same compression for both.
+    No action is needed if this is intended. Otherwise export again with the same compression for both.
 
     Source
     ------
     Optimum Intel 2.2, ``quantization_configs`` of Qwen3.5.
     """
     pair = _pair(context)
-    if pair is None or (pair[0].share > _MOSTLY and pair[1].share <= _MOSTLY):
-        return  # QNT010 says more
+    if pair is None or (pair[0].share > _MAJORITY and pair[1].share <= _MAJORITY):
+        return  # QNT010 reports it
     target, head = pair
     if ELEMENT_BITS.get(target.main_type) != ELEMENT_BITS.get(head.main_type):
         yield Finding(
-            f"most weights of the MTP head are {head.main_type}, those of the target {target.main_type}",
-            "Export again with the same compression for both, unless it is meant",
+            f"most weights of the MTP head are {head.main_type}, but those of the target are {target.main_type}",
+            "Export again with the same compression for both, unless this is intended",
             file=head.document.path,
             line=1,
         )
 
 
-@rule("QNT012", "uncompressed-part", Severity.NOTE, "A part is not compressed, and the language model is")
+@rule("QNT012", "uncompressed-part", Severity.NOTE, "The language model is compressed, but another part is not")
 def uncompressed_part(context: Context) -> Iterator[Finding]:
-    """A part is not compressed, and the language model is.
+    """The language model is compressed, but another part is not.
 
     What it checks
     --------------
@@ -105,30 +105,28 @@ def uncompressed_part(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    The exporter compresses them to eight bits. Left alone they can be larger than the language model.
+    The exporter compresses these parts to eight bits. Uncompressed, they can be larger than the
+    language model.
 
     How to fix it
     -------------
-    Nothing if it is meant; otherwise export again.
+    No action is needed if this is intended. Otherwise export again.
 
     Source
     ------
     Optimum Intel 2.2.
     """
     target = context.compression(context.target) if context.target is not None else None
-    if target is None or target.share <= _MOSTLY:
+    if target is None or target.share <= _MAJORITY:
         return
     for name, document in context.documents.items():
         if document in (context.target, context.mtp) or "token" in name:
             continue
         compression = context.compression(document)
         if compression is not None and not compression.empty and not compression.share:
-            yield Finding(
-                f"all weights are {compression.main_type}, and those of {target.document.path.name} {target.main_type}",
-                "Export again with compression of every part, unless it is meant",
-                file=document.path,
-                line=1,
-            )
+            other = f"those of {target.document.path.name} are {target.main_type}"
+            hint = "Export again with every part compressed, unless this is intended"
+            yield Finding(f"all weights are {compression.main_type}, but {other}", hint, document.path, 1)
 
 
 @rule("QNT013", "weight-without-scale", Severity.ERROR, "A compressed weight is used without its scale")
@@ -137,19 +135,20 @@ def weight_without_scale(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That a weight of eight bits or less is multiplied by a scale before a matrix product reads it.
+    That a weight of eight bits or less is multiplied by a scale before a MatMul reads it.
 
     Why it matters
     --------------
-    The model loads and computes with values that are a hundred times too large: nonsense, silently.
+    The model loads without an error message, but its values are about a hundred times too large, and it
+    generates garbage.
 
     How to fix it
     -------------
-    Compress again, from the uncompressed export.
+    Compress again from the uncompressed export.
 
     Source
     ------
-    nncf 3.4: Const, Convert, Subtract if there is a zero point, Multiply by the scale.
+    nncf 3.4: Const, Convert, Subtract if there is a zero point, then Multiply by the scale.
     """
     for document in context.judged:
         compression = context.compression(document)
@@ -161,7 +160,7 @@ def weight_without_scale(context: Context) -> Iterator[Finding]:
             if _reaches_product(document.graph, constant.id):
                 yield Finding(
                     f"the {constant.element_type} weight {constant.name!r} is used without a scale",
-                    "Compress again, from the uncompressed export",
+                    "Compress again from the uncompressed export",
                     file=document.path,
                     line=document.line(constant.span),
                     op=constant.name,
@@ -169,7 +168,7 @@ def weight_without_scale(context: Context) -> Iterator[Finding]:
 
 
 def _reaches_product(graph: GraphView, key: int) -> bool:
-    """Whether a value arrives at a MatMul by nothing but conversions and changes of shape."""
+    """True if a MatMul reads a value through value-preserving ops (reshape, convert, zero point) only."""
     seen = {key}
     pending = [key]
     while pending:

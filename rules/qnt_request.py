@@ -1,4 +1,4 @@
-"""QNT001 to QNT004: compression that was asked for, against what the constants are."""
+"""QNT001 to QNT005: requested compression against the constants."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from irtools.lint.directory import read_json
 from irtools.model.compression import Compression, Matrix, Request
 from irtools.model.document import Document
 
-_MOSTLY = 0.5
+_MAJORITY = 0.5
 
 
 def _requested(context: Context) -> Iterator[tuple[Document, Compression, Request]]:
-    """Parts that record a request that can be compared with the constants."""
+    """Parts with a recorded compression request that can be compared with the constants."""
     for document in context.judged:
         compression = context.compression(document)
         if compression is not None and compression.request is not None and compression.request.known:
@@ -21,30 +21,30 @@ def _requested(context: Context) -> Iterator[tuple[Document, Compression, Reques
 
 
 def _line(document: Document) -> int | None:
-    """Where the rt_info says what was asked."""
+    """Line of the compression request in the rt_info; None if there is none."""
     scan = document.scan
     start = scan.rt_infos[0].start if scan.rt_infos else 0
     offset = document.data.find(b"<weight_compression>", start)
     return document.line(offset) if offset >= 0 else None
 
 
-@rule("QNT001", "compression-not-done", Severity.WARNING, "The weights are not compressed as the rt_info says")
+@rule("QNT001", "compression-not-done", Severity.WARNING, "The weights are not compressed as recorded in the rt_info")
 def compression_not_done(context: Context) -> Iterator[Finding]:
-    """The weights are not compressed as the rt_info says.
+    """The weights are not compressed as recorded in the rt_info.
 
     What it checks
     --------------
-    ``nncf/weight_compression/mode`` of each part against the element types of the weights that this
-    mode is for: not the embedding and the last matrix product, unless ``all_layers`` was asked.
+    ``nncf/weight_compression/mode`` of each part against the element types of the weights that the mode
+    applies to. The embedding and the last MatMul are excluded unless ``all_layers`` was requested.
 
     Why it matters
     --------------
-    The rt_info was copied, or the compression failed half way: the model is larger and slower than
-    its name and its model card say, or less exact.
+    The rt_info was copied, or the compression was interrupted. The model is larger and slower, or less
+    accurate, than its name and model card say.
 
     How to fix it
     -------------
-    Compress again, from the uncompressed export.
+    Compress again from the uncompressed export.
 
     Source
     ------
@@ -53,48 +53,45 @@ def compression_not_done(context: Context) -> Iterator[Finding]:
     for document, compression, request in _requested(context):
         inner = compression.inner or compression.matrices
         done = [matrix for matrix in inner if matrix.compressed]
-        as_asked = [matrix for matrix in done if request.mode in matrix.modes]
+        as_requested = [matrix for matrix in done if request.mode in matrix.modes]
         if not inner or (not done and request.ignored):
             continue
-        enough = _elements(as_asked) * 2 > _elements(done) if request.ratio >= 1 else bool(as_asked)
+        enough = _elements(as_requested) * 2 > _elements(done) if request.ratio >= 1 else bool(as_requested)
         if not done:
-            what = f"all {len(inner)} weights are {compression.main_type}"
+            actual = f"all {len(inner)} weights are {compression.main_type}"
         elif not enough:
             modes = sorted({mode for matrix in done for mode in matrix.modes} - {request.mode})
-            what = f"the weights are {' and '.join(modes) or compression.main_type}"
+            actual = f"the weights are {' and '.join(modes) or compression.main_type}"
         else:
             continue
-        yield Finding(
-            f"the rt_info says {request.mode}, and {what}",
-            "Compress again, from the uncompressed export",
-            file=document.path,
-            line=_line(document),
-        )
+        message = f"the rt_info requests {request.mode}, but {actual}"
+        yield Finding(message, "Compress again from the uncompressed export", document.path, _line(document))
 
 
 def _elements(matrices: list[Matrix]) -> int:
     return sum(matrix.weight.elements for matrix in matrices)
 
 
-@rule("QNT002", "compression-fell-back", Severity.NOTE, "Some weights are not compressed as the others")
+@rule("QNT002", "compression-fell-back", Severity.NOTE, "Some weights are compressed differently")
 def compression_fell_back(context: Context) -> Iterator[Finding]:
-    """Some weights are not compressed as the others.
+    """Some weights are compressed differently.
 
     What it checks
     --------------
-    In a part whose rt_info asks for one precision (``ratio`` 1): weights that stayed uncompressed,
-    went to the backup precision, or have another group size. A warning when more than half of the
-    values stayed uncompressed.
+    In a part whose rt_info requests one precision (``ratio`` 1): weights that are uncompressed, in the
+    backup precision, or in groups of another size. A warning if more than half of the values are
+    uncompressed.
 
     Why it matters
     --------------
-    A group size of 64 does not divide every number of channels. The exporter then fails, or with
-    ``--group-size-fallback`` leaves the weight alone (``ignore``) or takes smaller groups
-    (``adjust``): both legal, and worth knowing when the model is larger than expected.
+    A group size of 64 does not divide every number of channels. In such a case the exporter fails, or
+    with ``--group-size-fallback`` it leaves the weight uncompressed (``ignore``) or uses smaller groups
+    (``adjust``). Both are valid, but can make the model larger than expected.
 
     How to fix it
     -------------
-    Nothing, or choose a group size that divides the channels.
+    No action is needed if the size is acceptable. Otherwise choose a group size that divides the number
+    of channels.
 
     Source
     ------
@@ -108,8 +105,8 @@ def compression_fell_back(context: Context) -> Iterator[Finding]:
         backup = [m for m in inner if m.compressed and request.mode not in m.modes and _is_wider(m, request)]
         regrouped = [m for m in inner if request.mode in m.modes and _other_groups(m, request)]
         parts = [
-            f"{len(matrices)} {what}"
-            for matrices, what in (
+            f"{len(matrices)} {state}"
+            for matrices, state in (
                 (plain, "uncompressed"),
                 (backup, "in the backup precision"),
                 (regrouped, f"with groups other than {request.group_size}"),
@@ -122,8 +119,8 @@ def compression_fell_back(context: Context) -> Iterator[Finding]:
         shape = ", ".join(map(str, first.weight.shape))
         name = first.weight.constant.name
         yield Finding(
-            f"of {len(inner)} weights for {request.mode}, {', '.join(parts)}; the first is {name!r} of shape [{shape}]",
-            "If that is not meant, choose a group size that divides the channels",
+            f"of {len(inner)} {request.mode} weights, {', '.join(parts)}; the first is {name!r} of shape [{shape}]",
+            "If this is not intended, choose a group size that divides the number of channels",
             file=document.path,
             line=document.graph.line(first.weight.constant.id),
             op=name,
@@ -139,23 +136,24 @@ def _other_groups(matrix: Matrix, request: Request) -> bool:
     return request.group_size > 0 and matrix.weight.group_size != request.group_size
 
 
-@rule("QNT003", "last-layer-backup", Severity.NOTE, "The last matrix product is in the backup precision")
+@rule("QNT003", "last-layer-backup", Severity.NOTE, "The last MatMul is in the backup precision")
 def last_layer_backup(context: Context) -> Iterator[Finding]:
-    """The last matrix product is in the backup precision.
+    """The last MatMul is in the backup precision.
 
     What it checks
     --------------
-    In a part whose rt_info asks for four bits: whether its last matrix product is stored in eight.
+    That the last MatMul is not stored in eight bits, in a part whose rt_info requests four.
 
     Why it matters
     --------------
-    It is no fault: without ``all_layers`` the compression leaves embeddings and the last layer to
-    the backup precision. In an MTP head this is not the output projection, which it shares with the
-    target, but one of its own layers, and costs a little speed.
+    This is not a fault: without ``all_layers``, the compression puts embeddings and the last layer into
+    the backup precision. But the last MatMul of an MTP head is not an output projection, which the head
+    shares with the target. It is one of the head's own layers, and the backup precision costs some
+    speed.
 
     How to fix it
     -------------
-    Nothing, or compress with ``--all-layers``.
+    No action is needed if this is intended. Otherwise compress with ``--all-layers``.
 
     Source
     ------
@@ -169,8 +167,8 @@ def last_layer_backup(context: Context) -> Iterator[Finding]:
             if matrix.role == "last" and matrix.bits == 8:
                 constant = matrix.weight.constant
                 yield Finding(
-                    f"the last matrix product is {matrix.weight.precision}, the others {request.mode}",
-                    "If that is not meant, compress with --all-layers",
+                    f"the last MatMul is {matrix.weight.precision}, but the others are {request.mode}",
+                    "If this is not intended, compress with --all-layers",
                     file=document.path,
                     line=document.graph.line(constant.id),
                     op=constant.name,
@@ -181,20 +179,20 @@ def last_layer_backup(context: Context) -> Iterator[Finding]:
     "QNT004",
     "configured-compression-missing",
     Severity.WARNING,
-    "A part that openvino_config.json has compressed is not",
+    "A part is not compressed as openvino_config.json says",
 )
 def configured_compression_missing(context: Context) -> Iterator[Finding]:
-    """A part that openvino_config.json has compressed is not.
+    """A part is not compressed as openvino_config.json says.
 
     What it checks
     --------------
-    ``quantization_configs`` of openvino_config.json, which names the parts that were to be
-    compressed and to how many bits, against the weights of those parts.
+    ``quantization_configs`` of openvino_config.json, which lists the parts to compress and their bits,
+    against the weights of those parts.
 
     Why it matters
     --------------
-    The part was replaced by an uncompressed one, or its compression failed: larger and slower than
-    the model card says.
+    The part was replaced by an uncompressed one, or its compression failed. It is larger and slower
+    than the model card says.
 
     How to fix it
     -------------
@@ -220,12 +218,12 @@ def configured_compression_missing(context: Context) -> Iterator[Finding]:
             continue
         request = compression.request
         if request is None and compression.share:
-            continue  # compressed by something that left no record
+            continue  # compressed without a record (QNT005)
         if request is None or (request.known and (bits == 4) != (_bits(request) == 4)):
-            how = f"compressed as {request.mode}" if request else f"all {compression.main_type}"
+            actual = f"compressed as {request.mode}" if request else f"all {compression.main_type}"
             yield Finding(
-                f"openvino_config.json asks for {bits} bits in {key}, and the weights of "
-                f"{compression.document.path.name} are {how}",
+                f"openvino_config.json requests {bits} bits for {key}, but the weights of "
+                f"{compression.document.path.name} are {actual}",
                 "Export again, or compress that part",
                 file=compression.document.path,
                 line=_line(compression.document) or 1,
@@ -236,23 +234,22 @@ def _bits(request: Request) -> int:
     return 8 if request.mode.startswith(("int8", "mxfp8", "fp8")) else 4
 
 
-@rule("QNT005", "unrecorded-compression", Severity.NOTE, "The weights are compressed, and the rt_info does not say so")
+@rule("QNT005", "unrecorded-compression", Severity.NOTE, "The rt_info does not record the compression of the weights")
 def unrecorded_compression(context: Context) -> Iterator[Finding]:
-    """The weights are compressed, and the rt_info does not say so.
+    """The rt_info does not record the compression of the weights.
 
     What it checks
     --------------
-    For parts most of whose weights are stored in eight bits or less, without an entry
-    ``nncf/weight_compression``.
+    That a part with most weights in eight bits or less has an entry ``nncf/weight_compression``.
 
     Why it matters
     --------------
-    Nobody can tell how they were compressed, nor do it again. A checkpoint that was compressed before
-    the export looks like this as well.
+    Users cannot find out how the weights were compressed, and cannot reproduce it. A checkpoint that
+    was compressed before the export has no entry either.
 
     How to fix it
     -------------
-    Say in the model card how the weights were compressed.
+    Document the compression in the model card.
 
     Source
     ------
@@ -260,10 +257,6 @@ def unrecorded_compression(context: Context) -> Iterator[Finding]:
     """
     for document in context.judged:
         compression = context.compression(document)
-        if compression is not None and compression.request is None and compression.share > _MOSTLY:
-            yield Finding(
-                f"most weights are {compression.main_type}, and the rt_info says nothing about compression",
-                "Say in the model card how they were compressed",
-                file=document.path,
-                line=1,
-            )
+        if compression is not None and compression.request is None and compression.share > _MAJORITY:
+            message = f"most weights are {compression.main_type}, but the rt_info does not record a compression"
+            yield Finding(message, "Document the compression in the model card", document.path, 1)

@@ -1,4 +1,4 @@
-"""RUN: does the target have the inputs that the runtime feeds, under the names it looks for."""
+"""RUN: the target's inputs against those that the runtime sets, by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _at(part: Part, port: Input | None, message: str, hint: str, severity: Sever
 
 
 def _generating(context: Context) -> Part | None:
-    """The target, if it is a stateful language model: what else there is to say is said elsewhere."""
+    """The target, if it is a stateful language model; RUN001 and RUN002 report other targets."""
     part = target_part(context)
     return part if part is not None and part.states and part.output("logits") is not None else None
 
@@ -30,17 +30,18 @@ def _used(part: Part, port: Input) -> bool:
 
 @rule("RUN006", "misnamed-input", Severity.NOTE, "An input's friendly name differs from its tensor name")
 def friendly_name(context: Context) -> Iterator[Finding]:
-    """An input of the target has the right tensor name on an op with another friendly name.
+    """An input of the target has the right tensor name, but its op has another friendly name.
 
     What it checks
     --------------
-    The friendly names of the Parameters behind the inputs that the runtime sets. An error for
-    `input_ids`, `inputs_embeds` and `position_ids`, a note for the others.
+    The friendly names of the Parameters of the inputs that the runtime sets. An error for `input_ids`,
+    `inputs_embeds` and `position_ids`, a note for the others.
 
     Why it matters
     --------------
-    The paged-attention conversion looks these up by friendly name and passes others by: refused at
-    load, or "Can not clone with new dims" while generating. The stateful path does not mind.
+    The paged-attention conversion looks these inputs up by friendly name and skips others. The target
+    is rejected at load time, or generation fails with "Can not clone with new dims". The stateful path
+    is not affected.
 
     How to fix it
     -------------
@@ -54,39 +55,39 @@ def friendly_name(context: Context) -> Iterator[Finding]:
     if part is None:
         return
     for port in part.inputs:
-        known = [name for name in port.names if name in FED]
-        if known and port.friendly != known[0]:
+        names = [name for name in port.names if name in FED]
+        if names and port.friendly != names[0]:
             yield _at(
                 part,
                 port,
-                f"the input {known[0]!r} is an op with the friendly name {port.friendly!r}",
-                f"rename the op to {known[0]!r}",
-                Severity.ERROR if known[0] in _FRIENDLY and part.attentions else None,
+                f"the input {names[0]!r} has the friendly name {port.friendly!r}",
+                f"rename the op to {names[0]!r}",
+                Severity.ERROR if names[0] in _FRIENDLY and part.attentions else None,
             )
 
 
 @rule("RUN007", "unfed-input", Severity.ERROR, "The target has an input that the runtime does not feed")
 def unfed_input(context: Context) -> Iterator[Finding]:
-    """The tensor name of an input is none that the runtime sets.
+    """The runtime does not set an input with this tensor name.
 
     What it checks
     --------------
-    The tensor names of the target's inputs. A warning for an input that nothing uses, and for
-    vision-language models, whose inputs differ from family to family.
+    The tensor names of the target's inputs. A warning for an unused input, and for vision-language
+    models, whose inputs differ between families.
 
     Why it matters
     --------------
-    The input keeps what the device has there. Positions under another name, tensor and friendly, are
-    the worst case: the paged path runs, says nothing, and writes wrong text. The stateful path
-    refuses: "Model should have 3 or 4 inputs".
+    The input keeps undefined data. The worst case is `position_ids` with a wrong tensor name and a
+    wrong friendly name: the paged path runs without an error message and generates wrong text. The
+    stateful path rejects the model: "Model should have 3 or 4 inputs".
 
     How to fix it
     -------------
-    Give the input its name back, or export again.
+    Restore the input's name, or export again.
 
     Source
     ------
-    Reproduced with GenAI 2026.4: silent, wrong text.
+    Reproduced with GenAI 2026.4: wrong text without an error message.
     """
     part = _generating(context)
     if part is None:
@@ -103,8 +104,8 @@ def unfed_input(context: Context) -> Iterator[Finding]:
             yield _at(
                 part,
                 port,
-                f"the runtime feeds no input {port.label!r}{guess}",
-                "give the input its name back, or export again without it",
+                f"the runtime does not feed the input {port.label!r}{guess}",
+                "restore the input's name, or export again without it",
                 Severity.WARNING if mild or harmless else None,
             )
 
@@ -115,18 +116,18 @@ def missing_input(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That there is `input_ids` or `inputs_embeds`, and `attention_mask` and `beam_idx`. Some families
-    have no `position_ids`, and need none.
+    That the target has `input_ids` or `inputs_embeds`, and `attention_mask` and `beam_idx`.
+    `position_ids` is not required, because some families have none.
 
     Why it matters
     --------------
-    Without embeddings or ids: refused at load. Without `beam_idx`: the states cannot be converted,
-    refused at load. `attention_mask` or `beam_idx` under another name: a warning, because the paged
-    path replaces them; the stateful path fails.
+    Without token ids or embeddings, loading fails. Without `beam_idx`, the states cannot be converted,
+    and loading fails. `attention_mask` or `beam_idx` under another name is a warning: the paged path
+    replaces them, but the stateful path fails.
 
     How to fix it
     -------------
-    Export with `--task text-generation-with-past`, or give the input its tensor name back.
+    Export with `--task text-generation-with-past`, or restore the input's tensor name.
 
     Source
     ------
@@ -144,13 +145,13 @@ def missing_input(context: Context) -> Iterator[Finding]:
             part,
             named,
             f"no input has the tensor name {' or '.join(map(repr, names))}",
-            "give the input its tensor name back" if stand_in else "export with --task text-generation-with-past",
+            "restore the input's tensor name" if stand_in else "export with --task text-generation-with-past",
             Severity.WARNING if names != _EMBEDDED and stand_in is not None else None,
         )
 
 
 def _stand_in(part: Part, name: str) -> Input | None:
-    """An input that the runtime does not know and that has the type and rank of a missing one."""
+    """An unknown input with the type and rank of a missing one."""
     wanted = {"beam_idx": ("i32", 1), "attention_mask": ("i64", 2)}.get(name)
     return next(
         (port for port in part.inputs if FED.isdisjoint(port.names) and (port.element_type, len(port.shape)) == wanted),

@@ -1,4 +1,4 @@
-"""RUN: will the runtime take the target at all, and on which path."""
+"""RUN: the runtime's requirements for running the target, and for the paged path."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def no_logits(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    The tensor names of the outputs: the `output_names` of a Result, or else the names of the port
-    that it reads.
+    The tensor names of the outputs: the `output_names` of a Result, or else the names of the port that
+    it reads.
 
     Why it matters
     --------------
-    The runtime asks for this output by name: it loads, and fails with the first token. A model that
-    has none by nature, such as an encoder, generates no text.
+    The runtime looks this output up by name. The model loads, but fails at the first token. A model
+    without logits, such as an encoder, does not generate text.
 
     How to fix it
     -------------
@@ -42,21 +42,21 @@ def no_logits(context: Context) -> Iterator[Finding]:
     if part is not None and part.output("logits") is None:
         names = ", ".join(repr(output.label) for output in part.outputs) or "none"
         first = part.outputs[0].op if part.outputs else None
-        yield _at(part, first, f"no output is named 'logits' (outputs: {names})", "is this a causal language model?")
+        yield _at(part, first, f"no output is named 'logits' (outputs: {names})", "export a causal language model")
 
 
 @rule("RUN002", "stateless-target", Severity.ERROR, "The target has no states")
 def stateless_target(context: Context) -> Iterator[Finding]:
-    """The target keeps keys and values in inputs and outputs, or computes them anew for each token.
+    """The target has its keys and values as inputs and outputs, or recomputes them for each token.
 
     What it checks
     --------------
-    Whether there is any ReadValue or Assign.
+    That the target has a ReadValue or Assign.
 
     Why it matters
     --------------
-    The paged-attention conversion needs states ("Model is supposed to be stateful"), and the
-    stateful path needs the inputs that go with them: the export cannot be run by GenAI.
+    The paged-attention conversion needs states ("Model is supposed to be stateful"), and the stateful
+    path needs the inputs that belong to them. GenAI cannot run the export.
 
     How to fix it
     -------------
@@ -70,32 +70,28 @@ def stateless_target(context: Context) -> Iterator[Finding]:
     part = target_part(context)
     if part is not None and part.output("logits") is not None and not part.states:
         past = [port.label for port in part.inputs if "past" in port.label or "cache" in port.label]
-        how = f"its past is in {len(past)} inputs such as {past[0]!r}" if past else "it has no past at all"
-        yield _at(
-            part,
-            None,
-            f"the target has no state variables: {how}",
-            "export with `--task text-generation-with-past`, without `--disable-stateful`",
-        )
+        cache = f"its KV cache is in {len(past)} inputs such as {past[0]!r}" if past else "it has no KV cache"
+        message = f"the target has no state variables: {cache}"
+        yield _at(part, None, message, "export with `--task text-generation-with-past`, without `--disable-stateful`")
 
 
 @rule("RUN003", "unfused-attention", Severity.WARNING, "The target has no fused attention")
 def unfused_attention(context: Context) -> Iterator[Finding]:
-    """There is no ScaledDotProductAttention in the target.
+    """The target has no ScaledDotProductAttention.
 
     What it checks
     --------------
-    Whether there is a live op of that type in a stateful model.
+    That a stateful model has a live op of this type.
 
     Why it matters
     --------------
-    The paged-attention conversion replaces this op, and refuses a model without: no continuous
-    batching, no MTP, no DFlash, no EAGLE-3. `LLMPipeline` goes back to the stateful path by itself,
-    which is slower with several requests.
+    The paged-attention conversion replaces this op and rejects a model without it: no continuous
+    batching, no MTP, no DFlash, no EAGLE-3. `LLMPipeline` falls back to the stateful path, which is
+    slower with several requests.
 
     How to fix it
     -------------
-    Export with `attn_implementation="sdpa"`, the exporter's default where the family has it.
+    Export with `attn_implementation="sdpa"`, the exporter's default for families that support it.
 
     Source
     ------
@@ -103,34 +99,30 @@ def unfused_attention(context: Context) -> Iterator[Finding]:
     """
     part = target_part(context)
     if part is not None and part.states and not part.attentions:
-        yield _at(
-            part,
-            None,
-            "the target has no ScaledDotProductAttention, so it cannot be converted to paged attention",
-            "export with fused attention (sdpa) if the family has it",
-        )
+        message = "the target has no ScaledDotProductAttention, so it cannot be converted to paged attention"
+        yield _at(part, None, message, "export with fused attention (sdpa) if the family supports it")
 
 
-@rule("RUN004", "unmanaged-state", Severity.WARNING, "A state stays behind after the paged-attention conversion")
+@rule("RUN004", "unmanaged-state", Severity.WARNING, "A state remains after the paged-attention conversion")
 def unmanaged_state(context: Context) -> Iterator[Finding]:
-    """A state is neither a key or value cache of a fused attention nor that of a linear attention.
+    """A state is neither a KV cache of a fused attention nor the state of a linear attention or convolution.
 
     What it checks
     --------------
-    Where the value of each ReadValue goes: to the key or value operand of a
-    ScaledDotProductAttention, into a causal convolution, or into a recurrence. A model in which only
-    some layers have fused attention has others.
+    That the value of each ReadValue reaches the key or value operand of a ScaledDotProductAttention, a
+    causal convolution, or a recurrence. A model with fused attention in only some layers has other
+    states.
 
     Why it matters
     --------------
-    The runtime manages the states that it converts. If another one is reordered by `beam_idx`, the
-    target is refused at load on the paged path ("Model references undeclared parameters"). If not,
-    it is shared by all requests and never rewound: wrong text, and nothing is said. DFlash refuses
-    the target in any case: "contains unmanaged state op(s) after paging conversion".
+    The runtime manages only the states that it converts. If `beam_idx` reorders another state, the
+    paged path rejects the target at load time ("Model references undeclared parameters"). Otherwise all
+    requests share the state, and it is never rewound: the text is wrong, without an error message.
+    DFlash rejects the target in both cases: "contains unmanaged state op(s) after paging conversion".
 
     How to fix it
     -------------
-    Export all attention layers fused.
+    Export all attention layers as fused attention.
 
     Source
     ------
@@ -140,60 +132,56 @@ def unmanaged_state(context: Context) -> Iterator[Finding]:
     if part is None or not part.attentions:
         return
     for state in unconverted_states(part):
-        yield _at(
-            part,
-            state.reads[0],
-            f"the state {state.variable!r} feeds no fused attention, convolution or recurrence",
-            "export all attention layers fused",
-        )
+        message = f"the state {state.variable!r} feeds no fused attention, convolution or recurrence"
+        yield _at(part, state.reads[0], message, "export all attention layers as fused attention")
 
 
 @rule("RUN005", "converted-cache", Severity.ERROR, "A conversion lies between the cache and its attention")
 def converted_cache(context: Context) -> Iterator[Finding]:
-    """Keys or values are converted to another type and back on their way to the attention.
+    """Keys or values are converted to another type and back before they reach the attention.
 
     What it checks
     --------------
-    Whether a Convert of an activation lies between a ReadValue and the key or value operand of a
+    That no Convert of an activation lies between a ReadValue and the key or value operand of a
     ScaledDotProductAttention in the target.
 
     Why it matters
     --------------
-    The paged-attention conversion does not match through it: "Model references undeclared
-    parameters", at load.
+    The paged-attention conversion does not match such a pair. Loading fails: "Model references
+    undeclared parameters".
 
     How to fix it
     -------------
-    Load the checkpoint as float32 for the export; compress the weights only.
+    Load the checkpoint as float32 for the export, and compress only the weights.
 
     Source
     ------
     Reproduced with GenAI 2026.4.
     """
     part = target_part(context)
-    for op in converts_before_attention(part) if part is not None else ():
-        if part is not None:
-            name = part.graph.op_name(op)
-            message = f"{name!r} converts the cache on its way to the attention"
-            yield _at(part, op, message, "load the checkpoint as float32 for the export")
+    if part is None:
+        return
+    for op in converts_before_attention(part):
+        message = f"{part.graph.op_name(op)!r} converts the cache before it reaches the attention"
+        yield _at(part, op, message, "load the checkpoint as float32 for the export")
 
 
-@rule("RUN009", "prefix-caching-conflict", Severity.NOTE, "Linear attention works only with prefix caching off")
+@rule("RUN009", "prefix-caching-conflict", Severity.NOTE, "Linear attention with a draft needs prefix caching off")
 def prefix_caching(context: Context) -> Iterator[Finding]:
     """The target has linear-attention or convolution states.
 
     What it checks
     --------------
-    Whether there are states that are no growing cache of keys or values.
+    That every state is a growing key or value cache.
 
     Why it matters
     --------------
-    Speculative decoding of such a model is refused while generating when prefix caching is on, and
-    `VLMPipeline` turns it on by default.
+    If prefix caching is on, speculative decoding of such a model fails during generation. `VLMPipeline`
+    turns prefix caching on by default.
 
     How to fix it
     -------------
-    Give the pipeline a `scheduler_config` with `enable_prefix_caching = False`.
+    Pass the pipeline a `scheduler_config` with `enable_prefix_caching = False`.
 
     Source
     ------
@@ -205,9 +193,5 @@ def prefix_caching(context: Context) -> Iterator[Finding]:
         return
     rest = [state for state in part.states if state.reads and state.shape and not state.grows]
     if rest:
-        yield _at(
-            part,
-            rest[0].reads[0],
-            f"{len(rest)} of {len(part.states)} states belong to linear attention or convolutions",
-            "with a draft, set enable_prefix_caching=False",
-        )
+        message = f"{len(rest)} of {len(part.states)} states belong to linear attention or convolutions"
+        yield _at(part, rest[0].reads[0], message, "with a draft, set enable_prefix_caching=False")

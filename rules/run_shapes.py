@@ -20,9 +20,9 @@ _TYPES = {
     "logits": "f32",
 }
 _REPLACED = ("attention_mask", "beam_idx")
-"""Inputs that the paged path replaces by its own."""
+"""Inputs that the paged path replaces with its own."""
 _DYNAMIC = {"input_ids": 2, "attention_mask": 2, "beam_idx": 1, "inputs_embeds": 2}
-"""How many leading dimensions change from call to call."""
+"""Number of leading dimensions that vary from call to call."""
 
 
 def _generating(context: Context) -> Part | None:
@@ -36,20 +36,20 @@ def _at(part: Part, port: Input | Output, message: str, hint: str, severity: Sev
 
 @rule("RUN012", "mistyped-port", Severity.ERROR, "A port of the target has the wrong element type")
 def port_type(context: Context) -> Iterator[Finding]:
-    """An input or the logits have not the element type that the runtime uses.
+    """An input or the logits do not have the element type that the runtime uses.
 
     What it checks
     --------------
-    i64 for `input_ids`, `position_ids` and `attention_mask`, f32 for `inputs_embeds` and `logits`, i32
+    i64 for `input_ids`, `position_ids` and `attention_mask`; f32 for `inputs_embeds` and `logits`; i32
     for `beam_idx`. A warning for `attention_mask` and `beam_idx`, which the paged path replaces.
 
     Why it matters
     --------------
-    The runtime sets and reads tensors of these types: it loads, and fails with the first token.
+    The runtime sets and reads tensors of these types. The model loads, but fails at the first token.
 
     How to fix it
     -------------
-    Keep the ports as exported; only weights are compressed.
+    Keep the ports as exported. Weight compression does not change ports.
 
     Source
     ------
@@ -65,7 +65,7 @@ def port_type(context: Context) -> Iterator[Finding]:
             yield _at(
                 part,
                 port,
-                f"{name!r} is {port.element_type}, and the runtime uses {_TYPES[name]}",
+                f"{name!r} is {port.element_type}, but the runtime uses {_TYPES[name]}",
                 "keep the ports as exported; only weights are compressed",
                 Severity.WARNING if name in _REPLACED else None,
             )
@@ -73,7 +73,7 @@ def port_type(context: Context) -> Iterator[Finding]:
 
 @rule("RUN013", "fixed-dimension", Severity.WARNING, "The target has a fixed batch or length")
 def fixed_dimension(context: Context) -> Iterator[Finding]:
-    """A dimension of an input that changes from call to call is a number.
+    """An input dimension that varies from call to call is fixed.
 
     What it checks
     --------------
@@ -81,8 +81,8 @@ def fixed_dimension(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    The paged path lays the tokens out anew and does not mind. The stateful path, and NPU, take the
-    number at its word: another length fails with the first prompt.
+    The paged path uses its own token layout and is not affected. The stateful path and NPU use the
+    fixed value, so a prompt of another length fails.
 
     How to fix it
     -------------
@@ -102,22 +102,23 @@ def fixed_dimension(context: Context) -> Iterator[Finding]:
             yield _at(part, port, message, "export with dynamic shapes")
 
 
-@rule("RUN014", "position-rank-mismatch", Severity.ERROR, "The target's positions have the wrong rank")
+@rule("RUN014", "position-rank-mismatch", Severity.ERROR, "The target's position_ids have the wrong rank")
 def position_rank(context: Context) -> Iterator[Finding]:
-    """A vision-language model with several position axes takes positions of rank 2, or the other way round.
+    """The rank of `position_ids` does not match the number of position axes in config.json.
 
     What it checks
     --------------
-    For a target with `inputs_embeds`: rank 3 of `position_ids` where config.json has an
-    `mrope_section`, rank 2 where it has none.
+    For a target with `inputs_embeds`: that `position_ids` has rank 3 if config.json has an
+    `mrope_section`, and rank 2 otherwise.
 
     Why it matters
     --------------
-    The runtime goes by the family: it sets a tensor of the other rank, and fails while generating.
+    The runtime chooses the rank by model family. It sets a tensor of another rank, and generation
+    fails.
 
     How to fix it
     -------------
-    Export the model again; take config.json from the same checkpoint.
+    Export the model again, and take config.json from the same checkpoint.
 
     Source
     ------
@@ -129,14 +130,11 @@ def position_rank(context: Context) -> Iterator[Finding]:
         return
     wanted = 3 if _several_axes(context) else 2
     if len(positions.shape) != wanted:
-        message = f"'position_ids' is {shape_text(positions.shape)}, and config.json asks for rank {wanted}"
+        message = f"'position_ids' is {shape_text(positions.shape)}, but config.json requires rank {wanted}"
         yield _at(part, positions, message, "export the model again")
 
 
 def _several_axes(context: Context) -> bool:
-    for section in (context.text_config, context.config):
-        for key in ("rope_parameters", "rope_scaling"):
-            value = section.get(key)
-            if isinstance(value, Mapping) and "mrope_section" in value:
-                return True
-    return False
+    sections = (context.text_config, context.config)
+    values = (section.get(key) for section in sections for key in ("rope_parameters", "rope_scaling"))
+    return any(isinstance(value, Mapping) and "mrope_section" in value for value in values)

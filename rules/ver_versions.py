@@ -1,4 +1,4 @@
-"""VER001 to VER007: who made the parts of an export, and when."""
+"""VER001 to VER007: the tools and versions that made the parts of an export."""
 
 from __future__ import annotations
 
@@ -17,12 +17,8 @@ _UNRELEASED = re.compile(r"\.dev|\d(?:a|b|rc)\d|\+")
 _NIGHTLY = re.compile(r"-\d+-[0-9a-f]{7,}")
 
 
-def _is_tokenizer(name: str) -> bool:
-    return "tokenizer" in name
-
-
 def _beside_target(context: Context) -> Iterator[tuple[str, Document]]:
-    """The parts of the export other than the target."""
+    """Name and document of each part of the export other than the target."""
     if context.target is not None:
         for name, document in context.documents.items():
             if document is not context.target and document.path.name.startswith("openvino_"):
@@ -35,17 +31,17 @@ def mixed_openvino_versions(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    ``Runtime_version`` of each part against the target's. A tokenizer that was converted with another
-    version gets a note: it is often converted again on purpose.
+    ``Runtime_version`` of each part against the target's. A tokenizer from another version gets a note,
+    because tokenizers are often converted again on purpose.
 
     Why it matters
     --------------
-    The parts do not come from one export. Sizes may fit and weights may not: a head or a text
-    embedding of another checkpoint is noticed by nothing but worse text.
+    The parts do not come from one export. Their shapes can match although their weights do not. With a
+    head or text embeddings of another checkpoint, the only symptom is worse text.
 
     How to fix it
     -------------
-    Export everything again at once.
+    Export everything again in one run.
 
     Source
     ------
@@ -62,16 +58,16 @@ def mixed_exporter_versions(context: Context) -> Iterator[Finding]:
     What it checks
     --------------
     The versions of optimum-intel, transformers and nncf in each part against the target's. For a
-    tokenizer a note.
+    tokenizer, a difference is a note.
 
     Why it matters
     --------------
-    The parts do not come from one export. Sizes may fit and weights may not: a head or a text
-    embedding of another checkpoint is noticed by nothing but worse text.
+    The parts do not come from one export. Their shapes can match although their weights do not. With a
+    head or text embeddings of another checkpoint, the only symptom is worse text.
 
     How to fix it
     -------------
-    Export everything again at once.
+    Export everything again in one run.
 
     Source
     ------
@@ -92,27 +88,27 @@ def _mixed(context: Context, name: str, document: Document, field: str, product:
     targets = short(getattr(provenance(context.target), field))
     if theirs and targets and theirs != targets:
         yield Finding(
-            f"made with {product} {theirs}, and {context.target.path.name} with {targets}",
-            "Export everything again at once",
+            f"made with {product} {theirs}, but {context.target.path.name} with {targets}",
+            "Export everything again in one run",
             file=document.path,
             line=version_line(document, field),
-            severity=Severity.NOTE if _is_tokenizer(name) else None,
+            severity=Severity.NOTE if "tokenizer" in name else None,
         )
 
 
-@rule("VER003", "exporter-too-old", Severity.WARNING, "The exporter is older than what the export claims to have")
+@rule("VER003", "exporter-too-old", Severity.WARNING, "The exporter is too old for this export")
 def exporter_too_old(context: Context) -> Iterator[Finding]:
-    """The exporter is older than what the export claims to have.
+    """The exporter is too old for this export.
 
     What it checks
     --------------
-    With an MTP head in the directory or in config.json, ``--expect-mtp`` or a DFlash draft: that the
-    target or draft was exported by optimum-intel 2.2 or newer.
+    If the directory or config.json has an MTP head, with ``--expect-mtp``, or for a DFlash draft: that
+    optimum-intel 2.2 or newer exported the target or draft.
 
     Why it matters
     --------------
-    2.2 is the first release that exports MTP heads and DFlash drafts. An older one leaves the head out
-    without a word; a head beside an older target comes from somewhere else.
+    optimum-intel 2.2 is the first release that exports MTP heads and DFlash drafts. An older release
+    silently omits the head, so a head beside an older target comes from another export.
 
     How to fix it
     -------------
@@ -120,7 +116,7 @@ def exporter_too_old(context: Context) -> Iterator[Finding]:
 
     Source
     ------
-    The released wheels: 2.1 knows neither ``openvino_mtp_model.xml`` nor ``dflash_mode``.
+    The released wheels: 2.1 contains neither ``openvino_mtp_model.xml`` nor ``dflash_mode``.
     """
     declared = declaration(context)
     wanted = context.expect_mtp or context.export.mtp is not None
@@ -132,9 +128,9 @@ def exporter_too_old(context: Context) -> Iterator[Finding]:
         about_draft = b"<dflash_mode " in document.data
         numbers = parse_version(version)
         if numbers and (about_mtp or about_draft) and numbers < _FIRST_WITH_MTP:
-            what = "DFlash drafts" if about_draft else "MTP heads"
+            feature = "DFlash drafts" if about_draft else "MTP heads"
             yield Finding(
-                f"exported by optimum-intel {short(version)}, which knows no {what}",
+                f"exported by optimum-intel {short(version)}, which does not support {feature}",
                 "Export again with optimum-intel 2.2 or newer",
                 file=document.path,
                 line=version_line(document, "exporter"),
@@ -147,12 +143,13 @@ def unreleased_version(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    For development, alpha, beta and release-candidate versions of optimum-intel, transformers and
-    nncf, and for OpenVINO builds that are not from a release branch.
+    Development, alpha, beta and release-candidate versions of optimum-intel, transformers and nncf, and
+    OpenVINO builds that are not from a release branch.
 
     Why it matters
     --------------
-    Nobody can make the same export again, and what such a version writes may differ from the release.
+    The export cannot be reproduced later, and the output of such a version may differ from that of the
+    release.
 
     How to fix it
     -------------
@@ -163,27 +160,27 @@ def unreleased_version(context: Context) -> Iterator[Finding]:
     A released OpenVINO names its branch: ``2026.4.1-22982-e213a147257-releases/2026/4``.
     """
     for document in context.judged:
-        found = provenance(document)
+        made = provenance(document)
         products = {
-            "exporter": ("optimum-intel", found.exporter),
-            "transformers": ("transformers", found.transformers),
-            "compression": ("nncf", found.compression),
-            "openvino": ("OpenVINO", found.openvino),
+            "exporter": ("optimum-intel", made.exporter),
+            "transformers": ("transformers", made.transformers),
+            "compression": ("nncf", made.compression),
+            "openvino": ("OpenVINO", made.openvino),
         }
         for field, (product, version) in products.items():
             nightly = field == "openvino" and _NIGHTLY.search(version) and "releases/" not in version
             if nightly or _UNRELEASED.search(short(version)):
                 yield Finding(
-                    f"made with {product} {short(version)}, which is no release",
+                    f"made with {product} {short(version)}, which is not a release",
                     "Export again with released versions before publishing",
                     file=document.path,
                     line=version_line(document, field),
                 )
 
 
-@rule("VER005", "newer-than-runtime", Severity.WARNING, "A part is newer than the runtime it is meant for")
+@rule("VER005", "newer-than-runtime", Severity.WARNING, "A part is newer than its runtime")
 def newer_than_runtime(context: Context) -> Iterator[Finding]:
-    """A part is newer than the runtime it is meant for.
+    """A part is newer than its runtime.
 
     What it checks
     --------------
@@ -191,23 +188,23 @@ def newer_than_runtime(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    An older runtime may not know the ops, types or rt_info of a newer export.
+    An older runtime may not support the ops, types or rt_info of a newer export.
 
     How to fix it
     -------------
-    Export again with the version that will run it, or ask users for a newer runtime.
+    Export again with the version that will run the model, or require a newer runtime.
 
     Source
     ------
-    OpenVINO promises that newer versions read older IRs, not the other way round.
+    OpenVINO guarantees that newer versions read older IRs, but not the reverse.
     """
     runtime = _release(context.target_runtime)
     for document in context.judged:
         version = provenance(document).openvino
         if version and runtime and _release(version) > runtime:
             yield Finding(
-                f"made with OpenVINO {short(version)}, and meant for {context.target_runtime}",
-                "Export again with the version that will run it",
+                f"made with OpenVINO {short(version)}, but the target runtime is {context.target_runtime}",
+                "Export again with the version that will run the model",
                 file=document.path,
                 line=version_line(document, "openvino"),
             )
@@ -217,9 +214,9 @@ def _release(version: str) -> tuple[int, ...]:
     return parse_version(version)[:2]
 
 
-@rule("VER006", "tokenizer-version", Severity.WARNING, "A tokenizer was converted with tokenizers of another release")
+@rule("VER006", "tokenizer-version", Severity.WARNING, "The tokenizer and its OpenVINO have different releases")
 def tokenizer_version(context: Context) -> Iterator[Finding]:
-    """A tokenizer was converted with tokenizers of another release.
+    """The tokenizer and its OpenVINO have different releases.
 
     What it checks
     --------------
@@ -227,24 +224,24 @@ def tokenizer_version(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    The extension is built for one OpenVINO release; a pair of different releases can fail to load or
-    convert ops that the runtime's own extension does not know.
+    The extension is built for one OpenVINO release. With different releases, loading can fail, or the
+    conversion can write ops that the runtime's own extension does not support.
 
     How to fix it
     -------------
-    Install openvino-tokenizers of the same release and convert the tokenizer again.
+    Install openvino-tokenizers of the same release, and convert the tokenizer again.
 
     Source
     ------
     The installation notes of openvino-tokenizers.
     """
     for document in context.judged:
-        found = provenance(document)
-        ours, theirs = _release(found.tokenizers), _release(found.openvino)
-        if found.tokenizers and found.openvino and ours != theirs:
+        made = provenance(document)
+        ours, theirs = _release(made.tokenizers), _release(made.openvino)
+        if made.tokenizers and made.openvino and ours != theirs:
             yield Finding(
-                f"converted with openvino-tokenizers {short(found.tokenizers)} and OpenVINO {short(found.openvino)}",
-                "Install both of the same release and convert again",
+                f"converted with openvino-tokenizers {short(made.tokenizers)} and OpenVINO {short(made.openvino)}",
+                "Install both packages of the same release, and convert again",
                 file=document.path,
                 line=version_line(document, "tokenizers"),
             )
@@ -256,11 +253,11 @@ def config_from_elsewhere(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    ``transformers_version`` of config.json against that in the target's rt_info.
+    ``transformers_version`` of config.json against the version in the target's rt_info.
 
     Why it matters
     --------------
-    The exporter writes both. When they differ, one of the files was replaced later.
+    The exporter writes both. If they differ, one of the files was replaced later.
 
     How to fix it
     -------------
@@ -268,17 +265,17 @@ def config_from_elsewhere(context: Context) -> Iterator[Finding]:
 
     Source
     ------
-    The same in every export of Optimum Intel 2.2 that was looked at.
+    The two versions are equal in every checked export of Optimum Intel 2.2.
     """
-    said = context.config.get("transformers_version")
-    if context.target is None or not isinstance(said, str):
+    configured = context.config.get("transformers_version")
+    if context.target is None or not isinstance(configured, str):
         return
     version = provenance(context.target).transformers
-    if version and said != version:
+    if version and configured != version:
         path = context.export.directory / "config.json"
         yield Finding(
-            f"config.json was written by transformers {said}, and the target exported with {version}",
+            f"config.json was written by transformers {configured}, but the target was exported with {version}",
             "Make sure that config.json belongs to the exported checkpoint",
             file=path,
-            line=json_line(path, "transformers_version", said),
+            line=json_line(path, "transformers_version", configured),
         )

@@ -79,7 +79,7 @@ class TestAttention:
         routed = op.multiply(op.softmax(op.matmul(x, weights(4, WIDTH), False, True), -1), weights(1))
         graph = view(routed, inputs=[x])
         assert not found(graph, "token_mixer", "SoftMax")
-        assert any("routes" in reason for reason in reasons(graph, "token_mixer", "SoftMax"))
+        assert any("is a router" in reason for reason in reasons(graph, "token_mixer", "SoftMax"))
 
     def test_a_mismatch_names_the_op_that_did_not_fit(self, view):
         x = stream_input()
@@ -131,7 +131,7 @@ class TestLogitsTail:
     def test_two_heads_added_up_are_no_head(self, view):
         x, y = stream_input(), stream_input("other")
         graph = view(op.add(self.head(x), self.head(y)), inputs=[x, y])
-        assert any("2 values meet" in reason for reason in reasons(graph, "logits_tail", "Result"))
+        assert any("joins 2 values" in reason for reason in reasons(graph, "logits_tail", "Result"))
 
     def test_a_product_of_activations_is_no_head(self, view):
         x = stream_input()

@@ -1,7 +1,7 @@
-"""The form of a seeded defect, and the runner's helpers.
+"""Seeded defects: the class, and helpers to edit an export.
 
 A module ``tests/rules/defects_<group>.py`` has a tuple ``DEFECTS``; ``test_defects.py`` collects
-them all, applies each to a copy of its base export and compares what ``verify`` says.
+them all, applies each to a copy of its base export and checks the findings of ``verify``.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ __all__ = ["Defect", "add", "both", "copy", "in_json", "remove", "rewrite", "sub
 
 @dataclass(frozen=True)
 class Defect:
-    """One edit of one export, and what must be reported.
+    """One edit of one export, and the finding that it must cause.
 
     Attributes
     ----------
     name : str
-        Unique; the test's id.
+        Unique id of the test.
     base : str
         Name of the fixture.
     edit : callable
-        Takes the directory of the copy and changes it in place.
+        Changes the copy's directory in place.
     code : str
-        The rule that must report it.
+        Rule that must report the defect.
     file : str or None
-        Name of the file that the finding is at; None: the directory.
+        File of the finding; None for the directory.
     at : str or callable or None
-        Which line: a regular expression whose first match in the changed file begins there, or a
-        function of the directory; None: the finding has no line.
+        Line of the finding: a regular expression whose first match in the changed file starts there,
+        or a function of the directory; None if the finding has no line.
     options : mapping
-        For ``Options``: ``expect_mtp``, ``target_runtime``, ... A ``draft`` is the name of a
-        fixture, copied beside the export.
+        Arguments of ``Options``, such as ``expect_mtp``. ``draft`` is the name of a fixture, which
+        is copied beside the export.
     severity : str
-        That the finding must have.
+        Severity of the finding.
     causes : tuple of str
-        Other codes that the defect causes at error level; anything else there fails the test.
+        Codes of other errors that the defect causes; any further error fails the test.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Defect:
     causes: tuple[str, ...] = ()
 
     def line(self, directory: Path) -> int | None:
-        """The line that the finding must be at."""
+        """The line of the finding."""
         if self.at is None or self.file is None:
             return None
         if callable(self.at):
@@ -67,7 +67,7 @@ class Defect:
 
 
 def rewrite(file: str, change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
-    """An edit that passes the bytes of one file through a function; it must change something."""
+    """An edit that passes the bytes of one file through a function, which must change them."""
 
     def edit(directory: Path) -> None:
         path = directory / file
@@ -97,7 +97,7 @@ def remove(*files: str) -> Callable[[Path], object]:
 
 
 def add(file: str, content: bytes = b"") -> Callable[[Path], object]:
-    """An edit that writes a file that was not there."""
+    """An edit that writes a new file."""
 
     def edit(directory: Path) -> None:
         assert not (directory / file).exists()

@@ -9,26 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from defects import Defect
-from defects_mtp import MTP_FILES, renamed, set_inputs
+from defects_mtp import FIXTURES, MTP_FILES, NET, NOTE, WARNING, layer, renamed, set_inputs
 from defects_run import scaled_logits
 from ir_edit import IR, edit
 
 DRAFT, BASE = "qwen3_dflash", "qwen3"
 X, L = "openvino_model.xml", "openvino_language_model.xml"
-NET = "<net "
 RESULT = '<layer [^>]*type="Result"'
 ENTRY = "<dflash>"
 PAIR = {"draft": DRAFT}
-NOTE, WARNING = {"severity": "note"}, {"severity": "warning"}
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
-
-
-def layer(name: str) -> str:
-    return f'<layer id="[0-9]+" name="{name}"'
 
 
 def seed(name: str, change: Callable[[IR], object], code: str, at: str, **more: Any) -> Defect:
-    """A defect of the draft's IR, verified as a directory of its own."""
+    """A defect of the draft's IR; the draft is verified without a target."""
     return Defect(name, DRAFT, lambda directory: edit(directory / X, change), code, X, at, **more)
 
 
@@ -57,7 +50,7 @@ def second_output(ir: IR) -> None:
 
 
 def unused(name: str) -> Callable[[IR], None]:
-    """Let everything that reads an input read zeros of its shape."""
+    """Replace an input with zeros of its shape for all its consumers."""
 
     def change(ir: IR) -> None:
         source = ir.output(ir.parameter(name))
@@ -79,15 +72,13 @@ def unused(name: str) -> Callable[[IR], None]:
             data={"mode": "numpy"},
             outputs=[("f32", dims)],
         )
-        for edge in readers:
-            edge.set("from-layer", made.get("id"))
-            edge.set("from-port", ir.output(made)[1])
+        ir.feed(readers, ir.output(made))
 
     return change
 
 
 def before_norm(name: str) -> Callable[[IR], None]:
-    """Give out a residual sum; the names go with the output."""
+    """Let the output read a residual sum instead; the output keeps its tensor names."""
 
     def change(ir: IR) -> None:
         result = ir.typed("Result")[0]
@@ -113,12 +104,12 @@ def target(change: Callable[[IR], object], file: str = X) -> Callable[[Path], ob
 
 
 def in_draft(change: Callable[[IR], object]) -> Callable[[Path], object]:
-    """Change the draft that lies beside the copy."""
+    """Change the draft, which is beside the copy."""
     return lambda directory: edit(directory.parent / "draft" / X, change)
 
 
 def nothing(directory: Path) -> None:
-    """The pair does not fit as it is."""
+    """No edit, because the pair of fixtures does not fit."""
 
 
 def renamed_table(ir: IR) -> None:
@@ -130,20 +121,20 @@ def unannotated(ir: IR) -> None:
 
 
 def scope_renamed(ir: IR) -> None:
-    """No annotation, and scopes that the runtime's guess does not know."""
+    """No annotation, and scopes that the runtime's guess does not recognise."""
     unannotated(ir)
     for op in ir.layers:
         op.set("name", op.get("name").replace("layers.", "blocks."))
 
 
 def operands_swapped(ir: IR) -> None:
-    """No annotation, and the sums of layer 1 with the skip second."""
+    """No annotation, and the residual sum of layer 1 has the skip connection as its second operand."""
     unannotated(ir)
     ir.swap(ir.layer("layers.1/aten::add/Add_1"), 0, 1)
 
 
 def gated_attention(ir: IR) -> None:
-    """No annotation, and an attention whose output is scaled before its projection."""
+    """No annotation, and the attention output is scaled before its projection."""
     unannotated(ir)
     scale = next(c for c in ir.typed("Const") if c.find("data").get("shape") == "1, 1, 1")
     projection = ir.producer(ir.layer("layers.1/aten::add/Add"), 1)
@@ -190,7 +181,7 @@ def without_embeddings(directory: Path) -> None:
 
 
 def as_eagle3(ir: IR) -> None:
-    """A draft that calls itself EAGLE-3."""
+    """A draft whose rt_info says that it is an EAGLE-3 draft."""
     ir.rt_info.remove(ir.rt_info.find("dflash"))
     ir.set_rt(None, "dflash_mode")
     ir.set_rt("True", "eagle3_mode")

@@ -1,9 +1,10 @@
-"""Seeded defects of the directory: parts, configuration, vocabularies."""
+"""Seeded defects of the directory: parts, configuration and vocabularies."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from defects import Defect, add, both, copy, in_json, remove, rewrite, sub
 
@@ -11,20 +12,30 @@ X, B = "openvino_model.xml", "openvino_model.bin"
 LANGUAGE, EMBEDDINGS = "openvino_language_model.xml", "openvino_text_embeddings_model.xml"
 TOKENIZER, DETOKENIZER = "openvino_tokenizer.xml", "openvino_detokenizer.xml"
 VISION = "openvino_vision_embeddings_model"
-CONFIG, WARNING, NOTE = "config.json", "warning", "note"
+CONFIG = "config.json"
+NOTE, WARNING = {"severity": "note"}, {"severity": "warning"}
 VOCABULARY = r'<layer id="\d+" name="[^"]*" type="%s"'
 
 
 def bigger_vocabulary(file: str) -> Callable[[Path], object]:
-    """Let the op of a tokenizer read a longer list of positions: its shape grows, its bytes too."""
+    """Extend the list of positions that the vocabulary op reads, both its shape and its bytes."""
     data = r'element_type="i32" shape="263" offset="\d+" size="1052"'
     grown = 'element_type="i32" shape="600" offset="0" size="2400"'
     weights = file.replace(".xml", ".bin")
     return both(sub(file, data, grown, count=2), rewrite(weights, lambda content: content + bytes(4000)))
 
 
-def of_part(stem: str) -> tuple[str, str]:
-    return f"{stem}.xml", f"{stem}.bin"
+def missing(name: str, base: str, stem: str, code: str, **more: Any) -> Defect:
+    """A part that is missing, XML and weights."""
+    return Defect(name, base, remove(f"{stem}.xml", f"{stem}.bin"), code, f"{stem}.xml", **more)
+
+
+def configured(
+    name: str, base: str, *path: str, value: object, code: str, at: str | None = None, **more: Any
+) -> Defect:
+    """Another value for a key of config.json, which is reported at this key."""
+    at = f'"{path[-1]}"' if at is None else at
+    return Defect(name, base, in_json(CONFIG, *path, value=value), code, CONFIG, at, **more)
 
 
 DEFECTS = (
@@ -58,61 +69,30 @@ DEFECTS = (
         "EXP002",
         LANGUAGE,
     ),
-    Defect("tokenizer-missing", "falcon", remove(*of_part("openvino_tokenizer")), "EXP003", TOKENIZER),
-    Defect("detokenizer-missing", "qwen3_5_vl", remove(*of_part("openvino_detokenizer")), "EXP003", DETOKENIZER),
-    Defect(
-        "text-embeddings-missing",
-        "qwen3_5_vl",
-        remove(*of_part("openvino_text_embeddings_model")),
-        "EXP004",
-        EMBEDDINGS,
-        causes=("MTP006",),
-    ),
-    Defect(
-        "text-embeddings-of-llava-missing",
-        "llava",
-        remove(*of_part("openvino_text_embeddings_model")),
-        "EXP004",
-        EMBEDDINGS,
-    ),
-    Defect("vision-missing", "llava", remove(*of_part(VISION)), "EXP005", f"{VISION}.xml"),
-    Defect(
-        "vision-merger-missing",
-        "qwen3_5_vl",
-        remove(*of_part("openvino_vision_embeddings_merger_model")),
-        "EXP005",
-        "openvino_vision_embeddings_merger_model.xml",
-    ),
-    Defect(
-        "vision-positions-missing",
-        "qwen3_5_moe_vl",
-        remove(*of_part("openvino_vision_embeddings_pos_model")),
-        "EXP005",
-        "openvino_vision_embeddings_pos_model.xml",
-    ),
-    Defect(
-        "per-layer-embeddings-missing",
-        "gemma4_vl",
-        remove(*of_part("openvino_text_embeddings_per_layer_model")),
-        "EXP005",
-        "openvino_text_embeddings_per_layer_model.xml",
-    ),
-    Defect(
+    missing("tokenizer-missing", "falcon", "openvino_tokenizer", "EXP003"),
+    missing("detokenizer-missing", "qwen3_5_vl", "openvino_detokenizer", "EXP003"),
+    missing("text-embeddings-missing", "qwen3_5_vl", "openvino_text_embeddings_model", "EXP004", causes=("MTP006",)),
+    missing("text-embeddings-of-llava-missing", "llava", "openvino_text_embeddings_model", "EXP004"),
+    missing("vision-missing", "llava", VISION, "EXP005"),
+    missing("vision-merger-missing", "qwen3_5_vl", "openvino_vision_embeddings_merger_model", "EXP005"),
+    missing("vision-positions-missing", "qwen3_5_moe_vl", "openvino_vision_embeddings_pos_model", "EXP005"),
+    missing("per-layer-embeddings-missing", "gemma4_vl", "openvino_text_embeddings_per_layer_model", "EXP005"),
+    configured(
         "family-unknown-to-runtime",
         "llava",
-        in_json(CONFIG, "model_type", value="mistral3"),
-        "EXP006",
-        CONFIG,
-        '"model_type": "mistral3"',
+        "model_type",
+        value="mistral3",
+        code="EXP006",
+        at='"model_type": "mistral3"',
         causes=("EXP005",),
     ),
-    Defect(
+    configured(
         "family-of-text-model",
         "qwen3_5_vl",
-        in_json(CONFIG, "model_type", value="qwen3_5_text"),
-        "EXP006",
-        CONFIG,
-        '"model_type": "qwen3_5_text"',
+        "model_type",
+        value="qwen3_5_text",
+        code="EXP006",
+        at='"model_type": "qwen3_5_text"',
     ),
     Defect(
         "weights-without-xml",
@@ -120,7 +100,7 @@ DEFECTS = (
         add("openvino_old_model.bin", b"1234"),
         "EXP007",
         "openvino_old_model.bin",
-        severity=WARNING,
+        **WARNING,
     ),
     Defect(
         "temporary-file",
@@ -128,7 +108,7 @@ DEFECTS = (
         add("openvino_model.xml.irtools-tmp"),
         "EXP007",
         "openvino_model.xml.irtools-tmp",
-        severity=WARNING,
+        **WARNING,
     ),
     Defect(
         "part-with-unknown-name",
@@ -139,9 +119,9 @@ DEFECTS = (
         ),
         "EXP007",
         "openvino_detokenizer_old.xml",
-        severity=WARNING,
+        **WARNING,
     ),
-    Defect("weights-of-checkpoint", "falcon", add("model.safetensors"), "EXP007", "model.safetensors", severity=NOTE),
+    Defect("weights-of-checkpoint", "falcon", add("model.safetensors"), "EXP007", "model.safetensors", **NOTE),
     # -- JSON --------------------------------------------------------------------------
     Defect(
         "config-truncated",
@@ -167,9 +147,9 @@ DEFECTS = (
         "EXP010",
         "tokenizer.json",
         lambda d: (d / "tokenizer.json").read_bytes().count(b"\n") + 1,
-        severity=WARNING,
+        **WARNING,
     ),
-    Defect("config-missing", "falcon", remove(CONFIG), "EXP011", CONFIG, severity=WARNING),
+    Defect("config-missing", "falcon", remove(CONFIG), "EXP011", CONFIG, **WARNING),
     Defect("config-of-wrapper-missing", "qwen3_5_vl", remove(CONFIG), "EXP011", CONFIG),
     Defect(
         "preprocessor-config-missing",
@@ -177,91 +157,52 @@ DEFECTS = (
         remove("preprocessor_config.json"),
         "EXP011",
         "preprocessor_config.json",
-        severity=NOTE,
+        **NOTE,
     ),
-    Defect("tokenizer-json-missing", "falcon", remove("tokenizer.json"), "EXP011", "tokenizer.json", severity=NOTE),
+    Defect("tokenizer-json-missing", "falcon", remove("tokenizer.json"), "EXP011", "tokenizer.json", **NOTE),
     # -- config.json and the graph -----------------------------------------------------
-    Defect(
-        "config-has-more-layers",
-        "falcon",
-        in_json(CONFIG, "num_hidden_layers", value=5),
-        "EXP012",
-        CONFIG,
-        '"num_hidden_layers"',
-        severity=WARNING,
-    ),
-    Defect(
+    configured("config-has-more-layers", "falcon", "num_hidden_layers", value=5, code="EXP012", **WARNING),
+    configured(
         "config-of-wrapper-has-fewer-layers",
         "qwen3_5_vl",
-        in_json(CONFIG, "text_config", "num_hidden_layers", value=3),
-        "EXP012",
-        CONFIG,
-        '"num_hidden_layers"',
-        {"expect_mtp": True},
+        "text_config",
+        "num_hidden_layers",
+        value=3,
+        code="EXP012",
+        options={"expect_mtp": True},
     ),
-    Defect(
+    configured(
         "config-lists-other-layers",
         "qwen3_5_vl",
-        in_json(CONFIG, "text_config", "layer_types", value=["full_attention"] * 6),
-        "EXP012",
-        CONFIG,
-        '"layer_types"',
-        severity=WARNING,
+        "text_config",
+        "layer_types",
+        value=["full_attention"] * 6,
+        code="EXP012",
+        **WARNING,
     ),
-    Defect(
-        "config-is-wider",
-        "falcon",
-        in_json(CONFIG, "hidden_size", value=64),
-        "EXP013",
-        CONFIG,
-        '"hidden_size"',
-        severity=WARNING,
-    ),
-    Defect(
+    configured("config-is-wider", "falcon", "hidden_size", value=64, code="EXP013", **WARNING),
+    configured(
         "config-of-wrapper-is-wider",
         "qwen3_5_vl",
-        in_json(CONFIG, "text_config", "hidden_size", value=64),
-        "EXP013",
-        CONFIG,
-        '"hidden_size": 64',
-        {"expect_mtp": True},
+        "text_config",
+        "hidden_size",
+        value=64,
+        code="EXP013",
+        at='"hidden_size": 64',
+        options={"expect_mtp": True},
     ),
-    Defect(
-        "config-has-larger-vocabulary",
-        "falcon",
-        in_json(CONFIG, "vocab_size", value=513),
-        "EXP014",
-        CONFIG,
-        '"vocab_size"',
-        severity=WARNING,
-    ),
-    Defect(
+    configured("config-has-larger-vocabulary", "falcon", "vocab_size", value=513, code="EXP014", **WARNING),
+    configured(
         "config-of-wrapper-has-smaller-vocabulary",
         "qwen3_5_vl",
-        in_json(CONFIG, "text_config", "vocab_size", value=500),
-        "EXP014",
-        CONFIG,
-        '"vocab_size"',
-        {"expect_mtp": True},
+        "text_config",
+        "vocab_size",
+        value=500,
+        code="EXP014",
+        options={"expect_mtp": True},
     ),
-    Defect(
-        "config-says-untied",
-        "falcon",
-        in_json(CONFIG, "tie_word_embeddings", value=False),
-        "EXP015",
-        CONFIG,
-        '"tie_word_embeddings"',
-        severity=NOTE,
-    ),
-    Defect(
-        "config-says-tied",
-        "llama",
-        in_json(CONFIG, "tie_word_embeddings", value=True),
-        "EXP015",
-        CONFIG,
-        '"tie_word_embeddings"',
-        severity=NOTE,
-    ),
+    configured("config-says-untied", "falcon", "tie_word_embeddings", value=False, code="EXP015", **NOTE),
+    configured("config-says-tied", "llama", "tie_word_embeddings", value=True, code="EXP015", **NOTE),
     # -- vocabularies ------------------------------------------------------------------
     Defect(
         "tokenizer-larger-than-embedding",
@@ -286,7 +227,7 @@ DEFECTS = (
         "EXP021",
         "tokenizer.json",
         '"id": 263',
-        severity=WARNING,
+        **WARNING,
     ),
     Defect(
         "token-behind-embedding",
@@ -295,7 +236,7 @@ DEFECTS = (
         "EXP021",
         "tokenizer.json",
         '"id": 512',
-        severity=WARNING,
+        **WARNING,
     ),
     Defect(
         "detokenizer-larger",
@@ -304,7 +245,7 @@ DEFECTS = (
         "EXP022",
         DETOKENIZER,
         VOCABULARY % "VocabDecoder",
-        severity=WARNING,
+        **WARNING,
     ),
     Defect(
         "detokenizer-larger-in-wrapper",
@@ -313,7 +254,7 @@ DEFECTS = (
         "EXP022",
         DETOKENIZER,
         VOCABULARY % "VocabDecoder",
-        severity=WARNING,
+        **WARNING,
     ),
     Defect(
         "embeddings-of-another-width",

@@ -26,7 +26,7 @@ def entry(ir: IR) -> Any:
 
 
 def changed(change: Callable[[Layers], object], file: str = X) -> Callable[[Path], object]:
-    """Change what the annotation says about its layers."""
+    """Change the layers of the annotation."""
 
     def edited(ir: IR) -> None:
         content = json.loads(entry(ir).get("value"))
@@ -37,7 +37,7 @@ def changed(change: Callable[[Layers], object], file: str = X) -> Callable[[Path
 
 
 def written(text: str | None, file: str = X) -> Callable[[Path], object]:
-    """Another value for the annotation; None for none at all."""
+    """Replace the value of the annotation; None removes the attribute."""
 
     def edited(ir: IR) -> None:
         if text is None:
@@ -52,8 +52,8 @@ def on(change: Callable[[IR], object], file: str = X) -> Callable[[Path], object
     return lambda directory: edit(directory / file, change)
 
 
-def set_layer(layer: str, **what: Any) -> Callable[[Layers], object]:
-    return lambda layers: layers[layer].update(what)
+def set_layer(layer: str, **members: Any) -> Callable[[Layers], object]:
+    return lambda layers: layers[layer].update(members)
 
 
 def tap(name: str, layer: str = "1", index: int = 0) -> Callable[[Layers], object]:
@@ -61,13 +61,13 @@ def tap(name: str, layer: str = "1", index: int = 0) -> Callable[[Layers], objec
 
 
 def raw_index(text: str) -> Callable[[Path], object]:
-    """Write an output index that Python would not write."""
+    """Write an output index in a spelling that Python's json does not produce."""
     index = b"&quot;output_index&quot;:"
     return rewrite(X, lambda data: data.replace(index + b"0", index + text.encode(), 1))
 
 
 def shifted(layers: Layers) -> None:
-    """What block i receives in place of what it hands on."""
+    """Replace the output of each block with its input."""
     for layer in ("3", "2", "1"):
         layers[layer] = layers[str(int(layer) - 1)]
     layers["0"] = {"producer": "__module.model.embed_tokens/aten::embedding/Gather", "output_index": 0}
@@ -89,7 +89,7 @@ def another(name: str, layer: str = "1") -> Callable[[IR], None]:
 
 
 def dead(ir: IR) -> None:
-    """A copy of a residual sum that nothing reads, named in the annotation."""
+    """Let the annotation name a copy of a residual sum that nothing reads."""
     original = ir.layer(SUM_1)
     sources = [ir.source(original, index) for index in (0, 1)]
     ir.add("Add", sources, name="copy", data={"auto_broadcast": "numpy"}, outputs=[("f32", (-1, -1, 32))])
@@ -99,15 +99,13 @@ def dead(ir: IR) -> None:
 
 
 def cut_off(ir: IR) -> None:
-    """The logits come from layer 1; what is above is dead, and so is the annotation of layer 2."""
+    """Bypass the feed-forward sum of layer 2, so that the op in its annotation is dead."""
     attention = ir.layer("__module.model.layers.2/aten::add/Add")
-    for edge in ir.consumers(ir.output(ir.layer("__module.model.layers.2/aten::add/Add_1"))):
-        edge.set("from-layer", attention.get("id"))
-        edge.set("from-port", ir.output(attention)[1])
+    ir.feed(ir.consumers(ir.output(ir.layer("__module.model.layers.2/aten::add/Add_1"))), ir.output(attention))
 
 
 def moved_below(ir: IR) -> None:
-    """Below another key of the same rt_info."""
+    """Move the entry below another key of the same rt_info."""
     ir.rt_info.find("optimum").append(entry(ir))
 
 
@@ -120,7 +118,7 @@ def empty_first_container(ir: IR) -> None:
 
 
 def twice(spelling: str) -> Callable[[Path], object]:
-    """The entry again under another spelling, after the first."""
+    """Repeat the entry in another spelling, after the first."""
 
     def change(data: bytes) -> bytes:
         start = data.index(f"<{KEY} ".encode())

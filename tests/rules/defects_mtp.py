@@ -1,4 +1,4 @@
-"""Seeded defects of MTP heads and of what belongs to them."""
+"""Seeded defects of MTP heads, their targets and text embeddings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 
 def layer(name: str) -> str:
-    """Where the op with a friendly name is."""
+    """Pattern for the op with a friendly name."""
     return f'<layer id="[0-9]+" name="{name}"'
 
 
@@ -43,7 +43,7 @@ def target(change: Callable[[IR], object]) -> Callable[[Path], object]:
 
 
 def configured(**values: Any) -> Callable[[Path], object]:
-    """Set keys of text_config; None takes one out."""
+    """Set keys of text_config; None removes a key."""
 
     def change(directory: Path) -> None:
         path = directory / "config.json"
@@ -79,7 +79,7 @@ def swap_names(ir: IR) -> None:
 
 
 def feed_twice(kept: int) -> Callable[[IR], None]:
-    """Let both operands of the fusion come from one of them."""
+    """Let both operands of the fusion read the same value."""
 
     def change(ir: IR) -> None:
         concat = ir.layer(FUSION)
@@ -98,7 +98,7 @@ def output_from(name: str, *, result: str = "last_hidden_state") -> Callable[[IR
 
 
 def projection_in_head(output: str) -> Callable[[IR], None]:
-    """A projection of the final norm to 512 tokens, with whatever weights are in the file, given out."""
+    """Add an output that projects the final norm to 512 tokens, with arbitrary bytes of the file as weights."""
 
     def change(ir: IR) -> None:
         norm = ir.source(ir.typed("Result")[0], 0)
@@ -144,7 +144,7 @@ def converted_past(ir: IR) -> None:
 
 
 def without_states(ir: IR) -> None:
-    """Past keys and values as inputs, present ones as outputs."""
+    """Turn past keys and values into inputs and present ones into outputs."""
     for assign in ir.typed("Assign"):
         ir.add("Result", [ir.source(assign, 0)], name="present").set("output_names", "present_" + assign.get("name"))
         ir.remove(assign)
@@ -154,9 +154,7 @@ def without_states(ir: IR) -> None:
         name = "past_" + read.get("name")
         past = ir.add("Parameter", [], name=name, data={"shape": shape, "element_type": "f32"}, outputs=[("f32", dims)])
         past.find("output/port").set("names", name)
-        for edge in ir.consumers(ir.output(read)):
-            edge.set("from-layer", past.get("id"))
-            edge.set("from-port", "0")
+        ir.feed(ir.consumers(ir.output(read)), ir.output(past))
         ir.remove(read)
 
 
@@ -170,7 +168,7 @@ def third_state(ir: IR) -> None:
 
 
 def second_attention(ir: IR) -> None:
-    """Attend once more over the same keys and values."""
+    """Add a second attention over the same keys and values."""
     first = ir.typed("ScaledDotProductAttention")[0]
     sources = [ir.source(first, index) for index in range(len(first.findall("input/port")))]
     sources[0] = ir.output(first)
@@ -182,24 +180,20 @@ def second_attention(ir: IR) -> None:
         data={"causal": "false"},
         outputs=[("f32", [int(dim.text) for dim in first.findall("output/port/dim")])],
     )
-    for edge in ir.consumers(ir.output(first)):
-        if edge.get("to-layer") != second.get("id"):
-            edge.set("from-layer", second.get("id"))
-            edge.set("from-port", ir.output(second)[1])
+    readers = [edge for edge in ir.consumers(ir.output(first)) if edge.get("to-layer") != second.get("id")]
+    ir.feed(readers, ir.output(second))
 
 
 def unfused_attention(ir: IR) -> None:
-    """Keep the query in place of what the attention yields."""
+    """Replace the attention with its query."""
     attention = ir.typed("ScaledDotProductAttention")[0]
     query = ir.source(attention, 0)
-    for edge in ir.consumers(ir.output(attention)):
-        edge.set("from-layer", query[0])
-        edge.set("from-port", query[1])
+    ir.feed(ir.consumers(ir.output(attention)), query)
     ir.remove(attention)
 
 
 def embedding_in_head(ir: IR) -> None:
-    """Add rows of a table, looked up by position, to what the fusion yields."""
+    """Add rows of a table, indexed by position, to the output of the fusion."""
     size = {"element_type": "f32", "shape": "512, 64", "offset": "0", "size": "131072"}
     table = ir.add("Const", [], name="table", data=size, outputs=[("f32", (512, 64))])
     axis = next(c for c in ir.typed("Const") if c.find("data").get("shape") == "")
@@ -255,7 +249,7 @@ def behind_logits(kind: str) -> Callable[[IR], None]:
 
 
 def exposed(name: str) -> Callable[[IR], None]:
-    """Give the target a first output ``last_hidden_state`` with the value of an op."""
+    """Add an output ``last_hidden_state`` with the value of an op, before the other outputs of the target."""
 
     def change(ir: IR) -> None:
         made = ir.add("Result", [ir.output(ir.layer(name))], name="exposed", before=ir.result("logits"))
@@ -265,7 +259,7 @@ def exposed(name: str) -> Callable[[IR], None]:
 
 
 def from_other(name: str, *files: str) -> Callable[[Path], object]:
-    """Take files from another fixture."""
+    """Replace files with those of another fixture."""
 
     def change(directory: Path) -> None:
         for file in files:
@@ -279,14 +273,12 @@ MANY = ("MTP010", "MTP014", "MTP016", "MTP018", "MTP021", "MTP024", "MTP033", "M
 
 
 def without_beam(ir: IR) -> None:
-    """Take the reordering by beams out, and the input with it."""
+    """Remove the reordering of states by beam, and the input beam_idx."""
     beam = ir.parameter("beam_idx")
     for edge in ir.consumers(ir.output(beam)):
         gather = ir.by_id(edge.get("to-layer"))
         past = ir.source(gather, 0)
-        for below in ir.consumers(ir.output(gather)):
-            below.set("from-layer", past[0])
-            below.set("from-port", past[1])
+        ir.feed(ir.consumers(ir.output(gather)), past)
         ir.remove(gather)
     ir.remove(beam)
 
@@ -302,7 +294,7 @@ def surplus_output(ir: IR) -> None:
 
 
 def self_contained(ir: IR) -> None:
-    """The ports of a head that gets embeddings and hidden state joined, and has logits of its own."""
+    """Ports of a head that receives embeddings and hidden state already joined, and outputs its own logits."""
     concat = ir.layer(FUSION)
     ir.set_input("inputs_embeds", shape="?,?,128")
     projection = ir.by_id(ir.consumers(ir.output(concat))[0].get("to-layer"))
@@ -315,16 +307,14 @@ def self_contained(ir: IR) -> None:
 
 
 def half_inputs(ir: IR) -> None:
-    """f16 inputs that are widened at once, as a conversion of the ports leaves them."""
+    """f16 inputs followed by a Convert to f32."""
     for name in ("hidden_states", "inputs_embeds"):
         ir.set_input(name, element_type="f16")
         source = ir.output(ir.parameter(name))
         readers = ir.consumers(source)
         data = {"destination_type": "f32"}
         wide = ir.add("Convert", [source], name=f"{name}_wide", data=data, outputs=[("f32", (-1, -1, 64))])
-        for edge in readers:
-            edge.set("from-layer", wide.get("id"))
-            edge.set("from-port", ir.output(wide)[1])
+        ir.feed(readers, ir.output(wide))
 
 
 def half_output(ir: IR) -> None:
@@ -342,19 +332,17 @@ def share_state(ir: IR) -> None:
 
 
 def bypass_fusion(ir: IR) -> None:
-    """The layer reads the normalised embeddings alone."""
+    """Remove the fusion: the layer reads only the normalised embeddings."""
     concat = ir.layer(FUSION)
     projection = ir.by_id(ir.consumers(ir.output(concat))[0].get("to-layer"))
     embeds = ir.source(concat, 0)
-    for edge in ir.consumers(ir.output(projection)):
-        edge.set("from-layer", embeds[0])
-        edge.set("from-port", embeds[1])
+    ir.feed(ir.consumers(ir.output(projection)), embeds)
     ir.remove(projection)
     ir.remove(concat)
 
 
 def zero_operand(index: int) -> Callable[[IR], None]:
-    """Keep the shape of an operand of the fusion and lose its value."""
+    """Replace an operand of the fusion with a constant of its shape."""
 
     def change(ir: IR) -> None:
         concat = ir.layer(FUSION)
@@ -382,7 +370,7 @@ def other_heads(ir: IR) -> None:
 
 
 def fewer_frequencies(ir: IR) -> None:
-    """Half as many rotary frequencies in the file; the first half of the same bytes."""
+    """Halve the number of rotary frequencies: keep the first half of the bytes."""
     constant = ir.layer("__module.rotary_emb/aten::to/Convert")
     data = constant.find("data")
     count = int(data.get("shape").split(",")[2])
@@ -396,7 +384,7 @@ KINDS = [f"{kind}_attention_{what}" for kind in ("full", "sliding") for what in 
 
 
 def gemma_assistant(ir: IR) -> None:
-    """Ports of a Gemma 4 assistant on a head whose inside does not matter."""
+    """Ports of a Gemma 4 assistant on a Qwen3.5 head."""
     ir.set_input("inputs_embeds", shape="?,?,128")
     ir.set_input("hidden_states", shape="?,2,?,16")
     ir.parameter("hidden_states").find("output/port").set("names", KINDS[0])
@@ -409,7 +397,7 @@ def gemma_assistant(ir: IR) -> None:
 
 
 def gemma_outputs(ir: IR, missing: int = 1) -> None:
-    """The outputs that the assistant needs, but for the last ones."""
+    """Add the outputs that the assistant needs, without the last ``missing`` ones."""
     attention = ir.typed("ScaledDotProductAttention")[0]
     for kind in KINDS[: len(KINDS) - missing]:
         made = ir.add("Result", [ir.source(attention, 1)], name=kind)
@@ -419,16 +407,9 @@ def gemma_outputs(ir: IR, missing: int = 1) -> None:
 
 
 def seed(
-    name: str,
-    change: Callable[[IR], object],
-    code: str,
-    at: str,
-    *,
-    base: str = BASE,
-    file: str = M,
-    **more: Any,
+    name: str, change: Callable[[IR], object], code: str, at: str, *, base: str = BASE, file: str = M, **more: Any
 ) -> Defect:
-    """A defect of one file that is reported in this file."""
+    """A defect of one file that is reported in the same file."""
     return Defect(name, base, on(file, change), code, file, at, **more)
 
 
@@ -440,8 +421,8 @@ def unnormed(index: int, name: str) -> Callable[[IR], None]:
     return lambda ir: ir.rewire(ir.layer(FUSION), index, ir.output(ir.parameter(name)))
 
 
-def set_inputs(*names: str, **what: str) -> Callable[[IR], object]:
-    return lambda ir: [ir.set_input(name, **what) for name in names]
+def set_inputs(*names: str, **change: str) -> Callable[[IR], object]:
+    return lambda ir: [ir.set_input(name, **change) for name in names]
 
 
 def cache(shape: str, *which: int) -> Callable[[IR], object]:
@@ -615,12 +596,7 @@ TARGET = (
     seed("mtp-logits-biased", behind_logits("Add"), "MTP050", LOGITS, file=L),
     seed("mtp-logits-converted", behind_logits("Convert"), "MTP050", LOGITS, file=L),
     seed(
-        "mtp-logits-renamed",
-        lambda ir: ir.rename_tensor("logits", "scores"),
-        "MTP050",
-        NET,
-        file=L,
-        causes=("RUN001",),
+        "mtp-logits-renamed", lambda ir: ir.rename_tensor("logits", "scores"), "MTP050", NET, file=L, causes=("RUN001",)
     ),
     seed("mtp-exposed-hidden-state", exposed(LAYER_1), "MTP051", layer("exposed"), file=L),
     seed("mtp-exposed-before-norm", exposed(LAST_SUM), "MTP051", layer("exposed"), file=L, base="qwen3_5_vl"),

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
 from defects import Defect, in_json, rewrite, sub
+from defects_ir import EDGE, wiring
+from defects_mtp import from_other
 
 BASE = "qwen3_5_vl_int4"
 LANGUAGE, MTP = "openvino_language_model.xml", "openvino_mtp_model.xml"
 EMBEDDINGS, VISION = "openvino_text_embeddings_model.xml", "openvino_vision_embeddings_model.xml"
-NOTE, WARNING = "note", "warning"
+NOTE, WARNING = {"severity": "note"}, {"severity": "warning"}
 REQUEST = r"<weight_compression>"
 
 
-def from_fixture(name: str, *files: str) -> Callable[[Path], object]:
-    """Replace files by those of another fixture."""
-
-    def edit(directory: Path) -> None:
-        source = Path(__file__).resolve().parents[2] / "fixtures" / name
-        for file in files:
-            (directory / file).write_bytes((source / file).read_bytes())
-
-    return edit
-
-
 def in_half_precision(data: bytes) -> bytes:
-    """Say that every large weight is f16 (the sizes are wrong then, which is another finding)."""
+    """Set the type of every large weight to f16 without changing its size, which IR009 reports."""
     return re.sub(rb'element_type="f32" shape="(\d+, \d+)"', rb'element_type="f16" shape="\1"', data)
 
 
@@ -35,8 +26,7 @@ def without_scale(kind: bytes) -> Callable[[bytes], bytes]:
     """Let the consumers of a decompressed weight read its Convert instead of the Multiply by the scale."""
 
     def change(data: bytes) -> bytes:
-        types = dict(re.findall(rb'<layer id="(\d+)" name="[^"]*" type="(\w+)"', data))
-        edges = re.findall(rb'<edge from-layer="(\d+)" from-port="(\d+)" to-layer="(\d+)" to-port="(\d+)" />', data)
+        types, edges = wiring(data)
         weights = re.findall(
             rb'<layer id="(\d+)" [^>]*type="Const"[^>]*>\s*<data element_type="%s" shape="\d+, \d+"' % kind, data
         )
@@ -44,9 +34,8 @@ def without_scale(kind: bytes) -> Callable[[bytes], bytes]:
         assert types[convert] == b"Convert"
         multiply = next(to for at, _, to, _ in edges if at == convert)
         assert types[multiply] == b"Multiply"
-        old = next((a, b, c, d) for a, b, c, d in edges if a == multiply)
-        wire = b'<edge from-layer="%s" from-port="%s" to-layer="%s" to-port="%s" />'
-        return data.replace(wire % old, wire % (convert, b"1", old[2], old[3]))
+        old = next(edge for edge in edges if edge[0] == multiply)
+        return data.replace(EDGE % old, EDGE % (convert, b"1", old[2], old[3]))
 
     return change
 
@@ -54,43 +43,36 @@ def without_scale(kind: bytes) -> Callable[[bytes], bytes]:
 DOWN_PROJ = r'<layer id="\d+" name="self.layers.0.mlp.down_proj.weight" type="Const"'
 LM_HEAD = r'<layer id="\d+" name="self.model.lm_head.weight" type="Const"'
 INT8 = '<nncf><weight_compression><mode value="int8_asym"/></weight_compression></nncf>'
-# Parts of another width: what the annotation, the widths and the head say about it is no surprise.
+# Errors that a part of another width also causes.
 OTHER_WIDTH = ("EXP023", "MTP018", "MTP024", "MTP052")
 
 
-def plain(*stems: str) -> Callable[[Path], object]:
-    """Replace parts by uncompressed ones."""
-    return from_fixture("qwen3_5_vl_trained", *(f"{stem}.{suffix}" for stem in stems for suffix in ("xml", "bin")))
+def recorded(
+    name: str, file: str, key: str, old: str, new: str, code: str, at: str = REQUEST, *, more: dict[str, str] = WARNING
+) -> Defect:
+    """Another value for a key of the recorded compression request."""
+    return Defect(name, BASE, sub(file, f'<{key} value="{old}"', f'<{key} value="{new}"'), code, file, at, **more)
 
+
+def plain(name: str, file: str, code: str, more: dict[str, Any], *causes: str) -> Defect:
+    """A part replaced by an uncompressed one, reported at its first line."""
+    change = from_other("qwen3_5_vl_trained", file, file.replace(".xml", ".bin"))
+    return Defect(name, BASE, change, code, file, lambda _: 1, causes=causes, **more)
+
+
+def compressed(name: str, file: str, at: str) -> Defect:
+    """A part of an uncompressed export replaced by a compressed one, with its last MatMul in the backup precision."""
+    change = from_other(BASE, file, file.replace(".xml", ".bin"))
+    return Defect(name, "qwen3_5_vl", change, "QNT003", file, at, causes=OTHER_WIDTH, **NOTE)
+
+
+GROUPED = r'<layer id="\d+" name="[^"]*" type="Const" version="opset1">\s*<data element_type="u4" shape="\d+, \d+, 64"'
+MTP_BITS = ("quantization_config", "quantization_configs", "mtp_model", "bits")
 
 DEFECTS = (
-    Defect(
-        "mode-changed",
-        BASE,
-        sub(LANGUAGE, '<mode value="int4_asym"', '<mode value="int8_asym"'),
-        "QNT001",
-        LANGUAGE,
-        REQUEST,
-        severity=WARNING,
-    ),
-    Defect(
-        "mode-symmetric",
-        BASE,
-        sub(MTP, '<mode value="int4_asym"', '<mode value="int4_sym"'),
-        "QNT001",
-        MTP,
-        REQUEST,
-        severity=WARNING,
-    ),
-    Defect(
-        "mode-of-embeddings-changed",
-        BASE,
-        sub(EMBEDDINGS, '<mode value="int8_sym"', '<mode value="int4_sym"'),
-        "QNT001",
-        EMBEDDINGS,
-        REQUEST,
-        severity=WARNING,
-    ),
+    recorded("mode-changed", LANGUAGE, "mode", "int4_asym", "int8_asym", "QNT001"),
+    recorded("mode-symmetric", MTP, "mode", "int4_asym", "int4_sym", "QNT001"),
+    recorded("mode-of-embeddings-changed", EMBEDDINGS, "mode", "int8_sym", "int4_sym", "QNT001"),
     Defect(
         "request-without-compression",
         "qwen3",
@@ -98,74 +80,22 @@ DEFECTS = (
         "QNT001",
         "openvino_model.xml",
         REQUEST,
-        severity=WARNING,
+        **WARNING,
     ),
-    Defect(
-        "group-size-changed",
-        BASE,
-        sub(MTP, '<group_size value="64"', '<group_size value="32"'),
-        "QNT002",
-        MTP,
-        r'<layer id="\d+" name="[^"]*" type="Const" version="opset1">\s*<data element_type="u4" shape="\d+, \d+, 64"',
-        severity=NOTE,
-    ),
-    Defect(
-        "everything-asked",
-        BASE,
-        sub(MTP, '<all_layers value="False"', '<all_layers value="True"'),
-        "QNT002",
-        MTP,
-        DOWN_PROJ,
-        severity=NOTE,
-    ),
-    Defect(
-        "last-layer-in-backup",
-        "qwen3_5_vl",
-        from_fixture(BASE, LANGUAGE, "openvino_language_model.bin"),
-        "QNT003",
-        LANGUAGE,
-        LM_HEAD,
-        severity=NOTE,
-        causes=OTHER_WIDTH,
-    ),
-    Defect(
-        "last-layer-of-mtp-in-backup",
-        "qwen3_5_vl",
-        from_fixture(BASE, MTP, "openvino_mtp_model.bin"),
-        "QNT003",
-        MTP,
-        DOWN_PROJ,
-        severity=NOTE,
-        causes=OTHER_WIDTH,
-    ),
-    Defect(
-        "configured-part-uncompressed",
-        BASE,
-        plain("openvino_mtp_model"),
-        "QNT004",
-        MTP,
-        lambda _: 1,
-        severity=WARNING,
-        causes=OTHER_WIDTH,
-    ),
-    Defect(
-        "configured-language-model-uncompressed",
-        BASE,
-        plain("openvino_language_model"),
-        "QNT004",
-        LANGUAGE,
-        lambda _: 1,
-        severity=WARNING,
-        causes=OTHER_WIDTH,
-    ),
+    recorded("group-size-changed", MTP, "group_size", "64", "32", "QNT002", GROUPED, more=NOTE),
+    recorded("everything-asked", MTP, "all_layers", "False", "True", "QNT002", DOWN_PROJ, more=NOTE),
+    compressed("last-layer-in-backup", LANGUAGE, LM_HEAD),
+    compressed("last-layer-of-mtp-in-backup", MTP, DOWN_PROJ),
+    plain("configured-part-uncompressed", MTP, "QNT004", WARNING, *OTHER_WIDTH),
+    plain("configured-language-model-uncompressed", LANGUAGE, "QNT004", WARNING, *OTHER_WIDTH),
     Defect(
         "configured-bits-differ",
         BASE,
-        in_json("openvino_config.json", "quantization_config", "quantization_configs", "mtp_model", "bits", value=8),
+        in_json("openvino_config.json", *MTP_BITS, value=8),
         "QNT004",
         MTP,
         REQUEST,
-        severity=WARNING,
+        **WARNING,
     ),
     Defect(
         "record-of-compression-missing",
@@ -174,7 +104,7 @@ DEFECTS = (
         "QNT005",
         LANGUAGE,
         lambda _: 1,
-        severity=NOTE,
+        **NOTE,
     ),
     Defect(
         "record-of-compression-of-mtp-missing",
@@ -183,37 +113,19 @@ DEFECTS = (
         "QNT005",
         MTP,
         lambda _: 1,
-        severity=NOTE,
+        **NOTE,
     ),
-    Defect(
-        "head-uncompressed",
-        BASE,
-        plain("openvino_mtp_model"),
-        "QNT010",
-        MTP,
-        lambda _: 1,
-        severity=WARNING,
-        causes=OTHER_WIDTH,
-    ),
-    Defect(
-        "head-uncompressed-for-release",
-        BASE,
-        plain("openvino_mtp_model"),
-        "QNT010",
-        MTP,
-        lambda _: 1,
-        {"expect_mtp": True},
-        causes=(*OTHER_WIDTH, "MTP053"),
-    ),
+    plain("head-uncompressed", MTP, "QNT010", WARNING, *OTHER_WIDTH),
+    plain("head-uncompressed-for-release", MTP, "QNT010", {"options": {"expect_mtp": True}}, *OTHER_WIDTH, "MTP053"),
     Defect(
         "target-uncompressed",
         BASE,
-        plain("openvino_language_model"),
+        from_other("qwen3_5_vl_trained", LANGUAGE, LANGUAGE.replace(".xml", ".bin")),
         "QNT011",
         MTP,
         lambda _: 1,
-        severity=NOTE,
         causes=OTHER_WIDTH,
+        **NOTE,
     ),
     Defect(
         "head-in-half-precision",
@@ -222,28 +134,11 @@ DEFECTS = (
         "QNT011",
         MTP,
         lambda _: 1,
-        severity=NOTE,
         causes=("IR009",),
+        **NOTE,
     ),
-    Defect(
-        "embeddings-uncompressed",
-        BASE,
-        plain("openvino_text_embeddings_model"),
-        "QNT012",
-        EMBEDDINGS,
-        lambda _: 1,
-        severity=NOTE,
-        causes=OTHER_WIDTH,
-    ),
-    Defect(
-        "vision-uncompressed",
-        BASE,
-        plain("openvino_vision_embeddings_model"),
-        "QNT012",
-        VISION,
-        lambda _: 1,
-        severity=NOTE,
-    ),
+    plain("embeddings-uncompressed", EMBEDDINGS, "QNT012", NOTE, *OTHER_WIDTH),
+    plain("vision-uncompressed", VISION, "QNT012", NOTE),
     Defect("scale-bypassed", BASE, rewrite(LANGUAGE, without_scale(b"i8")), "QNT013", LANGUAGE, LM_HEAD),
     Defect("scale-of-mtp-bypassed", BASE, rewrite(MTP, without_scale(b"i8")), "QNT013", MTP, DOWN_PROJ),
 )

@@ -1,4 +1,4 @@
-"""Seeded defects that keep the runtime from taking a target, or from running it as meant."""
+"""Seeded defects of a target that the runtime rejects or runs differently."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from defects import Defect
-from defects_mtp import converted, on, renamed, set_inputs, without_beam, without_states
+from defects_mtp import NET, NOTE, WARNING, converted, layer, on, renamed, set_inputs, without_beam, without_states
 from ir_edit import IR
 
 BASE, VL = "qwen3", "qwen3_5_vl"
 X, L = "openvino_model.xml", "openvino_language_model.xml"
-NET = "<net "
 LOGITS = '<layer [^>]*type="Result"[^>]*output_names="(?!present)'
 CONVOLUTION = '<layer [^>]*type="ReadValue"[^>]*>\\s*<data [^>]*conv'
-NOTE, WARNING = {"severity": "note"}, {"severity": "warning"}
 
 
 def seed(
@@ -25,30 +23,24 @@ def seed(
 
 
 def nothing(directory: Path) -> None:
-    """A fixture that is faulty as it is."""
-
-
-def layer(name: str) -> str:
-    return f'<layer id="[0-9]+" name="{name}"'
+    """No edit, because the fixture has the defect."""
 
 
 def unfused(which: int | None = None) -> Callable[[IR], None]:
-    """Put the query in place of what an attention, or all of them, yields."""
+    """Replace one attention, or all of them, with its query."""
 
     def change(ir: IR) -> None:
         attentions = ir.typed("ScaledDotProductAttention")
         for attention in attentions if which is None else attentions[which : which + 1]:
             query = ir.source(attention, 0)
-            for edge in ir.consumers(ir.output(attention)):
-                edge.set("from-layer", query[0])
-                edge.set("from-port", query[1])
+            ir.feed(ir.consumers(ir.output(attention)), query)
             ir.remove(attention)
 
     return change
 
 
 def own_state(ir: IR) -> None:
-    """A state between two layers."""
+    """Add a state between two layers."""
     sum_ = ir.layer("layers.0/aten::add/Add_1")
     source = ir.output(sum_)
     data = {"variable_id": "own", "variable_type": "f32", "variable_shape": "?,?,32"}
@@ -80,7 +72,7 @@ def scaled_logits(ir: IR) -> None:
 
 
 def retyped(name: str, narrow: str, wide: str) -> Callable[[IR], None]:
-    """Another type for an input, converted back at once."""
+    """Change the type of an input, followed by a Convert to the old type."""
 
     def change(ir: IR) -> None:
         ir.set_input(name, element_type=narrow)
@@ -89,9 +81,7 @@ def retyped(name: str, narrow: str, wide: str) -> Callable[[IR], None]:
         dims = [int(dim.text) for dim in ir.port_of(source).findall("dim")]
         data = {"destination_type": wide}
         back = ir.add("Convert", [source], name=f"{name}_back", data=data, outputs=[(wide, dims)])
-        for edge in readers:
-            edge.set("from-layer", back.get("id"))
-            edge.set("from-port", ir.output(back)[1])
+        ir.feed(readers, ir.output(back))
 
     return change
 
@@ -147,24 +137,8 @@ DEFECTS = (
     seed("run-beam-idx-removed", without_beam, "RUN008", NET),
     seed("run-beam-idx-renamed", renamed("beam_idx"), "RUN008", NET, **WARNING),
     seed("run-mask-renamed", renamed("attention_mask"), "RUN008", NET, **WARNING),
-    Defect(
-        "run-linear-attention",
-        VL,
-        nothing,
-        "RUN009",
-        L,
-        '<layer [^>]*type="ReadValue"[^>]*>\\s*<data [^>]*conv',
-        **NOTE,
-    ),
-    Defect(
-        "run-linear-attention-moe",
-        "qwen3_5_moe_vl",
-        nothing,
-        "RUN009",
-        L,
-        '<layer [^>]*type="ReadValue"[^>]*>\\s*<data [^>]*conv',
-        **NOTE,
-    ),
+    Defect("run-linear-attention", VL, nothing, "RUN009", L, CONVOLUTION, **NOTE),
+    Defect("run-linear-attention-moe", "qwen3_5_moe_vl", nothing, "RUN009", L, CONVOLUTION, **NOTE),
     seed("run-logits-scaled", scaled_logits, "RUN010", LOGITS, **NOTE),
     seed("run-logits-scaled-llama", scaled_logits, "RUN010", LOGITS, base="llama", **NOTE),
     Defect("run-embedding-of-gpt2", "gpt2", nothing, "RUN011", X, NET, **NOTE),

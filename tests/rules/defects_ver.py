@@ -2,174 +2,107 @@
 
 from __future__ import annotations
 
+import re
+
 from defects import Defect, both, in_json, remove, sub
 
-X, TOKENIZER = "openvino_model.xml", "openvino_tokenizer.xml"
+X, TOKENIZER, DETOKENIZER = "openvino_model.xml", "openvino_tokenizer.xml", "openvino_detokenizer.xml"
 MTP, EMBEDDINGS = "openvino_mtp_model.xml", "openvino_text_embeddings_model.xml"
 LANGUAGE, MERGER = "openvino_language_model.xml", "openvino_vision_embeddings_merger_model.xml"
-RUNTIME, EXPORTER = r"<Runtime_version ", r"<optimum_intel_version "
-OPENVINO = r'(<Runtime_version value=")2026\.4\.1-22982-e213a147257-releases/2026/4'
+VL = "qwen3_5_vl"
+EXPORTER, RUNTIME = (
+    ("optimum_intel_version", "2.2.0"),
+    ("Runtime_version", "2026.4.1-22982-e213a147257-releases/2026/4"),
+)
+OPENVINO, TOKENIZERS = ("openvino_version", "2026.4.1"), ("openvino_tokenizers_version", "2026.4.1")
+TRANSFORMERS, NNCF = ("transformers_version", "5.2.0"), ("version", "3.4.0")
 NOTE, WARNING = "note", "warning"
 
+
+def set_version(file: str, entry: tuple[str, str], version: str):
+    """Replace the value of an rt_info entry, given as key and current value."""
+    key, current = entry
+    return sub(file, rf'(<{key} value="){re.escape(current)}', rf"\g<1>{version}")
+
+
+def seed(
+    name: str,
+    base: str,
+    file: str,
+    entry: tuple[str, str],
+    version: str,
+    code: str,
+    *,
+    at: str | None = None,
+    severity: str = WARNING,
+) -> Defect:
+    """Another version in one rt_info entry, which is reported at this entry."""
+    at = f"<{entry[0]} " if at is None else at
+    return Defect(name, base, set_version(file, entry, version), code, file, at, severity=severity)
+
+
 DEFECTS = (
-    Defect(
-        "mtp-of-other-openvino",
-        "qwen3_5_vl",
-        sub(MTP, OPENVINO, r"\g<1>2026.3.0-22000-0123456789a-releases/2026/3"),
-        "VER001",
-        MTP,
-        RUNTIME,
-        severity=WARNING,
-    ),
-    Defect(
-        "vision-of-other-openvino",
-        "qwen3_5_vl",
-        sub(MERGER, OPENVINO, r"\g<1>2025.4.0-20000-0123456789a-releases/2025/4"),
-        "VER001",
-        MERGER,
-        RUNTIME,
-        severity=WARNING,
-    ),
+    seed("mtp-of-other-openvino", VL, MTP, RUNTIME, "2026.3.0-22000-0123456789a-releases/2026/3", "VER001"),
+    seed("vision-of-other-openvino", VL, MERGER, RUNTIME, "2025.4.0-20000-0123456789a-releases/2025/4", "VER001"),
     Defect(
         "tokenizer-of-other-openvino",
         "falcon",
-        both(
-            sub(TOKENIZER, r'(<openvino_version value=")2026\.4\.1', r"\g<1>2026.3.0"),
-            sub(TOKENIZER, r'(<openvino_tokenizers_version value=")2026\.4\.1', r"\g<1>2026.3.0"),
-        ),
+        both(set_version(TOKENIZER, OPENVINO, "2026.3.0"), set_version(TOKENIZER, TOKENIZERS, "2026.3.0")),
         "VER001",
         TOKENIZER,
         "<openvino_version ",
         severity=NOTE,
     ),
-    Defect(
-        "mtp-of-other-exporter",
-        "qwen3_5_vl",
-        sub(MTP, r'(<optimum_intel_version value=")2\.2\.0', r"\g<1>2.3.1"),
-        "VER002",
-        MTP,
-        EXPORTER,
-        severity=WARNING,
-    ),
-    Defect(
-        "embeddings-of-other-transformers",
-        "qwen3_5_vl",
-        sub(EMBEDDINGS, r'(<transformers_version value=")5\.2\.0', r"\g<1>4.57.6"),
-        "VER002",
-        EMBEDDINGS,
-        "<transformers_version ",
-        severity=WARNING,
-    ),
-    Defect(
-        "mtp-of-other-nncf",
-        "qwen3_5_vl_int4",
-        sub(MTP, r'(<version value=")3\.4\.0', r"\g<1>3.1.0"),
-        "VER002",
-        MTP,
-        '<version value="3.1.0"',
-        severity=WARNING,
-    ),
-    Defect(
-        "exporter-before-mtp",
-        "qwen3_5_vl",
-        sub(LANGUAGE, r'(<optimum_intel_version value=")2\.2\.0', r"\g<1>2.1.0"),
-        "VER003",
-        LANGUAGE,
-        EXPORTER,
-        severity=WARNING,
-    ),
+    seed("mtp-of-other-exporter", VL, MTP, EXPORTER, "2.3.1", "VER002"),
+    seed("embeddings-of-other-transformers", VL, EMBEDDINGS, TRANSFORMERS, "4.57.6", "VER002"),
+    seed("mtp-of-other-nncf", "qwen3_5_vl_int4", MTP, NNCF, "3.1.0", "VER002", at='<version value="3.1.0"'),
+    seed("exporter-before-mtp", VL, LANGUAGE, EXPORTER, "2.1.0", "VER003"),
     Defect(
         "exporter-before-declared-mtp",
-        "qwen3_5_vl",
-        both(
-            remove(MTP, "openvino_mtp_model.bin"),
-            sub(LANGUAGE, r'(<optimum_intel_version value=")2\.2\.0', r"\g<1>2.1.0"),
-        ),
+        VL,
+        both(remove(MTP, "openvino_mtp_model.bin"), set_version(LANGUAGE, EXPORTER, "2.1.0")),
         "VER003",
         LANGUAGE,
-        EXPORTER,
+        "<optimum_intel_version ",
         severity=WARNING,
     ),
-    Defect(
-        "exporter-before-dflash",
-        "qwen3_dflash",
-        sub(X, r'(<optimum_intel_version value=")2\.2\.0', r"\g<1>1.27.0"),
-        "VER003",
-        X,
-        EXPORTER,
-        severity=WARNING,
-    ),
-    Defect(
-        "exporter-unreleased",
-        "falcon",
-        sub(X, r'(<optimum_intel_version value=")2\.2\.0', r"\g<1>2.3.0.dev0+1a2b3c4"),
-        "VER004",
-        X,
-        EXPORTER,
-        severity=NOTE,
-    ),
-    Defect(
-        "openvino-unreleased",
-        "falcon",
-        sub(X, OPENVINO, r"\g<1>2026.4.1-22982-e213a147257"),
-        "VER004",
-        X,
-        RUNTIME,
-        severity=NOTE,
-    ),
-    Defect(
-        "newer-than-target-runtime",
-        "falcon",
-        sub(X, OPENVINO, r"\g<1>2027.1.0-24000-0123456789a-releases/2027/1"),
-        "VER005",
-        X,
-        RUNTIME,
-        severity=WARNING,
-    ),
+    seed("exporter-before-dflash", "qwen3_dflash", X, EXPORTER, "1.27.0", "VER003"),
+    seed("exporter-unreleased", "falcon", X, EXPORTER, "2.3.0.dev0+1a2b3c4", "VER004", severity=NOTE),
+    seed("openvino-unreleased", "falcon", X, RUNTIME, "2026.4.1-22982-e213a147257", "VER004", severity=NOTE),
+    seed("newer-than-target-runtime", "falcon", X, RUNTIME, "2027.1.0-24000-0123456789a-releases/2027/1", "VER005"),
     Defect(
         "older-target-runtime",
         "falcon",
         sub(X, "</net>", "</net>\n"),
         "VER005",
         X,
-        RUNTIME,
+        "<Runtime_version ",
         {"target_runtime": "2026.2"},
         severity=WARNING,
     ),
-    Defect(
-        "tokenizers-of-other-release",
-        "falcon",
-        sub(TOKENIZER, r'(<openvino_tokenizers_version value=")2026\.4\.1', r"\g<1>2026.2.0"),
-        "VER006",
-        TOKENIZER,
-        "<openvino_tokenizers_version ",
-        severity=WARNING,
-    ),
-    Defect(
+    seed("tokenizers-of-other-release", "falcon", TOKENIZER, TOKENIZERS, "2026.2.0", "VER006"),
+    seed(
         "openvino-of-detokenizer-other",
         "falcon",
-        sub("openvino_detokenizer.xml", r'(<openvino_version value=")2026\.4\.1', r"\g<1>2025.4.0"),
+        DETOKENIZER,
+        OPENVINO,
+        "2025.4.0",
         "VER006",
-        "openvino_detokenizer.xml",
-        "<openvino_tokenizers_version ",
-        severity=WARNING,
+        at="<openvino_tokenizers_version ",
     ),
-    Defect(
-        "config-of-other-transformers",
-        "falcon",
-        in_json("config.json", "transformers_version", value="4.40.0"),
-        "VER007",
-        "config.json",
-        '"transformers_version"',
-        severity=NOTE,
-    ),
-    Defect(
-        "config-of-wrapper-of-other-transformers",
-        "qwen3_5_vl",
-        in_json("config.json", "transformers_version", value="5.5.4"),
-        "VER007",
-        "config.json",
-        '"transformers_version"',
-        severity=NOTE,
+    *(
+        Defect(
+            name,
+            base,
+            in_json("config.json", "transformers_version", value=version),
+            "VER007",
+            "config.json",
+            '"transformers_version"',
+            severity=NOTE,
+        )
+        for name, base, version in (
+            ("config-of-other-transformers", "falcon", "4.40.0"),
+            ("config-of-wrapper-of-other-transformers", VL, "5.5.4"),
+        )
     ),
 )

@@ -1,4 +1,4 @@
-"""Small edits of an IR, for seeded defects: only tests use it, irtools edits bytes."""
+"""Edits of an IR through lxml, for seeded defects only; irtools itself edits bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PRECISIONS = {"f32": "FP32", "f16": "FP16", "bf16": "BF16", "i64": "I64", "i32":
 
 
 class IR:
-    """An IR file that is changed and written back."""
+    """An IR file to change and write back."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -27,7 +27,7 @@ class IR:
     # -- finding -----------------------------------------------------------------------
 
     def layer(self, name: str) -> Any:
-        """The first layer whose friendly name is, or ends in, ``name``."""
+        """The layer with the friendly name ``name``, or the first whose name ends with it."""
         exact = [layer for layer in self.layers if layer.get("name") == name]
         return (exact or [layer for layer in self.layers if layer.get("name").endswith(name)])[0]
 
@@ -48,7 +48,7 @@ class IR:
         return next(layer for layer in self.layers if layer.get("id") == key)
 
     def source(self, layer: Any, index: int) -> tuple[str, str]:
-        """Layer id and port id of what an input reads."""
+        """Layer id and port id of the value that an input reads."""
         port = layer.findall("input/port")[index].get("id")
         edge = next(e for e in self.edges if e.get("to-layer") == layer.get("id") and e.get("to-port") == port)
         return edge.get("from-layer"), edge.get("from-port")
@@ -70,10 +70,14 @@ class IR:
 
     def rewire(self, layer: Any, index: int, source: tuple[str, str]) -> None:
         port = layer.findall("input/port")[index].get("id")
-        for edge in self.edges:
-            if edge.get("to-layer") == layer.get("id") and edge.get("to-port") == port:
-                edge.set("from-layer", source[0])
-                edge.set("from-port", source[1])
+        wires = [e for e in self.edges if (e.get("to-layer"), e.get("to-port")) == (layer.get("id"), port)]
+        self.feed(wires, source)
+
+    def feed(self, edges: Iterable[Any], source: tuple[str, str]) -> None:
+        """Let edges start at another value."""
+        for edge in edges:
+            edge.set("from-layer", source[0])
+            edge.set("from-port", source[1])
 
     def swap(self, layer: Any, first: int, second: int) -> None:
         one, other = self.source(layer, first), self.source(layer, second)
@@ -81,7 +85,7 @@ class IR:
         self.rewire(layer, second, one)
 
     def rename_tensor(self, old: str, new: str) -> None:
-        """Give the input or output with a tensor name another one."""
+        """Rename the tensor of an input or output."""
         for layer in self.typed("Parameter"):
             port = layer.find("output/port")
             if old in _names(port):
@@ -110,7 +114,7 @@ class IR:
                 etree.SubElement(port, "dim").text = "-1" if text == "?" else text
 
     def remove(self, layer: Any) -> None:
-        """Take an op and its edges out."""
+        """Remove an op and its edges."""
         key = layer.get("id")
         self.layers.remove(layer)
         for edge in list(self.edges):
@@ -153,7 +157,7 @@ class IR:
         return layer
 
     def between(self, layer: Any, index: int, make: Callable[[tuple[str, str]], Any]) -> Any:
-        """Put an op that ``make`` adds between an input of ``layer`` and what it reads."""
+        """Insert the op that ``make`` adds before an input of ``layer``."""
         made = make(self.source(layer, index))
         self.rewire(layer, index, self.output(made))
         return made
@@ -165,11 +169,11 @@ class IR:
         return self.net.find("rt_info")
 
     def set_rt(self, value: str | None, *path: str) -> None:
-        """Set or, with None, take out an entry of the model-level rt_info."""
+        """Set an entry of the model-level rt_info; None removes it."""
         parent = self.rt_info
         for key in path[:-1]:
-            found = parent.find(key)
-            parent = found if found is not None else etree.SubElement(parent, key)
+            child = parent.find(key)
+            parent = child if child is not None else etree.SubElement(parent, key)
         entry = parent.find(path[-1])
         if value is None:
             parent.remove(entry)

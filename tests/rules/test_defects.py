@@ -1,4 +1,4 @@
-"""Every seeded defect is reported under its own code, at its place, and nothing else is an error."""
+"""Every seeded defect is reported with its own code at its line, and causes no unexpected error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFECTS: list[Defect] = [d for module in MODULES for d in importlib.import_modul
 
 @cache
 def errors_before(export: Path, draft: Path | None, options: tuple[tuple[str, Any], ...]) -> Counter[str]:
-    """Codes of the errors that a fixture has as it is."""
+    """Codes of the errors of an unchanged fixture."""
     findings = verify(open_export(export), Options(draft=draft, **dict(options))).findings
     return Counter(finding.code for finding in findings if finding.severity == Severity.ERROR)
 

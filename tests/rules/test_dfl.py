@@ -1,4 +1,4 @@
-"""DFlash pairs that fit, and what the runtime's guess finds."""
+"""DFlash pairs that fit, and the runtime's guess."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Copier = Callable[..., Path]
 
 @pytest.mark.parametrize("name", ["qwen3", "llama", "granite", "qwen3_5_vl", "qwen3_5_moe_vl", "gemma4_vl"])
 def test_a_pair_that_runs_has_no_error(name: str, fixtures: Path) -> None:
-    """All of these were loaded and run with the draft by GenAI 2026.4.1."""
-    found = irtools.open_export(fixtures / name).verify(select=["DFL"], draft=fixtures / "qwen3_dflash").findings
+    """GenAI 2026.4.1 loads and runs all of these with the draft."""
+    findings = irtools.open_export(fixtures / name).verify(select=["DFL"], draft=fixtures / "qwen3_dflash").findings
 
-    assert [finding for finding in found if str(finding.severity) == "error"] == []
+    assert [finding for finding in findings if str(finding.severity) == "error"] == []
 
 
-def test_a_draft_alone_is_sound(fixtures: Path) -> None:
+def test_a_draft_alone_is_valid(fixtures: Path) -> None:
     verified = irtools.open_export(fixtures / "qwen3_dflash").verify()
 
     assert verified.findings == ()
@@ -36,16 +36,16 @@ def test_a_draft_alone_is_sound(fixtures: Path) -> None:
     ]
 
 
-def test_a_draft_is_told_by_what_it_says_of_itself(fixtures: Path) -> None:
-    found = draft(Part(Document(fixtures / "qwen3_dflash" / "openvino_model.xml")))
+def test_a_draft_is_recognised_by_its_rt_info(fixtures: Path) -> None:
+    parsed = draft(Part(Document(fixtures / "qwen3_dflash" / "openvino_model.xml")))
 
-    assert (found.kind, found.mask_token_id, found.layers) == ("dflash", "258", [0, 1, 2])
+    assert (parsed.kind, parsed.mask_token_id, parsed.layers) == ("dflash", "258", [0, 1, 2])
     assert draft(Part(Document(fixtures / "qwen3" / "openvino_model.xml"))).kind == "plain"
 
 
 @pytest.mark.parametrize(
     ("text", "layers"),
-    [  # each was given to GenAI 2026.4.1
+    [  # each was tried with GenAI 2026.4.1
         ("0,1,2", [0, 1, 2]),
         ("0, 1, 2", [0, 1, 2]),
         ("0,1,2,", [0, 1, 2]),
@@ -83,12 +83,12 @@ def test_booleans_are_read_as_openvino_reads_them(value: str, meaning: bool | No
     assert truthy(value) is meaning
 
 
-@pytest.mark.parametrize(("name", "found"), [("qwen3", 4), ("llama", 4), ("falcon", 0), ("gpt2", 0), ("mixtral", 0)])
-def test_the_guess_finds_what_the_runtime_finds(name: str, found: int, fixtures: Path) -> None:
+@pytest.mark.parametrize(("name", "count"), [("qwen3", 4), ("llama", 4), ("falcon", 0), ("gpt2", 0), ("mixtral", 0)])
+def test_the_guess_finds_what_the_runtime_finds(name: str, count: int, fixtures: Path) -> None:
     """GenAI 2026.4.1 reports "Eagle3 fallback found N outputs" for targets without annotation."""
     part = Part(Document(fixtures / name / "openvino_model.xml"))
 
-    assert len(guess(part, range(4))) == found
+    assert len(guess(part, range(4))) == count
 
 
 def test_the_guess_is_the_hidden_state_where_the_family_suits_it(

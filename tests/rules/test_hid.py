@@ -1,4 +1,4 @@
-"""The annotation rules on sound exports, and what their fixes write."""
+"""The annotation rules on valid exports, and the output of their fixes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Copier = Callable[..., Path]
 
 
 def findings(directory: Path, **options: Any) -> list[tuple[str, str]]:
-    found = irtools.open_export(directory).verify(select=["HID"], **options).findings
-    return [(finding.code, finding.message) for finding in found]
+    reported = irtools.open_export(directory).verify(select=["HID"], **options).findings
+    return [(finding.code, finding.message) for finding in reported]
 
 
 @pytest.mark.parametrize(
@@ -42,16 +42,16 @@ def test_what_annotate_writes_is_right(name: str, export_copy: Copier) -> None:
 
 @pytest.mark.parametrize("name", ["llama", "falcon", "gpt2", "opt", "granite", "mixtral", "llava"])
 def test_a_plain_export_gets_a_note(name: str, fixtures: Path) -> None:
-    found = irtools.open_export(fixtures / name).verify(select=["HID"]).findings
+    reported = irtools.open_export(fixtures / name).verify(select=["HID"]).findings
 
-    assert [(finding.code, str(finding.severity)) for finding in found] == [("HID001", "note")]
+    assert [(finding.code, str(finding.severity)) for finding in reported] == [("HID001", "note")]
 
 
 @pytest.mark.parametrize("name", ["falcon", "gemma4_vl", "gpt2", "llama", "llava", "mixtral", "opt", "qwen3"])
 def test_every_locator_that_carries_the_hidden_state_is_accepted(
     name: str, export_copy: Copier, truth: Callable[[str], Any]
 ) -> None:
-    """The truth lists all values that are equal when the model runs; those of rank 3 are legal taps."""
+    """The ground truth lists all values that are equal at run time; those of rank 3 are valid taps."""
     layers = truth(name)["layers"]
     directory = export_copy(name)
     target = irtools.open_export(directory).target.path
@@ -77,9 +77,7 @@ def test_a_value_behind_a_reshape_is_the_same(export_copy: Copier) -> None:
             data={"special_zero": "false"},
             outputs=[("f32", (-1, -1, 32))],
         )
-        for reader in readers:
-            reader.set("from-layer", view.get("id"))
-            reader.set("from-port", ir.output(view)[1])
+        ir.feed(readers, ir.output(view))
         value = json.loads(ir.rt_info.find(ANNOTATION_KEY).get("value"))
         value["layers"]["1"]["producer"] = "its_view"
         ir.set_rt(json.dumps(value), ANNOTATION_KEY)
@@ -106,12 +104,12 @@ def test_the_fix_for_a_missing_annotation_writes_what_the_exporter_wrote(export_
     exported = path.read_bytes()
     path.write_bytes(strip(Document(path)).data)
 
-    found = irtools.open_export(directory).verify(select=["HID"]).findings
+    reported = irtools.open_export(directory).verify(select=["HID"]).findings
 
-    assert [finding.code for finding in found] == ["HID001"]
-    assert found[0].fix is not None
-    assert found[0].fix.safe
-    assert found[0].fix.patch(Document(path)).data == exported
+    assert [finding.code for finding in reported] == ["HID001"]
+    assert reported[0].fix is not None
+    assert reported[0].fix.safe
+    assert reported[0].fix.patch(Document(path)).data == exported
 
 
 def test_the_fix_for_the_early_form_is_safe_and_upgrades_it(export_copy: Copier) -> None:
@@ -157,8 +155,8 @@ def test_a_shift_names_the_layer_that_is_tapped(export_copy: Copier) -> None:
     exported["layers"]["0"] = {"producer": "__module.model.layers.0/aten::add/Add", "output_index": 0}
     edit(path, lambda ir: ir.set_rt(json.dumps(exported), ANNOTATION_KEY))
 
-    found = findings(directory)
+    reported = findings(directory)
 
-    assert [code for code, _ in found] == ["HID017", "HID017", "HID018"]
-    assert "is the hidden state of layer 0" in found[0][1]
-    assert "is the hidden state of layer 1" in found[1][1]
+    assert [code for code, _ in reported] == ["HID017", "HID017", "HID018"]
+    assert "is the hidden state of layer 0" in reported[0][1]
+    assert "is the hidden state of layer 1" in reported[1][1]

@@ -1,4 +1,4 @@
-"""Constants that OpenVINO itself writes are no findings."""
+"""Constants that OpenVINO writes have no findings."""
 
 from __future__ import annotations
 

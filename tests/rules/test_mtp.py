@@ -1,4 +1,4 @@
-"""The MTP rules on sound heads, by structure and not by names."""
+"""The MTP rules on valid heads: structure counts, names do not."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ PORTS = {"hidden_states", "inputs_embeds", "attention_mask", "position_ids", "be
 
 @pytest.mark.parametrize("name", HEADS)
 @pytest.mark.parametrize("expect_mtp", [True, None])
-def test_a_sound_head_has_no_finding(name: str, expect_mtp: bool | None, fixtures: Path) -> None:
-    found = irtools.open_export(fixtures / name).verify(expect_mtp=expect_mtp).findings
+def test_a_valid_head_has_no_finding(name: str, expect_mtp: bool | None, fixtures: Path) -> None:
+    findings = irtools.open_export(fixtures / name).verify(expect_mtp=expect_mtp).findings
 
-    assert [f"{f.severity} {f.code} {f.message}" for f in found if str(f.severity) != "note"] == []
-    assert [finding.code for finding in found if finding.code.startswith("MTP")] == []
+    assert [f"{f.severity} {f.code} {f.message}" for f in findings if str(f.severity) != "note"] == []
+    assert [finding.code for finding in findings if finding.code.startswith("MTP")] == []
 
 
 @pytest.mark.parametrize("name", HEADS)
@@ -63,29 +63,30 @@ def test_further_tensor_names_do_not_matter(export_copy: Copier) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "profile"),
-    [("qwen3_5_vl", "qwen3_5"), ("qwen3_5_moe_vl", "qwen3_5_moe"), ("qwen3_5_vl_int4", "qwen3_5")],
+    ("name", "profile"), [("qwen3_5_vl", "qwen3_5"), ("qwen3_5_moe_vl", "qwen3_5_moe"), ("qwen3_5_vl_int4", "qwen3_5")]
 )
 def test_the_profile_is_that_of_the_family(name: str, profile: str, fixtures: Path) -> None:
-    found = nearest_head(Context(irtools.open_export(fixtures / name)))
+    nearest = nearest_head(Context(irtools.open_export(fixtures / name)))
 
-    assert found is not None
-    assert (found.profile.name, found.likeness) == (profile, 1.0)
+    assert nearest is not None
+    assert (nearest.profile.name, nearest.likeness) == (profile, 1.0)
 
 
 @pytest.mark.parametrize(("change", "profile"), [(gemma_assistant, "gemma4"), (self_contained, "self-contained")])
-def test_other_forms_are_told_by_their_ports(change: Callable[[IR], None], profile: str, export_copy: Copier) -> None:
+def test_other_forms_are_recognised_by_their_ports(
+    change: Callable[[IR], None], profile: str, export_copy: Copier
+) -> None:
     directory = export_copy("qwen3_5_vl_trained")
     head(change)(directory)
     export = irtools.open_export(directory)
 
-    found = nearest_head(Context(export))
+    nearest = nearest_head(Context(export))
 
-    assert found is not None
-    assert found.profile.name == profile
-    said = [f.message for f in export.verify(select=["MTP007"]).findings]
-    assert len(said) == 1
-    assert found.profile.title in said[0]
+    assert nearest is not None
+    assert nearest.profile.name == profile
+    messages = [f.message for f in export.verify(select=["MTP007"]).findings]
+    assert len(messages) == 1
+    assert nearest.profile.title in messages[0]
 
 
 def test_a_language_model_is_compared_with_the_head_it_stands_for(export_copy: Copier) -> None:
@@ -93,10 +94,10 @@ def test_a_language_model_is_compared_with_the_head_it_stands_for(export_copy: C
     for suffix in (".xml", ".bin"):
         shutil.copy(directory / f"openvino_language_model{suffix}", directory / f"openvino_mtp_model{suffix}")
 
-    found = irtools.open_export(directory).verify(select=["MTP"]).findings
+    findings = irtools.open_export(directory).verify(select=["MTP"]).findings
 
-    assert {"MTP010", "MTP013", "MTP016"} <= {finding.code for finding in found}
-    assert "MTP007" not in {finding.code for finding in found}
+    assert {"MTP010", "MTP013", "MTP016"} <= {finding.code for finding in findings}
+    assert "MTP007" not in {finding.code for finding in findings}
 
 
 def test_a_gemma_4_assistant_is_judged_as_the_draft_it_is(export_copy: Copier) -> None:
@@ -116,7 +117,9 @@ def test_a_gemma_4_assistant_is_judged_as_the_draft_it_is(export_copy: Copier) -
 
     assert [finding.code for finding in without.findings if str(finding.severity) == "error"] == ["MTP055"]
     assert [finding.code for finding in complete.findings if str(finding.severity) == "error"] == []
-    available = [{strategy.name: strategy.available for strategy in found.strategies} for found in (without, complete)]
+    available = [
+        {strategy.name: strategy.available for strategy in verified.strategies} for verified in (without, complete)
+    ]
     assert [strategies["mtp"] for strategies in available] == [False, True]
 
 
@@ -133,10 +136,10 @@ def test_a_declaration_is_found_under_every_key(key: str, section: str | None, t
     config = {key: 1}
     (tmp_path / "config.json").write_text(json.dumps({section: config} if section else config))
 
-    found = declaration(Context(irtools.open_export(tmp_path)))
+    declared = declaration(Context(irtools.open_export(tmp_path)))
 
-    assert found is not None
-    assert (found.key, found.count) == (f"{section}.{key}" if section else key, 1)
+    assert declared is not None
+    assert (declared.key, declared.count) == (f"{section}.{key}" if section else key, 1)
 
 
 @pytest.mark.parametrize("value", [True, "1", None, 1.0])
@@ -159,7 +162,7 @@ def test_a_missing_head_is_explained_with_the_task_that_works(export_copy: Copie
 
 
 def without_head(directory: Path, layers: int) -> None:
-    """As Optimum Intel 2.2 exports a checkpoint without MTP layers."""
+    """Change an export to that of a checkpoint without MTP layers, as Optimum Intel 2.2 writes it."""
     for suffix in (".xml", ".bin"):
         (directory / f"openvino_mtp_model{suffix}").unlink()
     config = json.loads((directory / "config.json").read_text())
@@ -175,9 +178,9 @@ def test_no_other_task_is_advised_where_the_checkpoint_has_no_head(export_copy: 
     (other,) = irtools.open_export(fixtures / "llama").verify(select=["MTP"], expect_mtp=True).findings
 
     assert (finding.code, other.code) == ("MTP005", "MTP005")
-    assert "config.json says text_config.mtp_num_hidden_layers = 0" in finding.message
+    assert "config.json has text_config.mtp_num_hidden_layers = 0" in finding.message
     assert "the checkpoint has no head" in finding.hint
-    assert "knows no MTP head of the family 'llama'" in other.hint
+    assert "does not support an MTP head for the family 'llama'" in other.hint
     assert "--task" not in finding.hint + other.hint
 
 
@@ -192,8 +195,8 @@ def test_no_other_task_is_advised_where_the_checkpoint_has_no_head(export_copy: 
         "zoo/llama_fp16/openvino_model.xml",
     ],
 )
-def test_norms_are_told_by_structure(name: str, fixtures: Path) -> None:
-    """The value that the output projection reads is that of a norm; what was normalised is a residual sum."""
+def test_norms_are_recognised_by_structure(name: str, fixtures: Path) -> None:
+    """The output projection reads a norm, and the norm reads a residual sum."""
     document = Document(fixtures / name)
     stack = irtools.open_export(document.path).locate()
 

@@ -1,4 +1,4 @@
-"""The RUN rules and the strategies, against OpenVINO's own conversion to paged attention."""
+"""The RUN rules and the decoding modes, against OpenVINO's own conversion to paged attention."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ NOT_CONVERTED = {"RUN002", "RUN003", "RUN005", "RUN008"}
 
 
 def exports() -> list[str]:
-    """Every fixture with a target, those of the zoo too."""
-    found = [path.parent for name in TARGETS for path in FIXTURES.glob(f"**/{name}")]
-    return sorted(path.relative_to(FIXTURES).as_posix() for path in found)
+    """Every fixture with a target, including the zoo."""
+    directories = [path.parent for name in TARGETS for path in FIXTURES.glob(f"**/{name}")]
+    return sorted(path.relative_to(FIXTURES).as_posix() for path in directories)
 
 
 def rehearse(path: Path) -> tuple[bool, int]:
-    """Whether OpenVINO converts a model to paged attention, and how many states stay behind."""
+    """True if OpenVINO converts a model to paged attention, and the number of remaining states."""
     from openvino._offline_transformations import paged_attention_transformation
 
     model = openvino.Core().read_model(path)
@@ -47,14 +47,14 @@ def test_readiness_agrees_with_the_conversion(name: str) -> None:
 
     converted, left = rehearse(path)
 
-    found = {finding.code for finding in export.verify(select=["RUN"]).findings}
+    codes = {finding.code for finding in export.verify(select=["RUN"]).findings}
     if name == "qwen3_dflash":
-        assert found == set()  # a draft is no target, and is not converted
-    elif "RUN001" in found:
+        assert codes == set()  # a draft is not a target and is not converted
+    elif "RUN001" in codes:
         assert not converted
     else:
-        assert converted == found.isdisjoint(NOT_CONVERTED)
-        assert bool(left) == ("RUN004" in found)
+        assert converted == codes.isdisjoint(NOT_CONVERTED)
+        assert bool(left) == ("RUN004" in codes)
 
 
 @pytest.mark.parametrize(
@@ -105,13 +105,13 @@ def test_what_is_shown_does_not_change_the_strategies(name: str, options: dict[s
 
 
 def test_an_embedding_that_is_not_recognised_leaves_drafts_that_bring_one(export_copy: Callable[..., Path]) -> None:
-    """GenAI 2026.4 refuses gpt2 with a draft that takes embeddings, and runs it with one that takes token ids."""
+    """GenAI 2026.4 rejects gpt2 with a draft that takes embeddings, and runs it with one that takes token ids."""
     export = irtools.open_export(export_copy("gpt2"))
     export.annotate()
     export.save()
 
-    alone = {found.name: found for found in export.verify().strategies}["dflash"]
-    refused = {found.name: found for found in export.verify(draft=FIXTURES / "qwen3_dflash").strategies}["dflash"]
+    alone = {s.name: s for s in export.verify().strategies}["dflash"]
+    refused = {s.name: s for s in export.verify(draft=FIXTURES / "qwen3_dflash").strategies}["dflash"]
 
     assert (alone.available, alone.findings) == (True, ("RUN011",))
     assert "draft that takes input_ids and has an embedding of its own" in alone.reason
@@ -124,9 +124,9 @@ def test_without_fused_attention_only_the_stateful_path_is_left(name: str, expor
     for path in (FIXTURES / "falcon").glob("openvino_*tokenizer.*"):
         shutil.copy(path, directory)
 
-    found = irtools.open_export(directory).verify()
+    verified = irtools.open_export(directory).verify()
 
-    by_name = {strategy.name: strategy for strategy in found.strategies}
+    by_name = {strategy.name: strategy for strategy in verified.strategies}
     assert by_name["plain"].available
     assert "stateful" in by_name["plain"].reason
     assert not by_name["dflash"].available
