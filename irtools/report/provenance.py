@@ -1,4 +1,4 @@
-"""Where a part comes from, and what it says about its hidden states."""
+"""Provenance of a part, and the state of its hidden-state annotation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ORIGINS = {
 
 
 def origin(key: str) -> str:
-    """Which program or purpose an entry of the flat rt_info comes from; ``unknown`` for others."""
+    """Program or purpose that an entry of the flat rt_info comes from; ``unknown`` for other keys."""
     return _ORIGINS.get(key.split("/", 1)[0], "unknown")
 
 
@@ -55,23 +55,24 @@ def _flat(entries: RtInfo, path: str) -> Iterator[tuple[str, str]]:
 
 
 def versions(document: Document) -> Mapping[str, str]:
-    """What made a part: versions by program, as far as its rt_info says."""
+    """Versions of the programs that made a part, by program name, as recorded in its rt_info."""
     entries = flat_rt_info(document)
-    found: dict[str, str] = {}
+    by_program: dict[str, str] = {}
     for key, name in _VERSIONS.items():
         if key in entries:
-            found.setdefault(name, entries[key].split("-", 1)[0] if name.startswith("OpenVINO") else entries[key])
-    return found
+            build = entries[key]
+            by_program.setdefault(name, build.split("-", 1)[0] if name.startswith("OpenVINO") else build)
+    return by_program
 
 
 def annotation_status(document: Document, stack: DecoderStack | None) -> tuple[str, str]:
-    """What the annotation of a part is worth.
+    """Compare the annotation of a part with its decoder stack.
 
     Returns
     -------
     status : str
-        ``absent``, ``present`` (it agrees with the located stack), ``early`` (agrees, in the
-        form that the runtime does not read), ``differs`` or ``unknown`` (nothing to compare
+        ``absent``, ``present`` (it agrees with the located stack), ``early`` (it agrees, but the
+        runtime does not read its form), ``differs`` or ``unknown`` (there is no stack to compare
         it with).
     text : str
         The same as a sentence without full stop.
@@ -85,7 +86,7 @@ def annotation_status(document: Document, stack: DecoderStack | None) -> tuple[s
     try:
         patch = annotate(document, stack)
     except AnnotationDiffersError as error:
-        return "differs", str(error.args[0]).split(" already: ")[-1].split(";")[0]
+        return "differs", error.difference
     except IrtoolsError as error:
         return "unknown", str(error)
     if patch.changed:
