@@ -126,10 +126,7 @@ def stack_details(path: Path, graph: GraphView, stack: DecoderStack, *, explain:
         ],
     }
     if explain:
-        details["rejections"] = [
-            {"producer": rejection.producer, "layer": rejection.layer, "reason": rejection.reason}
-            for rejection in stack.rejections
-        ]
+        details["rejections"] = [asdict(rejection) for rejection in stack.rejections]
     return details
 
 
