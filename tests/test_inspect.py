@@ -216,6 +216,6 @@ def test_formulas_have_lines_of_their_own_in_a_narrow_terminal(fixtures: Path) -
 
 def test_a_missing_config_is_told(export_copy: Callable[..., Path]) -> None:
     copy = export_copy("gpt2")
-    assert "MTP head    none, config.json says nothing" in inspection_text(Inspection(open_export(copy)), Style())
+    assert "MTP head    none, config.json declares none" in inspection_text(Inspection(open_export(copy)), Style())
     (copy / "config.json").unlink()
     assert "MTP head    none, there is no config.json" in inspection_text(Inspection(open_export(copy)), Style())

@@ -11,7 +11,15 @@ from irtools.graph.view import GraphView
 from irtools.report.text import Column, Style, plural, shape_text, table, visible
 from irtools.surgery.annotation import MalformedAnnotationError, read_entries, shown
 
-__all__ = ["comparison_table", "layer_rows", "layers_table", "stack_details", "stack_text", "summary_line"]
+__all__ = [
+    "agreeing",
+    "comparison_table",
+    "layer_rows",
+    "layers_table",
+    "stack_details",
+    "stack_text",
+    "summary_line",
+]
 
 
 def layer_rows(stack: DecoderStack) -> list[dict[str, object]]:
@@ -22,7 +30,7 @@ def layer_rows(stack: DecoderStack) -> list[dict[str, object]]:
             "producer": layer.locator.producer,
             "output_index": layer.locator.output_index,
             "shape": list(layer.shape),
-            "witnesses": _agreed(layer),
+            "witnesses": agreeing(layer),
         }
         for layer in stack.layers
     ]
@@ -49,7 +57,7 @@ def layers_table(stack: DecoderStack, style: Style) -> str:
             layer.locator.producer,
             layer.locator.output_index,
             shape_text(layer.shape),
-            " ".join(_agreed(layer)),
+            " ".join(agreeing(layer)),
         )
         for layer in stack.layers
     ]
@@ -190,5 +198,6 @@ def _op(graph: GraphView, key: int) -> dict[str, object]:
     return {"name": graph.op_name(key), "type": graph.op_type(key)}
 
 
-def _agreed(layer: DecoderLayer) -> list[str]:
+def agreeing(layer: DecoderLayer) -> list[str]:
+    """Names of the witnesses that agree on the hidden state of a layer."""
     return [verdict.witness for verdict in layer.verdicts if verdict.agrees]
