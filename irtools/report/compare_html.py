@@ -69,10 +69,10 @@ def _lines(diff: RegionDiff) -> Iterator[_Line]:
     for sign, ops in (("-", diff.removed), ("+", diff.added)):
         for op in ops:
             yield _Line(sign, region, op.type, _name(op), "only in a" if sign == "-" else "only in b")
-    for op in diff.changed:
-        for change in op.changes:
+    for changed in diff.changed:
+        for change in changed.changes:
             a, b = ("-" if side is None else side for side in (change.a, change.b))
-            yield _Line("~", region, op.b.type, _names(op.a, op.b), change.what, a, b)
+            yield _Line("~", region, changed.b.type, _names(changed.a, changed.b), change.what, a, b)
     for weight in diff.weights:
         what = "values" if weight.values else "weights"
         a = f"{weight.precision_a} {shape_text(weight.shape_a)}"
