@@ -121,6 +121,8 @@ class AnnotationDiffersError(IrtoolsError):
 
     Attributes
     ----------
+    difference : str
+        The first difference, as a clause: ``it says nothing about layer 3``.
     old, new : str
         The annotation in the file, and the one that was to be written.
     """
@@ -128,9 +130,17 @@ class AnnotationDiffersError(IrtoolsError):
     exit_code = 1
 
     def __init__(
-        self, message: str, *, old: str = "", new: str = "", path: Path | None = None, hint: str | None = None
+        self,
+        message: str,
+        *,
+        difference: str = "",
+        old: str = "",
+        new: str = "",
+        path: Path | None = None,
+        hint: str | None = None,
     ) -> None:
         super().__init__(message, path=path, hint=hint)
+        self.difference = difference
         self.old = old
         self.new = new
 

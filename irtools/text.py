@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 __all__ = ["plural", "ranges", "shape_text", "size_text", "visible"]
 
 
 def plural(number: int, noun: str) -> str:
-    """A number with its noun.
+    """Format a number with its noun.
 
     Examples
     --------
-    >>> plural(1, "layer"), plural(4, "layer")
-    ('1 layer', '4 layers')
+    >>> plural(1, "layer"), plural(4, "layer"), plural(2, "entry")
+    ('1 layer', '4 layers', '2 entries')
     """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"1 {noun}" if number == 1 else f"{number} {re.sub('(?<![aeiou])y$', 'ie', noun)}s"
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Numbers as ranges.
+    """Format numbers as ranges.
 
     Examples
     --------
@@ -36,7 +37,7 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def size_text(size: float) -> str:
-    """Bytes in the unit that people would use.
+    """Format a number of bytes in a unit that fits.
 
     Examples
     --------
@@ -54,7 +55,7 @@ def size_text(size: float) -> str:
 
 
 def shape_text(shape: Iterable[int]) -> str:
-    """A shape as OpenVINO prints it.
+    """Format a shape as OpenVINO prints it.
 
     Examples
     --------
@@ -65,7 +66,7 @@ def shape_text(shape: Iterable[int]) -> str:
 
 
 def visible(text: str) -> str:
-    r"""Text with control characters, which would steer the terminal, as escapes.
+    r"""Escape control characters, which would steer the terminal.
 
     Examples
     --------

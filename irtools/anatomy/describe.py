@@ -1,15 +1,15 @@
-"""Words for what is in an export: blocks, layers, sizes, symbolic shapes."""
+"""Descriptions of blocks, layers, sizes and symbolic shapes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from irtools.anatomy.blocks import Block, LayerBlocks
 from irtools.graph.view import GraphView
 from irtools.ir.op import DYNAMIC
-from irtools.text import ranges
+from irtools.text import plural, ranges
 
-__all__ = ["MIXERS", "SYMBOLS", "block_facts", "block_title", "layer_text", "symbolic"]
+__all__ = ["MIXERS", "SYMBOLS", "block_facts", "block_title", "layer_text", "layers_text", "symbolic"]
 
 MIXERS = {
     "full_attention": "full attention",
@@ -33,24 +33,29 @@ _NORMS = {"rms_norm": "RMS norm", "layer_norm": "layer norm"}
 _ACTIVATIONS = ("Swish", "Gelu", "Relu", "Sigmoid", "Tanh", "Elu", "PRelu", "HSwish", "SoftPlus", "Mish")
 
 SYMBOLS = ("B batch", "S tokens of this call", "P tokens in the state", "T = P + S")
-"""What the letters in symbolic shapes mean."""
+"""Meaning of the letters in symbolic shapes."""
 _IDS = {"input_ids": (2,), "position_ids": (2, 3), "token_type_ids": (2,)}
 _VALUES = {"inputs_embeds": (3,), "hidden_states": (3,), "per_layer_inputs": (4,)}
 _VALUES |= {"logits": (3,), "last_hidden_state": (3,)}
 
 
+def layers_text(indices: Collection[int]) -> str:
+    """Layer indices as text: ``layer 3`` or ``layers 0-2, 4``."""
+    return f"layer{'s' if len(indices) > 1 else ''} {ranges(indices)}"
+
+
 def symbolic(shape: Sequence[int], name: str = "", *, state: bool = False, stream: bool = False) -> str:
-    """A shape with letters for the dynamic dimensions that are known by their place.
+    """Format a shape with letters for the dynamic dimensions whose meaning is known.
 
     Parameters
     ----------
     shape : sequence of int
     name : str
-        Tensor name of the input or output; the runtime knows them by these names.
+        Tensor name of the input or output; the runtime identifies ports by these names.
     state : bool
-        It is a state: batch first, tokens in the state second.
+        True for a state: the first dimension is the batch, the dynamic one the tokens in the state.
     stream : bool
-        It is a value of the residual stream: batch and tokens of this call.
+        True for a value of the residual stream: the first two dimensions are batch and tokens of this call.
 
     Examples
     --------
@@ -65,7 +70,7 @@ def symbolic(shape: Sequence[int], name: str = "", *, state: bool = False, strea
 
 
 def _letters(shape: Sequence[int], name: str, *, state: bool, stream: bool) -> dict[int, str]:
-    """Letters by place, for a shape whose meaning is known."""
+    """Letters by dimension, for the dimensions whose meaning is known."""
     rank = len(shape)
     past = state or name.startswith(("past_key_values", "cache_params.past"))
     if past or name.startswith(("present", "cache_params.present")):
@@ -75,11 +80,13 @@ def _letters(shape: Sequence[int], name: str, *, state: bool, stream: bool) -> d
         return {rank - 2: "B", rank - 1: "S"}
     if rank in _VALUES.get(name, ()) or (stream and rank == 3 and shape[0] in (DYNAMIC, 1)):
         return {0: "B", 1: "S"}
-    return {0: "B", 1: "T"} if name == "attention_mask" and rank == 2 else {0: "B"} if name == "beam_idx" else {}
+    if name == "attention_mask" and rank == 2:
+        return {0: "B", 1: "T"}
+    return {0: "B"} if name == "beam_idx" else {}
 
 
 def block_title(view: GraphView, block: Block) -> str:
-    """What a block is, in two or three words."""
+    """Name of a block in two or three words."""
     if block.kind == "norm" and block.match is not None:
         return _NORMS.get(block.match.kind, "norm")
     if block.kind == "op" and len(block.ops) == 1:
@@ -90,7 +97,7 @@ def block_title(view: GraphView, block: Block) -> str:
 
 
 def block_facts(view: GraphView, block: Block) -> tuple[str, ...]:
-    """What a person would write beside a block: heads, widths, experts."""
+    """Properties of a block: heads, widths, experts."""
     if block.kind in ("full_attention", "sliding_attention", "cross_attention"):
         return _attention(view, block)
     if block.kind in ("linear_attention", "convolution", "state_space"):
@@ -118,8 +125,7 @@ def _attention(view: GraphView, block: Block) -> tuple[str, ...]:
     grown = [_shape(view, state.op) for state in block.states]
     keys = {cached[1] for cached in grown if len(cached) == 4 and cached[1] > 0}
     if len(keys) == 1 and keys != {shape[1]}:
-        count = keys.pop()
-        facts.append(f"{count} key/value head{'s' if count > 1 else ''}")
+        facts.append(plural(keys.pop(), "key/value head"))
     return (", ".join(facts),)
 
 
@@ -135,21 +141,21 @@ def _recurrence(view: GraphView, block: Block) -> tuple[str, ...]:
 
 
 def _products(view: GraphView, block: Block) -> list[tuple[int, tuple[int, ...]]]:
-    """MatMuls of a block with constant weights of some width, and the shape of those, in order."""
-    found = []
+    """MatMuls of a block that have constant weights, with the shapes of these weights, in order of computation."""
+    products = []
     for op in sorted(block.ops, key=view.rank.__getitem__):
         if view.op_type(op) == "MatMul":
             ports = [view.port(source) for source in view.inputs(op) if view.constant(source.op)]
-            found += [(op, port.shape) for port in ports if port and len(port.shape) > 1 and min(port.shape[-2:]) > 1]
-    return found
+            shapes = [port.shape for port in ports if port]
+            products += [(op, shape) for shape in shapes if len(shape) > 1 and min(shape[-2:]) > 1]
+    return products
 
 
 def _inner_width(view: GraphView, products: Sequence[tuple[int, tuple[int, ...]]]) -> int:
-    """Width between the projections up and down: the other side of the last weights."""
+    """Width between the up and down projections: the input side of the last weights."""
     op, shape = products[-1]
-    out = _shape(view, op)[-1]
     first, second = shape[-2:]
-    return second if first == out else first
+    return second if first == _shape(view, op)[-1] else first
 
 
 def _activation(view: GraphView, block: Block) -> str:
@@ -162,28 +168,32 @@ def _mlp(view: GraphView, block: Block) -> tuple[str, ...]:
     if len(products) < 2:
         return ()
     facts = (f"width {_inner_width(view, products)}", "gated" if len(products) > 2 else "", _activation(view, block))
-    return (", ".join(fact for fact in facts if fact),)
+    return (", ".join(filter(None, facts)),)
 
 
 def _router(view: GraphView, block: Block) -> tuple[str, ...]:
     ranked = [op for op in block.ops if view.op_type(op) == "TopK"]
-    router = block.match.ops.get("router") if block.match is not None else None
-    experts = _shape(view, router)[-1:] if router is not None else ()
+    experts = _expert_count(view, block)
     chosen = sum(_shape(view, op)[-1] for op in ranked if _shape(view, op)[-1:] > (0,))
-    return (f"top {chosen} of {experts[0]}",) if experts and experts[0] > 0 and chosen else ()
+    return (f"top {chosen} of {experts}",) if experts > 0 and chosen else ()
+
+
+def _expert_count(view: GraphView, block: Block) -> int:
+    router = block.match.ops.get("router") if block.match is not None else None
+    shape = _shape(view, router) if router is not None else ()
+    return shape[-1] if shape else 0
 
 
 def _experts(view: GraphView, block: Block) -> tuple[str, ...]:
-    router = block.match.ops.get("router") if block.match is not None else None
-    count = _shape(view, router)[-1] if router is not None and _shape(view, router) else 0
+    count = _expert_count(view, block)
     products = _products(view, block)
     width = f"width {_inner_width(view, products)}" if products else ""
     facts = (f"{count} experts" if count > 0 else "", width, _activation(view, block))
-    return (", ".join(fact for fact in facts if fact),)
+    return (", ".join(filter(None, facts)),)
 
 
 def layer_text(layer: LayerBlocks) -> str:
-    """A layer in a few words: ``linear attention + dense MLP``."""
+    """Short description of a layer: ``linear attention + dense MLP``."""
     kinds = [block.kind for block in layer.blocks]
     words = [MIXERS[kind] for kind in kinds if kind in MIXERS]
     if "experts" in kinds or "router" in kinds:
@@ -191,5 +201,5 @@ def layer_text(layer: LayerBlocks) -> str:
     dense = kinds.count("dense")
     words += ["dense MLP"] if dense == 1 else [f"{dense} dense MLPs"] if dense else []
     shared = sorted({value.layer for value in layer.outside if value.kind == "layer" and value.layer is not None})
-    text = " + ".join(words) or "ops that no pattern names"
+    text = " + ".join(words) or "unrecognised ops"
     return f"{text}, reading layer {ranges(shared)}" if shared else text

@@ -1,9 +1,10 @@
-"""Layers of equal structure, and how they follow each other."""
+"""Layers of equal structure, and their repetition in a stack."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from irtools.anatomy.blocks import LayerBlocks
 from irtools.anatomy.describe import layer_text
@@ -20,9 +21,9 @@ class LayerKind:
     Attributes
     ----------
     text : str
-        What they are, in a few words; no two kinds of a stack have the same.
+        Short description, unique in the stack.
     layers : tuple of LayerBlocks
-        In order.
+        Sorted by position.
     """
 
     text: str
@@ -30,22 +31,22 @@ class LayerKind:
 
     @property
     def indices(self) -> tuple[int, ...]:
-        """Their positions in the stack."""
+        """Positions of the layers in the stack."""
         return tuple(layer.index for layer in self.layers)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Equal layers that follow each other, once per repetition of the segment.
+    """Consecutive equal layers; they occur once per repetition of the segment.
 
     Attributes
     ----------
     kind : int
-        Position of the kind.
+        Position of the kind in the sequence of kinds.
     length : int
-        How many follow each other.
+        Number of layers in one repetition.
     indices : tuple of int
-        All their positions in the stack, over all repetitions.
+        Positions of the layers in the stack, over all repetitions.
     """
 
     kind: int
@@ -55,13 +56,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Runs that repeat together.
-
-    Attributes
-    ----------
-    repeat : int
-    runs : tuple of Run
-    """
+    """Runs that repeat together."""
 
     repeat: int
     runs: tuple[Run, ...]
@@ -76,7 +71,7 @@ def layer_kinds(layers: Sequence[LayerBlocks]) -> tuple[LayerKind, ...]:
     reads = [{value.kind for value in group[0].outside} for group in groups.values()]
     plain = list(texts)
     for position, text in enumerate(plain):
-        same = [other for other, known in enumerate(plain) if known == text and other != position]
+        same = [other for other, other_text in enumerate(plain) if other_text == text and other != position]
         if any(("rotary" in reads[other]) != ("rotary" in reads[position]) for other in same):
             texts[position] += " with rotary positions" if "rotary" in reads[position] else " without rotary positions"
     names = []
@@ -87,7 +82,7 @@ def layer_kinds(layers: Sequence[LayerBlocks]) -> tuple[LayerKind, ...]:
 
 
 def segments(kinds: Sequence[LayerKind]) -> tuple[Segment, ...]:
-    """The shortest way to write the sequence of layers with one repeating part.
+    """Describe the sequence of layers with as few runs as possible and at most one repeating segment.
 
     Examples
     --------
@@ -107,25 +102,23 @@ def segments(kinds: Sequence[LayerKind]) -> tuple[Segment, ...]:
             if repeat < 2:
                 continue
             end = start + repeat * period
-            found = (
+            candidate = (
                 Segment(1, _runs(sequence[:start], 0, 1)),
                 Segment(repeat, _runs(block, start, repeat)),
                 Segment(1, _runs(sequence[end:], end, 1)),
             )
-            units = sum(len(segment.runs) for segment in found)
+            units = sum(len(segment.runs) for segment in candidate)
             if units < cost:
-                best, cost = tuple(segment for segment in found if segment.runs), units
+                best, cost = tuple(segment for segment in candidate if segment.runs), units
     return best
 
 
 def _runs(sequence: Sequence[int], offset: int, repeat: int) -> tuple[Run, ...]:
     runs: list[Run] = []
     start = 0
-    for position in range(1, len(sequence) + 1):
-        if position == len(sequence) or sequence[position] != sequence[start]:
-            indices = tuple(
-                offset + turn * len(sequence) + place for turn in range(repeat) for place in range(start, position)
-            )
-            runs.append(Run(sequence[start], position - start, indices))
-            start = position
+    for kind, group in groupby(sequence):
+        length = len(list(group))
+        first = range(offset + start, offset + start + repeat * len(sequence), len(sequence))
+        runs.append(Run(kind, length, tuple(index for low in first for index in range(low, low + length))))
+        start += length
     return tuple(runs)

@@ -1,4 +1,4 @@
-"""Where a part comes from, and what it says about its hidden states."""
+"""Provenance of a part, and the state of its hidden-state annotation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ORIGINS = {
 
 
 def origin(key: str) -> str:
-    """Which program or purpose an entry of the flat rt_info comes from; ``unknown`` for others."""
+    """Program or purpose that an entry of the flat rt_info comes from; ``unknown`` for other keys."""
     return _ORIGINS.get(key.split("/", 1)[0], "unknown")
 
 
@@ -53,10 +53,11 @@ def _flat(entries: RtInfo, path: str) -> Iterator[tuple[str, str]]:
 
 
 def versions(document: Document) -> Mapping[str, str]:
-    """What made a part: versions by program, as far as its rt_info says."""
+    """Versions of the programs that made a part, by program name, as recorded in its rt_info."""
     entries = flat_rt_info(document)
-    found: dict[str, str] = {}
+    by_program: dict[str, str] = {}
     for key, name in _VERSIONS.items():
         if key in entries:
-            found.setdefault(name, entries[key].split("-", 1)[0] if name.startswith("OpenVINO") else entries[key])
-    return found
+            build = entries[key]
+            by_program.setdefault(name, build.split("-", 1)[0] if name.startswith("OpenVINO") else build)
+    return by_program

@@ -1,1 +1,1 @@
-"""One module per output format."""
+"""Output formats: one module for each."""

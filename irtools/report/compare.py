@@ -1,4 +1,4 @@
-"""A comparison for the terminal, and for programs."""
+"""Comparison of two exports as text and as JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from irtools.compare.model import Comparison, PartDiff, RegionDiff
 from irtools.report.compare_headline import headline
 from irtools.report.compare_rows import Row, annotation_rows, comparison_rows, part_rows, part_title
-from irtools.report.terminal import Column, Style, table
+from irtools.report.terminal import Column, Style, paragraph, table
 from irtools.text import visible
 
 __all__ = ["comparison_details", "comparison_text", "grouped"]
@@ -18,12 +18,12 @@ _LONG_WORD = 30
 
 
 def comparison_text(comparison: Comparison, style: Style) -> str:
-    """What differs, for people: the answer first, then a table for each part."""
+    """Comparison as text: the result in one sentence, then a table for each part."""
     lines = [
         f"{style.paint(side, 'bold')}  {visible(str(path))}"
         for side, path in (("a", comparison.a), ("b", comparison.b))
     ]
-    lines += table([Column("", fold="words")], [[headline(comparison)]], style).splitlines()
+    lines.append(paragraph(headline(comparison), style))
     lines += [style.paint(f"not compared: {visible(error)}", "yellow") for error in comparison.errors]
     general = comparison_rows(comparison)
     blocks = ["\n".join(lines), *(_parts(parts, style) for parts in grouped(comparison))]
@@ -36,12 +36,12 @@ def comparison_text(comparison: Comparison, style: Style) -> str:
 
 
 def _quiet(part: PartDiff) -> bool:
-    """Whether a part has nothing to show of its own."""
+    """True if a part has no rows, annotation, notes or error to show."""
     return part.error is None and not part_rows(part) and not part.annotation and not part.notes
 
 
 def grouped(comparison: Comparison) -> list[list[PartDiff]]:
-    """Parts that have something to show; those that show the same together."""
+    """Parts with something to show, grouped by what they show."""
     groups: dict[tuple[object, ...], list[PartDiff]] = {}
     for part in comparison.parts:
         if not _quiet(part):
@@ -59,28 +59,27 @@ def _parts(parts: Sequence[PartDiff], style: Style) -> str:
         columns = (Column("annotation of layer"), Column("a", fold="anywhere"), Column("b", fold="anywhere"))
         lines += [""] if rows else []
         lines.append(table(columns, annotations, style, indent=2))
-    notes = [[f"note: {note}"] for note in parts[0].notes]
-    return "\n".join([*lines, *([table([Column("", fold="words")], notes, style, indent=2)] if notes else [])])
+    return "\n".join([*lines, *(paragraph(f"note: {note}", style, 2) for note in parts[0].notes)])
 
 
 def _table(rows: Sequence[Row], style: Style) -> str:
-    shown = []
-    last = ""
-    for row in rows:
-        shown.append(("" if row.category == last else row.category, row.what, row.a, row.b))
-        last = row.category
+    categories = ["", *(row.category for row in rows)]
+    cells = [
+        ("" if row.category == last else row.category, row.what, row.a, row.b)
+        for last, row in zip(categories, rows, strict=False)
+    ]
     longest = max(len(word) for row in rows for cell in (row.a, row.b) for word in [*cell.split(), ""])
-    # A word that no line could hold is broken, and then all columns give way alike.
+    # A word that is longer than any line must be broken; then all columns shrink alike.
     fold = "words" if longest < _LONG_WORD else "anywhere"
     columns = (Column("", effects=("cyan",)), Column("", fold=fold), Column("a", fold=fold), Column("b", fold=fold))
-    return table(columns, shown, style, indent=2)
+    return table(columns, cells, style, indent=2)
 
 
-# -- for programs --------------------------------------------------------------------------
+# -- JSON ----------------------------------------------------------------------------------
 
 
 def comparison_details(comparison: Comparison) -> dict[str, Any]:
-    """Everything that differs, for programs."""
+    """JSON form of a comparison."""
     return {
         "other": str(comparison.b),
         "equal": comparison.equal,

@@ -1,8 +1,8 @@
-"""A comparison in one or two sentences."""
+"""Result of a comparison in one or two sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from irtools.compare.model import CATEGORIES, Comparison, PartDiff, RegionDiff
 from irtools.report.compare_rows import region_text, weight_rows
@@ -12,12 +12,12 @@ __all__ = ["headline"]
 
 
 def headline(comparison: Comparison) -> str:
-    """The answer in one or two sentences, without full stop."""
+    """Summarise a comparison in one or two sentences, without full stop."""
     counts = comparison.counts
     if comparison.failures:
-        return "could not be compared in full"
+        return "the comparison is incomplete"
     if not counts:
-        return "equal" + (" but for what is ignored" if comparison.ignored else "")
+        return "equal" + (" apart from the ignored differences" if comparison.ignored else "")
     words = [text for category, say in _SAYINGS.items() if category in counts for text in say(comparison)]
     rest = [category.replace("_", " ") for category in CATEGORIES if category in counts and category not in _SAYINGS]
     if rest == ["names"] and not words:
@@ -31,7 +31,7 @@ def headline(comparison: Comparison) -> str:
 
 
 def _rest(comparison: Comparison) -> str:
-    """What is said of the graphs when nothing in them differs: as much as was compared."""
+    """Clause about the graphs, if none of those compared differs."""
     if "parts" not in comparison.counts:
         return "; graph otherwise equal" if comparison.parts else ""
     models = [part.part for part in comparison.parts if "tokenizer" not in part.part]
@@ -61,12 +61,12 @@ def _say_states(comparison: Comparison) -> Iterator[str]:
 def _say_ports(comparison: Comparison) -> Iterator[str]:
     parts = _affected(comparison, "ports")
     changed = [change for part in parts for change in part.ports]
-    words = [
+    totals = [
         (sum(change.a is None for change in changed), "added"),
         (sum(change.b is None for change in changed), "removed"),
         (sum(None not in (change.a, change.b) for change in changed), "changed"),
     ]
-    yield f"ports: {', '.join(f'{number} {word}' for number, word in words if number)}{_others(parts)}"
+    yield f"ports: {_counted(totals)}{_others(parts)}"
 
 
 def _say_structure(comparison: Comparison) -> Iterator[str]:
@@ -80,7 +80,7 @@ def _say_weights(comparison: Comparison) -> Iterator[str]:
 
 
 def _say_values(comparison: Comparison) -> Iterator[str]:
-    yield f"other numbers in {plural(comparison.counts['values'], 'weight')}"
+    yield f"different values in {plural(comparison.counts['values'], 'weight')}"
 
 
 def _say_annotation(comparison: Comparison) -> Iterator[str]:
@@ -110,7 +110,7 @@ def _others(parts: Sequence[PartDiff]) -> str:
 def _precisions(part: PartDiff) -> str:
     rows = list(weight_rows(part, values=False))
     if not rows:
-        return "what compression recorded"
+        return "compression settings"
     words = [f"{rows[0].a} -> {rows[0].b} ({rows[0].what})"]
     words += [(f"{row.b}" if row.a == rows[0].a else f"{row.a} -> {row.b}") + f" ({row.what})" for row in rows[1:3]]
     return ", ".join(words) + (f" and {len(rows) - 3} other changes" if len(rows) > 3 else "")
@@ -119,15 +119,16 @@ def _precisions(part: PartDiff) -> str:
 def _edits(part: PartDiff) -> str:
     if part.layers_a != part.layers_b:
         return f"{part.layers_a} -> {plural(part.layers_b, 'layer')}"
-    removed = sum(len(diff.removed) for diff in part.regions)
-    added = sum(len(diff.added) for diff in part.regions)
-    changed = sum(change.category == "structure" for diff in part.regions for change in diff.changed)
-    touched = [diff.region for diff in part.regions if _touched(diff)]
-    kinds = ((removed, "removed"), (added, "added"), (changed, "changed"))
-    words = ", ".join(f"{number} {word}" for number, word in kinds if number)
-    where = region_text(touched)
-    return f"ops {words}" + (f" in {where}" if where else "")
+    counts = [_counts(diff) for diff in part.regions]
+    totals = zip(map(sum, zip(*counts, strict=True)), ("removed", "added", "changed"), strict=False)
+    where = region_text([diff.region for diff, edits in zip(part.regions, counts, strict=True) if any(edits)])
+    return f"ops {_counted(totals)}" + (f" in {where}" if where else "")
 
 
-def _touched(diff: RegionDiff) -> bool:
-    return bool(diff.removed or diff.added or any(change.category == "structure" for change in diff.changed))
+def _counts(diff: RegionDiff) -> tuple[int, int, int]:
+    changed = sum(change.category == "structure" for change in diff.changed)
+    return len(diff.removed), len(diff.added), changed
+
+
+def _counted(totals: Iterable[tuple[int, str]]) -> str:
+    return ", ".join(f"{number} {word}" for number, word in totals if number)

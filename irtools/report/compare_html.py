@@ -1,21 +1,14 @@
-"""A comparison as one page that needs nothing beside itself."""
+"""Comparison as a self-contained HTML page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from irtools.compare.model import Change, Comparison, OpChange, OpRef, PartDiff, RegionDiff, WeightChange
+from irtools.compare.model import Comparison, OpRef, PartDiff, RegionDiff
 from irtools.report.compare import grouped
 from irtools.report.compare_headline import headline
-from irtools.report.compare_rows import (
-    Row,
-    annotation_rows,
-    comparison_rows,
-    part_rows,
-    part_title,
-    region_text,
-)
+from irtools.report.compare_rows import annotation_rows, comparison_rows, part_rows, part_title, region_text
 from irtools.report.html_page import page
 from irtools.text import shape_text
 
@@ -26,7 +19,7 @@ _MOST_OPS = 2000
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One op of the full list: its sign, where it is, what it is."""
+    """Line of the op list; ``sign`` is ``-``, ``+`` or ``~``."""
 
     sign: str
     region: str
@@ -37,30 +30,8 @@ class _Line:
     b: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
-    """Parts that show the same."""
-
-    titles: tuple[str, ...]
-    error: str | None
-    rows: tuple[Row, ...]
-    annotation: tuple[tuple[str, str, str], ...]
-    notes: tuple[str, ...]
-    lines: tuple[_Line, ...]
-    left_out: int
-
-
 def comparison_html(comparison: Comparison) -> str:
-    """What differs: the answer first, a table for each part, and every op on demand.
-
-    Parameters
-    ----------
-    comparison : Comparison
-
-    Returns
-    -------
-    str
-    """
+    """Write a page with the result in one sentence, a table for each part, and a list of the ops that opens."""
     verdict = "failed" if comparison.failures else "same" if comparison.equal else "different"
     return page(
         "compare.html",
@@ -78,18 +49,19 @@ def comparison_html(comparison: Comparison) -> str:
     )
 
 
-def _section(parts: list[PartDiff]) -> _Section:
+def _section(parts: list[PartDiff]) -> dict[str, object]:
+    """Parts that show the same differences."""
     first = parts[0]
-    lines = tuple(line for diff in first.regions for line in _lines(diff))
-    return _Section(
-        tuple(map(part_title, parts)),
-        first.error,
-        part_rows(first),
-        annotation_rows(first),
-        first.notes,
-        lines[:_MOST_OPS],
-        max(0, len(lines) - _MOST_OPS),
-    )
+    lines = [line for diff in first.regions for line in _lines(diff)]
+    return {
+        "titles": list(map(part_title, parts)),
+        "error": first.error,
+        "rows": part_rows(first),
+        "annotation": annotation_rows(first),
+        "notes": first.notes,
+        "lines": lines[:_MOST_OPS],
+        "left_out": max(0, len(lines) - _MOST_OPS),
+    }
 
 
 def _lines(diff: RegionDiff) -> Iterator[_Line]:
@@ -98,27 +70,14 @@ def _lines(diff: RegionDiff) -> Iterator[_Line]:
         for op in ops:
             yield _Line(sign, region, op.type, _name(op), "only in a" if sign == "-" else "only in b")
     for changed in diff.changed:
-        yield from _changes(region, changed)
+        for change in changed.changes:
+            a, b = ("-" if side is None else side for side in (change.a, change.b))
+            yield _Line("~", region, changed.b.type, _names(changed.a, changed.b), change.what, a, b)
     for weight in diff.weights:
-        yield _weight(region, weight)
-
-
-def _changes(region: str, op: OpChange) -> Iterator[_Line]:
-    for change in op.changes:
-        yield _Line("~", region, op.b.type, _names(op.a, op.b), change.what, *_values(change))
-
-
-def _values(change: Change) -> tuple[str, str]:
-    return "-" if change.a is None else change.a, "-" if change.b is None else change.b
-
-
-def _weight(region: str, weight: WeightChange) -> _Line:
-    what = "numbers" if weight.values else "weights"
-    sides = ((weight.precision_a, weight.shape_a), (weight.precision_b, weight.shape_b))
-    one, other = (f"{precision} {shape_text(shape)}" for precision, shape in sides)
-    return _Line(
-        "~", region, weight.a.type, _names(weight.a, weight.b), what, one, "other numbers" if weight.values else other
-    )
+        what = "values" if weight.values else "weights"
+        a = f"{weight.precision_a} {shape_text(weight.shape_a)}"
+        b = "different values" if weight.values else f"{weight.precision_b} {shape_text(weight.shape_b)}"
+        yield _Line("~", region, weight.a.type, _names(weight.a, weight.b), what, a, b)
 
 
 def _name(op: OpRef) -> str:

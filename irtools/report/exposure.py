@@ -1,4 +1,4 @@
-"""Exposed hidden states for people and for programs."""
+"""Exposed hidden states as text and as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["exposure_rows", "exposure_text"]
 
 
 def exposure_rows(exposure: Exposure) -> list[dict[str, object]]:
-    """One dictionary per output."""
+    """JSON form of each exposed output."""
     return [
         {
             "name": value.name,
@@ -26,7 +26,7 @@ def exposure_rows(exposure: Exposure) -> list[dict[str, object]]:
 
 
 def exposure_text(path: Path, exposure: Exposure, style: Style) -> str:
-    """The file, and a table of the outputs; empty when there are none."""
+    """Title with the file name, and a table of the outputs; empty if there are no outputs."""
     if not exposure.outputs:
         return ""
     columns = (

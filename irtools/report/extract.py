@@ -1,4 +1,4 @@
-"""What ``irtools extract`` has cut out, as text and as JSON."""
+"""The piece that ``irtools extract`` cuts out, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -16,25 +16,20 @@ _STATES_SHOWN = 6
 _KINDS = {
     "model": "input of the whole model",
     "value": "value of {}",
-    "shape": "shape of a value outside of the piece, given by {}",
-    "state": "what the whole model holds in {}",
+    "shape": "shape of a value outside the piece, from {}",
+    "state": "state of the whole model, read by {}",
 }
+_NEW_STATE = "new value of a state, from {}"
 
 
 def piece_text(path: Path, plan: Plan, style: Style) -> str:
-    """A few lines about a piece.
-
-    Parameters
-    ----------
-    path : Path
-        The file that it is cut out of.
-    plan : Plan
-    style : Style
-    """
+    """Summary of a piece: its size, inputs, outputs and states; ``path`` is the file that it is cut out of."""
     size = f"{size_text(plan.xml_bytes)} of XML and {size_text(plan.weights_bytes)} of weights"
     head = f"{visible(str(path))}: {plural(plan.ops, 'op')} and {plural(plan.constants, 'constant')}, {size}"
-    lines = [style.paint(head, "bold"), table(_columns("input"), map(_input_row, plan.inputs), style, indent=2)]
-    lines += [table(_columns("output"), map(_output_row, plan.outputs), style, indent=2)]
+    inputs = [_row(port, _KINDS[port.kind]) for port in plan.inputs]
+    outputs = [_row(port, _NEW_STATE if port.kind == "state" else _KINDS["value"]) for port in plan.outputs]
+    lines = [style.paint(head, "bold"), table(_columns("input"), inputs, style, indent=2)]
+    lines += [table(_columns("output"), outputs, style, indent=2)]
     if plan.states:
         more = ", ..." if len(plan.states) > _STATES_SHOWN else ""
         shown = ", ".join(map(visible, plan.states[:_STATES_SHOWN]))
@@ -46,22 +41,14 @@ def _columns(title: str) -> tuple[Column, ...]:
     return Column(title, fold="anywhere"), Column("type"), Column("shape"), Column("", fold="words")
 
 
-def _input_row(port: PiecePort) -> Sequence[str]:
-    return _row(port, _KINDS[port.kind])
-
-
-def _output_row(port: PiecePort) -> Sequence[str]:
-    return _row(port, "new value of a state, of {}" if port.kind == "state" else _KINDS["value"])
-
-
-def _row(port: PiecePort, told: str) -> Sequence[str]:
+def _row(port: PiecePort, meaning: str) -> Sequence[str]:
     index = f" output {port.output_index}" if port.output_index else ""
     where = "this op" if port.producer == port.name else f"{port.producer}{index}"
-    return port.name, port.element_type, shape_text(port.shape), told.format(where)
+    return port.name, port.element_type, shape_text(port.shape), meaning.format(where)
 
 
 def piece_details(path: Path, plan: Plan) -> Mapping[str, object]:
-    """The same for a program."""
+    """JSON form of a piece."""
     return {
         "file": str(path),
         "inputs": [asdict(port) for port in plan.inputs],

@@ -1,4 +1,4 @@
-"""Findings for people: grouped by file, one line each, and how many there are."""
+"""Findings as text: one line each, grouped by file, and their counts."""
 
 from __future__ import annotations
 
@@ -17,63 +17,44 @@ _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "c
 
 
 def shown_path(path: Path, directory: Path) -> str:
-    """A file as its model directory's reader would call it."""
+    """Path of a file relative to a directory, or in full if it lies outside."""
     return path.relative_to(directory).as_posix() if path.is_relative_to(directory) else str(path)
 
 
 def findings_text(verification: Verification, style: Style, *, hints: bool = True) -> str:
-    """The findings of one export, how many there are, and the ways of decoding.
+    """Findings of one export, their counts, and the decoding modes, without a final newline.
 
-    Parameters
-    ----------
-    verification : Verification
-    style : Style
-    hints : bool
-        Whether to say what to do about each.
-
-    Returns
-    -------
-    str
-        Without a final newline.
+    ``hints`` adds to each finding how to fix it.
     """
     lines = [listing(verification, style, hints=hints), "  " + counts_text([verification])]
     for strategy in verification.strategies:
-        what = "available" if strategy.available else "not available"
-        because = f" ({', '.join(strategy.findings)})" if strategy.findings else ""
+        status = "available" if strategy.available else "not available"
+        codes = f" ({', '.join(strategy.findings)})" if strategy.findings else ""
         reason = f": {strategy.reason}" if strategy.reason else ""
-        lines.append(f"  {strategy.name}: {what}{reason}{because}")
+        lines.append(f"  {strategy.name}: {status}{reason}{codes}")
     return "\n".join(lines)
 
 
 def listing(verification: Verification, style: Style, *, hints: bool = True) -> str:
-    """The export's name and its findings by file, without what comes below; parameters as of :func:`findings_text`."""
+    """Path of an export and its findings by file; parameters as of :func:`findings_text`."""
     directory = verification.export.directory
     lines = [style.paint(visible(str(verification.export.path)), "bold")]
     for file, findings in groupby(verification.findings, key=lambda finding: finding.file):
         if file is not None and file != directory:
             lines.append("  " + visible(shown_path(file, directory)))
-        lines += _lines(findings, style, hints)
+        lines += [_line(finding, style, hints) for finding in findings]
     return "\n".join(lines)
 
 
-def _lines(findings: Iterable[Finding], style: Style, hints: bool) -> list[str]:
-    lines = []
-    for finding in findings:
-        severity = finding.severity or Severity.ERROR
-        place = f"line {finding.line}: " if finding.line is not None else ""
-        label = style.paint(f"{severity!s:<7}", _COLOURS[severity])
-        message = finding.text if hints else finding.message
-        lines.append(f"    {label}  {finding.code}  {place}{visible(message)}")
-    return lines
+def _line(finding: Finding, style: Style, hints: bool) -> str:
+    severity = finding.severity or Severity.ERROR
+    place = f"line {finding.line}: " if finding.line is not None else ""
+    label = style.paint(f"{severity!s:<7}", _COLOURS[severity])
+    return f"    {label}  {finding.code}  {place}{visible(finding.text if hints else finding.message)}"
 
 
 def counts_text(verifications: Iterable[Verification]) -> str:
-    """How many findings of each severity there are, and how many a baseline silenced.
-
-    Parameters
-    ----------
-    verifications : iterable of Verification
-    """
+    """Count findings by severity, and those that a baseline silenced."""
     verifications = tuple(verifications)
     parts = [
         plural(total, str(severity))

@@ -1,4 +1,4 @@
-"""Findings as workflow commands: GitHub shows them as annotations."""
+"""Findings as GitHub workflow commands, which GitHub shows as annotations."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from irtools.lint.engine import Judged
 from irtools.lint.model import Severity
+from irtools.report.findings import shown_path
 
 __all__ = ["github"]
 
@@ -14,17 +15,7 @@ _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE
 
 
 def github(judged: Sequence[Judged]) -> str:
-    """One workflow command per finding.
-
-    Parameters
-    ----------
-    judged : sequence of Judged
-
-    Returns
-    -------
-    str
-        Lines with a final newline; ``""`` without findings.
-    """
+    """Write one workflow command per finding, each with a final newline."""
     return "".join(f"{command}\n" for model in judged for command in _commands(model))
 
 
@@ -34,7 +25,8 @@ def _commands(model: Judged) -> Iterator[str]:
         return
     names = {rule.code: rule.name for rule in model.verification.rules}
     for finding in model.verification.findings:
-        properties = {"file": _relative(finding.file or model.verification.export.directory)}
+        path = finding.file or model.verification.export.directory
+        properties = {"file": shown_path(path.absolute(), Path.cwd())}
         if finding.line is not None:
             properties["line"] = str(finding.line)
         properties["title"] = " ".join(filter(None, (finding.code, names.get(finding.code))))
@@ -42,12 +34,8 @@ def _commands(model: Judged) -> Iterator[str]:
         yield f"::{_COMMANDS[finding.severity or Severity.ERROR]} {shown}::{_data(finding.text)}"
 
 
-def _relative(path: Path) -> str:
-    whole, here = path.absolute(), Path.cwd()
-    return whole.relative_to(here).as_posix() if whole.is_relative_to(here) else str(path)
-
-
 def _data(text: str) -> str:
+    """Escape a message as the runner's ``toolkit`` library does."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

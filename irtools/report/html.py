@@ -1,4 +1,4 @@
-"""The report: one page that needs nothing beside itself, for people who archive it and people who debug with it."""
+"""HTML report: a self-contained page, for archives and for debugging."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from irtools.anatomy.describe import layers_text
 from irtools.errors import IrtoolsError, UsageError
-from irtools.ir.output import write_output
 from irtools.lint.engine import Judged, verify
 from irtools.lint.model import Finding, Severity
 from irtools.render.picture import KINDS
@@ -21,12 +21,12 @@ from irtools.report.html_page import packed, page
 from irtools.report.html_tables import Table, provenance, tables
 from irtools.report.html_text import explanation_html
 from irtools.report.inspection import Inspection, PartFacts
-from irtools.text import ranges, size_text
+from irtools.text import size_text
 
 if TYPE_CHECKING:
     from irtools.model.directory import ModelDirectory
 
-__all__ = ["View", "render_report", "render_reports", "write_report"]
+__all__ = ["View", "render_report", "render_reports"]
 
 _SCRIPTS = (
     "dagre.min.js",
@@ -42,18 +42,18 @@ _SCRIPTS = (
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a report is about, and what its picture shows first.
+    """Contents of a report and the initial view of its picture.
 
     Attributes
     ----------
     part : str
-        The part that ports, states and layers are shown of, and that the picture begins with.
+        Part whose ports, states and layers are shown, and with which the picture begins.
     context, batch : int
-        For the memory footprint.
+        Tokens in the state and number of sequences, for the memory footprint.
     op : str
         Friendly name of the op to show first.
     layer : int or None
-        The layer to open first.
+        Layer to open first.
     """
 
     part: str = "target"
@@ -63,60 +63,16 @@ class View:
     layer: int | None = None
 
 
-def write_report(
-    export: ModelDirectory, path: str | Path, judged: Judged | None = None, view: View | None = None
-) -> Path:
-    """Write the report of an export to a file, whole or not at all.
-
-    Parameters
-    ----------
-    export : ModelDirectory
-    path : path-like
-        ``.html``; a file that is there is replaced.
-    judged : Judged, optional
-        What the rules found; they run if it is not given.
-    view : View, optional
-
-    Returns
-    -------
-    Path
-
-    Raises
-    ------
-    SaveError
-        The file could not be written; an old one is as it was.
-    """
-    return write_output(Path(path), render_report(export, judged, view).encode())
-
-
 def render_report(export: ModelDirectory, judged: Judged | None = None, view: View | None = None) -> str:
-    """The report of an export as HTML.
-
-    Parameters
-    ----------
-    export : ModelDirectory
-    judged : Judged, optional
-        What the rules found; they run if it is not given.
-    view : View, optional
-
-    Returns
-    -------
-    str
-        One file that loads nothing from anywhere.
-    """
+    """Render the report of an export as a self-contained HTML page; without ``judged`` the rules run first."""
     return render_reports([judged or Judged(export.path, verify(export))], view)
 
 
 def render_reports(judged: Sequence[Judged], view: View | None = None) -> str:
-    """The report of several exports, one after the other on one page.
-
-    Parameters
-    ----------
-    judged : sequence of Judged
-    view : View, optional
-    """
-    models = [_model(number, model, view or View()) for number, model in enumerate(judged)]
-    if view is not None and view.layer is not None:
+    """Render the reports of several exports, one after the other on one page."""
+    view = view or View()
+    models = [_model(number, model, view) for number, model in enumerate(judged)]
+    if view.layer is not None:
         _require_layer(models, view.layer)
     drawn = [part for model in models for part in model.parts]
     first = next((part.key for part in drawn if part.first), drawn[0].key if drawn else "")
@@ -130,7 +86,7 @@ def render_reports(judged: Sequence[Judged], view: View | None = None) -> str:
         occurring={kind for part in drawn for kind in part.kinds},
         parts=[part.manifest for part in drawn],
         graphs={part.key: part.graph for part in drawn},
-        start=_start(first, view or View()),
+        start={"part": first, "op": view.op, "layer": view.layer},
         written=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
 
@@ -140,14 +96,8 @@ def _require_layer(models: Sequence[_Model], layer: int) -> None:
         part = model.inspection.part if model.inspection is not None else None
         count = len(part.drawn.blocks.layers) if part is not None and part.drawn.blocks is not None else 0
         if not 0 <= layer < count:
-            there = f"0 to {count - 1}" if count else "none"
-            raise UsageError(
-                f"{part.document.path.name if part else model.path} has no layer {layer} (layers: {there})"
-            )
-
-
-def _start(part: str, view: View) -> dict[str, object]:
-    return {"part": part, "op": view.op, "layer": view.layer}
+            name = part.document.path.name if part else model.path
+            raise UsageError(f"{name} has no layer {layer} (layers: {f'0 to {count - 1}' if count else 'none'})")
 
 
 # -- one export ------------------------------------------------------------------------
@@ -155,7 +105,7 @@ def _start(part: str, view: View) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class _Shown:
-    """One finding on the page."""
+    """Finding on the page."""
 
     finding: Finding
     place: str
@@ -168,13 +118,13 @@ class _Shown:
 
     @property
     def hint(self) -> str:
-        """What to do, as a sentence."""
+        """Hint as a sentence."""
         return self.finding.hint[:1].upper() + self.finding.hint[1:]
 
 
 @dataclass(frozen=True)
 class _Part:
-    """One part whose graph is on the page."""
+    """Part whose graph is on the page."""
 
     key: str
     manifest: Mapping[str, object]
@@ -185,7 +135,7 @@ class _Part:
 
 @dataclass
 class _Model:
-    """Everything that the page says about one export."""
+    """Contents of the page about one export."""
 
     number: int
     path: Path
@@ -203,14 +153,13 @@ class _Model:
 
     @property
     def counts(self) -> str:
-        """How many findings of each severity."""
+        """Number of findings by severity."""
         return counts_text([self.judged.verification]) if self.judged and self.judged.verification else ""
 
     @property
     def worst(self) -> str:
-        """The worst severity among the findings; ``ok`` without any."""
-        found = [shown.finding.severity or Severity.ERROR for shown in self.findings]
-        return str(max(found)) if found else "ok"
+        """Worst severity among the findings; ``ok`` without findings."""
+        return str(max((shown.finding.severity or Severity.ERROR for shown in self.findings), default="ok"))
 
 
 def _model(number: int, judged: Judged, view: View) -> _Model:
@@ -243,77 +192,74 @@ def _model(number: int, judged: Judged, view: View) -> _Model:
 
 
 def _inspected(model: _Model, export: ModelDirectory, view: View) -> Sequence[PartFacts]:
-    """Fill in what inspect shows; returns the parts to draw, also of an export that cannot be inspected."""
+    """Fill in the facts of an export and return the parts to draw, even if it cannot be inspected."""
     try:
-        found = model.inspection = Inspection(export, view.part, context=view.context, batch=view.batch)
+        inspection = model.inspection = Inspection(export, view.part, context=view.context, batch=view.batch)
     except IrtoolsError as error:
         model.refusals.append(str(error))
         return [PartFacts(document) for document in export.parts.values()]
-    model.tables = tables(found)
-    model.provenance = provenance(found)
-    model.facts = list(_facts(found))
-    return [part for part in found.parts if not part.error]
+    model.tables = tables(inspection)
+    model.provenance = provenance(inspection)
+    model.facts = list(_facts(inspection))
+    return [part for part in inspection.parts if not part.error]
 
 
-def _facts(found: Inspection) -> Iterator[tuple[str, str]]:
-    """The summary: what a person asks first."""
-    part, config = found.part, found.export.target_candidates
+def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
+    part, targets = inspection.part, inspection.export.target_candidates
     try:
-        kind = str(found.export.config.get("model_type") or "")
-        declared = found.declared_mtp
+        model_type = str(inspection.export.config.get("model_type") or "")
+        declared = inspection.declared_mtp
     except IrtoolsError:
-        kind, declared = "config.json cannot be read", None
-    if kind:
-        yield "Model type", kind
-    if config:
-        yield "Target", ", ".join(document.path.name for document in config)
+        model_type, declared = "config.json cannot be read", None
+    if model_type:
+        yield "Model type", model_type
+    if targets:
+        yield "Target", ", ".join(document.path.name for document in targets)
     if part.drawn.blocks is not None:
         yield "Layers", str(len(part.drawn.blocks.layers))
-        for layers in part.kinds:
-            yield "", f"layer{'s' if len(layers.indices) > 1 else ''} {ranges(layers.indices)}: {layers.text}"
+        for kind in part.kinds:
+            yield "", f"{layers_text(kind.indices)}: {kind.text}"
     elif part.refusal:
         yield "Layers", part.refusal
     if part.stack is not None:
         yield "Hidden size", str(part.stack.hidden_size)
-    if found.draft.kind == "plain" and part is not found.mtp:
-        yield "Annotation", found.annotation[1]
-    said = "" if declared is None else f", {found.config_said}"
-    yield "MTP head", f"{found.mtp_wiring if found.mtp else 'none'}{said}"
-    weights = sum(term.bytes for term in found.footprint.terms if term.kind == "weights")
-    yield "Weights", size_text(weights)
-    yield "Memory at least", f"{size_text(found.footprint.total('f16'))} with keys and values in f16"
+    if inspection.draft.kind == "plain" and part is not inspection.mtp:
+        yield "Annotation", inspection.annotation[1]
+    declaration = "" if declared is None else f", {inspection.config_said}"
+    yield "MTP head", f"{inspection.mtp_wiring if inspection.mtp else 'none'}{declaration}"
+    memory = inspection.footprint
+    yield "Weights", size_text(sum(term.bytes for term in memory.terms if term.kind == "weights"))
+    yield "Memory at least", f"{size_text(memory.total('f16'))} with keys and values in f16"
 
 
 def _shown(finding: Finding, export: ModelDirectory, read: Mapping[str, Columns]) -> _Shown:
-    """A finding, and the op in the picture that it is pinned to."""
+    """A finding with the op in the picture to which it is pinned."""
     file = shown_path(finding.file, export.directory) if finding.file is not None else ""
     place = f"{file}, line {finding.line}" if finding.line is not None else file
-    known = read.get(finding.part or "")
+    ops = read.get(finding.part or "")
     inside = finding.file is None or finding.file.parent == export.directory
-    if known is None or not inside:
+    if ops is None or not inside:
         return _Shown(finding, "" if file == "." else place)
-    return _Shown(finding, place, finding.part or "", _position(finding, known))
+    return _Shown(finding, place, finding.part or "", _position(finding, ops))
 
 
-def _position(finding: Finding, known: Columns) -> int | None:
-    """Position of the op that a finding names, else of the one that its line is in."""
-    names = known.data["names"]
-    top = len(known.position)
-    if finding.op is not None and isinstance(names, list) and finding.op in names[:top]:
+def _position(finding: Finding, ops: Columns) -> int | None:
+    """Position of the op that a finding names, or of the op at its line."""
+    names = ops.data["names"]
+    top = len(ops.position)
+    if finding.op is not None and isinstance(names, list):
         places = [number for number in range(top) if names[number] == finding.op]
-        return next((number for number in places if known.starts[number] == finding.line), places[0])
-    if finding.line is None or not top or not known.starts[0] <= finding.line <= known.end:
+        if places:
+            return next((number for number in places if ops.starts[number] == finding.line), places[0])
+    if finding.line is None or not top or not ops.starts[0] <= finding.line <= ops.end:
         return None
-    return bisect_right(known.starts, finding.line, 0, top) - 1
+    return bisect_right(ops.starts, finding.line, 0, top) - 1
 
 
 def _drawn(model: _Model, part: PartFacts, read: Columns, *, first: bool) -> _Part:
     key = f"m{model.number}-{part.name}"
-    taps: list[tuple[int, int, int]] = []
-    if part.stack is not None:
-        taps = [
-            (read.position[layer.source.op], layer.index, layer.locator.output_index) for layer in part.stack.layers
-        ]
+    layers = part.stack.layers if part.stack is not None else ()
+    taps = [(read.position[layer.source.op], layer.index, layer.locator.output_index) for layer in layers]
     pinned = [
         (shown.position, shown.severity, shown.finding.code, shown.finding.message, number)
         for number, shown in enumerate(model.findings)

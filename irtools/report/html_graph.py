@@ -1,35 +1,30 @@
-"""The graph of one part for a page: a column per property, repeated values in tables."""
+"""Graph of a part as page data: one column per property, with tables for repeated values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from irtools.graph.view import GraphView
-from irtools.ir.op import DYNAMIC, Port
+from irtools.ir.op import Port
 from irtools.model.document import Document
+from irtools.text import shape_text
 
 __all__ = ["Columns", "columns"]
 
 
-class _Table:
-    """Values that repeat, each once, by number."""
+class _Table(dict[object, int]):
+    """Distinct values, numbered in the order of first use."""
 
-    def __init__(self) -> None:
-        self.values: list[object] = []
-        self._numbers: dict[object, int] = {}
-
-    def __getitem__(self, value: object) -> int:
-        number = self._numbers.get(value)
-        if number is None:
-            number = self._numbers[value] = len(self.values)
-            self.values.append(value)
+    def __missing__(self, value: object) -> int:
+        number = self[value] = len(self)
         return number
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A graph inside an op.
+    """Graph inside an op.
 
     Attributes
     ----------
@@ -38,7 +33,7 @@ class Body:
     name : str
         ``body``, ``then_body`` or ``else_body``.
     ops : range
-        Positions of its ops.
+        Positions of the ops in the body.
     """
 
     owner: int
@@ -48,21 +43,20 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """All ops of a part, those in bodies last.
+    """All ops of a part; the ops of bodies follow those of the part's own graph.
 
     Attributes
     ----------
     data : dict
-        What the page gets: ``ids``, ``names``, ``lines``, ``types``, ``opsets``, ``attributes``, ``rt_info``,
-        ``inputs``, ``outputs``, ``constant``, ``bodies`` and the tables ``words``, ``pairs`` and ``ports`` that
-        some of these point into.
+        Data of the page: the columns ``ids``, ``names``, ``lines``, ``types``, ``opsets``, ``attributes``,
+        ``rt_info``, ``inputs``, ``outputs`` and ``constant``, the list ``bodies``, and the tables ``words``,
+        ``pairs`` and ``ports``, to which columns refer by number.
     position : dict of int to int
-        Where an op of the part's own graph is, by layer id.
-    bodies : tuple of Body
+        Positions of the ops of the part's own graph, by layer id.
     starts : sequence of int
-        Line that each op begins on.
+        Line in the file at which each op starts.
     end : int
-        Line that the last op of the part's own graph ends on.
+        Line at which the last op of the part's own graph ends.
     """
 
     data: dict[str, object]
@@ -84,7 +78,7 @@ def columns(document: Document) -> Columns:
 
 
 class _Reader:
-    """Reads the ops of a graph and of the bodies in it."""
+    """Reader of the ops of a graph and of its bodies."""
 
     def __init__(self, view: GraphView) -> None:
         self.view = view
@@ -100,12 +94,12 @@ class _Reader:
         names = ("ids", "names", "lines", "types", "opsets", "attributes", "rt_info", "inputs", "outputs", "constant")
         data: dict[str, object] = dict(zip(names, map(list, zip(*self.rows, strict=True)), strict=True))
         data |= {name: [] for name in names if name not in data}
-        data |= {"words": self.words.values, "pairs": self.pairs.values, "ports": self.ports.values}
+        data |= {"words": list(self.words), "pairs": list(self.pairs), "ports": list(self.ports)}
         data["bodies"] = [[body.owner, body.name, body.ops.start, body.ops.stop] for body in self.bodies]
         return Columns(data, position, tuple(self.bodies), self.starts, self._line(data_end))
 
     def _graph(self, view: GraphView) -> dict[int, int]:
-        """Read one graph, then the bodies in it; returns the positions of its ops by layer id."""
+        """Read a graph and then its bodies; return the positions of the graph's ops by layer id."""
         order = sorted(view.scan.ids, key=lambda key: view.span(key).start)
         first = len(self.rows)
         position = {key: first + number for number, key in enumerate(order)}
@@ -135,15 +129,15 @@ class _Reader:
             line,
             self.words[op.type],
             self.words[op.opset],
-            self.pairs[tuple(_flat(op.attributes.items()))],
-            self.pairs[tuple(_flat(op.rt_info.items()))],
+            self.pairs[tuple(chain.from_iterable(op.attributes.items()))],
+            self.pairs[tuple(chain.from_iterable(op.rt_info.items()))],
             inputs,
             outputs,
             int(view.constant(key)),
         )
 
     def _line(self, offset: int) -> int:
-        """Line of an offset; counted on from the last one, which in a file's order is quick."""
+        """Line of an offset; counting continues at the previous offset, so ops should be read in file order."""
         last, line = self._counted
         if offset < last:
             last, line = 0, 1
@@ -152,11 +146,6 @@ class _Reader:
         return line
 
 
-def _flat(items: object) -> Iterator[str]:
-    for pair in items:  # type: ignore[attr-defined]
-        yield from pair
-
-
 def _value(port: Port) -> str:
     """Type and shape: ``f32 [?,?,128]``."""
-    return f"{port.element_type} [{','.join('?' if size == DYNAMIC else str(size) for size in port.shape)}]"
+    return f"{port.element_type} {shape_text(port.shape)}"

@@ -1,9 +1,10 @@
-"""What the picture of a page shows of a part: a tree from the whole part down to single ops."""
+"""Contents of the picture of a page: a tree from the whole part down to single ops."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from irtools.anatomy.blocks import Block, LayerBlocks
 from irtools.anatomy.describe import block_facts, block_title, symbolic
@@ -12,6 +13,7 @@ from irtools.decoder.stream import ancestors
 from irtools.render.layers import BOX_KINDS
 from irtools.render.part import DrawnPart, weight_line
 from irtools.report.html_graph import Columns
+from irtools.text import plural
 
 __all__ = ["Node", "outline"]
 
@@ -36,18 +38,17 @@ class Node:
     Attributes
     ----------
     title : str
-        Empty: the page says what the op is.
+        If it is empty, the page shows the type of the op.
     kind : str
-        Key of ``irtools.render.picture.KINDS``, for the colour.
+        Key of ``irtools.render.picture.KINDS``, which determines the colour.
     lines : tuple of str
-        Below the title.
-    children : tuple of Node
+        Text below the title.
     op : int or None
-        Position of the op that it is.
+        Position of the op, for a single op.
     flow : bool
-        Children are drawn in rows, one after the other.
+        True if the children are drawn in rows, one after the other.
     layer : int or None
-        The decoder layer that it is.
+        Index of the decoder layer, for a decoder layer.
     """
 
     title: str = ""
@@ -59,13 +60,13 @@ class Node:
     layer: int | None = None
 
     def walk(self) -> Iterator[Node]:
-        """The box itself and all in it."""
+        """Iterate over the box and all boxes in it."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     def plain(self) -> object:
-        """The same for the page: a bare op is its position."""
+        """JSON form for the page: an op without title, kind and children is its position."""
         if self.op is not None and not (self.title or self.kind or self.children):
             return self.op
         full = {
@@ -81,19 +82,12 @@ class Node:
 
 
 def outline(part: DrawnPart, columns: Columns) -> tuple[Node, ...]:
-    """Arrange all ops of a part, constants excepted, in a tree.
-
-    Parameters
-    ----------
-    part : DrawnPart
-    columns : Columns
-        Of the same part.
-    """
+    """Arrange all ops of a part except constants in a tree; ``columns`` must be of the same part."""
     return _Outline(part, columns).build()
 
 
 class _Outline:
-    """Sorts the ops of one part into places, and writes these down as nodes."""
+    """Assignment of the ops of a part to places, which become nodes."""
 
     def __init__(self, part: DrawnPart, columns: Columns) -> None:
         self.part = part
@@ -122,7 +116,7 @@ class _Outline:
         nodes += self._single("head", "Head", members)
         return (*nodes, *self._ends_and(set(self.view.nodes) - self.place.keys()))
 
-    # -- where each op belongs -----------------------------------------------------------
+    # -- places of the ops ---------------------------------------------------------------
 
     def _place_blocks(self) -> None:
         blocks, stack = self.part.blocks, self.part.stack
@@ -143,31 +137,30 @@ class _Outline:
                     self.place[op] = (name,)
 
     def _place_shared(self) -> None:
-        """Masks, rotary tables and the like, which many layers read."""
-        if self.part.blocks is None:
-            return
-        for layer in self.part.blocks.layers:
+        """Place the ops of masks, rotary tables and other values that several layers read."""
+        layers = self.part.blocks.layers if self.part.blocks is not None else ()
+        for layer in layers:
             for value in layer.outside:
-                if value.kind in _SHARED and value.source.op not in self.place:
-                    for op in ancestors(self.view, value.source.op):
-                        if op in self.view and self.view.op_type(op) not in _ENDS:
-                            self.place.setdefault(op, ("shared", value.kind))
-        entry = self.part.blocks.layers[0].entry if self.part.blocks.layers else None
-        if entry is not None and entry not in self.place:
-            for op in ancestors(self.view, entry):
-                if op in self.view and self.view.op_type(op) not in _ENDS:
-                    self.place.setdefault(op, ("start",))
+                if value.kind in _SHARED:
+                    self._place_ancestors(value.source.op, ("shared", value.kind))
+        if layers and layers[0].entry is not None:
+            self._place_ancestors(layers[0].entry, ("start",))
+
+    def _place_ancestors(self, op: int, place: tuple[object, ...]) -> None:
+        if op not in self.place:
+            for key in ancestors(self.view, op):
+                if key in self.view and self.view.op_type(key) not in _ENDS:
+                    self.place.setdefault(key, place)
 
     def _place_readers(self) -> None:
-        """What only one layer uses, such as its states and shape arithmetic, goes into that layer."""
+        """Place ops that only one layer uses, such as states and shape arithmetic, in that layer."""
         order = [op for op in self.view.topological if op in self.view]
         for op in reversed(order):
             if op not in self.place and self.view.succ[op]:
                 self._place_beside(op, self.view.succ[op])
         for op in order:
             if op not in self.place:
-                known = [source for source in self.view.pred[op] if self.view.op_type(source) != "Parameter"]
-                self._place_beside(op, known)
+                self._place_beside(op, [key for key in self.view.pred[op] if self.view.op_type(key) != "Parameter"])
 
     def _place_beside(self, op: int, others: Iterable[int]) -> None:
         places = {self.place.get(other, ()) for other in others}
@@ -189,8 +182,7 @@ class _Outline:
             lines = (*texts[layer.index].split(" + "), *self._weights(ops))
             title = f"layer {layer.index}"
             boxes.append(Node(title, _layer_kind(layer), lines, tuple(children), layer=layer.index))
-        count = f"{len(boxes)} decoder layer{'s' if len(boxes) != 1 else ''}"
-        return Node(count, "layers", (), tuple(boxes), flow=True)
+        return Node(plural(len(boxes), "decoder layer"), "layers", (), tuple(boxes), flow=True)
 
     def _layer(self, layer: LayerBlocks, members: Mapping[tuple[object, ...], set[int]]) -> Iterator[Node]:
         for position, block in enumerate(layer.blocks):
@@ -220,15 +212,15 @@ class _Outline:
         return (line,) if line else ()
 
     def _ends_and(self, ops: set[int]) -> Iterator[Node]:
-        """Inputs and outputs, each a box unless they are very many, and then all else."""
+        """Inputs and outputs, in one box each if there are many, followed by all other ops."""
         for kind, title in (("Parameter", "Inputs"), ("Result", "Outputs")):
-            found = [op for op in self.view.by_type.get(kind, ()) if op in ops]
-            boxes = [Node("", "input", (), (), self.columns.position[op]) for op in found]
+            ends = [op for op in self.view.by_type.get(kind, ()) if op in ops]
+            boxes = [Node("", "input", (), (), self.columns.position[op]) for op in ends]
             if len(boxes) > _MOST_ENDS:
                 yield Node(f"{len(boxes)} {title.lower()}", "input", (), tuple(boxes))
             else:
                 yield from boxes
-            ops = ops.difference(found)
+            ops = ops.difference(ends)
         if self.part.blocks is not None and len(ops) > _MOST_OTHERS:
             yield Node("Other ops", "op", (), self._folded(ops))
         else:
@@ -237,7 +229,7 @@ class _Outline:
     # -- many ops ------------------------------------------------------------------------
 
     def _folded(self, ops: Collection[int]) -> tuple[Node, ...]:
-        """Ops in the order of computation; many of them by the scopes of their names, or by number."""
+        """Ops in the order of computation, grouped by the scopes of their names or by number if there are many."""
         order = sorted(ops, key=self.view.rank.__getitem__)
         return self._fold(order, {op: _scopes(self.view.op_name(op)) for op in order})
 
@@ -251,14 +243,14 @@ class _Outline:
         direct = groups.pop("", [])
         if not groups or len(groups) > _MOST_LEAVES:
             return self._chunks(ops)
-        inside = [(found, self._fold(found, scopes)) for found in groups.values()]
         beside = self._chunks(direct) if len(direct) + len(groups) > _MOST_LEAVES else map(self._leaf, direct)
         nodes = list(beside)
-        for found, children in inside:
-            # No box for what leaves next to nothing beside it.
-            fits = len(nodes) + len(groups) + len(children) <= _MOST_LEAVES and len(found) * 2 > len(ops)
-            title = _scope_title([scopes[op] for op in found], shared)
-            nodes += children if fits else (self._group(title, found, children),)
+        for members in groups.values():
+            children = self._fold(members, scopes)
+            # A group with most of the ops would leave an almost empty box around it, so it gets no box.
+            fits = len(nodes) + len(groups) + len(children) <= _MOST_LEAVES and len(members) * 2 > len(ops)
+            title = _scope_title([scopes[op] for op in members], shared)
+            nodes += children if fits else (self._group(title, members, children),)
         return tuple(nodes)
 
     def _chunks(self, ops: Sequence[int]) -> tuple[Node, ...]:
@@ -296,35 +288,32 @@ _GROUPS: dict[tuple[object, ...], tuple[str, str]] = {
     ("fusion",): ("Fusion", "fusion"),
     ("tail",): ("Logits tail", "op"),
 }
-"""Boxes beside the layers, by place: title and kind."""
+"""Title and kind of the boxes beside the layers, by place."""
 
 
 def _layer_kind(layer: LayerBlocks) -> str:
-    """Colour of a closed layer: that of its token mixer."""
+    """Kind of a layer: that of its token mixer."""
     kinds = [BOX_KINDS.get(block.kind, "mixer") for block in layer.blocks]
     return next((kind for kind in kinds if kind in ("attention", "mixer")), "layers")
 
 
 def _scopes(name: str) -> tuple[str, ...]:
-    """Module scopes of a friendly name: ``a``, ``b`` and ``c`` of ``a.b/c/aten::add/Add``."""
+    """Module scopes of a friendly name: ``a``, ``b`` and ``c`` for ``a.b/c/aten::add/Add``."""
     parts = name.split("/")
-    made = next((place for place, part in enumerate(parts) if "::" in part), len(parts) - 1)
     if len(parts) == 1 and "::" not in name:
         return tuple(name.split(".")[:-1])
-    return tuple(scope for part in parts[:made] for scope in part.split("."))
+    end = next((place for place, part in enumerate(parts) if "::" in part), len(parts) - 1)
+    return tuple(scope for part in parts[:end] for scope in part.split("."))
 
 
 def _shared_scopes(paths: Sequence[tuple[str, ...]]) -> int:
-    """How many scopes some names have in common."""
-    low, high = min(paths), max(paths)
-    same = 0
-    while same < min(len(low), len(high)) and low[same] == high[same]:
-        same += 1
-    return same
+    """Number of leading scopes that all names share."""
+    pairs = zip(min(paths), max(paths), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _scope_title(paths: Sequence[tuple[str, ...]], start: int) -> str:
-    """The scopes that some names share from one on; as many of the last ones as fit."""
+    """Scopes that names share, from ``start`` on; leading ones are dropped until the title is short enough."""
     scopes = paths[0][start : max(_shared_scopes(paths), start + 1)]
     while len(scopes) > 1 and len(".".join(scopes)) > _LONGEST_TITLE:
         scopes = scopes[1:]

@@ -1,7 +1,7 @@
-"""Pages that need nothing beside themselves: templates, styles and scripts in one file.
+"""Self-contained pages: template, styles and scripts in one file.
 
-A page states its own Content-Security-Policy: only the scripts and the style that it was written
-with, by their hashes, and nothing from anywhere else.
+The Content-Security-Policy of a page allows only its own script and style, by their hashes, and blocks
+all other sources.
 """
 
 from __future__ import annotations
@@ -28,42 +28,28 @@ _SOURCE_MAP = re.compile(r"^//# sourceMappingURL=.*$", re.MULTILINE)  # a browse
 
 
 def page(template: str, *, scripts: Sequence[str] = (), styles: Sequence[str] = (), **context: object) -> str:
-    """Fill in a template.
+    """Render a template as HTML that can be encoded in UTF-8.
 
     Parameters
     ----------
     template : str
-        Name of a file in ``templates/``; it extends ``page.html``.
+        Name of a file in ``templates/`` that extends ``page.html``.
     scripts, styles : sequence of str
-        Names of files in ``templates/`` or ``vendor/``, in order. A vendored script comes with its licence.
+        Names of files in ``templates/`` or ``vendor/``, in order. A vendored script includes its licence.
     **context : object
-        For the template. Every value is escaped; text goes through the filter ``shown`` as well, which makes
-        control characters visible.
-
-    Returns
-    -------
-    str
-        HTML that can be encoded in UTF-8.
+        Variables of the template. All values are escaped. The filter ``shown`` also makes the control characters
+        of a text visible.
     """
     script = "\n".join(map(_asset, scripts))
     style = "\n".join(map(_asset, styles))
-    text = (
-        _environment()
-        .get_template(template)
-        .render(
-            script=Markup(script),
-            style=Markup(style),
-            policy=_policy(script, style),
-            version=__version__,
-            **context,
-        )
-    )
-    # A path whose bytes are no UTF-8 has lone surrogates.
+    context |= {"script": Markup(script), "style": Markup(style), "policy": _policy(script, style)}
+    text = _environment().get_template(template).render(version=__version__, **context)
+    # Lone surrogates stand for the bytes of a path that is not valid UTF-8.
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def packed(value: object) -> str:
-    """Compress a value for a page: JSON, raw deflate, base64. Safe between any two tags."""
+    """Encode a value as JSON, raw deflate and base64, which needs no escaping in HTML."""
     text = json.dumps(value, separators=(",", ":"))
     squeezed = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
     return base64.b64encode(squeezed.compress(text.encode()) + squeezed.flush()).decode()
@@ -84,7 +70,7 @@ def _environment() -> jinja2.Environment:
 
 @cache
 def _asset(name: str) -> str:
-    """A script or style; what is vendored begins with its licence."""
+    """Text of a script or style; a vendored file is preceded by its licence."""
     root = files(_FOLDER)
     vendored = root.joinpath("vendor", name)
     if not vendored.is_file():
@@ -95,7 +81,7 @@ def _asset(name: str) -> str:
 
 
 def _policy(script: str, style: str) -> str:
-    """The Content-Security-Policy of a page with this script and this style."""
+    """Content-Security-Policy of a page with a script and a style."""
     return (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"

@@ -1,18 +1,16 @@
-"""The tables of ``irtools inspect`` for a page."""
+"""Tables of the HTML report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from irtools.anatomy.describe import SYMBOLS, symbolic
 from irtools.errors import IrtoolsError
-from irtools.model.compression import asked
 from irtools.model.footprint import KV_PRECISIONS, UNKNOWN, states
-from irtools.model.part import Input, Output
 from irtools.model.provenance import flat_rt_info, versions
 from irtools.report.inspection import Inspection, PartFacts
-from irtools.report.stack import layer_rows
+from irtools.report.stack import agreeing
 from irtools.text import plural, shape_text, size_text
 
 __all__ = ["Cell", "Column", "Table", "provenance", "tables"]
@@ -20,7 +18,7 @@ __all__ = ["Cell", "Column", "Table", "provenance", "tables"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its title, and whether it holds numbers or names from the file."""
+    """Column of numbers (``right``), of names from the file (``name``) or of text."""
 
     title: str
     right: bool = False
@@ -29,7 +27,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Text that leads to an op in the picture."""
+    """Text with a link to an op in the picture."""
 
     text: str
     op: str
@@ -41,7 +39,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with its title, and what is to be said below it."""
+    """Table with a title, and notes below it."""
 
     title: str
     columns: tuple[Column, ...]
@@ -49,9 +47,9 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
-def tables(found: Inspection) -> tuple[Table, ...]:
-    """What ``irtools inspect`` shows, as tables; one that cannot be made says why."""
-    makers: dict[str, Callable[[Inspection], Iterator[Table]]] = {
+def tables(inspection: Inspection) -> tuple[Table, ...]:
+    """Facts of ``irtools inspect`` as tables; for a table that fails, the error takes its place."""
+    makers: dict[str, Callable[[Inspection], Table]] = {
         "Parts": _parts,
         "Ports": _ports,
         "States": _states,
@@ -61,19 +59,14 @@ def tables(found: Inspection) -> tuple[Table, ...]:
     }
     made: list[Table] = []
     for title, make in makers.items():
-        made += _safely(title, make, found)
-    return tuple(made)
+        try:
+            made.append(make(inspection))
+        except IrtoolsError as error:
+            made.append(Table(title, (), (), (str(error),)))
+    return tuple(table for table in made if table.rows or not table.columns)
 
 
-def _safely(title: str, make: Callable[[Inspection], Iterator[Table]], found: Inspection) -> list[Table]:
-    """The tables of one kind, or a table without rows that says what is in the way."""
-    try:
-        return [table for table in make(found) if table.rows]
-    except IrtoolsError as error:
-        return [Table(title, (), (), (str(error),))]
-
-
-def _parts(found: Inspection) -> Iterator[Table]:
+def _parts(inspection: Inspection) -> Table:
     columns = (
         Column("part"),
         Column("file", name=True),
@@ -84,26 +77,26 @@ def _parts(found: Inspection) -> Iterator[Table]:
         Column("layers, wiring, fault"),
     )
     rows: list[tuple[object, ...]] = []
-    for part in found.parts:
+    for part in inspection.parts:
         if part.error:
             rows.append((part.name, part.document.path.name, "-", "-", "-", "-", part.error))
             continue
         xml, weights = part.file_bytes
         size = size_text(weights) if weights is not None else "missing"
         ops = (len(part.document.scan.ids) - part.constants, part.constants)
-        rows.append((part.name, part.document.path.name, *ops, size_text(xml), size, _what(found, part)))
-    yield Table("Parts", columns, tuple(rows))
+        rows.append((part.name, part.document.path.name, *ops, size_text(xml), size, _structure(inspection, part)))
+    return Table("Parts", columns, tuple(rows))
 
 
-def _what(found: Inspection, part: PartFacts) -> str:
-    if part is found.mtp:
-        return found.mtp_wiring
-    if part is found.part or part.stack is not None:
+def _structure(inspection: Inspection, part: PartFacts) -> str:
+    if part is inspection.mtp:
+        return inspection.mtp_wiring
+    if part is inspection.part or part.stack is not None:
         return "; ".join(f"{plural(len(kind.indices), 'layer')}: {kind.text}" for kind in part.kinds) or part.refusal
     return ""
 
 
-def _ports(found: Inspection) -> Iterator[Table]:
+def _ports(inspection: Inspection) -> Table:
     columns = (
         Column("part"),
         Column(""),
@@ -113,21 +106,22 @@ def _ports(found: Inspection) -> Iterator[Table]:
         Column("shape"),
     )
     rows = [
-        (part.name, side, _port_name(port), Cell(port.friendly, port.friendly, part.name), port.element_type, shape)
-        for part in found.parts
-        if not part.error and "tokenizer" not in part.name
+        (
+            part.name,
+            side,
+            ", ".join(port.names),
+            Cell(port.friendly, port.friendly, part.name),
+            port.element_type,
+            symbolic(port.shape, port.label),
+        )
+        for part in inspection.models
         for side, ports in (("input", part.ports.inputs), ("output", part.ports.outputs))
         for port in ports
-        for shape in [symbolic(port.shape, port.label)]
     ]
-    yield Table("Inputs and outputs", columns, tuple(rows), (", ".join(SYMBOLS),))
+    return Table("Inputs and outputs", columns, tuple(rows), (", ".join(SYMBOLS),))
 
 
-def _port_name(port: Input | Output) -> str:
-    return ", ".join(port.names)
-
-
-def _states(found: Inspection) -> Iterator[Table]:
+def _states(inspection: Inspection) -> Table:
     columns = (
         Column("part"),
         Column("number", right=True),
@@ -143,25 +137,24 @@ def _states(found: Inspection) -> Iterator[Table]:
             symbolic(state.shape, state=True),
             "grows" if state.grows else "stays",
         )
-        for part in found.parts
-        if not part.error and "tokenizer" not in part.name
+        for part in inspection.models
         for state in states(part.document)
     ]
-    yield Table("States", columns, tuple(rows))
+    return Table("States", columns, tuple(rows))
 
 
-def _layers(found: Inspection) -> Iterator[Table]:
-    part, stack = found.part, found.part.stack
-    if stack is None:
-        return
+def _layers(inspection: Inspection) -> Table:
+    part, stack = inspection.part, inspection.part.stack
     columns = (
         Column("layer", right=True),
-        Column("what it is"),
+        Column("structure"),
         Column("hidden state", name=True),
         Column("output", right=True),
         Column("shape"),
         Column("witnesses that agree"),
     )
+    if stack is None:
+        return Table("Decoder layers", columns, ())
     texts = {index: kind.text for kind in part.kinds for index in kind.indices}
     rows = [
         (
@@ -170,15 +163,15 @@ def _layers(found: Inspection) -> Iterator[Table]:
             Cell(layer.locator.producer, layer.locator.producer, part.name),
             layer.locator.output_index,
             shape_text(layer.shape),
-            ", ".join(map(str, row["witnesses"])) if isinstance(row["witnesses"], list) else "",
+            ", ".join(agreeing(layer)),
         )
-        for layer, row in zip(stack.layers, layer_rows(stack), strict=True)
+        for layer in stack.layers
     ]
     where = f"hidden size {stack.hidden_size}, scope {stack.scope or 'none'}"
-    yield Table("Decoder layers", columns, tuple(rows), (where, found.annotation[1]))
+    return Table("Decoder layers", columns, tuple(rows), (where, inspection.annotation[1]))
 
 
-def _weights(found: Inspection) -> Iterator[Table]:
+def _weights(inspection: Inspection) -> Table:
     columns = (
         Column("part"),
         Column("weights for"),
@@ -187,26 +180,29 @@ def _weights(found: Inspection) -> Iterator[Table]:
         Column("constants", right=True),
         Column("values", right=True),
     )
-    rows, notes = [], []
-    for part in found.parts:
-        if part.error or "tokenizer" in part.name:
-            continue
-        rows += [
-            (part.name, group.kind.replace("+", " and "), size_text(group.bytes), group.precision, group.count, values)
-            for group in part.groups
-            if group.precision
-            for values in [f"{group.elements:,}"]
-        ]
-        request = asked(part.document)
-        if request is not None:
-            groups = f", groups of {request.group_size}" if request.group_size > 0 else ""
-            wanted = f"{request.mode}{groups}, ratio {request.ratio:g}"
-            notes.append(f"{part.name}: asked for {wanted}; {part.compression.share:.0%} of the values are compressed")
-    yield Table("Weights", columns, tuple(rows), tuple(notes))
+    rows = [
+        (
+            part.name,
+            group.kind.replace("+", " and "),
+            size_text(group.bytes),
+            group.precision,
+            group.count,
+            f"{group.elements:,}",
+        )
+        for part in inspection.models
+        for group in part.groups
+        if group.precision
+    ]
+    notes = [
+        f"{part.name}: requested {request}; {part.compression.share:.0%} of the values are compressed"
+        for part in inspection.models
+        if (request := part.requested_compression)
+    ]
+    return Table("Weights", columns, tuple(rows), tuple(notes))
 
 
-def _memory(found: Inspection) -> Iterator[Table]:
-    memory = found.footprint
+def _memory(inspection: Inspection) -> Table:
+    memory = inspection.footprint
     columns = (
         Column(f"context {memory.context}, batch {memory.batch}"),
         *(Column(f"keys and values {name}", right=True) for name in KV_PRECISIONS),
@@ -214,12 +210,12 @@ def _memory(found: Inspection) -> Iterator[Table]:
     )
     rows = [(term.name, *(size_text(term.size(name)) for name in KV_PRECISIONS), term.formula) for term in memory.terms]
     total = ("at least", *(size_text(memory.total(name)) for name in KV_PRECISIONS), "")
-    yield Table("Memory", columns, (*rows, total), (f"not in it: {'; '.join(UNKNOWN)}",))
+    return Table("Memory", columns, (*rows, total), (f"not included: {'; '.join(UNKNOWN)}",))
 
 
-def provenance(found: Inspection) -> tuple[Table, ...]:
-    """Where the parts come from: versions, then every model-level rt_info entry."""
-    readable = [part for part in found.parts if not part.error]
+def provenance(inspection: Inspection) -> tuple[Table, ...]:
+    """Versions of the programs that made the parts, and every model-level rt_info entry."""
+    readable = [part for part in inspection.parts if not part.error]
     made = [(part.name, name, version) for part in readable for name, version in versions(part.document).items()]
     entries = [
         (part.name, key, value) for part in readable for key, value in sorted(flat_rt_info(part.document).items())

@@ -1,4 +1,4 @@
-"""The explanation of a rule as HTML."""
+"""Explanation of a rule as HTML."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ _CODE = re.compile(r"``(.+?)``|`(.+?)`")
 
 
 def explanation_html(text: str, *, level: int = 4) -> Markup:
-    r"""Paragraphs, underlined headings, lists and literals of a docstring as HTML.
+    r"""Convert the paragraphs, underlined headings, lists and literals of a docstring to escaped HTML.
+
+    Written by hand because the rules need only these four forms, and docutils would be a further dependency.
 
     Parameters
     ----------
     text : str
-        Whatever it holds is escaped.
     level : int
-        Of the headings.
+        Level of the headings.
 
     Examples
     --------
@@ -48,7 +49,7 @@ def _blocks(lines: list[str], level: int) -> Iterator[Markup]:
 
 
 def _paragraph(lines: list[str]) -> Iterator[Markup]:
-    """A paragraph; lines that begin with a dash are a list, and what is indented belongs to its item."""
+    """Paragraph, or list if lines begin with a dash; the lines that follow a dash continue its item."""
     if not lines:
         return
     number, items = 0, []
@@ -57,16 +58,9 @@ def _paragraph(lines: list[str]) -> Iterator[Markup]:
         items.append((number, line.strip()))
     for item, some in groupby(items, key=lambda pair: pair[0]):
         text = " ".join(line for _, line in some)
-        yield (
-            Markup("<p class=item>{}</p>").format(_inline(text[2:]))
-            if item
-            else Markup("<p>{}</p>").format(_inline(text))
-        )
+        form = Markup("<p class=item>{}</p>") if item else Markup("<p>{}</p>")
+        yield form.format(_inline(text[2:] if item else text))
 
 
 def _inline(text: str) -> Markup:
-    found, last = Markup(""), 0
-    for match in _CODE.finditer(text):
-        found += escape(text[last : match.start()]) + Markup("<code>{}</code>").format(match[1] or match[2])
-        last = match.end()
-    return found + escape(text[last:])
+    return Markup(_CODE.sub(r"<code>\1\2</code>", str(escape(text))))  # escaping leaves the backticks

@@ -1,9 +1,9 @@
-"""What ``irtools inspect`` shows of an export, as plain data."""
+"""Facts about an export for ``irtools inspect`` and the HTML report."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
@@ -14,7 +14,7 @@ from irtools.decoder import locate
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import IrtoolsError
 from irtools.ir.constants import iter_graphs, read_constants
-from irtools.lint.draft import Draft, draft, layer_ids
+from irtools.lint.draft import Draft, draft
 from irtools.lint.engine import verify
 from irtools.lint.model import Strategy
 from irtools.model.compression import Compression, asked
@@ -35,14 +35,7 @@ _DECLARED = ("mtp_num_hidden_layers", "num_nextn_predict_layers", "num_mtp_layer
 
 @dataclass(frozen=True, slots=True)
 class WeightGroup:
-    """Weights of one kind in one precision.
-
-    Attributes
-    ----------
-    kind, precision : str
-    count : int
-    elements, bytes : int
-    """
+    """Weights of one kind in one precision."""
 
     kind: str
     precision: str
@@ -52,16 +45,7 @@ class WeightGroup:
 
 
 class PartFacts:
-    """One part of an export.
-
-    Parameters
-    ----------
-    document : Document
-    stack : DecoderStack or None
-        Its decoder stack.
-    refusal : str
-        Why it has none.
-    """
+    """One part of an export, with its decoder stack or the reason for having none."""
 
     def __init__(self, document: Document, stack: DecoderStack | None = None, refusal: str = "") -> None:
         self.document = document
@@ -76,12 +60,12 @@ class PartFacts:
 
     @cached_property
     def ports(self) -> Part:
-        """Its inputs and outputs."""
+        """Inputs and outputs."""
         return Part(self.document)
 
     @cached_property
     def error(self) -> str:
-        """Why the file cannot be read; empty when it can."""
+        """Reason why the file cannot be read; empty if it can."""
         try:
             _ = self.document.graph.topological
         except IrtoolsError as error:
@@ -90,35 +74,35 @@ class PartFacts:
 
     @cached_property
     def constant_bytes(self) -> int:
-        """Bytes of the ``.bin`` that constants refer to, shared ones once."""
+        """Bytes of the ``.bin`` that constants refer to; shared bytes count once."""
         return covered_bytes(read_constants(iter_graphs(self.document.scan)))
 
     @property
     def constants(self) -> int:
-        """Constants among its ops, and what is computed from them alone, such as a decompressed weight."""
+        """Number of constants and of ops computed only from constants, such as a decompressed weight."""
         return len(self.document.scan.ids) - len(self.document.graph)
 
     @property
     def file_bytes(self) -> tuple[int, int | None]:
-        """Size of the ``.xml`` and of the ``.bin`` (None when it is missing)."""
+        """Size of the ``.xml`` and of the ``.bin`` (None if the file is missing)."""
         weights = self.document.weights_path
         return len(self.document.data), weights.stat().st_size if weights.is_file() else None
 
     @cached_property
     def kinds(self) -> tuple[LayerKind, ...]:
-        """Its layers by structure."""
+        """Layers grouped by structure."""
         return layer_kinds(self.drawn.blocks.layers) if self.drawn.blocks else ()
 
     @cached_property
     def groups(self) -> tuple[WeightGroup, ...]:
-        """Its weights by kind and precision, the largest kind first; axes, shapes and flags last."""
-        found: dict[tuple[str, str], list[Weight]] = {}
+        """Weights by kind and precision, the largest kind first; axes, shapes and flags last."""
+        weights: dict[tuple[str, str], list[Weight]] = {}
         for weight in self.drawn.weights:
             kind = weight.kind if weight.learned else "no weights (axes, shapes)"
-            found.setdefault((kind, weight.precision if weight.learned else ""), []).append(weight)
+            weights.setdefault((kind, weight.precision if weight.learned else ""), []).append(weight)
         groups = [
             WeightGroup(kind, precision, len(some), sum(w.elements for w in some), sum(w.size for w in some))
-            for (kind, precision), some in found.items()
+            for (kind, precision), some in weights.items()
         ]
         totals: Counter[str] = Counter()
         for group in groups:
@@ -127,20 +111,29 @@ class PartFacts:
 
     @cached_property
     def compression(self) -> Compression:
-        """What compression was asked for, and what the matrices are."""
+        """Requested compression and the precision of the matrices."""
         return Compression(self.document, read_constants(iter_graphs(self.document.scan)))
+
+    @property
+    def requested_compression(self) -> str:
+        """Compression settings of the rt_info: ``int4_asym, groups of 64, ratio 1``; empty if there are none."""
+        request = asked(self.document)
+        if request is None:
+            return ""
+        groups = f", groups of {request.group_size}" if request.group_size > 0 else ""
+        return f"{request.mode}{groups}, ratio {request.ratio:g}{', all layers' if request.all_layers else ''}"
 
 
 class Inspection:
-    """Facts about an export; each is worked out once.
+    """Facts about an export; each is computed once.
 
     Parameters
     ----------
     export : ModelDirectory
     part : str
-        The part that ports, states, layers and rt_info are shown of.
+        Part whose ports, states, layers and rt_info are shown.
     context, batch : int
-        For the memory footprint.
+        Tokens in the state and number of sequences, for the memory footprint.
     """
 
     def __init__(self, export: ModelDirectory, part: str = "target", *, context: int = 4096, batch: int = 1) -> None:
@@ -148,11 +141,11 @@ class Inspection:
         self.context = context
         self.batch = batch
         self._document = shown_part(export, part)
-        _ = self._document.graph  # unreadable: say so before anything else
+        _ = self._document.graph  # an unreadable part must fail here, before any other fact is computed
 
     @cached_property
     def parts(self) -> tuple[PartFacts, ...]:
-        """All parts; the inspected one is among them."""
+        """All parts, including the inspected one."""
         documents = {document.path: document for document in (*self.export.parts.values(), self._document)}
         targets = {document.path for document in self.export.target_candidates}
         return tuple(
@@ -163,6 +156,11 @@ class Inspection:
             else PartFacts(document)
             for document in documents.values()
         )
+
+    @property
+    def models(self) -> list[PartFacts]:
+        """Readable parts, without the tokenizers."""
+        return [part for part in self.parts if not part.error and "tokenizer" not in part.name]
 
     @cached_property
     def part(self) -> PartFacts:
@@ -177,29 +175,29 @@ class Inspection:
 
     @cached_property
     def footprint(self) -> Footprint:
-        """The memory footprint; the target of a draft's directory is the draft."""
-        found = footprint(self.export, context=self.context, batch=self.batch)
+        """Memory footprint; in a directory with a draft, the terms of the target are named after the draft."""
+        memory = footprint(self.export, context=self.context, batch=self.batch)
         if self.draft.kind == "plain" or not self.is_target:
-            return found
-        terms = tuple(replace(term, name=term.name.replace("target ", "draft ")) for term in found.terms)
-        return replace(found, terms=terms)
+            return memory
+        terms = tuple(replace(term, name=term.name.replace("target ", "draft ")) for term in memory.terms)
+        return replace(memory, terms=terms)
 
     @property
     def is_target(self) -> bool:
-        """Whether the inspected part is the target, or could be."""
+        """True if the inspected part is a candidate for the target."""
         return any(self._document.path == document.path for document in self.export.target_candidates)
 
     @property
     def config_said(self) -> str:
-        """What config.json says of MTP layers."""
+        """Clause about the MTP layers that config.json declares."""
         if self.declared_mtp is not None:
             return f"config.json declares {plural(self.declared_mtp, 'layer')}"
         there = (self.export.directory / "config.json").exists()
-        return "config.json says nothing" if there else "there is no config.json"
+        return "config.json declares none" if there else "there is no config.json"
 
     @cached_property
     def strategies(self) -> tuple[Strategy, ...]:
-        """Ways of decoding, as ``irtools verify`` judges them; empty when it cannot."""
+        """Decoding modes, as judged by ``irtools verify``; empty if the export cannot be verified."""
         try:
             return verify(self.export).strategies
         except IrtoolsError:
@@ -207,7 +205,7 @@ class Inspection:
 
     @property
     def declared_mtp(self) -> int | None:
-        """MTP layers that config.json declares, None when it says nothing."""
+        """Number of MTP layers that config.json declares; None if it declares none."""
         nested = [value for value in self.export.config.values() if isinstance(value, Mapping)]
         for section in (self.export.config, *nested):
             for key in _DECLARED:
@@ -217,13 +215,13 @@ class Inspection:
 
     @cached_property
     def mtp(self) -> PartFacts | None:
-        """The MTP head."""
+        """MTP head, if there is one."""
         head = self.export.mtp
         return next((part for part in self.parts if head is not None and part.document.path == head.path), None)
 
     @property
     def mtp_wiring(self) -> str:
-        """How the MTP head is wired, or what about it is not understood."""
+        """Wiring of the MTP head, or the reason why it is not recognised."""
         if self.mtp is None:
             return ""
         if self.mtp.error:
@@ -231,28 +229,26 @@ class Inspection:
         head = self.mtp.drawn.head
         if head is None:
             return "no output last_hidden_state computed from the fused inputs"
-        layers = len(head.blocks.layers)
-        fusion = head.fusion
         view = self.mtp.drawn.view
-        order = [view.op(fusion.ops[role]).outputs[0].names[:1] for role in ("first", "second")] if fusion else []
-        joined = " + ".join(name for names in order for name in names)
-        start = f"Concat({joined.replace(' + ', ', ')})" if joined else "no fusion found"
-        return f"{start} -> {layers} layer{'s' if layers != 1 else ''} -> last_hidden_state"
+        fused = [view.op(head.fusion.ops[role]) for role in ("first", "second")] if head.fusion else []
+        names = [name for op in fused for name in op.outputs[0].names[:1]]
+        start = f"Concat({', '.join(names)})" if names else "no fusion found"
+        return f"{start} -> {plural(len(head.blocks.layers), 'layer')} -> last_hidden_state"
 
     @cached_property
     def draft(self) -> Draft:
-        """What kind of draft the inspected part is."""
+        """The inspected part as a draft."""
         return draft(self.part.ports)
 
     @cached_property
     def annotation(self) -> tuple[str, str]:
-        """What the annotation of the inspected part is worth: status and sentence."""
+        """Status of the inspected part's annotation, and the status as a sentence."""
         return annotation_status(self.part.document, self.part.stack)
 
-    # -- for programs ------------------------------------------------------------------
+    # -- JSON --------------------------------------------------------------------------
 
     def details(self) -> dict[str, object]:
-        """Everything, for ``--format json``."""
+        """All facts, for ``--format json``."""
         part = self.part
         return {
             "directory": str(self.export.directory),
@@ -267,18 +263,15 @@ class Inspection:
             ],
             "stack": _stack(part),
             "annotation": {"status": self.annotation[0], "text": self.annotation[1]},
-            "mtp": self._mtp(),
+            "mtp": {
+                "present": self.mtp is not None,
+                "declared_layers": self.declared_mtp,
+                "wiring": self.mtp_wiring or None,
+            },
             "draft": _draft(self.draft),
             "strategies": [asdict(strategy) for strategy in self.strategies],
             "footprint": _footprint(self.footprint),
             "rt_info": {other.name: _rt_info(other) for other in self.parts if not other.error},
-        }
-
-    def _mtp(self) -> dict[str, object]:
-        return {
-            "present": self.mtp is not None,
-            "declared_layers": self.declared_mtp,
-            "wiring": self.mtp_wiring or None,
         }
 
 
@@ -376,26 +369,25 @@ def _layer(part: PartFacts, layer: LayerBlocks) -> list[dict[str, object]]:
     ]
 
 
-def _draft(found: Draft) -> dict[str, object] | None:
-    if found.kind == "plain":
+def _draft(facts: Draft) -> dict[str, object] | None:
+    if facts.kind == "plain":
         return None
-    layers = layer_ids(found.target_layer_ids) if found.target_layer_ids is not None else None
-    reads: Sequence[int] = layers if layers is not None else found.eagle3_layers
-    return {"kind": found.kind, "target_layers": list(reads), "mask_token_id": found.mask_token_id}
+    layers = facts.layers if facts.layers is not None else list(facts.eagle3_layers)
+    return {"kind": facts.kind, "target_layers": layers, "mask_token_id": facts.mask_token_id}
 
 
 def _rt_info(part: PartFacts) -> dict[str, object]:
     return {key: {"value": value, "origin": origin(key)} for key, value in flat_rt_info(part.document).items()}
 
 
-def _footprint(found: Footprint) -> dict[str, object]:
+def _footprint(memory: Footprint) -> dict[str, object]:
     return {
-        "context": found.context,
-        "batch": found.batch,
+        "context": memory.context,
+        "batch": memory.batch,
         "terms": [
-            {**asdict(term), "by_precision": {name: term.size(name) for name in KV_PRECISIONS}} for term in found.terms
+            {**asdict(term), "by_precision": {name: term.size(name) for name in KV_PRECISIONS}} for term in memory.terms
         ],
-        "total": {name: found.total(name) for name in KV_PRECISIONS},
-        "unread": list(found.unread),
+        "total": {name: memory.total(name) for name in KV_PRECISIONS},
+        "unread": list(memory.unread),
         "unknown": list(UNKNOWN),
     }

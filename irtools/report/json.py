@@ -1,42 +1,43 @@
-"""The one JSON envelope that every command prints with ``--format json``."""
+"""JSON envelope that every command prints with ``--format json``."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any
+from typing import Any, cast
 
 from irtools._version import __version__
 
 __all__ = ["SCHEMA_VERSION", "Entry", "envelope", "schema", "to_json"]
 
 SCHEMA_VERSION = 1
-"""Grows when something in the envelope is taken away or changes its meaning."""
+"""Incremented when a key of the envelope is removed or changes its meaning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a command found or did for one model.
+    """Outcome of a command for one model.
 
     Attributes
     ----------
     path : str
         As the user gave it.
     status : str
-        ``ok`` for a command that only reads; for one that writes ``written``, ``unchanged``,
-        ``would-write``, ``differs``; for both ``refused`` and ``failed``.
+        ``ok`` for a command that only reads; ``written``, ``unchanged``, ``would-write`` or ``differs``
+        for a command that writes; ``refused`` or ``failed`` for both.
     exit_code : int
-        What it means for the process.
+        Exit code of the process if there were no other model.
     error : str or None
-        One sentence when the command could not do its work.
+        Reason for the failure, in one sentence.
     details : mapping
-        The command's own keys.
+        Keys that only this command has.
     text : str
-        The same for people.
+        The outcome as text.
     exact : bool
-        The text is for a program: it is written in UTF-8 whatever the locale says.
+        True if the text is for a program: it is encoded in UTF-8 in every locale.
     """
 
     path: str
@@ -49,25 +50,12 @@ class Entry:
 
 
 def envelope(command: str, entries: Iterable[Entry], summary: Mapping[str, object] | None = None) -> dict[str, object]:
-    """Build the envelope.
+    """Build the envelope, which is valid against ``schema()``.
 
-    Parameters
-    ----------
-    command : str
-    entries : iterable of Entry
-    summary : mapping, optional
-        Keys of the command beside ``models`` (their number), ``statuses`` (how many of each)
-        and ``exit_code``.
-
-    Returns
-    -------
-    dict
-        Valid against ``schema()``.
+    ``summary`` has further keys beside ``models`` (number of models), ``statuses`` (counts by status) and
+    ``exit_code``.
     """
     entries = tuple(entries)
-    statuses: dict[str, int] = {}
-    for entry in entries:
-        statuses[entry.status] = statuses.get(entry.status, 0) + 1
     return {
         "schema_version": SCHEMA_VERSION,
         "irtools": __version__,
@@ -77,7 +65,7 @@ def envelope(command: str, entries: Iterable[Entry], summary: Mapping[str, objec
         ],
         "summary": {
             "models": len(entries),
-            "statuses": statuses,
+            "statuses": dict(Counter(entry.status for entry in entries)),
             "exit_code": max((entry.exit_code for entry in entries), default=0),
             **(summary or {}),
         },
@@ -85,11 +73,10 @@ def envelope(command: str, entries: Iterable[Entry], summary: Mapping[str, objec
 
 
 def to_json(value: object) -> str:
-    """JSON text in ASCII, which every terminal and pipe can take, with a final newline."""
+    """Encode a value as JSON with a final newline, in ASCII so that every terminal and pipe accepts it."""
     return json.dumps(value, indent=2) + "\n"
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of the envelope, as shipped with the package."""
-    found: dict[str, Any] = json.loads(files("irtools.report").joinpath("envelope.schema.json").read_bytes())
-    return found
+    """JSON schema of the envelope, shipped with the package."""
+    return cast("dict[str, Any]", json.loads(files("irtools.report").joinpath("envelope.schema.json").read_bytes()))

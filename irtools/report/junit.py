@@ -12,23 +12,14 @@ from irtools.report.findings import shown_path
 
 __all__ = ["junit"]
 
-# What XML 1.0 cannot hold in any form.
+# XML 1.0 cannot represent these characters, not even as references.
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(judged: Sequence[Judged]) -> str:
-    """One test suite per model, one test case per rule.
+    """Write one test suite per model with one test case per rule, as XML with a final newline.
 
-    A rule with findings at or above the threshold has failed; what is below is its output.
-
-    Parameters
-    ----------
-    judged : sequence of Judged
-
-    Returns
-    -------
-    str
-        XML with a final newline.
+    A test case fails if its rule has findings at or above the threshold; findings below it become its output.
     """
     root = ElementTree.Element("testsuites", name="irtools verify")
     for model in judged:

@@ -1,4 +1,4 @@
-"""The rules themselves: for the terminal, for documentation and for SARIF."""
+"""The rules as text, as markdown for the documentation, and as JSON."""
 
 from __future__ import annotations
 
@@ -20,18 +20,11 @@ GROUPS = {
     "RUN": "Runtime readiness",
     "VER": "Provenance and versions",
 }
-"""What the built-in groups are about. Groups of users have no entry."""
+"""Titles of the built-in groups. The groups of users have no entry."""
 
 
 def explanation_markdown(rule: Rule, *, level: int = 3) -> str:
-    """The explanation, its underlined headings as markdown ones.
-
-    Parameters
-    ----------
-    rule : Rule
-    level : int
-        Of the headings.
-    """
+    """Explanation of a rule with its underlined headings as markdown headings of a level."""
     lines: list[str] = []
     for line in rule.explanation.replace("``", "`").splitlines():
         if lines and line and set(line) == {"-"} and lines[-1].strip():
@@ -43,7 +36,7 @@ def explanation_markdown(rule: Rule, *, level: int = 3) -> str:
 
 
 def rule_details(rule: Rule) -> dict[str, object]:
-    """One rule for JSON."""
+    """JSON form of a rule."""
     return {
         "code": rule.code,
         "name": rule.name,
@@ -56,41 +49,30 @@ def rule_details(rule: Rule) -> dict[str, object]:
 
 
 def rule_text(rule: Rule, style: Style) -> str:
-    """One rule in full, for the terminal."""
+    """Full text of a rule for the terminal."""
     runtimes = f", runtime {rule.runtimes}" if rule.runtimes else ""
     heading = style.paint(f"{rule.code} {rule.name}", "bold")
     body = rule.explanation
-    if body.startswith(f"{rule.title}.\n"):  # the title is in the heading already
+    if body.startswith(f"{rule.title}.\n"):  # the heading contains the title
         body = body.removeprefix(f"{rule.title}.").lstrip()
     return f"{heading} ({rule.severity}{runtimes})\n{rule.title}\n\n{body}"
 
 
 def rules_text(rules: Iterable[Rule], style: Style) -> str:
-    """All rules, one line each."""
+    """Table of the rules, one line each."""
     columns = [Column("code"), Column("severity"), Column("name"), Column("title", fold="words")]
     return table(columns, [(rule.code, rule.severity, rule.name, rule.title) for rule in rules], style)
 
 
 def rules_markdown(rules: Iterable[Rule]) -> str:
-    """The rule reference.
-
-    Parameters
-    ----------
-    rules : iterable of Rule
-        Sorted by code.
-
-    Returns
-    -------
-    str
-        A markdown page with a final newline.
-    """
+    """Rule reference as a markdown page with a final newline; the rules must be sorted by code."""
     by_group = {group: list(members) for group, members in groupby(rules, key=lambda rule: rule.group)}
     ordered = sorted(by_group, key=lambda group: (list(GROUPS).index(group) if group in GROUPS else len(GROUPS), group))
     lines = [
         "# Rules of `irtools verify`",
         "",
         "Generated from the rules by `python -m irtools.report.rules_page`. Codes are never reused. The severity is",
-        "the one a finding has by default; a rule may raise or lower it with what was asked for on the command line.",
+        "the default of its findings; a rule may raise or lower it, depending on the options of the command.",
         "",
         "| code | name | severity | title |",
         "| --- | --- | --- | --- |",

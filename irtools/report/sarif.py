@@ -1,4 +1,4 @@
-"""Findings as SARIF 2.1.0, which code hosts show beside the files."""
+"""Findings as SARIF 2.1.0, which code hosts show at the lines of the files."""
 
 from __future__ import annotations
 
@@ -20,17 +20,7 @@ _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sa
 
 
 def sarif(judged: Sequence[Judged]) -> str:
-    """One SARIF log with one run.
-
-    Parameters
-    ----------
-    judged : sequence of Judged
-
-    Returns
-    -------
-    str
-        JSON with a final newline.
-    """
+    """Write a SARIF log with one run, as JSON with a final newline."""
     done = [model.verification for model in judged if model.verification is not None]
     rules = {rule.code: rule for verification in done for rule in verification.rules}
     order = {code: number for number, code in enumerate(sorted(rules))}
@@ -60,16 +50,11 @@ def _rule(rule: Rule) -> dict[str, object]:
         "id": rule.code,
         "name": "".join(word.capitalize() for word in rule.name.split("-")),
         "shortDescription": {"text": rule.title},
-        "fullDescription": {"text": _first_paragraph(rule)},
+        "fullDescription": {"text": " ".join(rule.explanation.strip().split("\n\n", 1)[0].split()) or rule.title},
         "help": {"text": rule.explanation, "markdown": explanation_markdown(rule)},
         "defaultConfiguration": {"level": str(rule.severity)},
         "properties": {"tags": [rule.group, "openvino"]},
     }
-
-
-def _first_paragraph(rule: Rule) -> str:
-    paragraphs = [" ".join(part.split()) for part in rule.explanation.split("\n\n") if part.strip()]
-    return paragraphs[0] if paragraphs else rule.title
 
 
 def _results(verification: Verification, order: dict[str, int]) -> Iterator[dict[str, object]]:
@@ -98,7 +83,7 @@ def _location(finding: Finding, verification: Verification) -> dict[str, object]
 
 
 def _uri(path: Path) -> str:
-    """A path relative to the working directory when it lies below it, else a ``file:`` URI."""
+    """Path relative to the working directory if it lies below it, else a ``file:`` URI."""
     whole = path.absolute()
     here = Path.cwd()
     if whole.is_relative_to(here):

@@ -1,8 +1,9 @@
-"""A decoder stack for people and for programs."""
+"""Decoder stack as text and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from irtools.decoder.stack import DecoderLayer, DecoderStack, Verdict
@@ -11,31 +12,39 @@ from irtools.model.annotation import MalformedAnnotationError, read_entries, sho
 from irtools.report.terminal import Column, Style, table
 from irtools.text import plural, shape_text, visible
 
-__all__ = ["comparison_table", "layer_rows", "layers_table", "stack_details", "stack_text", "summary_line"]
+__all__ = [
+    "agreeing",
+    "comparison_table",
+    "layer_rows",
+    "layers_table",
+    "stack_details",
+    "stack_text",
+    "summary_line",
+]
 
 
 def layer_rows(stack: DecoderStack) -> list[dict[str, object]]:
-    """The table of ``annotate`` for programs: one dictionary per layer."""
+    """JSON form of the layers: locator, shape and agreeing witnesses."""
     return [
         {
             "layer": layer.index,
             "producer": layer.locator.producer,
             "output_index": layer.locator.output_index,
             "shape": list(layer.shape),
-            "witnesses": _agreed(layer),
+            "witnesses": agreeing(layer),
         }
         for layer in stack.layers
     ]
 
 
 def summary_line(path: Path, stack: DecoderStack, style: Style) -> str:
-    """The file, and how large its stack is."""
+    """Path of the file, number of layers and hidden size."""
     size = f"{plural(len(stack.layers), 'decoder layer')}, hidden size {stack.hidden_size}"
     return f"{style.paint(visible(str(path)), 'bold')}: {size}"
 
 
 def layers_table(stack: DecoderStack, style: Style) -> str:
-    """Layer, producer, output index, shape and the witnesses that agreed."""
+    """Table of the layers: producer, output index, shape and agreeing witnesses."""
     columns = (
         Column("layer", right=True),
         Column("producer", fold="anywhere", effects=("cyan",)),
@@ -49,7 +58,7 @@ def layers_table(stack: DecoderStack, style: Style) -> str:
             layer.locator.producer,
             layer.locator.output_index,
             shape_text(layer.shape),
-            " ".join(_agreed(layer)),
+            " ".join(agreeing(layer)),
         )
         for layer in stack.layers
     ]
@@ -57,7 +66,7 @@ def layers_table(stack: DecoderStack, style: Style) -> str:
 
 
 def comparison_table(old: str, new: str, style: Style) -> str:
-    """Two annotations side by side: the layers on which they differ, in the file and as located."""
+    """Table of the layers on which two annotations differ: ``old`` in the file, and ``new`` as located."""
     sides = [_locators(old), _locators(new)]
     if not all(sides):
         return _plain([("in the file", old), ("located", new)], style)
@@ -78,16 +87,16 @@ def comparison_table(old: str, new: str, style: Style) -> str:
 
 
 def _locators(annotation: str) -> dict[str, tuple[str, str]]:
-    """Producer and output index by layer, as far as the annotation can be understood."""
+    """Producer and output index by layer; empty for a malformed annotation."""
     try:
         layers = read_entries(annotation).layers
     except MalformedAnnotationError:
         return {}
-    return {layer: _spelled(entry) for layer, entry in layers.items()}
+    return {layer: _locator(entry) for layer, entry in layers.items()}
 
 
-def _spelled(entry: object) -> tuple[str, str]:
-    """Producer and output index of an entry; what is no name or number as it is written, ``-`` for nothing."""
+def _locator(entry: object) -> tuple[str, str]:
+    """Producer and output index of an entry, malformed values as written; ``-`` for a missing value."""
     if not isinstance(entry, Mapping):
         return entry if isinstance(entry, str) else shown(entry), "-"
     producer = entry.get("producer", "-")
@@ -96,17 +105,9 @@ def _spelled(entry: object) -> tuple[str, str]:
 
 
 def stack_details(path: Path, graph: GraphView, stack: DecoderStack, *, explain: bool = False) -> dict[str, object]:
-    """Everything that was located, for programs.
+    """JSON form of a decoder stack.
 
-    Parameters
-    ----------
-    path : Path
-        The IR.
-    graph : GraphView
-        Its graph, for the names of the ops.
-    stack : DecoderStack
-    explain : bool
-        With the values that were considered and not taken.
+    ``path`` is the IR and ``graph`` its graph. ``explain`` adds the rejected values.
     """
     details: dict[str, object] = {
         "file": str(path),
@@ -119,7 +120,7 @@ def stack_details(path: Path, graph: GraphView, stack: DecoderStack, *, explain:
             "output_index": graph.output_index(stack.head_input),
         },
         "logits_tail": [_op(graph, key) for key in stack.logits_tail],
-        "verdicts": _verdicts(stack.verdicts),
+        "verdicts": [asdict(verdict) for verdict in stack.verdicts],
         "layers": [
             {
                 **row,
@@ -128,24 +129,21 @@ def stack_details(path: Path, graph: GraphView, stack: DecoderStack, *, explain:
                 "mixer": layer.mixer,
                 "feed_forward": layer.feed_forward,
                 "states": list(layer.states),
-                "verdicts": _verdicts(layer.verdicts),
+                "verdicts": [asdict(verdict) for verdict in layer.verdicts],
             }
             for row, layer in zip(layer_rows(stack), stack.layers, strict=True)
         ],
     }
     if explain:
-        details["rejections"] = [
-            {"producer": rejection.producer, "layer": rejection.layer, "reason": rejection.reason}
-            for rejection in stack.rejections
-        ]
+        details["rejections"] = [asdict(rejection) for rejection in stack.rejections]
     return details
 
 
 def stack_text(path: Path, graph: GraphView, stack: DecoderStack, style: Style, *, explain: bool = False) -> str:
-    """Everything that was located, for people. Parameters as of ``stack_details``."""
+    """Decoder stack as text; parameters as of :func:`stack_details`."""
     tail = " -> ".join(f"{graph.op_type(key)} {graph.op_name(key)}" for key in stack.logits_tail)
     facts = [
-        ("scope", stack.scope or "none: the names say nothing"),
+        ("scope", stack.scope or "none: the layer names share no scope"),
         ("layers", len(stack.layers)),
         ("hidden size", stack.hidden_size),
         ("embedding", f"{graph.op_type(stack.embedding)} {graph.op_name(stack.embedding)}"),
@@ -157,10 +155,9 @@ def stack_text(path: Path, graph: GraphView, stack: DecoderStack, style: Style, 
         style.paint(visible(str(path)), "bold"),
         _plain(facts, style),
         *(_layer_text(graph, layer, style) for layer in stack.layers),
+        *([_rejections_text(stack, style)] if explain else []),
     ]
-    if explain:
-        parts.append(_rejections_text(stack, style))
-    return "\n".join(part for part in parts if part)
+    return "\n".join(filter(None, parts))
 
 
 def _layer_text(graph: GraphView, layer: DecoderLayer, style: Style) -> str:
@@ -178,7 +175,7 @@ def _layer_text(graph: GraphView, layer: DecoderLayer, style: Style) -> str:
 
 
 def _rejections_text(stack: DecoderStack, style: Style) -> str:
-    title = "\n" + style.paint(plural(len(stack.rejections), "value") + " not taken", "bold")
+    title = "\n" + style.paint(plural(len(stack.rejections), "rejected value"), "bold")
     columns = (Column("layer", right=True), Column("producer", fold="anywhere"), Column("reason", fold="words"))
     rows = [
         ("-" if rejection.layer is None else rejection.layer, rejection.producer, rejection.reason)
@@ -193,7 +190,7 @@ def _verdict_rows(verdicts: tuple[Verdict, ...]) -> list[tuple[str, str]]:
 
 
 def _plain(rows: Sequence[Sequence[object]], style: Style) -> str:
-    """Indented rows under each other; only the last column may be folded."""
+    """Indented table without titles; only the last column may be folded."""
     columns = [*(Column("") for _ in rows[0][1:]), Column("", fold="words")] if rows else []
     return table(columns, rows, style, indent=2) if rows else ""
 
@@ -202,9 +199,6 @@ def _op(graph: GraphView, key: int) -> dict[str, object]:
     return {"name": graph.op_name(key), "type": graph.op_type(key)}
 
 
-def _agreed(layer: DecoderLayer) -> list[str]:
+def agreeing(layer: DecoderLayer) -> list[str]:
+    """Names of the witnesses that agree on the hidden state of a layer."""
     return [verdict.witness for verdict in layer.verdicts if verdict.agrees]
-
-
-def _verdicts(verdicts: tuple[Verdict, ...]) -> list[dict[str, object]]:
-    return [{"witness": verdict.witness, "agrees": verdict.agrees, "reason": verdict.reason} for verdict in verdicts]

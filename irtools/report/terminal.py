@@ -1,4 +1,4 @@
-"""Text for people: tables that fit the terminal, colour only where it can be seen."""
+"""Text for people: tables that fit the terminal, and colour where the terminal shows it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ __all__ = ["Column", "Style", "table"]
 _ESCAPES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _NARROWEST = 8
 _LONGEST_WORD = 16
-"""Words of prose up to this length stay whole; what is longer is a name."""
+"""Longest word that stays whole in the narrowest terminal; longer words are names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What the place that text goes to can show.
+    """Capabilities of the output stream.
 
     Attributes
     ----------
-    colour : bool
     width : int or None
-        Columns of the terminal; None for a file or pipe, where nothing is ever folded.
+        Columns of the terminal; None for a file or pipe, where no line is folded.
     """
 
     colour: bool = False
@@ -35,14 +34,14 @@ class Style:
 
     @classmethod
     def of(cls, stream: TextIO | None) -> Style:
-        """Look at a stream and the environment (``NO_COLOR``, ``TERM``, ``COLUMNS``)."""
+        """Read the capabilities from a stream and the environment (``NO_COLOR``, ``TERM``, ``COLUMNS``)."""
         if stream is None or not stream.isatty():
             return cls()
         colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         return cls(colour, shutil.get_terminal_size().columns)
 
     def paint(self, text: str, *effects: str) -> str:
-        r"""Text in ``bold``, ``dim``, ``red``, ``green``, ``yellow`` or ``cyan``, if colour is wanted.
+        r"""Paint text in ``bold``, ``dim``, ``red``, ``green``, ``yellow`` or ``cyan``, if the output has colour.
 
         Examples
         --------
@@ -62,14 +61,13 @@ class Column:
 
     Attributes
     ----------
-    title : str
     right : bool
         Align to the right (numbers).
     fold : str
-        What may happen when the terminal is too narrow: ``""`` nothing, ``words`` a break at a
-        space, ``anywhere`` a break between any two characters. Nothing is ever cut off.
+        Breaks allowed in a narrow terminal: ``""`` none, ``words`` at spaces, ``anywhere`` between
+        any two characters. Text is never cut off.
     effects : tuple of str
-        For ``Style.paint``.
+        Effects of ``Style.paint``.
     """
 
     title: str
@@ -79,21 +77,10 @@ class Column:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], style: Style, *, indent: int = 0) -> str:
-    """Lay out rows under the titles of their columns (no such line when no column has a title).
+    """Lay out rows under the titles of their columns; without titles there is no title line.
 
-    Parameters
-    ----------
-    columns : sequence of Column
-    rows : iterable of sequence
-        Cells by column, shown with ``str``.
-    style : Style
-    indent : int
-        Spaces before each line.
-
-    Returns
-    -------
-    str
-        Lines with no trailing spaces, without a final newline.
+    Cells are converted with ``str``. Each line is indented by ``indent`` spaces. The text has no trailing spaces
+    and no final newline.
 
     Examples
     --------
@@ -121,8 +108,13 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], style: St
     return "\n".join(lines)
 
 
+def paragraph(text: str, style: Style, indent: int = 0) -> str:
+    """Fold prose at spaces."""
+    return table([Column("", fold="words")], [[text]], style, indent=indent)
+
+
 def _width(text: str) -> int:
-    """Columns that a text takes in a terminal."""
+    """Terminal columns of a text; ``len`` and ``textwrap`` ignore wide and combining characters."""
     if text.isascii():
         return len(text)
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
@@ -130,9 +122,9 @@ def _width(text: str) -> int:
 
 
 def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], available: int | None) -> list[int]:
-    """Width of each column, such that a row fits if it can.
+    """Width of each column, chosen so that a row fits if possible.
 
-    If it is enough that prose gives way, down to its longest word, names stay in one piece.
+    Prose columns shrink first, down to their longest word; names are broken only if that is not enough.
     """
     texts = list(zip(*cells, strict=True))
     whole = [max(map(_width, column)) for column in texts]
@@ -145,16 +137,16 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], available
     ]
     prose = [i for i, column in enumerate(columns) if column.fold == "words"]
     foldable = [i for i, column in enumerate(columns) if column.fold]
-    found = _shrink(whole, floors, prose, available)
-    if sum(found) > available:
-        found = _shrink(whole, floors, foldable, available)
-    if sum(found) > available:
-        found = _shrink(found, _last_floors(columns, texts), foldable, available)
-    return found
+    widths = _shrink(whole, floors, prose, available)
+    if sum(widths) > available:
+        widths = _shrink(whole, floors, foldable, available)
+    if sum(widths) > available:
+        widths = _shrink(widths, _last_floors(columns, texts), foldable, available)
+    return widths
 
 
 def _last_floors(columns: Sequence[Column], texts: Sequence[Sequence[str]]) -> list[int]:
-    """Widths that columns keep in a terminal too narrow for the table: that of a word, also in a title."""
+    """Minimum widths in a terminal too narrow for the table: the longest word, also of the title."""
     prose = [
         (column.title, *(text if column.fold == "words" else ())) for column, text in zip(columns, texts, strict=True)
     ]
@@ -163,11 +155,11 @@ def _last_floors(columns: Sequence[Column], texts: Sequence[Sequence[str]]) -> l
 
 
 def _shrink(widths: Sequence[int], floors: Sequence[int], which: Sequence[int], available: int) -> list[int]:
-    """Take from the widest of some columns until the row fits, or none of them can give."""
-    found = list(widths)
-    while sum(found) > available and (giving := [i for i in which if found[i] > floors[i]]):
-        found[max(giving, key=found.__getitem__)] -= 1
-    return found
+    """Shrink the widest of some columns until the row fits or all of them are at their floors."""
+    shrunk = list(widths)
+    while sum(shrunk) > available and (giving := [i for i in which if shrunk[i] > floors[i]]):
+        shrunk[max(giving, key=shrunk.__getitem__)] -= 1
+    return shrunk
 
 
 def _fold(text: str, width: int, how: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The outcome of ``irtools verify`` in every format."""
+"""Outcome of ``irtools verify`` in every format."""
 
 from __future__ import annotations
 
@@ -17,24 +17,16 @@ __all__ = ["render"]
 
 
 def render(format_: str, judged: Sequence[Judged], style: Style, *, exit_code: int, brief: bool = False) -> str:
-    """Put the outcome into words.
+    """Render the outcome, with a final newline or empty.
 
     Parameters
     ----------
     format_ : str
         ``text``, ``json``, ``sarif``, ``junit``, ``github`` or ``html``.
-    judged : sequence of Judged
-    style : Style
-        For text.
     exit_code : int
-        Of the process, for JSON.
+        Exit code of the process, for JSON.
     brief : bool
-        For text: only the findings that count for the exit code.
-
-    Returns
-    -------
-    str
-        With a final newline, or empty.
+        For text: only the findings that determine the exit code.
     """
     if format_ == "json":
         return _json(judged, exit_code)
@@ -58,7 +50,7 @@ def render(format_: str, judged: Sequence[Judged], style: Style, *, exit_code: i
 
 
 def _brief_text(judged: Sequence[Judged], style: Style) -> str:
-    """Findings at or above the threshold, under the names of their exports."""
+    """Findings at or above the threshold, under the paths of their exports."""
     blocks = []
     for model in judged:
         if model.verification is not None and model.failed:

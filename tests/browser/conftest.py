@@ -1,4 +1,4 @@
-"""A headless Chromium, and pages opened in it from files."""
+"""Headless Chromium, and pages opened in it from files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Page:
         return self.driver.execute_script(script, *arguments)
 
     def wait(self, condition: str, *arguments: object, seconds: float = 20) -> Any:
-        """The value of an expression as soon as it is true."""
+        """Wait until an expression is true, and return its value."""
         end = time.monotonic() + seconds
         while not (value := self.run(f"return {condition}", *arguments)):
             assert time.monotonic() < end, f"never true: {condition}; console: {self.console()}"
@@ -52,14 +52,14 @@ class Page:
         return value
 
     def console(self) -> list[str]:
-        """What the console says since the last look."""
+        """Messages of the console since the last call."""
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def details(self) -> str:
         return str(self.run("return document.getElementById('details').innerText"))
 
     def labels(self) -> list[str]:
-        """Accessible names of the boxes that are drawn."""
+        """Accessible names of the drawn boxes."""
         script = "return [...document.querySelectorAll('#world [data-node]')].map(e => e.getAttribute('aria-label'))"
         return list(self.run(script))
 
@@ -68,7 +68,7 @@ class Page:
         return str(self.run(script))
 
     def click(self, label: str) -> None:
-        """Click the first box whose accessible name begins with a text, with the real pointer."""
+        """Click the first box whose accessible name begins with a label, with the real pointer."""
         from selenium.webdriver.common.action_chains import ActionChains
 
         script = """
@@ -87,7 +87,7 @@ class Page:
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """Chromium for all tests of a process; skips where there is none."""
+    """Chromium for all tests of a process; the tests are skipped without Chromium."""
     pytest.importorskip("selenium", reason="selenium is not installed: pip install -e '.[dev]'")
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
@@ -109,7 +109,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 @pytest.fixture
 def page(browser: Page) -> Iterator[Page]:
-    """The browser; whatever a test does on a page, the console stays empty."""
+    """The browser; after each test the console must be empty."""
     browser.console()
     yield browser
     assert browser.console() == []
@@ -117,7 +117,7 @@ def page(browser: Page) -> Iterator[Page]:
 
 @pytest.fixture(scope="session")
 def requests(browser: Page) -> Callable[[], list[str]]:
-    """What has been asked for since the last look, data in the page itself excepted."""
+    """URLs requested since the last call, except data URLs."""
 
     def seen() -> list[str]:
         events = [json.loads(entry["message"])["message"] for entry in browser.driver.get_log("performance")]
@@ -129,7 +129,7 @@ def requests(browser: Page) -> Callable[[], list[str]]:
 
 @pytest.fixture(scope="session")
 def report(tmp_path_factory: pytest.TempPathFactory, fixtures: Path) -> Callable[[str], Path]:
-    """The report of a fixture, written once."""
+    """Report of a fixture, written once."""
     folder = tmp_path_factory.mktemp("reports")
 
     def write(name: str) -> Path:

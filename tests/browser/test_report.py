@@ -1,9 +1,8 @@
-"""The report in headless Chromium: what a person does with it, and what must never happen."""
+"""The report in headless Chromium: typical use, and attacks by hostile names."""
 
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,15 +15,12 @@ from irtools.report.html import render_report
 from tests.browser.conftest import Page
 
 Write = Callable[[str], Path]
+Truth = Callable[[str], dict[str, Any]]
 pytestmark = pytest.mark.slow
 
 HEAD = "__module.model.lm_head/aten::linear/MatMul"
 SLOWEST = 0.2
-"""Seconds that an interaction may take."""
-
-
-def truth_of(fixtures: Path, name: str) -> dict[str, Any]:
-    return json.loads((fixtures / "truth" / f"{name}.json").read_text())
+"""Time limit of an interaction in seconds."""
 
 
 def test_nothing_is_loaded(page: Page, report: Write, requests: Callable[[], list[str]]) -> None:
@@ -36,12 +32,8 @@ def test_nothing_is_loaded(page: Page, report: Write, requests: Callable[[], lis
 
 def test_layers_open_down_to_the_attributes_of_an_op(page: Page, report: Write) -> None:
     page.open(report("qwen3_5_vl"))
-    assert [label.split(",")[0] for label in page.labels() if label.startswith("layer ")] == [
-        "layer 0",
-        "layer 1",
-        "layer 2",
-        "layer 3",
-    ]
+    layers = [label.split(",")[0] for label in page.labels() if label.startswith("layer ")]
+    assert layers == ["layer 0", "layer 1", "layer 2", "layer 3"]
     page.click("layer 3,")
     assert any(label.startswith("Full attention, 4 heads of 16") for label in page.labels())
     page.click("Dense MLP,")
@@ -57,10 +49,10 @@ def test_layers_open_down_to_the_attributes_of_an_op(page: Page, report: Write) 
     assert not any(label.startswith("Full attention") for label in page.labels())
 
 
-def test_closed_layers_show_their_taps(page: Page, report: Write, fixtures: Path) -> None:
+def test_closed_layers_show_their_taps(page: Page, report: Write, truth: Truth) -> None:
     page.open(report("qwen3_5_vl"))
     taps = page.run("return [...document.querySelectorAll('#world .tap text')].map(e => e.textContent)")
-    assert {f"tap {layer}" for layer in truth_of(fixtures, "qwen3_5_vl")["layers"]} >= set(taps)
+    assert {f"tap {layer}" for layer in truth("qwen3_5_vl")["layers"]} >= set(taps)
     assert {"tap 0", "tap 1", "tap 2"} <= set(taps)
 
 
@@ -81,17 +73,15 @@ def test_search_leads_to_the_op(page: Page, report: Write) -> None:
     page.open(report("qwen3_5_vl"))
     page.run("document.getElementById('picture').scrollIntoView()")
     page.press("/", *"lm_head matmul")
-    assert page.run("return [...document.querySelectorAll('#found li')].map(e => e.innerText)")[0] == (
-        f"MatMul {HEAD.replace('model', 'model', 1)}"
-    )
+    assert page.run("return document.querySelector('#found li').innerText") == f"MatMul {HEAD}"
     page.press("\ue007")
     assert page.current().startswith("Head, ")
     assert "read by 1" in page.details()
     assert page.run("return decodeURIComponent(location.hash)").endswith("lm_head/aten::linear/MatMul")
 
 
-def test_link_to_an_op_opens_what_is_around_it(page: Page, report: Write, fixtures: Path) -> None:
-    for layer, ((name, _), *_) in truth_of(fixtures, "qwen3_5_vl")["layers"].items():
+def test_a_link_to_an_op_opens_the_boxes_around_it(page: Page, report: Write, truth: Truth) -> None:
+    for layer, ((name, _), *_) in truth("qwen3_5_vl")["layers"].items():
         page.open(report("qwen3_5_vl"), f"#op={quote(name, safe='')}")
         assert name in page.details()
         assert page.current().endswith(name)
@@ -231,7 +221,7 @@ def test_ten_thousand_ops_answer_at_once(page: Page, report: Write) -> None:
         } else if (act === 'choose') {
             document.querySelector('#found li').click();
         } else document.getElementById('close-all').click();
-        // When the frame with the change has been drawn.
+        // After the frame with the change was drawn.
         requestAnimationFrame(() => setTimeout(() => done((performance.now() - start) / 1000), 0));
     """
     steps = [("open", "layer 17,"), ("open", "Linear attention,"), ("open", "Experts,"), ("open", "layer 3,")]
@@ -239,7 +229,7 @@ def test_ten_thousand_ops_answer_at_once(page: Page, report: Write) -> None:
     taken = {}
     for act, value in steps:
         taken[act, value] = page.driver.execute_async_script(timed, act, value)
-    # The machine may be busy with other tests: a slow step has two more chances, closed and opened again.
+    # Other tests may slow the machine down, so a slow step is repeated twice.
     slow = [step for step, seconds in taken.items() if seconds >= SLOWEST]
     for _ in range(2):
         for act, value in steps:
@@ -250,7 +240,7 @@ def test_ten_thousand_ops_answer_at_once(page: Page, report: Write) -> None:
 
 @pytest.fixture
 def hostile(export_copy: Callable[..., Path], tmp_path: Path) -> tuple[Path, list[str]]:
-    """The page of an export whose names, attributes and rt_info try to break out of it."""
+    """Page of an export whose names, attributes and rt_info try to inject markup."""
     from ir_edit import IR
     from lxml import etree
 
@@ -296,10 +286,9 @@ def test_hostile_names_are_only_text(page: Page, hostile: tuple[Path, list[str]]
         )
         assert "Nothing found" not in page.run("return document.getElementById('found').innerText") or " " in name
     assert page.run("return window.broken") is None
-    assert (
-        page.run("return document.querySelectorAll('img, iframe, object, [onclick], [onerror], [onload]').length") == 0
-    )
-    # The override that would reorder the text around it is spelt out.
+    active = "img, iframe, object, [onclick], [onerror], [onload]"
+    assert page.run(f"return document.querySelectorAll('{active}').length") == 0
+    # The direction override, which would reorder the text around it, is escaped.
     page.run("location.hash = '#op=' + encodeURIComponent(arguments[0])", names[3])
     page.wait("document.querySelector('#details .whole').textContent === 'a\\\\u{2028}b\\\\u{2029}c\\\\u{202e}drow'")
 

@@ -145,7 +145,7 @@ def test_a_device_that_is_not_there_is_an_error(cli: Cli, fixtures: Path, device
 def test_token_ids_that_stand_in_for_prompts_are_told(proof: Proof) -> None:
     told = Proof(proof.export, proof.settings, proof.way, proof.steps, {**proof.record, "tokenizer_fault": "no file"})
 
-    assert proof_text(told, Style()).splitlines()[1].endswith("token ids of the seed 0 stand in for them: no file")
+    assert proof_text(told, Style()).splitlines()[1].endswith("random token ids from seed 0 replace them: no file")
 
 
 def test_nothing_is_proved_when_no_step_applies(proof: Proof) -> None:
@@ -195,11 +195,11 @@ def test_the_report_tells_each_step_and_what_follows(proof: Proof) -> None:
     assert lines[0].endswith("on CPU (A Device), with its MTP head")
     assert "taps: not applicable" in lines
     assert "runtime: warning (3.2 s, 118 MiB)" in lines
-    assert "in all 1 19 of 20 0.95 19" in lines
+    assert "total 1 19 of 20 0.95 19" in lines
     assert "2 30 of 45 0.67 30" in lines
     assert "draft none 1 2 3" in lines
     assert "tokens per second 3.90 3.25 1.62 0.81" in lines
-    assert "times as fast as plain - 0.83 0.42 0.21" in lines
+    assert "speed-up over plain - 0.83 0.42 0.21" in lines
     # A plain token takes 10 s / 39; with 2 at a time, a cycle takes 24 s / 9 and has 5 drafted.
     # So it would break even at (2.667 / 0.2564 - 1) / 5 = 1.88 of them, and likewise for 1 and 3.
     assert "breaks even at - never never never" in lines

@@ -1,4 +1,4 @@
-"""The report as a file: what is on it, and that it needs nothing else. The browser is in tests/browser."""
+"""The report as a file: its contents, and that it is self-contained; tests/browser opens it in a browser."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from irtools.report.html_text import explanation_html
 
 
 def unpacked(page: str) -> dict[str, Any]:
-    """What the page carries for each part."""
+    """Data of each part on the page."""
     tags = re.findall(
         r'<script type="application/octet-stream" class="graph" data-key="([^"]*)">([^<]*)</script>', page
     )
@@ -56,7 +56,7 @@ def test_vendored_scripts_come_with_their_licences(page: str) -> None:
     assert "Copyright 2016-2019 Timmy Willison" in page
 
 
-def test_every_op_is_on_it_as_the_file_has_it(page: str, fixtures: Path) -> None:
+def test_every_op_is_on_the_page_as_in_the_file(page: str, fixtures: Path) -> None:
     for file in (fixtures / "qwen3_5_vl").glob("*.xml"):
         part = file.stem.removeprefix("openvino_").removesuffix("_model")
         ops = unpacked(page)[f"m0-{part}"]["ops"]
@@ -67,16 +67,13 @@ def test_every_op_is_on_it_as_the_file_has_it(page: str, fixtures: Path) -> None
         assert ops["names"][:count] == [layer.get("name") for layer in layers]
         assert [ops["words"][kind] for kind in ops["types"][:count]] == [layer.get("type") for layer in layers]
         assert ops["lines"][:count] == [layer.sourceline for layer in layers]
-        assert len(ops["names"]) == len(list(net.iter("layer")))  # those in the bodies of loops as well
-        wanted = {
-            (edge.get("from-layer"), edge.get("to-layer")): edge.get("to-port") for edge in net.iterfind("edges/edge")
-        }
-        found = {
+        assert len(ops["names"]) == len(list(net.iter("layer")))  # including the ops in the bodies of loops
+        edges = {
             (str(ops["ids"][flat[at]]), str(ops["ids"][op]))
             for op, flat in enumerate(ops["inputs"][:count])
             for at in range(0, len(flat), 3)
         }
-        assert found == set(wanted)
+        assert edges == {(edge.get("from-layer"), edge.get("to-layer")) for edge in net.iterfind("edges/edge")}
         for op, layer in enumerate(layers):
             pairs = ops["pairs"][ops["attributes"][op]]
             data = layer.find("data")
@@ -84,15 +81,13 @@ def test_every_op_is_on_it_as_the_file_has_it(page: str, fixtures: Path) -> None
 
 
 def positions(nodes: list[Any]) -> list[int]:
-    """Ops in an outline."""
-    found: list[int] = []
+    """Positions of the ops in an outline."""
+    ops = [node for node in nodes if isinstance(node, int)]
     for node in nodes:
-        if isinstance(node, int):
-            found.append(node)
-        else:
-            found += [node["o"]] if "o" in node else []
-            found += positions(node.get("c", []))
-    return found
+        if not isinstance(node, int):
+            ops += [node["o"]] if "o" in node else []
+            ops += positions(node.get("c", []))
+    return ops
 
 
 @pytest.mark.parametrize("name", ["qwen3_5_vl", "gemma4_vl", "bert", "opt", "mixtral", "llava", "scale"])
@@ -128,7 +123,7 @@ def test_a_finding_is_pinned_to_the_op_on_its_line(export_copy: Callable[..., Pa
     file.write_text(text[: layer.end()] + data)
     page = render_report(open_export(directory))
     graph = unpacked(page)["m0-model"]
-    (pinned,) = [found for found in graph["findings"] if found[1] == "error" and "999,999,999" in found[3]]
+    (pinned,) = [entry for entry in graph["findings"] if entry[1] == "error" and "999,999,999" in entry[3]]
     assert graph["ops"]["ids"][pinned[0]] == int(layer[1])
     tree = html.fromstring(page)
     (item,) = tree.xpath(f"//li[@id='finding-0-{pinned[4]}']")
@@ -136,7 +131,7 @@ def test_a_finding_is_pinned_to_the_op_on_its_line(export_copy: Callable[..., Pa
     assert item.xpath(".//a[@data-position]/@data-position") == [str(pinned[0])]
 
 
-def test_findings_come_with_what_their_rules_mean(export_copy: Callable[..., Path]) -> None:
+def test_findings_come_with_the_explanations_of_their_rules(export_copy: Callable[..., Path]) -> None:
     directory = export_copy("qwen3")
     (directory / "openvino_detokenizer.xml").unlink()
     (directory / "openvino_model.bin").unlink()
@@ -172,7 +167,7 @@ def test_a_broken_export_has_a_report_too(export_copy: Callable[..., Path], file
     assert "m0-text_embeddings" in tree.xpath("//script[@class='graph']/@data-key")
 
 
-def test_a_model_that_could_not_be_verified_is_named(fixtures: Path) -> None:
+def test_a_model_that_could_not_be_verified_is_named() -> None:
     page = render_reports([Judged(Path("nowhere"), error="nowhere: no <such> file")])
     assert "no &lt;such&gt; file" in page
 

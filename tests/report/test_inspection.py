@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from irtools.model.footprint import footprint
 from irtools.report.inspect import inspection_text
 from irtools.report.inspection import Inspection
 from irtools.report.terminal import Style
+from irtools.text import shape_text
 
 EXPORTS = ("bert", "falcon", "gemma4_vl", "qwen3_5_moe_vl", "qwen3_5_vl_int4", "qwen3_dflash")
 Snapshot = Callable[[str, str], None]
@@ -46,19 +48,13 @@ def test_ports_are_those_that_openvino_reads(fixtures: Path, name: str) -> None:
 @pytest.mark.parametrize("name", EXPORTS)
 def test_states_are_those_that_openvino_reads(fixtures: Path, name: str) -> None:
     model = openvino.Core().read_model(open_export(fixtures / name).target.path)
-    expected: dict[tuple[str, ...], int] = {}
-    for op in model.get_ops():
-        if op.get_type_name() == "ReadValue":
-            key = (
-                op.get_attributes()["variable_type"],
-                str(op.get_attributes()["variable_shape"]).replace(" ", "").replace("-1", "?"),
-            )
-            expected[key] = expected.get(key, 0) + 1
-    found = {
-        (s["element_type"], "[" + ",".join("?" if dim < 0 else str(dim) for dim in s["shape"]) + "]"): s["count"]
-        for s in details(fixtures / name)["states"]
-    }
-    assert found == expected
+    attributes = [op.get_attributes() for op in model.get_ops() if op.get_type_name() == "ReadValue"]
+    expected = Counter(
+        (state["variable_type"], str(state["variable_shape"]).replace(" ", "").replace("-1", "?"))
+        for state in attributes
+    )
+    states = details(fixtures / name)["states"]
+    assert {(s["element_type"], shape_text(s["shape"])): s["count"] for s in states} == expected
 
 
 @pytest.mark.parametrize("name", EXPORTS)
@@ -142,7 +138,7 @@ def test_runs_of_equal_layers_take_one_line_each(fixtures: Path) -> None:
     assert max(map(len, text.splitlines())) < 270
 
 
-def test_asked_and_done(fixtures: Path) -> None:
+def test_requested_and_applied_compression(fixtures: Path) -> None:
     parts = {part["name"]: part for part in details(fixtures / "qwen3_5_vl_int4")["parts"]}
     language = parts["language"]
     assert language["compression"]["asked"]["mode"] == "int4_asym"
@@ -157,7 +153,7 @@ def test_asked_and_done(fixtures: Path) -> None:
     assert parts["tokenizer"]["compression"]["asked"] is None
 
 
-def test_mtp_is_told_present_declared_and_wired(fixtures: Path) -> None:
+def test_presence_declaration_and_wiring_of_the_mtp_head(fixtures: Path) -> None:
     found = details(fixtures / "qwen3_5_vl")
     assert found["mtp"] == {
         "present": True,
@@ -168,7 +164,7 @@ def test_mtp_is_told_present_declared_and_wired(fixtures: Path) -> None:
     assert details(fixtures / "falcon")["mtp"] == {"present": False, "declared_layers": None, "wiring": None}
 
 
-def test_a_draft_is_told(fixtures: Path) -> None:
+def test_a_draft_is_recognised(fixtures: Path) -> None:
     assert details(fixtures / "qwen3_dflash")["draft"] == {
         "kind": "dflash",
         "target_layers": [0, 1, 2],
@@ -201,7 +197,7 @@ def test_rt_info_is_complete(fixtures: Path) -> None:
 @pytest.mark.parametrize("name", ["falcon", "qwen3_5_moe_vl"])
 def test_text_snapshot(fixtures: Path, name: str, snapshot: Snapshot) -> None:
     found = Inspection(open_export(fixtures / name))
-    strategies = tuple(f"  {strategy.name} " for strategy in found.strategies)  # in the words of the rules
+    strategies = tuple(f"  {strategy.name} " for strategy in found.strategies)  # the rules determine this text
     lines = inspection_text(found, Style()).splitlines(keepends=True)
     snapshot(f"{name}.txt", "".join(line for line in lines if not line.startswith(strategies)))
 
@@ -214,8 +210,8 @@ def test_formulas_have_lines_of_their_own_in_a_narrow_terminal(fixtures: Path) -
     assert "4.00 MiB  2.00 MiB  1.00 MiB" in "\n".join(lines)
 
 
-def test_a_missing_config_is_told(export_copy: Callable[..., Path]) -> None:
+def test_a_missing_config_is_mentioned(export_copy: Callable[..., Path]) -> None:
     copy = export_copy("gpt2")
-    assert "MTP head    none, config.json says nothing" in inspection_text(Inspection(open_export(copy)), Style())
+    assert "MTP head    none, config.json declares none" in inspection_text(Inspection(open_export(copy)), Style())
     (copy / "config.json").unlink()
     assert "MTP head    none, there is no config.json" in inspection_text(Inspection(open_export(copy)), Style())

@@ -1,4 +1,4 @@
-"""The outcome of verify in every format."""
+"""Outcome of verify in every format."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NASTY = 'a "quoted" <tag> & 100%, one:two\r\nline\x07\x1b[31m \udcff é'
 
 @pytest.fixture
 def judged(fixtures: Path) -> list[Judged]:
-    """Two exports that were verified and one that could not be."""
+    """Two verified exports and one that could not be verified."""
     names = ("bert", "qwen3")
     done = [Judged(fixtures / name, irtools.open_export(fixtures / name).verify()) for name in names]
     return [*done, Judged(Path("gone"), error="gone: no such file or directory")]

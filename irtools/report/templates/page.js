@@ -1,12 +1,12 @@
 "use strict";
 
-// What every page of irtools has: the switch between light and dark, and printing.
+// Behaviour of all irtools pages: theme switch, printing, links to rules.
 
 (() => {
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");
 
-  // A page opened from a file may have no storage.
+  // Browsers may deny storage to a page opened from a file.
   const stored = (value) => {
     try {
       if (value !== undefined) localStorage.setItem("irtools-theme", value);
@@ -24,7 +24,7 @@
     stored(root.dataset.theme);
   });
 
-  // On paper nothing can be opened.
+  // A reader cannot open anything on paper.
   let opened = [];
   addEventListener("beforeprint", () => {
     opened = [...document.querySelectorAll("details:not([open])")];
@@ -34,7 +34,7 @@
     for (const element of opened) element.open = false;
   });
 
-  // A link to a rule opens it.
+  // A link to a rule opens its explanation.
   const reveal = () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1).split("=", 1)[0]));
     if (target instanceof HTMLDetailsElement) target.open = true;

@@ -1,8 +1,8 @@
-// What is said about the current box or op.
+// Details panel: the current box or op.
 
 const FIRST_READERS = 12;
 
-/** An element with children; strings become text, never markup. */
+/** Create an element with children; strings become text, never markup. */
 function element(name, attributes, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes || {})) {
@@ -14,7 +14,7 @@ function element(name, attributes, ...children) {
 }
 
 class Details {
-  /** `go(op)` turns to another op. */
+  /** `go(op)` shows another op. */
   constructor(panel, go) {
     this.panel = panel;
     this.go = go;
@@ -52,7 +52,7 @@ class Details {
     const name = graph.names[op];
     const tap = graph.taps.get(op);
     const body = graph.bodyOf(op);
-    const found = graph.findings.filter((finding) => finding.op === op);
+    const own = graph.findings.filter((finding) => finding.op === op);
     return [
       element("h3", {}, visible(graph.type(op))),
       element("p", { class: "name whole" }, visible(name)),
@@ -62,7 +62,7 @@ class Details {
       element("p", { class: "buttons" }, element("button", { type: "button", onclick: () => this.copy(name) }, "Copy name"),
         element("button", { type: "button", onclick: () => this.copy(location.href) }, "Copy link")),
       tap ? element("p", { class: "tapped" }, `Hidden state of layer ${tap.layer}, output ${tap.output}`) : null,
-      this.findings(found.length ? found : node.op === op ? node.findings : []),
+      this.findings(own.length ? own : node.op === op ? node.findings : []),
       ...this.section("Attributes", this.table(graph.pairsOf(op, "attributes").map((pair) => pair.map(visible)))),
       ...this.section("Inputs", this.inputs(op)),
       ...this.section("Outputs", this.outputs(op)),
@@ -74,7 +74,7 @@ class Details {
     return content ? [element("h4", {}, title), content] : [];
   }
 
-  /** The boxes around a box, outermost first. */
+  /** Titles of the boxes around a box, outermost first. */
   trail(node) {
     const names = [];
     for (let outer = node.parent; outer?.parent; outer = outer.parent) names.unshift(visible(this.graph.titleOf(outer)));
@@ -104,9 +104,9 @@ class Details {
   }
 
   inputs(op) {
-    const found = this.graph.inputsOf(op);
-    if (!found.length) return null;
-    return element("ol", { class: "ports", start: "0" }, ...found.map((input) => {
+    const sources = this.graph.inputsOf(op);
+    if (!sources.length) return null;
+    return element("ol", { class: "ports", start: "0" }, ...sources.map((input) => {
       const outputs = input.op < 0 ? [] : this.graph.outputsOf(input.op);
       const value = input.port || outputs[input.output]?.port || "";
       const which = outputs.length > 1 ? `output ${input.output} of ` : "";
@@ -115,10 +115,10 @@ class Details {
   }
 
   outputs(op) {
-    const found = this.graph.outputsOf(op);
-    if (!found.length) return null;
+    const ports = this.graph.outputsOf(op);
+    if (!ports.length) return null;
     const readers = this.graph.consumersOf(op);
-    return element("ol", { class: "ports", start: "0" }, ...found.map((output, number) => {
+    return element("ol", { class: "ports", start: "0" }, ...ports.map((output, number) => {
       const own = readers.filter((reader) => reader.output === number);
       return element("li", {}, element("code", {}, visible(output.port)),
         output.names ? element("div", { class: "name" }, `tensor ${visible(output.names)}`) : null,
@@ -140,7 +140,7 @@ class Details {
     return list;
   }
 
-  /** To the clipboard, which a page opened from a file may not be allowed; then into the status line. */
+  /** Copy to the clipboard, or show in the status line: browsers may deny the clipboard to a page from a file. */
   async copy(text) {
     const status = document.getElementById("status");
     try {

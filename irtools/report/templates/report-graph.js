@@ -1,18 +1,18 @@
-// The graph of one part: its ops in columns, and the tree of boxes that they are shown in.
+// Graph of one part: ops in columns, and the tree of boxes that shows them.
 
-/** Decompress what the page carries. */
+/** Decode a graph that is embedded in the page. */
 async function unpack(element) {
   const bytes = Uint8Array.from(atob(element.textContent), (character) => character.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
   return JSON.parse(await new Response(stream).text());
 }
 
-/** Control and format characters, which could steer or reorder the text around them, made visible. */
+/** Escape control and format characters, which could change or reorder the text around them. */
 function visible(text) {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 }
 
-/** The end of a name says more than its beginning. */
+/** Shorten a name at its beginning: the end of a name is more specific. */
 function shortened(name, length) {
   return name.length <= length ? name : `\u2026${name.slice(1 - length)}`;
 }
@@ -33,7 +33,7 @@ class Graph {
     }
   }
 
-  /** Make a box and those inside it; `first` and `end` number the boxes in it without a gap. */
+  /** Create a box and the boxes in it, which have the numbers `first` to `end - 1`. */
   node(raw, parent, depth) {
     if (typeof raw === "number") raw = { o: raw };
     const node = {
@@ -61,7 +61,7 @@ class Graph {
     return Array.from({ length: flat.length / 2 }, (_, i) => [flat[2 * i], flat[2 * i + 1]]);
   }
 
-  /** Where the inputs of an op come from: producer (-1: none), output index, declared type and shape. */
+  /** Sources of the inputs of an op: producer (-1: none), output index, declared type and shape. */
   inputsOf(op) {
     const flat = this.inputs[op];
     return Array.from({ length: flat.length / 3 }, (_, i) => ({
@@ -76,7 +76,7 @@ class Graph {
     }));
   }
 
-  /** Who reads an op: consumer, its input index, and which output. */
+  /** Consumers of an op: consumer, its input index, and the output index. */
   consumersOf(op) {
     if (!this.readers) {
       this.readers = Array.from({ length: this.count }, () => []);
@@ -90,7 +90,7 @@ class Graph {
     return this.readers[op];
   }
 
-  /** The box that shows an op: its own, or for a constant that of the first op that uses it. */
+  /** Box that shows an op: its own box or, for a constant, the box of the first op that uses it. */
   holder(op) {
     const seen = new Set();
     for (const queue = [op]; queue.length;) {
@@ -103,7 +103,7 @@ class Graph {
     return null;
   }
 
-  /** The body that an op is in, if it is not at the top level. */
+  /** Body that contains an op, if the op is not at the top level. */
   bodyOf(op) {
     return this.bodies.find(([, , start, stop]) => start <= op && op < stop);
   }
@@ -121,7 +121,7 @@ class Graph {
     return (this.outputsOf(input.op)[input.output]?.names || "").split(", ", 1)[0];
   }
 
-  /** Name of a box for people who hear it. */
+  /** Accessible name of a box. */
   label(node) {
     const name = node.op === undefined ? node.lines.join(", ") : this.names[node.op];
     const pinned = node.findings.length ? `, ${node.findings.length} findings` : "";
@@ -152,7 +152,7 @@ class Graph {
     return this.names.indexOf(this.names[op]) === this.names.lastIndexOf(this.names[op]);
   }
 
-  /** Ops whose name, type and id together hold every word. */
+  /** Ops that contain every word in their name, type or id. */
   search(text, limit) {
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
     this.haystack ||= this.names.map((name, op) => `${name}\n${this.type(op)}\n${this.ids[op]}`.toLowerCase());
@@ -168,7 +168,7 @@ class Graph {
     return { found: found.slice(0, limit), total };
   }
 
-  /** What goes on between the boxes directly inside an open one, and across its border. */
+  /** Values that pass between the boxes directly inside an open box, and across its border. */
   wiring(frame) {
     frame.wires ||= this.wire(frame);
     return frame.wires;
@@ -213,7 +213,7 @@ class Graph {
     return { edges: [...edges.values()], crossing: [...crossing.values()] };
   }
 
-  /** Add a value to the arrow between two boxes; one with values both ways points where most of them go. */
+  /** Add a value to the arrow between two boxes; with values in both directions, it points where most of them go. */
   join(edges, tail, head, input) {
     const edge = edges.get(`${tail.first}>${head.first}`) || edges.get(`${head.first}>${tail.first}`);
     if (!edge) {

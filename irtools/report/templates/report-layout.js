@@ -1,4 +1,4 @@
-// Where the boxes go. Each open box is laid out by itself, so opening one lays out it and those around it.
+// Layout of the boxes. Each open box has its own layout, so opening one affects only itself and the boxes around it.
 
 const BOX = { pad: 10, title: 18, line: 15, stripe: 5, widest: 250, narrowest: 96, head: 30, inset: 16 };
 const ROW = { width: 1180, least: 320, most: 1180, gap: 22, across: 34 };
@@ -13,7 +13,7 @@ function textWidth(text, bold) {
   return pen.measureText(text).width;
 }
 
-/** As much of a text as fits. */
+/** Shorten a text to a width. */
 function fitted(text, width, bold) {
   if (textWidth(text, bold) <= width) return text;
   let low = 0;
@@ -31,13 +31,13 @@ class Layout {
     this.graph = graph;
   }
 
-  /** Size and contents of a box as it is now, open or closed. */
+  /** Size and contents of a box in its current state, open or closed. */
   of(node) {
     node.laid ||= node.open && node.children.length ? this.opened(node) : this.closed(node);
     return node.laid;
   }
 
-  /** Forget what depends on whether a box is open. */
+  /** Discard the layouts that depend on the state of a box. */
   changed(node) {
     for (let outer = node; outer; outer = outer.parent) outer.laid = null;
   }
@@ -71,7 +71,7 @@ class Layout {
     };
   }
 
-  /** Boxes one after the other in rows; an open one has a row of its own. */
+  /** Lay out boxes one after the other in rows; an open box has its own row. */
   rows(node) {
     const items = [];
     const edges = [];
@@ -113,7 +113,7 @@ class Layout {
     return { items, edges, width, height: y - ROW.gap * 1.6 };
   }
 
-  /** Boxes in the order of computation, from top to bottom. */
+  /** Lay out boxes in the order of computation, from top to bottom. */
   ranked(node) {
     const { edges, crossing } = this.graph.wiring(node);
     const drawing = new dagre.graphlib.Graph({ multigraph: true });
@@ -136,7 +136,7 @@ class Layout {
     return { items, edges: drawn, width: Math.max(width, 0), height: Math.max(height, 0) };
   }
 
-  /** Arrows inside; a value that many boxes read is drawn beside each of them, or only named if they are a crowd. */
+  /** Add the arrows between boxes. A value with many readers is drawn beside each; for a crowd, only its size is shown. */
   edges(frame, edges, drawing, add) {
     const readers = new Map();
     for (const { tail } of edges) readers.set(tail, (readers.get(tail) || 0) + 1);
@@ -159,7 +159,7 @@ class Layout {
     });
   }
 
-  /** What goes to many boxes outside shares one end; what comes from a crowd of them, one per box that reads it. */
+  /** Merge arrows across the border: those to many outside boxes share one end, those from a crowd one per reader. */
   merged(crossing) {
     const [inward, outward] = [crossing.filter((end) => end.inward), crossing.filter((end) => !end.inward)];
     const together = (some, way) => ({
@@ -174,7 +174,7 @@ class Layout {
     return [...[...readers.values()].map((some) => (some.length > 1 ? together(some, "from") : some[0])), ...out];
   }
 
-  /** What crosses the border of an open box, with the name of the box at the other end. */
+  /** Add an arrow across the border of an open box, with the name of the box at its other end. */
   ends({ inward, there, op, ends, title }, number, add, drawing) {
     const boxes = [...ends];
     const apart = inward && boxes.length > MANY_READERS && boxes.length <= CROWD;
@@ -190,10 +190,10 @@ class Layout {
     });
   }
 
-  stub(op, there, inward, said, more = "") {
+  stub(op, there, inward, given, more = "") {
     const named = there.op === undefined || this.graph.tensorOf(there.op);
     const name = named ? this.graph.titleOf(there) : this.graph.linesOf(there)[0];
-    const title = said || fitted(visible(`${inward ? "from" : "to"} ${name}`), 170, false) + more;
+    const title = given || fitted(visible(`${inward ? "from" : "to"} ${name}`), 170, false) + more;
     return { stub: op, title, width: Math.ceil(textWidth(title)) + 16, height: 22 };
   }
 
@@ -202,7 +202,7 @@ class Layout {
   }
 }
 
-/** An arrow from a box to the next one in a row, or to the first of the next row. */
+/** Points of the arrow from a box to the next box in the row, or to the first box of the next row. */
 function between(from, to) {
   if (to.x > from.x && Math.abs(from.y + from.height / 2 - to.y - to.height / 2) < 4) {
     const y = from.y + from.height / 2;

@@ -1,4 +1,4 @@
-// Brings picture, details, search and links together.
+// Connects picture, details, search and links.
 
 (() => {
   const canvas = document.getElementById("canvas");
@@ -29,7 +29,7 @@
     return graphs.get(key);
   }
 
-  /** Show a part, if it is not shown already. */
+  /** Show a part if another part is shown. */
   async function open(key) {
     if (part?.key === key) return;
     const next = await load(key);
@@ -40,7 +40,7 @@
     found.hidden = true;
   }
 
-  /** Turn to an op, which may be a constant that has no box. */
+  /** Show an op; a constant has no box of its own. */
   function go(op, options = {}) {
     const node = graph.holder(op);
     if (!node) {
@@ -50,12 +50,12 @@
     }
     picture.reveal(node, { ...options, op });
     const outer = node.op !== op;
-    status.textContent = outer ? `${visible(graph.type(op))} belongs to the box that is marked` : "";
+    status.textContent = outer ? `${visible(graph.type(op))} belongs to the marked box` : "";
   }
 
   // -- links ----------------------------------------------------------------------------
 
-  /** Let the address say what is shown. */
+  /** Write the current op or layer into the address. */
   function remember(node, op) {
     const words = [];
     if (part.key !== start.part) words.push(`part=${encodeURIComponent(parts.length > 1 && part.model ? part.key : part.part)}`);
@@ -80,14 +80,14 @@
     return values;
   }
 
-  /** Parts in the order in which to look for something. */
+  /** Parts in search order. */
   function candidates(name) {
     const chosen = parts.filter((one) => one.key === name || one.part === name);
     const first = parts.find((one) => one.key === start.part);
     return chosen.length ? chosen : [...new Set([first, ...parts])];
   }
 
-  /** Follow `#op=NAME`, `#layer=N`, with `part=` and `id=` if need be. */
+  /** Follow `#op=NAME` or `#layer=N`, with optional `part=` and `id=`. */
   async function follow(hash, options = {}) {
     const asked = wanted(hash);
     if (!asked.has("op") && !asked.has("layer")) return false;
@@ -135,7 +135,7 @@
       item.dataset.found = op;
       return item;
     });
-    if (total > ops.length) items.push(element("li", { class: "note", role: "presentation" }, `${total} found; the first ${ops.length}`));
+    if (total > ops.length) items.push(element("li", { class: "note", role: "presentation" }, `${total} found; showing the first ${ops.length}`));
     if (search.value.trim() && !total) items.push(element("li", { class: "note", role: "presentation" }, "Nothing found"));
     found.replaceChildren(...items);
     found.hidden = !items.length;

@@ -1,4 +1,4 @@
-// The picture: draws the boxes that are open, and moves among them with pointer and keys.
+// Picture: draws the boxes, and navigates among them with pointer and keys.
 
 const SVG = "http://www.w3.org/2000/svg";
 const MARGIN = 24;
@@ -14,7 +14,7 @@ function svgElement(name, attributes = {}, text = "") {
 }
 
 class Picture {
-  /** `chosen(node, op)` is called when somebody turns to a box, a constant or an arrow's end. */
+  /** `chosen(node, op)` is called when the user selects a box, a constant or the end of an arrow. */
   constructor(svg, chosen) {
     this.svg = svg;
     this.world = svg.querySelector("#world");
@@ -46,7 +46,7 @@ class Picture {
     this.fit();
   }
 
-  /** Layout of a box of the graph that is shown. */
+  /** Layout of a box of the current graph. */
   laid(node) {
     return this.layout.get(this.graph).of(node);
   }
@@ -62,7 +62,7 @@ class Picture {
     this.mark(focused);
   }
 
-  /** Arrows and boxes inside an open box whose inside begins at a point. */
+  /** Draw the arrows and boxes inside an open box; (x, y) is the origin of its contents. */
   contents(node, x, y, into) {
     const laid = this.laid(node);
     const group = svgElement("g", node.parent ? { role: "group" } : {});
@@ -157,7 +157,7 @@ class Picture {
     return group;
   }
 
-  /** What is pinned to a box: findings, by their worst, and hidden states. */
+  /** Draw the badges of a box: number and worst severity of its findings, and its hidden state. */
   marks(node, x, y, width, group) {
     let left = x + width - 6;
     if (node.findings.length) {
@@ -183,7 +183,7 @@ class Picture {
     }
   }
 
-  /** The hidden state that an op is, or a closed box holds. */
+  /** Hidden state of an op, or the first one in a closed box. */
   tapIn(node) {
     if (node.op !== undefined) return this.graph.taps.get(node.op);
     if (node.open || node.flow) return undefined;
@@ -191,13 +191,13 @@ class Picture {
     return inside && inside[1];
   }
 
-  // -- turning to a box -----------------------------------------------------------------
+  // -- selecting a box ------------------------------------------------------------------
 
   element(node) {
     return node && this.world.querySelector(`[data-node="${node.first}"]`);
   }
 
-  /** Mark the current box and what it is connected to; it is the one that the tab key reaches. */
+  /** Mark the current box and its arrows; the tab key reaches only the current box. */
   mark(focus) {
     for (const old of this.world.querySelectorAll(".current, .near")) old.classList.remove("current", "near");
     for (const old of this.world.querySelectorAll('[tabindex="0"]')) old.setAttribute("tabindex", "-1");
@@ -212,14 +212,14 @@ class Picture {
     if (focus) element.focus({ preventScroll: true });
   }
 
-  /** Make a box the current one. */
+  /** Select a box. */
   turn(node, { op = node.op, focus = true, tell = true } = {}) {
     this.current = node;
     this.mark(focus);
     if (tell) this.chosen(node, op);
   }
 
-  /** Open everything around a box, and turn to it in the middle of the picture. */
+  /** Open the boxes around a box, select it, and move it to the middle of the picture. */
   reveal(node, options = {}) {
     for (let outer = node.parent; outer; outer = outer.parent) this.opening(outer, true);
     if (options.open) this.opening(node, true);
@@ -234,7 +234,7 @@ class Picture {
     this.layout.get(this.graph).changed(node);
   }
 
-  /** Open or close a box; what is on the screen stays where it is. */
+  /** Open or close a box without moving it on the screen. */
   toggle(node) {
     const before = this.places.get(node);
     this.opening(node, !node.open);
@@ -289,7 +289,7 @@ class Picture {
     event.stopPropagation();
   }
 
-  /** Turn to the nearest box in a direction: inside the same open box, else in the one around it. */
+  /** Select the nearest box in a direction. */
   step(dx, dy) {
     const here = this.places.get(this.current);
     if (!here) return;
@@ -315,7 +315,7 @@ class Picture {
 
   // -- moving the view ------------------------------------------------------------------
 
-  /** Scale and pan such that a point of the picture is at a point of the window. */
+  /** Scale and pan so that a point of the picture is at a point of the window. */
   look(scale, x, y, atX, atY) {
     this.panzoom.zoom(scale, { force: true });
     this.panzoom.pan(atX / scale - x, atY / scale - y, { force: true });
@@ -350,7 +350,7 @@ class Picture {
     );
   }
 
-  /** Show a box that has just been opened: where it is if it can be read there, else in the middle. */
+  /** Show a box that was just opened: in place if it fits and is readable there, otherwise in the middle. */
   bring(node, place) {
     const scale = this.panzoom.getScale();
     const view = this.svg.getBoundingClientRect();
@@ -359,7 +359,7 @@ class Picture {
     else this.centre(node);
   }
 
-  /** Move the view as little as is needed to see a box, or the beginning of one that is too large. */
+  /** Move the view as little as possible to show a box, or the start of a box that is too large. */
   keepInView(place) {
     const scale = this.panzoom.getScale();
     const view = this.svg.getBoundingClientRect();
@@ -374,7 +374,7 @@ class Picture {
     this.panzoom.pan(x, y, { force: true });
   }
 
-  /** On paper the whole picture, as wide as the page. */
+  /** Scale the whole picture to the width of the page for printing, or restore the view. */
   printed(begins) {
     const { width, height } = this.laid(this.graph.root);
     if (begins) this.svg.setAttribute("viewBox", `-8 -12 ${width + 16} ${height + 24}`);
