@@ -1,4 +1,4 @@
-"""The rules that are installed or in a user's folders."""
+"""Collect the rules of the installed packs and of a user's folders."""
 
 from __future__ import annotations
 
@@ -16,23 +16,18 @@ _CODE = re.compile(r"[A-Z]{2,8}[0-9]{3}")
 
 
 def source_of(rule: Rule) -> str:
-    """The file that defines a rule, to name it in an error."""
+    """File that defines a rule, for error messages."""
     code = getattr(rule.check, "__code__", None)  # a callable object has none
     return code.co_filename if code is not None else type(rule.check).__module__
 
 
 def load_rules(folders: Iterable[Path] = ()) -> tuple[Rule, ...]:
-    """Collect the rules by code.
+    """Collect the rules, sorted by code.
 
     Parameters
     ----------
     folders : iterable of Path
-        Folders of rules beside the installed packs.
-
-    Returns
-    -------
-    tuple of Rule
-        Sorted by code.
+        Folders of rules in addition to the installed packs.
 
     Raises
     ------
@@ -45,13 +40,13 @@ def load_rules(folders: Iterable[Path] = ()) -> tuple[Rule, ...]:
         if not _CODE.fullmatch(rule.code):
             raise OptionError(
                 f"{source_of(rule)}: the rule code {rule.code!r} is malformed",
-                hint="Write two to eight capital letters and three digits, such as ACME001.",
+                hint="Use two to eight capital letters and three digits, such as ACME001.",
             )
-        for known in (by_code.get(rule.code), by_name.get(rule.name)):
-            if known is not None:
-                what = f"code {rule.code}" if known.code == rule.code else f"name {rule.name!r}"
+        for earlier in (by_code.get(rule.code), by_name.get(rule.name)):
+            if earlier is not None:
+                shared = f"code {rule.code}" if earlier.code == rule.code else f"name {rule.name!r}"
                 raise OptionError(
-                    f"two rules have the {what}: one in {source_of(known)}, one in {source_of(rule)}",
+                    f"two rules have the {shared}: one in {source_of(earlier)}, one in {source_of(rule)}",
                     hint="Rename one of them.",
                 )
         by_code[rule.code] = rule
@@ -60,14 +55,14 @@ def load_rules(folders: Iterable[Path] = ()) -> tuple[Rule, ...]:
 
 
 def find_rule(rules: Iterable[Rule], wanted: str) -> Rule:
-    """The rule with a code (in any case) or a name.
+    """The rule with a code (upper or lower case) or a name.
 
     Raises
     ------
     OptionError
-        There is none.
+        No rule has this code or name.
     """
     for rule in rules:
         if wanted.upper() == rule.code or wanted == rule.name:
             return rule
-    raise OptionError(f"there is no rule {wanted!r}", hint="`irtools rules list` shows them all.")
+    raise OptionError(f"there is no rule {wanted!r}", hint="`irtools rules list` shows all rules.")
