@@ -18,9 +18,7 @@ __all__ = ["command"]
 @models_argument
 @writer_options
 @click.option("--force", is_flag=True, help="Replace an annotation with different content.")
-@click.option(
-    "--no-check", is_flag=True, help="Do not check the new file with OpenVINO before it replaces the old one."
-)
+@click.option("--no-check", is_flag=True, help="Do not check the new file with OpenVINO.")
 @part_option
 @output_options()
 def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: bool, part: str, ui: Ui) -> int:

@@ -215,13 +215,7 @@ class Ui:
 
 
 def output_options(*formats: str) -> Callable[[F], F]:
-    """Add ``--format``, ``-q`` and ``-v``; the function gets them as ``ui``.
-
-    Parameters
-    ----------
-    *formats : str
-        Formats in addition to ``text`` and ``json``.
-    """
+    """Add ``--format`` (text, json and ``formats``), ``-q`` and ``-v``, which the function gets as ``ui``."""
 
     def decorate(function: F) -> F:
         @click.option(
@@ -230,7 +224,7 @@ def output_options(*formats: str) -> Callable[[F], F]:
             type=click.Choice(["text", "json", *formats]),
             default="text",
             show_default=True,
-            help="How to print the result.",
+            help="Output format.",
         )
         @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
         @click.option("-v", "--verbose", is_flag=True, help="Print progress on stderr.")
@@ -247,19 +241,9 @@ def output_options(*formats: str) -> Callable[[F], F]:
 
 
 def run_models(ui: Ui, command: str, paths: Iterable[Path], work: Callable[[Path], Entry]) -> int:
-    """Run a command for each model and print the results; an error in one model does not stop the others.
+    """Run ``work`` for each model, print the results and return the highest exit code.
 
-    Parameters
-    ----------
-    command : str
-        Name in the JSON envelope.
-    work : callable
-        Processes one model.
-
-    Returns
-    -------
-    int
-        Highest exit code of all models.
+    An error in one model does not stop the others. ``command`` is the name in the JSON envelope.
     """
     entries: list[Entry] = []
     for path in paths:

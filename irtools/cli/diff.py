@@ -27,12 +27,8 @@ def _words(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.argument("a", metavar="A", type=PATH)
 @click.argument("b", metavar="B", type=PATH)
 @click.option("--part", metavar="PART", help="Only this part: target, mtp, or a file stem.")
-@click.option(
-    "--ignore", metavar="WORDS", multiple=True, callback=_words, help="Aspects to ignore, separated by commas."
-)
-@click.option(
-    "--output", "-o", metavar="FILE", type=PATH, help="Write the result here; .json and .html set the format."
-)
+@click.option("--ignore", metavar="WORDS", multiple=True, callback=_words, help="Aspects to ignore, with commas.")
+@click.option("--output", "-o", metavar="FILE", type=PATH, help="Output file; .json and .html set the format.")
 @output_options("html")
 def command(a: Path, b: Path, part: str | None, ignore: tuple[str, ...], output: Path | None, ui: Ui) -> int:
     """Show what changed between two exports, or two IRs.

@@ -25,9 +25,7 @@ __all__ = ["command"]
 )
 @click.option("--remove", is_flag=True, help="Remove all such outputs, or those that the options above had added.")
 @writer_options
-@click.option(
-    "--no-check", is_flag=True, help="Do not check the new file with OpenVINO before it replaces the old one."
-)
+@click.option("--no-check", is_flag=True, help="Do not check the new file with OpenVINO.")
 @part_option
 @output_options()
 def command(

@@ -76,8 +76,8 @@ def command(
 ) -> int:
     """Run an export: its taps, its state, its MTP head, and drafted decoding in OpenVINO GenAI.
 
-    The text does not show an MTP head with wrong wiring, because the target verifies each draft; these steps
-    do. Prompts are used unchanged. Decoding is greedy and continues after the end of text.
+    Wrong wiring of an MTP head does not show in the text, because the target verifies each draft; these steps
+    find it. Prompts are used unchanged. Decoding is greedy and continues after the end of text.
 
     Exit codes: 0 no step failed, 1 a step failed, the text changed or the acceptance rate is too low, 2 no
     step applies, or the export cannot be read.

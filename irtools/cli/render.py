@@ -18,12 +18,7 @@ _FORMATS = ("svg", "png", "pdf", "dot", "html")
 @click.command("render")
 @model_argument
 @click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    type=PATH,
-    required=True,
-    help="Output file: .svg, .png, .pdf, .dot or .html.",
+    "-o", "--output", metavar="FILE", type=PATH, required=True, help="A .svg, .png, .pdf, .dot or .html file."
 )
 @click.option("--part", metavar="PART", default="target", help="Part to draw: target, mtp, or a file stem.")
 @click.option("--layer", metavar="N", type=click.IntRange(0), help="One decoder layer, op by op.")
@@ -71,7 +66,7 @@ def command(
     if form not in _FORMATS:
         raise click.UsageError(f"-o {output}: the suffix sets the format; use one of .{', .'.join(_FORMATS)}")
     if form == "html" and (between or pair or full or radius is not None or max_nodes is not None):
-        raise click.UsageError("a page takes no views but --layer and --around, where it opens; it always has every op")
+        raise click.UsageError("a .html page has every op; of these options, it takes only --layer and --around")
 
     def work(path: Path) -> Entry:
         if form == "html":

@@ -28,9 +28,7 @@ _SUFFIXES = (".html", ".htm")
 @part_option
 @click.option("--expect-mtp/--no-mtp", default=None, help="Require or exclude an MTP head.")
 @click.option("--draft", metavar="DIR", type=PATH, help="Draft to check together with the export.")
-@click.option(
-    "--target-runtime", metavar="VERSION", help="OpenVINO GenAI release that will run the export.  [default: 2026.4]"
-)
+@click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release to check for.  [default: 2026.4]")
 @click.option(
     "--context", metavar="N", type=click.IntRange(1), default=4096, show_default=True, help="Tokens in the KV cache."
 )

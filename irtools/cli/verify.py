@@ -33,11 +33,7 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.option("--select", metavar="CODES", multiple=True, callback=_codes, help="Run only these rules or groups.")
 @click.option("--ignore", metavar="CODES", multiple=True, callback=_codes, help="Skip these rules or groups.")
 @click.option("--rules", "rule_folders", metavar="DIR", multiple=True, type=PATH, help="Folder of your own rules.")
-@click.option(
-    "--target-runtime",
-    metavar="VERSION",
-    help="OpenVINO GenAI release that will run the export.  [default: 2026.4]",
-)
+@click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release to check for.  [default: 2026.4]")
 @click.option(
     "--fail-on",
     type=click.Choice(["error", "warning", "note"]),
@@ -56,13 +52,7 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     "names of ops unique (IR016).",
 )
 @click.option("--diff", is_flag=True, help="Print the changes of the fixes; write nothing.")
-@click.option(
-    "--format",
-    "formats",
-    multiple=True,
-    type=click.Choice(_FORMATS),
-    help="Output format; can be repeated.  [default: text]",
-)
+@click.option("--format", "formats", multiple=True, type=click.Choice(_FORMATS), help="Format.  [default: text]")
 @click.option("--output", "outputs", metavar="FILE", multiple=True, type=PATH, help="Output file; see below.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors and the findings that fail.")
 @click.option("-v", "--verbose", is_flag=True, help="Print progress on stderr.")
@@ -140,9 +130,7 @@ def _destinations(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> list[t
     ]
     left = formats[len(outputs) :]
     if len(left) > 1:
-        raise click.UsageError(
-            f"only one of {' and '.join(left)} can go to standard output; give each other one an --output"
-        )
+        raise click.UsageError(f"only one of {' and '.join(left)} can go to standard output; give each an --output")
     if not outputs and not left:
         left = ("text",)
     return [*paired, *((format_, None) for format_ in left)]

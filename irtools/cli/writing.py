@@ -27,28 +27,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """Options for writing results.
-
-    Attributes
-    ----------
-    output_dir : Path or None
-        None to write in place.
-    diff : bool
-        Print the unified diff; implies ``dry_run``.
-    """
+    """Options for writing results; without ``output_dir`` in place, and ``diff`` implies ``dry_run``."""
 
     output_dir: Path | None = None
     dry_run: bool = False
     diff: bool = False
 
     def destinations(self, models: Sequence[Path]) -> Mapping[Path, Path | None]:
-        """Destination of each export: None for in place, the output directory, or a subfolder of it.
-
-        Raises
-        ------
-        UsageError
-            Two exports have the same destination.
-        """
+        """Destination of each export: None for in place, the output directory, or a subfolder of it."""
         if self.output_dir is None:
             return dict.fromkeys(models)
         if len(models) == 1:
@@ -72,10 +58,6 @@ class Job:
 
     Attributes
     ----------
-    model : Path
-        Path in the command line.
-    export : Export
-        Export with the change.
     destination : Path or None
         Directory for a complete export; None to write in place.
     check : bool
@@ -98,7 +80,7 @@ def writer_options(function: F) -> F:
         type=PATH,
         help="Write a complete export here instead of changing it in place; each of several models gets a subfolder.",
     )
-    @click.option("--dry-run", is_flag=True, help="Write nothing; exit code 1 if something would change.")
+    @click.option("--dry-run", is_flag=True, help="Write nothing; exit with 1 if something would change.")
     @click.option("--diff", is_flag=True, help="Print the change as a unified diff; write nothing.")
     @functools.wraps(function)
     def wrapper(*args: Any, output_dir: Path | None, dry_run: bool, diff: bool, **kwargs: Any) -> Any:

@@ -47,8 +47,6 @@ class Annotation:
     ----------
     problem : str
         Error text if the value is not a JSON object with an object ``layers``; empty otherwise.
-    layers : mapping of str to object
-        Entries as decoded from JSON.
     repeated : tuple of str
         Layer keys that occur more than once.
     """

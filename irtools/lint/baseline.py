@@ -52,13 +52,7 @@ def _message(finding: Finding) -> str:
 
 
 def read_baseline(path: Path) -> Counter[str]:
-    """Fingerprints of a baseline file and the number of times each occurs.
-
-    Raises
-    ------
-    UsageError
-        The file cannot be read, or it is not a baseline.
-    """
+    """Count the fingerprints of a baseline file; raises ``UsageError`` if it is unreadable or not a baseline."""
     try:
         content = json.loads(path.read_bytes())
         if content["schema_version"] != _VERSION:
@@ -69,7 +63,7 @@ def read_baseline(path: Path) -> Counter[str]:
         raise UsageError(f"the baseline cannot be read: {error.strerror}", hint=hint, path=path) from error
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         hint = "Create it again with --write-baseline."
-        raise UsageError(f"not an irtools baseline ({error})", hint=hint, path=path) from error
+        raise UsageError(f"is not an irtools baseline ({error})", hint=hint, path=path) from error
 
 
 def apply_baseline(verification: Verification, known: Counter[str]) -> Verification:
@@ -107,13 +101,7 @@ def baseline_text(verifications: Iterable[Verification]) -> str:
 
 
 def write_baseline(path: Path, judged: Iterable[Judged]) -> list[Judged]:
-    """Write a baseline file with every finding; return the models without these findings.
-
-    Raises
-    ------
-    SaveError
-        The file cannot be written.
-    """
+    """Write a baseline file with every finding; return the models without these findings."""
     judged = list(judged)
     done = [model.verification for model in judged if model.verification is not None]
     write_output(path, baseline_text(done).encode())

@@ -88,12 +88,9 @@ def _number(text: str | None, default: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """A weight with at least two dimensions.
+    """A weight with at least two dimensions and its role.
 
-    Attributes
-    ----------
-    role : str
-        ``embedding``, ``last`` (the last MatMul of the graph), ``convolution`` or ``inner``.
+    The role is ``embedding``, ``last`` (the last MatMul of the graph), ``convolution`` or ``inner``.
     """
 
     weight: Weight
@@ -134,8 +131,6 @@ class Compression:
     ----------
     document : Document
         A document whose graph can be built.
-    constants : iterable of Constant
-        Constants of the document.
     """
 
     def __init__(self, document: Document, constants: Iterable[Constant]) -> None:

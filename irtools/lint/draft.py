@@ -52,8 +52,6 @@ class Draft:
         ``dflash``, ``eagle3`` or ``plain``.
     mode : str or None
         Value of ``dflash_mode``.
-    mask_token_id, target_layer_ids : str or None
-        Text in the file.
     eagle3_layers : tuple of int
         Layers in ``hidden_layers_list``, which an EAGLE-3 draft may have.
     """

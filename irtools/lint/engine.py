@@ -40,10 +40,8 @@ class Options:
     ----------
     expect_mtp : bool or None
         True if the export must have an MTP head, False if it must not, None if both are fine.
-    draft : Path or None
-        Directory of a draft model to check together with the export.
     target_runtime : str
-        OpenVINO GenAI release that will run the export.
+        OpenVINO GenAI release to check for.
     select, ignore : tuple of str
         Codes (``IR009``) or groups (``IR``). An empty ``select`` selects every rule. A code takes
         precedence over a group; with equal precision ``ignore`` wins.
@@ -51,8 +49,6 @@ class Options:
         Severities by code or group. They replace those of the rules.
     per_file_ignores : mapping of str to tuple of str
         Codes or groups by file name pattern.
-    rule_folders : tuple of Path
-        Folders of rules in addition to the installed ones.
     """
 
     expect_mtp: bool | None = None
@@ -73,8 +69,6 @@ class Verification:
     ----------
     findings : tuple of Finding
         Sorted by file, line and code, with every field filled in.
-    rules : tuple of Rule
-        The rules that were selected.
     strategies : tuple of Strategy
         Availability of each decoding mode; it does not depend on ``select`` and ``ignore``.
     known : int
@@ -104,20 +98,12 @@ class Judged:
 
     Attributes
     ----------
-    path : Path
-        Path in the command line.
     verification : Verification or None
-        None if the model could not be verified.
-    error : str or None
-        Reason for that.
+        None if the model could not be verified; then ``error`` has the reason.
     threshold : Severity
         Lowest severity that fails the verification.
     patches : tuple of Patch
         Changes that the fixes made, or would make.
-    written : tuple of Saved
-        Files that were written.
-    notes : tuple of str
-        Messages for the user.
     """
 
     path: Path

@@ -24,8 +24,6 @@ class FixPlan:
     ----------
     patches : tuple of Patch
         One per file that would change.
-    fixed : tuple of Finding
-        Findings that the patches remove.
     refused : tuple of str
         Error texts of the fixes that failed.
     """
@@ -36,12 +34,9 @@ class FixPlan:
 
 
 def plan_fixes(verification: Verification, *, unsafe: bool = False) -> FixPlan:
-    """Compute the fixes of all findings; fixes of the same file build on each other.
+    """Compute the fixes of all findings, with ``unsafe`` also those that a person must review.
 
-    Parameters
-    ----------
-    unsafe : bool
-        Include the fixes that a person must review.
+    Fixes of the same file build on each other.
     """
     patches: dict[Path, Patch] = {}
     fixed: list[Finding] = []

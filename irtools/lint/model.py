@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from irtools.errors import InvalidIRError, IrtoolsError, LocateRefusedError
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from irtools.surgery.patch import Patch
 
 __all__ = ["Context", "Finding", "Fix", "Rule", "Severity", "Strategy", "rule"]
+
+T = TypeVar("T")
 
 
 class Severity(IntEnum):
@@ -86,10 +88,6 @@ class Finding:
         If empty, the engine fills it in.
     message : str
         Description of the fault with the offending value, without full stop.
-    hint : str
-        Remedy.
-    file : Path or None
-        File with the fault.
     line : int or None
         Counted from 1.
     op : str or None
@@ -131,26 +129,27 @@ class Context:
     draft : Export or None
         The draft of ``--draft``.
     target_runtime : str
-        OpenVINO GenAI version that will run the export.
+        OpenVINO GenAI release to check for.
     """
 
     export: Export
     expect_mtp: bool | None = None
     draft: Export | None = None
     target_runtime: str = "2026.4"
-    _graphs: dict[Document, tuple[Scan, ...]] = field(default_factory=dict, init=False, repr=False)
-    _faults: dict[Document, tuple[Fault, ...]] = field(default_factory=dict, init=False, repr=False)
-    _constants: dict[Document, tuple[Constant, ...]] = field(default_factory=dict, init=False, repr=False)
-    _compressions: dict[Document, Compression | None] = field(default_factory=dict, init=False, repr=False)
-    _facts: dict[Document, Part] = field(default_factory=dict, init=False, repr=False)
+    _facts: dict[tuple[str, Document], Any] = field(default_factory=dict, init=False, repr=False)
+
+    def _once(self, fact: str, document: Document, compute: Callable[[], T]) -> T:
+        key = fact, document
+        if key not in self._facts:
+            self._facts[key] = compute()
+        value: T = self._facts[key]
+        return value
 
     def part(self, document: Document) -> Part:
         """Facts about a readable part of the export or the draft."""
         from irtools.lint.part import Part
 
-        if document not in self._facts:
-            self._facts[document] = Part(document)
-        return self._facts[document]
+        return self._once("part", document, lambda: Part(document))
 
     @cached_property
     def _read(self) -> tuple[dict[str, Document], dict[str, IrtoolsError]]:
@@ -189,25 +188,19 @@ class Context:
         """The graph of a file and the graphs of its bodies."""
         from irtools.ir.constants import iter_graphs
 
-        if document not in self._graphs:
-            self._graphs[document] = tuple(iter_graphs(document.scan))
-        return self._graphs[document]
+        return self._once("graphs", document, lambda: tuple(iter_graphs(document.scan)))
 
     def faults(self, document: Document) -> tuple[Fault, ...]:
         """Faults in the wiring of a file."""
         from irtools.ir.integrity import find_faults
 
-        if document not in self._faults:
-            self._faults[document] = find_faults(self.graphs(document))
-        return self._faults[document]
+        return self._once("faults", document, lambda: find_faults(self.graphs(document)))
 
     def constants(self, document: Document) -> tuple[Constant, ...]:
         """Constants of a file."""
         from irtools.ir.constants import read_constants
 
-        if document not in self._constants:
-            self._constants[document] = read_constants(self.graphs(document))
-        return self._constants[document]
+        return self._once("constants", document, lambda: read_constants(self.graphs(document)))
 
     def compression(self, document: Document) -> Compression | None:
         """Storage of the weights of a file; None if its graph cannot be built.
@@ -216,10 +209,10 @@ class Context:
         """
         from irtools.lint.compression import Compression
 
-        if document not in self._compressions:
-            valid = self.readable(document)
-            self._compressions[document] = Compression(valid, self.constants(valid)) if valid else None
-        return self._compressions[document]
+        def compute() -> Compression | None:
+            return Compression(document, self.constants(document)) if self.readable(document) else None
+
+        return self._once("compression", document, compute)
 
     def readable(self, document: Document | None) -> Document | None:
         """The document if its graph can be built and has no cycle, else None (an IR rule reports the error)."""
@@ -318,14 +311,10 @@ class Rule:
         Kebab-case name that reads well after "allow", such as ``unnamed-port``.
     severity : Severity
         Default severity of its findings.
-    title : str
-        One line.
     explanation : str
         Text with the check, its reason, the fix and the source of the requirement.
     runtimes : str
         Version specifier of the GenAI versions to which it applies (``>=2026.3``); empty for all.
-    check : callable
-        Takes the context and yields findings.
     """
 
     code: str

@@ -39,12 +39,10 @@ EXPORTED_FAMILIES = ("qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One port of a profile.
+    """Port of a profile, named by its tensor name.
 
     Attributes
     ----------
-    name : str
-        Tensor name.
     shape : tuple of str
         ``?`` for a dimension that must be dynamic, a number, ``*`` for any dimension, or a letter. Equal
         letters stand for equal widths, and ``2H`` for twice the width ``H``.
@@ -74,10 +72,6 @@ class MtpProfile:
         Noun for messages.
     target_outputs : tuple of Port
         Outputs that the target must have for the head.
-    model_types : tuple of str
-        ``model_type`` values of config.json.
-    states : int
-        Number of state variables.
     attentions : int or None
         Number of attention ops; None for any number.
     fusion : bool
@@ -109,13 +103,7 @@ class MtpProfile:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """Declaration of MTP layers in config.json.
-
-    Attributes
-    ----------
-    key : str
-        Key in config.json, with its section.
-    """
+    """Number of MTP layers in config.json; the key includes its section."""
 
     key: str
     count: int
@@ -143,8 +131,6 @@ class Fusion:
 
     Attributes
     ----------
-    concat : int
-        Layer id of the Concat.
     projection : int
         Layer id of the MatMul that reads the Concat.
     operands : tuple of frozenset of str
@@ -159,21 +145,19 @@ class Fusion:
     normed: tuple[bool, ...]
 
 
+@dataclass(eq=False)
 class Head:
     """An MTP head and the profile against which it is checked.
 
-    Parameters
+    Attributes
     ----------
-    profile : MtpProfile
-        The best match.
     likeness : float
         Share of the port names of head and profile that agree, from 0 to 1.
     """
 
-    def __init__(self, part: Part, profile: MtpProfile, likeness: float) -> None:
-        self.part = part
-        self.profile = profile
-        self.likeness = likeness
+    part: Part
+    profile: MtpProfile
+    likeness: float
 
     @property
     def known(self) -> bool:

@@ -16,13 +16,13 @@ __all__ = ["Input", "Output", "Part", "State", "show_shape"]
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
-    """A model input.
+class _Port:
+    """A model input or output.
 
     Attributes
     ----------
     op : int
-        Layer id of the Parameter.
+        Layer id of the Parameter or Result.
     friendly : str
         Friendly name; the runtime looks up some inputs by this, others by tensor name.
     names : tuple of str
@@ -38,36 +38,20 @@ class Input:
 
     @property
     def label(self) -> str:
-        """A name to call it by."""
+        """Name for messages: the first tensor name, else the friendly name."""
         return self.names[0] if self.names else self.friendly
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
-    """A model output.
+class Input(_Port):
+    """A model input."""
 
-    Attributes
-    ----------
-    op : int
-        Layer id of the Result.
-    names : tuple of str
-        Tensor names.
-    source : Source
-        The value that the Result reads.
-    """
 
-    op: int
-    friendly: str
-    names: tuple[str, ...]
+@dataclass(frozen=True, slots=True)
+class Output(_Port):
+    """A model output; ``source`` is the value that the Result reads."""
+
     source: Source
-    element_type: str
-    shape: tuple[int, ...]
-    line: int
-
-    @property
-    def label(self) -> str:
-        """A name to call it by."""
-        return self.names[0] if self.names else self.friendly
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +130,7 @@ class Part:
         port = graph.port(source)
         element_type, shape = (port.element_type, port.shape) if port else ("", ())
         names = graph.result_names(key)
-        return Output(key, graph.op_name(key), names, source, element_type, shape, graph.line(key))
+        return Output(key, graph.op_name(key), names, element_type, shape, graph.line(key), source)
 
     def input(self, name: str) -> Input | None:
         """The input with a tensor name."""
@@ -186,7 +170,7 @@ class Part:
         Parameters
         ----------
         through_shapes : bool
-            False to stop at ShapeOf, so that a value of which only the shape is used is not an ancestor.
+            False to stop at ShapeOf, so that only ops whose values are used count.
         """
         graph = self.graph
         if through_shapes:

@@ -23,9 +23,9 @@ class Provenance:
     openvino : str
         Version of the conversion.
     exporter : str
-        Version of ``optimum-intel``.
-    transformers, compression, tokenizers : str
-        Versions of transformers, nncf and openvino-tokenizers.
+        Version of optimum-intel.
+    compression : str
+        Version of nncf.
     """
 
     openvino: str = ""

@@ -34,34 +34,26 @@ def load_rules(folders: Iterable[Path] = ()) -> tuple[Rule, ...]:
     OptionError
         A pack cannot be loaded, a code is malformed, or two rules have the same code or name.
     """
-    by_code: dict[str, Rule] = {}
-    by_name: dict[str, Rule] = {}
-    for rule in collect(Rule, folders):
+    rules = collect(Rule, folders)
+    taken: dict[str, Rule] = {}
+    for rule in rules:
         if not _CODE.fullmatch(rule.code):
             raise OptionError(
                 f"{source_of(rule)}: the rule code {rule.code!r} is malformed",
                 hint="Use two to eight capital letters and three digits, such as ACME001.",
             )
-        for earlier in (by_code.get(rule.code), by_name.get(rule.name)):
-            if earlier is not None:
-                shared = f"code {rule.code}" if earlier.code == rule.code else f"name {rule.name!r}"
+        for identity in (f"code {rule.code}", f"name {rule.name!r}"):
+            earlier = taken.setdefault(identity, rule)
+            if earlier is not rule:
                 raise OptionError(
-                    f"two rules have the {shared}: one in {source_of(earlier)}, one in {source_of(rule)}",
+                    f"two rules have the {identity}: one in {source_of(earlier)}, one in {source_of(rule)}",
                     hint="Rename one of them.",
                 )
-        by_code[rule.code] = rule
-        by_name[rule.name] = rule
-    return tuple(by_code[code] for code in sorted(by_code))
+    return tuple(sorted(rules, key=lambda rule: rule.code))
 
 
 def find_rule(rules: Iterable[Rule], wanted: str) -> Rule:
-    """The rule with a code (upper or lower case) or a name.
-
-    Raises
-    ------
-    OptionError
-        No rule has this code or name.
-    """
+    """The rule with a code (upper or lower case) or a name; raises ``OptionError`` if there is none."""
     for rule in rules:
         if wanted.upper() == rule.code or wanted == rule.name:
             return rule

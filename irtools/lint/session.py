@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -49,13 +49,13 @@ class Call:
     fix: bool = False
     unsafe_fixes: bool = False
     diff: bool = False
-    _baselines: dict[Path, Mapping[str, int]] = field(default_factory=dict, repr=False, compare=False)
+    _baselines: dict[Path, Counter[str]] = field(default_factory=dict, repr=False, compare=False)
 
     def known(self, path: Path) -> Counter[str]:
         """Fingerprints of a baseline file, which is read once per call."""
         if path not in self._baselines:
             self._baselines[path] = read_baseline(path)
-        return Counter(self._baselines[path])
+        return self._baselines[path]
 
 
 def judge(path: Path, call: Call) -> Judged:

@@ -30,8 +30,6 @@ def strategies(context: Context, findings: Sequence[Finding]) -> tuple[Strategy,
 
     Parameters
     ----------
-    context : Context
-        Context of the verified export.
     findings : sequence of Finding
         Findings of all rules in ``GROUPS``, sorted and with every field filled in.
 

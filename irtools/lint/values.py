@@ -18,7 +18,7 @@ def _moving(graph: GraphView, key: int) -> list[Source]:
 
 
 def norm_input(graph: GraphView, source: Source) -> Source | None:
-    """Input of the RMS or layer norm of which a value is the output, or None.
+    """The input of the RMS or layer norm that has the given value as its output, or None.
 
     The form is ``[scale, bias](x * (mean(x^2) + eps)^-0.5)`` or an MVN, with constant scale and bias.
     """
