@@ -1,8 +1,7 @@
-"""The command line: one module per command; parses, calls, prints.
+"""The command line. Each command has a module, which parses, calls and prints.
 
-A command is a module of this package that defines a click command named ``command``. There
-is no list to keep, and a module is imported only when its command, or the help that lists
-them all, is asked for: modules here import what is heavy inside their functions.
+A command is a module of this package that defines a click command named ``command``. Modules are
+imported on demand, and they import heavy dependencies inside their functions, so that help is fast.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ __all__ = ["main"]
 _COMPRESSION = "NNCF compresses weights: https://github.com/openvinotoolkit/nncf"
 _CONVERSION = "Optimum Intel exports models: optimum-cli export openvino"
 _ELSEWHERE = {"compress": _COMPRESSION, "quantize": _COMPRESSION, "export": _CONVERSION, "convert": _CONVERSION}
-"""Commands that people look for here, and whose job they are."""
-_SIGPIPE = 13  # Windows has no name for it
+"""Commands that users expect here, with the tools that have them."""
+_SIGPIPE = 13  # the signal module of Windows lacks it
 
 
 class Commands(click.Group):
-    """The group of the commands that are found in this package."""
+    """Group of the commands in this package."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of all commands."""
@@ -42,19 +41,19 @@ class Commands(click.Group):
         name = cmd_name.replace("-", "_")
         if not any(module.name == name for module in pkgutil.iter_modules(__path__)):
             return None
-        found = getattr(import_module(f"{__name__}.{name}"), "command", None)
-        return found if isinstance(found, click.Command) else None
+        command = getattr(import_module(f"{__name__}.{name}"), "command", None)
+        return command if isinstance(command, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands with the whole first sentence of each."""
-        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        """List the commands, each with the whole first sentence of its help."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.get_short_help_str(1000)) for name, command in found if command])
+            formatter.write_dl([(name, command.get_short_help_str(1000)) for name, command in commands if command])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command of a command line; a misspelt one is told its neighbour."""
+        """Find the command of a command line; suggest a name for an unknown one."""
         name = args[0] if args else ""
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:
             from difflib import get_close_matches
@@ -69,13 +68,13 @@ class Commands(click.Group):
     "irtools",
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 1 something to report, 2 the command could not do its work.",
+    epilog="Exit codes: 0 success, 1 findings or differences, 2 the command failed.",
 )
 @click.version_option(__version__, message="irtools %(version)s")
 def cli() -> None:
     """Locate, annotate, check, prove, draw and edit OpenVINO IR exports of language models.
 
-    MODEL_DIR is a model directory or the path of one .xml; the current directory when it is left out.
+    MODEL_DIR is a model directory or the path of one .xml. The default is the current directory.
     """
 
 
@@ -85,17 +84,17 @@ def main(arguments: list[str] | None = None) -> None:
     Parameters
     ----------
     arguments : list of str, optional
-        Without the program name; those of the process by default.
+        Arguments without the program name; by default those of the process.
     """
     for stream in (sys.stdout, sys.stderr):
-        # A name that the terminal's encoding lacks must not end in a traceback.
+        # A name that the encoding of the terminal lacks must not cause a traceback.
         if stream is not None and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    # A command makes millions of small objects and ends: collecting cycles among them takes 1 s of
-    # 6 on 265,000 ops and frees next to nothing (15 MB of 880).
+    # A command makes millions of small objects and ends. On 265,000 ops, collecting cycles takes 1 s of 6
+    # and frees almost nothing (15 MB of 880).
     gc.disable()
     code = _run(arguments)
-    gc.freeze()  # Python collects once more at its very end: a tenth of a short command's time
+    gc.freeze()  # otherwise Python collects at exit, a tenth of the time of a short command
     sys.exit(code)
 
 
@@ -104,7 +103,7 @@ def _run(arguments: list[str] | None) -> int:
         code = _invoke(arguments)
     except StdoutError as error:
         return _lost_stdout(error.__cause__)
-    except BrokenPipeError as error:  # of a help page, which click writes
+    except BrokenPipeError as error:  # from a help page, which click writes
         return _lost_stdout(error)
     except OSError as error:
         print_error(str(system_error(error)))
@@ -118,7 +117,7 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _invoke(arguments: list[str] | None) -> int:
-    # Not `cli.main`: it prints on an interrupt and has an exit code of its own for a closed pipe.
+    # `cli.main` would print on an interrupt and use its own exit code for a closed pipe.
     try:
         with cli.make_context("irtools", sys.argv[1:] if arguments is None else list(arguments)) as context:
             code = cli.invoke(context)
@@ -135,23 +134,19 @@ def _invoke(arguments: list[str] | None) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:
         print_error("interrupted")
-        return 128 + (error.args[0] if error.args else signal.SIGINT)  # irtools.__main__ says which signal
+        return 128 + (error.args[0] if error.args else signal.SIGINT)  # irtools.__main__ passes the signal number
     return code if isinstance(code, int) else 0
 
 
 def _lost_stdout(error: BaseException | None) -> int:
-    """Say that nothing more can be written, unless the reader (``| head``) has what it wanted."""
-    _give_up_stdout()
+    """Report that standard output cannot be written; a reader that closed the pipe (``| head``) is no error."""
+    # Python would fail again on the rest of the buffer when it exits.
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):
         return 128 + _SIGPIPE
     print_error(f"standard output cannot be written: {getattr(error, 'strerror', None) or error}")
     return 2
-
-
-def _give_up_stdout() -> None:
-    """Let what is left in the buffer go nowhere: Python would fail on it once more at its end."""
-    if sys.stdout is not None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage(error: click.UsageError) -> str:

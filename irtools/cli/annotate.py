@@ -17,21 +17,21 @@ __all__ = ["command"]
 @click.command("annotate")
 @models_argument
 @writer_options
-@click.option("--force", is_flag=True, help="Replace an annotation that says something else.")
-@click.option("--no-check", is_flag=True, help="Do not check the new file with OpenVINO before it takes its place.")
+@click.option("--force", is_flag=True, help="Replace an annotation with different content.")
+@click.option("--no-check", is_flag=True, help="Do not check the new file with OpenVINO.")
 @part_option
 @output_options()
 def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: bool, part: str, ui: Ui) -> int:
     """Write the hidden-state annotation.
 
-    Finds the target part and its decoder stack, checks the new file as the runtime would, and
-    writes the entry hidden_states_decoder_layers, which speculative decoding reads. Nothing else
-    in the file changes, and the weights are never touched.
+    Locates the decoder stack of the target, writes the entry hidden_states_decoder_layers, which
+    speculative decoding reads, and checks the new file as the runtime would. Nothing else in the
+    file changes, and the weights are never touched.
     """
     destinations = writing.destinations(models)
 
     def work(path: Path) -> Entry:
-        # Each import takes time in which the check can get under way: OpenVINO is loaded, then the file converted.
+        # The check runs during the imports here: it loads OpenVINO, then converts the file.
         checked = not no_check and not writing.dry_run
         if checked:
             from irtools.runtime.check import warm_up
@@ -65,7 +65,7 @@ def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: b
             ui,
             job,
             writing,
-            nothing_to_do=f"{patch.path} says this already",
+            nothing_to_do=f"{patch.path} has this annotation already",
             heading=f"{summary}\n{layers_table(stack, ui.style)}",
             details={"previous": patch.old, "annotation": patch.new, **located},
         )

@@ -1,4 +1,4 @@
-"""What the commands share: arguments, options, the loop over models, messages."""
+"""Shared parts of the commands: arguments, options, the loop over models, messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,10 +42,11 @@ _PROGRESS_AFTER = 1.0
 
 
 class _PathType(click.Path):
-    """A path, as every argument and option takes it.
+    """Path type of every argument and option.
 
-    The empty text of an unset variable is not taken for the working directory. What cannot be read is
-    found by who reads it: click would ask that even of a file to be written, and end for all models.
+    It refuses an empty text, which is usually an unset shell variable and not the working directory. It
+    does not test for readability: click would also test output files, and one bad path would end the
+    command for all models.
     """
 
     def __init__(self) -> None:
@@ -65,22 +66,22 @@ def _default_to_here(_ctx: click.Context, _param: click.Parameter, value: tuple[
 
 
 models_argument = click.argument("models", metavar="[MODEL_DIR]...", nargs=-1, type=PATH, callback=_default_to_here)
-"""Model directories or ``.xml`` files; the working directory when there is none."""
+"""Model directories or ``.xml`` files; by default the working directory."""
 
 model_argument = click.argument("model", metavar="[MODEL_DIR]", type=PATH, default=Path())
-"""One model directory or ``.xml`` file; the working directory when there is none."""
+"""One model directory or ``.xml`` file; by default the working directory."""
 
 part_option = click.option(
     "--part",
     metavar="PART",
     default="target",
     show_default=True,
-    help="Part of the export: target, mtp, or a file's stem without openvino_ and _model.",
+    help="Part of the export: target, mtp, or a file stem without openvino_ and _model.",
 )
 
 
 class StdoutError(Exception):
-    """Standard output cannot be written; the ``OSError`` is its cause."""
+    """Standard output cannot be written; the cause is an ``OSError``."""
 
 
 def write_stdout(text: str, *, exact: bool = False) -> None:
@@ -88,16 +89,15 @@ def write_stdout(text: str, *, exact: bool = False) -> None:
 
     Parameters
     ----------
-    text : str
     exact : bool
-        In UTF-8 and with its own line ends, whatever the stream would make of it: a diff that is to be applied.
+        Write UTF-8 and unchanged line ends, as a diff needs, instead of the encoding and line ends of the stream.
 
     Raises
     ------
     StdoutError
-        It cannot be written, at once; what is still in the buffer can fail later.
+        The stream fails now; text in its buffer can still fail later.
     """
-    # Not `click.echo`: it writes UTF-8 to a stream whose encoding is ASCII.
+    # `click.echo` would write UTF-8 to a stream whose encoding is ASCII.
     if sys.stdout is None:
         return
     try:
@@ -112,12 +112,12 @@ def write_stdout(text: str, *, exact: bool = False) -> None:
 
 def _write_stderr(text: str) -> None:
     if sys.stderr is not None:
-        with suppress(OSError):  # nobody is left to tell
+        with suppress(OSError):  # there is no other place for the message
             sys.stderr.write(text)
 
 
 def print_error(message: str) -> None:
-    """One line on stderr: ``irtools: error: ...``."""
+    """Write one line to stderr: ``irtools: error: ...``."""
     _print_line("error", message, "red")
 
 
@@ -127,15 +127,15 @@ def _print_line(kind: str, message: str, colour: str) -> None:
 
 
 def system_error(error: OSError, path: Path | None = None) -> ExportError:
-    """What the operating system has to say, as a sentence about the file it names, else about ``path``."""
+    """Error of the operating system about the file that it names, else about ``path``."""
     named = error.filename if isinstance(error.filename, str | bytes) else None
     where = Path(os.fsdecode(named)) if named else path
-    return ExportError((error.strerror or type(error).__name__).lower(), path=where, hint="See to that and try again.")
+    return ExportError((error.strerror or type(error).__name__).lower(), path=where, hint="Correct this and try again.")
 
 
 @contextmanager
 def about_model(path: Path) -> Iterator[None]:
-    """Work on one model: every error inside names the file that it is about, else the model."""
+    """Convert ``OSError`` to an irtools error, and add the path of the model to errors that name no file."""
     try:
         with about(path):
             yield
@@ -145,15 +145,14 @@ def about_model(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Ui:
-    """Where a command's words go.
+    """Output channels of a command.
 
     Attributes
     ----------
     format : str
         ``text``, ``json`` or another format of the command.
-    quiet, verbose : bool
     style : Style
-        Of stdout.
+        Style of stdout.
     """
 
     format: str = "text"
@@ -162,29 +161,30 @@ class Ui:
     style: Style = field(default_factory=Style)
 
     def result(self, text: str, *, exact: bool = False) -> None:
-        """A result, to stdout; ``exact`` as of :func:`write_stdout`."""
+        """Write a result to stdout; for ``exact`` see :func:`write_stdout`."""
         if text:
             write_stdout(f"{text}\n", exact=exact)
 
     def note(self, message: str) -> None:
-        """Something worth knowing, to stderr; not with ``--quiet``."""
+        """Write a note to stderr, unless ``--quiet`` is given."""
         if not self.quiet:
             _print_line("note", message, "cyan")
 
     def detail(self, message: str) -> None:
-        """What is being done, to stderr; only with ``--verbose``."""
+        """Write a progress message to stderr if ``--verbose`` is given."""
         if self.verbose:
             _write_stderr(f"irtools: {visible(message)}\n")
 
     @contextmanager
-    def working(self, what: str) -> Iterator[Callable[[int, int], None]]:
-        """Say on a terminal what takes longer than a second, until it is done; how long it took with ``--verbose``.
+    def working(self, task: str) -> Iterator[Callable[[int, int], None]]:
+        """Show progress on a terminal after one second, and the duration with ``--verbose``.
 
         Yields
         ------
         callable
-            ``report(done, of)`` adds a percentage; calling it is optional.
+            ``report(done, of)`` shows a percentage; the call is optional.
         """
+        # Not click.progressbar: it needs the length in advance and appears at once.
         share: list[str] = [""]
         finished = threading.Event()
 
@@ -195,7 +195,7 @@ class Ui:
             pause = _PROGRESS_AFTER
             while not finished.wait(pause):
                 pause = 0.2
-                sys.stderr.write(f"\r\x1b[2K{visible(what)} ...{share[0]} {time.monotonic() - started:.0f} s")
+                sys.stderr.write(f"\r\x1b[2K{visible(task)} ...{share[0]} {time.monotonic() - started:.0f} s")
                 sys.stderr.flush()
             if pause != _PROGRESS_AFTER:
                 sys.stderr.write("\r\x1b[2K")
@@ -212,17 +212,11 @@ class Ui:
             finished.set()
             if thread is not None:
                 thread.join()
-            self.detail(f"{what}: {time.monotonic() - started:.2f} s")
+            self.detail(f"{task}: {time.monotonic() - started:.2f} s")
 
 
 def output_options(*formats: str) -> Callable[[F], F]:
-    """Add ``--format``, ``-q`` and ``-v``; the function gets them as ``ui``.
-
-    Parameters
-    ----------
-    *formats : str
-        Beside ``text`` and ``json``.
-    """
+    """Add ``--format`` (text, json and ``formats``), ``-q`` and ``-v``, which the function gets as ``ui``."""
 
     def decorate(function: F) -> F:
         @click.option(
@@ -231,10 +225,10 @@ def output_options(*formats: str) -> Callable[[F], F]:
             type=click.Choice(["text", "json", *formats]),
             default="text",
             show_default=True,
-            help="How to print the result.",
+            help="Output format.",
         )
         @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
-        @click.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done.")
+        @click.option("-v", "--verbose", is_flag=True, help="Print progress on stderr.")
         @functools.wraps(function)
         def wrapper(*args: Any, format_: str, quiet: bool, verbose: bool, **kwargs: Any) -> Any:
             if quiet and verbose:
@@ -247,33 +241,10 @@ def output_options(*formats: str) -> Callable[[F], F]:
     return decorate
 
 
-def run_models(
-    ui: Ui,
-    command: str,
-    paths: Iterable[Path],
-    work: Callable[[Path], Entry],
-    *,
-    summary: Callable[[list[Entry]], Mapping[str, object]] | None = None,
-) -> int:
-    """Do a command's work for each model and print what comes of it.
+def run_models(ui: Ui, command: str, paths: Iterable[Path], work: Callable[[Path], Entry]) -> int:
+    """Run ``work`` for each model, print the results and return the highest exit code.
 
-    An error for one model does not stop the others.
-
-    Parameters
-    ----------
-    ui : Ui
-    command : str
-        Name in the envelope.
-    paths : iterable of Path
-    work : callable
-        Does the work for one model.
-    summary : callable, optional
-        The command's own keys for the summary.
-
-    Returns
-    -------
-    int
-        The exit code: the highest of all models.
+    An error in one model does not stop the others. ``command`` is the name in the JSON envelope.
     """
     entries: list[Entry] = []
     for path in paths:
@@ -286,20 +257,18 @@ def run_models(
             ui.result(entry.text, exact=entry.exact)
         entries.append(entry)
     if ui.format == "json":
-        write_stdout(to_json(envelope(command, entries, summary(entries) if summary else None)))
+        write_stdout(to_json(envelope(command, entries)))
     return max((entry.exit_code for entry in entries), default=0)
 
 
 def attempt(path: Path, work: Callable[[Path], Entry]) -> Entry:
-    """Do the work for one model; an error that a user can cause becomes its entry."""
+    """Process one model; an error that a user can cause becomes its entry."""
     try:
         with about_model(path):
             return work(path)
+    except AnnotationDiffersError as error:
+        return Entry(str(path), "differs", error.exit_code, str(error))
+    except LocateRefusedError as error:
+        return Entry(str(path), "refused", error.exit_code, str(error))
     except IrtoolsError as error:
-        return Entry(str(path), _status(error), error.exit_code, str(error))
-
-
-def _status(error: IrtoolsError) -> str:
-    if isinstance(error, AnnotationDiffersError):
-        return "differs"
-    return "refused" if isinstance(error, LocateRefusedError) else "failed"
+        return Entry(str(path), "failed", error.exit_code, str(error))

@@ -1,4 +1,4 @@
-"""``irtools diff``: what changed between two exports."""
+"""``irtools diff``: compare two exports."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def _words(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.command("diff")
 @click.argument("a", metavar="A", type=PATH)
 @click.argument("b", metavar="B", type=PATH)
-@click.option("--part", metavar="PART", help="Only this part: target, mtp, or a file's stem.")
-@click.option("--ignore", metavar="WORDS", multiple=True, callback=_words, help="Leave out, separated by commas.")
-@click.option("--output", "-o", metavar="FILE", type=PATH, help="Write it here; .json and .html say the format.")
+@click.option("--part", metavar="PART", help="Only this part: target, mtp, or a file stem.")
+@click.option("--ignore", metavar="WORDS", multiple=True, callback=_words, help="Aspects to ignore, with commas.")
+@click.option("--output", "-o", metavar="FILE", type=PATH, help="Output file; .json and .html set the format.")
 @output_options("html")
 def command(a: Path, b: Path, part: str | None, ignore: tuple[str, ...], output: Path | None, ui: Ui) -> int:
     """Show what changed between two exports, or two IRs.
 
-    Ops are paired by structure, layer by layer: other names, ids and orders in the files are told in
-    one line. What can be ignored: parts, ports, states, structure, shapes, weights (with values),
+    Ops are paired by structure, layer by layer. Different names, ids and orders in the files take one
+    line of the result. --ignore takes: parts, ports, states, structure, shapes, weights (with values),
     values, annotation, rt_info, versions, names, config, files.
 
-    Exit codes: 0 equal, 1 different, 2 something could not be compared.
+    Exit codes: 0 equal, 1 different, 2 a part could not be compared.
     """
 
     def work(path: Path) -> Entry:
@@ -65,9 +65,9 @@ def command(a: Path, b: Path, part: str | None, ignore: tuple[str, ...], output:
 
 
 def _format(ui: Ui, output: Path | None) -> str:
-    """The format asked for, else what the suffix of the output says."""
-    asked = click.get_current_context().get_parameter_source("format_") is not ParameterSource.DEFAULT
-    return ui.format if asked or output is None else _SUFFIXES.get(output.suffix.lower(), ui.format)
+    """The format of --format, else that of the suffix of the output."""
+    explicit = click.get_current_context().get_parameter_source("format_") is not ParameterSource.DEFAULT
+    return ui.format if explicit or output is None else _SUFFIXES.get(output.suffix.lower(), ui.format)
 
 
 def _rendered(comparison: Comparison, form: str, ui: Ui, *, to_file: bool) -> str:

@@ -1,4 +1,4 @@
-"""``irtools expose``: make hidden states outputs of the model."""
+"""``irtools expose``: add hidden states as outputs of the model."""
 
 from __future__ import annotations
 
@@ -15,19 +15,17 @@ __all__ = ["command"]
 
 @click.command("expose")
 @models_argument
-@click.option("--layers", metavar="LAYERS", help="Which: 1,8,15, also with ranges such as 3-5; all; or last.")
-@click.option("--concat", metavar="NAME", help="One output with all of them side by side, in the order given.")
+@click.option("--layers", metavar="LAYERS", help="Layers: numbers and ranges such as 1,3-5, or all, or last.")
+@click.option("--concat", metavar="NAME", help="One output that concatenates the layers in the given order.")
 @click.option(
     "--name",
     "names",
     metavar="NAMES",
-    help="One name per layer, with commas between them, or one with {layer} in it.  [default: hidden_states.{layer}]",
+    help="One name per layer, separated by commas, or one name with {layer}.  [default: hidden_states.{layer}]",
 )
-@click.option(
-    "--remove", is_flag=True, help="Take such outputs away: all of them, or what the options above had added."
-)
+@click.option("--remove", is_flag=True, help="Remove all such outputs, or those that the options above had added.")
 @writer_options
-@click.option("--no-check", is_flag=True, help="Do not let OpenVINO read the new file before it takes its place.")
+@click.option("--no-check", is_flag=True, help="Do not check the new file with OpenVINO.")
 @part_option
 @output_options()
 def command(
@@ -41,15 +39,15 @@ def command(
     part: str,
     ui: Ui,
 ) -> int:
-    """Make hidden states outputs of the model, for runtimes that read no annotation.
+    """Add hidden states as outputs of the model, for runtimes that read no annotation.
 
-    Each layer gives an output hidden_states.<layer>; with --concat there is one output for all of them, and the
-    single ones only if --name is given too. They come behind the outputs that are there; GenAI takes no notice of
-    them. Only the last layer's may be named last_hidden_state, since GenAI takes that for what the head reads. --remove
-    gives the file back as it was, and never takes away an output that was not added by this command.
+    Each layer gets an output hidden_states.<layer>. With --concat all layers share one output, and separate outputs
+    need --name too. New outputs follow the existing ones, and GenAI ignores them. Only the last layer's output may be
+    named last_hidden_state, because GenAI takes this output for the input of lm_head. --remove restores the original
+    file and never removes an output that this command did not add.
     """
     if layers is None and not remove:
-        raise click.UsageError("say which layers: --layers 1,8,15, or all, or last")
+        raise click.UsageError("--layers is missing: give numbers such as 1,8,15, or all, or last")
     destinations = writing.destinations(models)
 
     def work(path: Path) -> Entry:
@@ -66,18 +64,18 @@ def command(
 
             with export.edit(part) as editor:
                 if remove:
-                    found = editor.conceal(layers, names=names, concat=concat)
+                    outputs = editor.conceal(layers, names=names, concat=concat)
                 else:
-                    found = editor.expose(layers or "", names=names, concat=concat)
+                    outputs = editor.expose(layers or "", names=names, concat=concat)
         patch = editor.patch
-        assert patch is not None, "the block has ended"
+        assert patch is not None, "the edit block sets it"
         return finish(
             ui,
             Job(path, export, patch, destinations[path], check=not no_check),
             writing,
             nothing_to_do=f"{patch.path} has {'no such outputs' if remove else 'these outputs already'}",
-            heading=exposure_text(document.path, found, ui.style),
-            details={"removed" if remove else "outputs": exposure_rows(found)},
+            heading=exposure_text(document.path, outputs, ui.style),
+            details={"removed" if remove else "outputs": exposure_rows(outputs)},
         )
 
     return run_models(ui, "expose", models, work)

@@ -1,4 +1,4 @@
-"""``irtools extract``: cut a piece out of an export."""
+"""``irtools extract``: extract a piece of an export as a model."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ __all__ = ["command"]
 @click.command("extract")
 @model_argument
 @click.option("--layers", metavar="LAYERS", help="Layers of the decoder stack: 3, 3-5, last or all.")
-@click.option("--from", "from_", metavar="OP", multiple=True, help="First op of the piece; can be given several times.")
-@click.option(
-    "--to", metavar="OP", multiple=True, help="Last op, or OP:1 for one of its outputs; can be given several times."
-)
+@click.option("--from", "from_", metavar="OP", multiple=True, help="First op of the piece; can be repeated.")
+@click.option("--to", metavar="OP", multiple=True, help="Last op, or OP:1 for its output 1; can be repeated.")
 @click.option("-o", "--output-dir", metavar="DIR", type=PATH, required=True, help="Empty or new directory.")
-@click.option("--stateless", is_flag=True, help="Turn states into inputs and outputs.")
-@click.option("--dry-run", is_flag=True, help="Write nothing; exit code 1, since something would be written.")
-@click.option("--no-check", is_flag=True, help="Do not let OpenVINO read the piece before it is there.")
+@click.option("--stateless", is_flag=True, help="Replace states with inputs and outputs.")
+@click.option("--dry-run", is_flag=True, help="Write nothing; exit with 1, because something would be written.")
+@click.option("--no-check", is_flag=True, help="Do not check the piece with OpenVINO.")
 @part_option
 @output_options()
 def command(
@@ -39,11 +37,11 @@ def command(
     part: str,
     ui: Ui,
 ) -> int:
-    """Cut a piece out of an export.
+    """Extract a piece of an export as a model of its own.
 
-    The piece is a model of its own, with just the weights that it needs: openvino_model.xml and .bin in
-    DIR. What flows into it becomes an input, what is wanted of it an output, and both have the values that
-    the whole model has there. Inputs such as attention_mask stay as they are.
+    The result is openvino_model.xml and .bin in DIR, with only the weights that the piece needs. Values that
+    flow into the piece become inputs, its results become outputs, and both are equal to the values in the
+    whole model. Inputs such as attention_mask stay inputs.
     """
     from irtools.surgery.extract import plan_piece, require_choice, save_piece
 

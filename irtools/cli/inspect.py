@@ -1,4 +1,4 @@
-"""``irtools inspect``: what is in an export."""
+"""``irtools inspect``: show the contents of an export."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["command"]
 @models_argument
 @part_option
 @click.option(
-    "--context", metavar="N", type=click.IntRange(1), default=4096, show_default=True, help="Tokens in the state."
+    "--context", metavar="N", type=click.IntRange(1), default=4096, show_default=True, help="Tokens in the KV cache."
 )
 @click.option("--batch", metavar="B", type=click.IntRange(1), default=1, show_default=True, help="Sequences.")
 @output_options()
 def command(models: tuple[Path, ...], part: str, context: int, batch: int, ui: Ui) -> int:
-    """Show parts, layers, ports, states, weights, ways of decoding and memory in one screen."""
+    """Show parts, layers, ports, states, weights, decoding modes and memory in one screen."""
 
     def work(path: Path) -> Entry:
         from irtools.export import open_export
@@ -29,9 +29,9 @@ def command(models: tuple[Path, ...], part: str, context: int, batch: int, ui: U
         from irtools.report.inspection import Inspection
 
         with ui.working(f"Inspecting {path}"):
-            found = Inspection(open_export(path), part, context=context, batch=batch)
+            inspection = Inspection(open_export(path), part, context=context, batch=batch)
             if ui.format == "json":
-                return Entry(str(path), "ok", details=found.details())
-            return Entry(str(path), "ok", text=inspection_text(found, ui.style))
+                return Entry(str(path), "ok", details=inspection.details())
+            return Entry(str(path), "ok", text=inspection_text(inspection, ui.style))
 
     return run_models(ui, "inspect", models, work)

@@ -15,13 +15,13 @@ __all__ = ["command"]
 @click.command("locate")
 @models_argument
 @part_option
-@click.option("--explain", is_flag=True, help="Say of each value that was considered why it was not taken.")
+@click.option("--explain", is_flag=True, help="Give the reason why each other candidate was rejected.")
 @output_options()
 def command(models: tuple[Path, ...], part: str, explain: bool, ui: Ui) -> int:
-    """Show the decoder stack; writes nothing.
+    """Show the decoder stack; write nothing.
 
-    Which values carry the hidden states, what each layer is made of, and what each witness says
-    about it: the residual stream, dominators, names, states and config.json.
+    The result has the hidden state and the contents of each layer, and the evidence of each witness: the
+    residual stream, dominators, names, states and config.json.
     """
 
     def work(path: Path) -> Entry:

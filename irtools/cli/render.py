@@ -18,22 +18,17 @@ _FORMATS = ("svg", "png", "pdf", "dot", "html")
 @click.command("render")
 @model_argument
 @click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    type=PATH,
-    required=True,
-    help="Where to write it: .svg, .png, .pdf, .dot or .html.",
+    "-o", "--output", metavar="FILE", type=PATH, required=True, help="A .svg, .png, .pdf, .dot or .html file."
 )
-@click.option("--part", metavar="PART", default="target", help="Part to draw: target, mtp, or a file's stem.")
+@click.option("--part", metavar="PART", default="target", help="Part to draw: target, mtp, or a file stem.")
 @click.option("--layer", metavar="N", type=click.IntRange(0), help="One decoder layer, op by op.")
-@click.option("--around", metavar="OP", help="An op (friendly name, part of it, or id) and what is near it.")
-@click.option("--radius", metavar="R", type=click.IntRange(0), help="How many steps around it.  [default: 2]")
-@click.option("--between", metavar="A B", nargs=2, help="What lies between two ops.")
-@click.option("--pair", is_flag=True, help="Target and MTP head, wired as the runtime wires them.")
+@click.option("--around", metavar="OP", help="An op (friendly name, part of it, or id) and its neighbours.")
+@click.option("--radius", metavar="R", type=click.IntRange(0), help="Number of steps around the op.  [default: 2]")
+@click.option("--between", metavar="A B", nargs=2, help="The ops between two ops.")
+@click.option("--pair", is_flag=True, help="Target and MTP head, connected as in the runtime.")
 @click.option("--full", is_flag=True, help="Every op.")
 @click.option(
-    "--max-nodes", metavar="N", type=click.IntRange(1), help="Draw at most so many ops.  [default: 500, PNG 300]"
+    "--max-nodes", metavar="N", type=click.IntRange(1), help="Maximum number of ops.  [default: 500, PNG 300]"
 )
 @output_options()
 def command(
@@ -49,23 +44,29 @@ def command(
     max_nodes: int | None,
     ui: Ui,
 ) -> int:
-    """Draw an export as a person would on a whiteboard, or a part of it op by op.
+    """Draw an export as a person would on a whiteboard, or a section of it op by op.
 
-    Equal layers are collapsed, each kind of layer is opened once. There is an answer within
-    5 seconds; what was left out for it is said on stderr and in the picture. A .html file is the
-    page of irtools report, whose picture opens down to each op.
+    Equal layers are collapsed, and each kind of layer is expanded once. Drawing ends within 5 seconds;
+    stderr and the picture list the omitted details. A .html file is the page of irtools report, with a
+    picture that expands down to each op.
     """
-    chosen = [name for name, value in _views(layer, around, between, pair, full).items() if value]
+    views = {
+        "--layer": layer is not None,
+        "--around": around is not None,
+        "--between": between is not None,
+        "--pair": pair,
+        "--full": full,
+    }
+    chosen = [name for name, value in views.items() if value]
     if len(chosen) > 1:
-        raise click.UsageError(f"{' and '.join(chosen)} ask for different pictures: give one of them")
+        raise click.UsageError(f"{' and '.join(chosen)} select different pictures: give one of them")
     if radius is not None and around is None:
-        raise click.UsageError("--radius goes with --around")
+        raise click.UsageError("--radius requires --around")
     form = output.suffix.lower().removeprefix(".")
     if form not in _FORMATS:
-        raise click.UsageError(f"-o {output}: the suffix says the format; give one of .{', .'.join(_FORMATS)}")
-
+        raise click.UsageError(f"-o {output}: the suffix sets the format; use one of .{', .'.join(_FORMATS)}")
     if form == "html" and (between or pair or full or radius is not None or max_nodes is not None):
-        raise click.UsageError("of the views, a page takes --layer and --around: it opens there, and shows every op")
+        raise click.UsageError("a .html page has every op; of these options, it takes only --layer and --around")
 
     def work(path: Path) -> Entry:
         if form == "html":
@@ -83,9 +84,9 @@ def command(
             drawing = render(open_export(path), request, form)
         write_output(output, drawing.data)
         for sentence in drawing.picture.omitted:
-            ui.note(f"left out: {sentence}")
+            ui.note(f"omitted: {sentence}")
         if max_nodes is not None and len(drawing.picture.boxes) > max_nodes and chosen in ([], ["--pair"]):
-            ui.note("--max-nodes is for pictures of ops: give it with --full, --layer, --around or --between")
+            ui.note("--max-nodes has no effect without --full, --layer, --around or --between")
         details = {
             "output": str(output),
             "format": form,
@@ -95,8 +96,7 @@ def command(
         }
         return Entry(str(path), "written", details=details)
 
-    entry = attempt(model, work)
-    return tell("render", entry, output, ui)
+    return tell("render", attempt(model, work), output, ui)
 
 
 def _page(path: Path, output: Path, part: str, layer: int | None, around: str | None, ui: Ui) -> Entry:
@@ -111,15 +111,3 @@ def _page(path: Path, output: Path, part: str, layer: int | None, around: str | 
         view = shown_part(open_export(path), part).graph
         op = view.op_name(find_op(view, around))
     return write_page(path, output, Call(), View(part, op=op, layer=layer), ui)
-
-
-def _views(
-    layer: int | None, around: str | None, between: tuple[str, str] | None, pair: bool, full: bool
-) -> dict[str, bool]:
-    return {
-        "--layer": layer is not None,
-        "--around": around is not None,
-        "--between": between is not None,
-        "--pair": pair,
-        "--full": full,
-    }

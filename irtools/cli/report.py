@@ -1,4 +1,4 @@
-"""``irtools report``: one page about an export."""
+"""``irtools report``: write an HTML page about an export."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _SUFFIXES = (".html", ".htm")
 
 @click.command("report")
 @model_argument
-@click.option("-o", "--output", metavar="FILE", type=PATH, required=True, help="Where to write it: .html.")
+@click.option("-o", "--output", metavar="FILE", type=PATH, required=True, help="Output file: .html.")
 @part_option
-@click.option("--expect-mtp/--no-mtp", default=None, help="Whether the export is to be released with an MTP head.")
-@click.option("--draft", metavar="DIR", type=PATH, help="A draft to judge with it.")
-@click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release it is meant for.  [default: 2026.4]")
+@click.option("--expect-mtp/--no-mtp", default=None, help="Require or exclude an MTP head.")
+@click.option("--draft", metavar="DIR", type=PATH, help="Draft to check together with the export.")
+@click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release to check for.  [default: 2026.4]")
 @click.option(
-    "--context", metavar="N", type=click.IntRange(1), default=4096, show_default=True, help="Tokens in the state."
+    "--context", metavar="N", type=click.IntRange(1), default=4096, show_default=True, help="Tokens in the KV cache."
 )
 @click.option("--batch", metavar="B", type=click.IntRange(1), default=1, show_default=True, help="Sequences.")
 @output_options()
@@ -45,13 +45,12 @@ def command(
     batch: int,
     ui: Ui,
 ) -> int:
-    """Write one page with findings, tables, provenance and a picture that opens down to each op.
+    """Write one page with findings, tables, provenance and a picture that expands down to each op.
 
-    The page needs no network and no other file. Findings do not change the exit code: that is
-    what verify is for.
+    The page needs no network and no other file. Findings do not change the exit code; use verify for that.
     """
     if output.suffix.lower() not in _SUFFIXES:
-        raise click.UsageError(f"-o {output}: the report is a page; give it the suffix .html")
+        raise click.UsageError(f"-o {output}: the report is an HTML page; use the suffix .html")
 
     def work(path: Path) -> Entry:
         from irtools.lint.session import Call
@@ -60,12 +59,11 @@ def command(
         call = Call(expect_mtp=expect_mtp, draft=draft, target_runtime=target_runtime)
         return write_page(path, output, call, View(part, context, batch), ui)
 
-    entry = attempt(model, work)
-    return tell("report", entry, output, ui)
+    return tell("report", attempt(model, work), output, ui)
 
 
 def tell(command: str, entry: Entry, output: Path, ui: Ui) -> int:
-    """Say what came of writing a file; returns the exit code. ``irtools render`` does the same."""
+    """Print the outcome of writing a file and return the exit code; also for ``irtools render``."""
     if entry.error is not None:
         print_error(entry.error)
     elif ui.format == "text" and not ui.quiet and not _is_stdout(output):
@@ -78,12 +76,12 @@ def tell(command: str, entry: Entry, output: Path, ui: Ui) -> int:
 def _is_stdout(path: Path) -> bool:
     try:
         return os.path.samestat(path.stat(), os.fstat(sys.stdout.fileno()))
-    except (OSError, ValueError, AttributeError):  # there is no stdout, or it is no file
+    except (OSError, ValueError, AttributeError):  # stdout is missing or has no file descriptor
         return False
 
 
 def write_page(path: Path, output: Path, call: Call, view: View, ui: Ui) -> Entry:
-    """Judge an export and write the page about it; ``irtools render -o x.html`` does the same."""
+    """Verify an export and write its page; also for ``irtools render -o x.html``."""
     from irtools.ir.output import write_output
     from irtools.lint.session import judge
     from irtools.report.html import render_report
@@ -97,6 +95,6 @@ def write_page(path: Path, output: Path, call: Call, view: View, ui: Ui) -> Entr
         write_output(output, data)
     for note in judged.notes:
         ui.note(note)
-    found = {f"{severity}s": number for severity, number in verification.counts.items()}
-    details = {"output": str(output), "format": "html", "bytes": len(data), **found}
+    counts = {f"{severity}s": number for severity, number in verification.counts.items()}
+    details = {"output": str(output), "format": "html", "bytes": len(data), **counts}
     return Entry(str(path), "written", details=details)

@@ -1,4 +1,4 @@
-"""``irtools rules``: list the rules of ``verify`` and explain one."""
+"""``irtools rules``: list the rules of ``verify``, or explain one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _folders = click.option(
     metavar="DIR",
     multiple=True,
     type=PATH,
-    help="Rules of your own, beside the installed ones.  [default: those of the configuration file]",
+    help="Folder of your own rules, in addition to the installed ones.  [default: from the configuration file]",
 )
 
 
@@ -49,7 +49,7 @@ def list_(folders: tuple[Path, ...], ui: Ui) -> int:
 @_folders
 @output_options()
 def explain(code: str, folders: tuple[Path, ...], ui: Ui) -> int:
-    """Explain the rule with a CODE or name: what it checks, why, how to fix it, its source."""
+    """Explain the rule with a CODE or name: the check, its reason, the fix and the source."""
     from irtools.lint.rules import find_rule
     from irtools.report.rules import rule_details, rule_text
 

@@ -1,4 +1,4 @@
-"""``irtools strip``: take the hidden-state annotation away."""
+"""``irtools strip``: remove the hidden-state annotation."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ __all__ = ["command"]
 @part_option
 @output_options()
 def command(models: tuple[Path, ...], part: str, writing: Writing, ui: Ui) -> int:
-    """Take the hidden-state annotation away.
-
-    After annotate this gives the file back as it was.
-    """
+    """Remove the hidden-state annotation; after annotate this restores the original file."""
     destinations = writing.destinations(models)
 
     def work(path: Path) -> Entry:
@@ -31,8 +28,7 @@ def command(models: tuple[Path, ...], part: str, writing: Writing, ui: Ui) -> in
         export = open_export(path)
         patch = export.strip(part)
         job = Job(path, export, patch, destinations[path], check=False)
-        nothing = f"{patch.path} has no annotation"
         details = {"previous": patch.old, "annotation": patch.new}
-        return finish(ui, job, writing, nothing_to_do=nothing, details=details)
+        return finish(ui, job, writing, nothing_to_do=f"{patch.path} has no annotation", details=details)
 
     return run_models(ui, "strip", models, work)

@@ -28,48 +28,63 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 
 @click.command("verify")
 @models_argument
-@click.option("--expect-mtp/--no-mtp", default=None, help="Whether the export is to be released with an MTP head.")
-@click.option("--draft", metavar="DIR", type=PATH, help="A DFlash or EAGLE-3 draft to judge with it.")
-@click.option("--select", metavar="CODES", multiple=True, callback=_codes, help="Only these rules or groups.")
-@click.option("--ignore", metavar="CODES", multiple=True, callback=_codes, help="Not these rules or groups.")
-@click.option("--rules", "rule_folders", metavar="DIR", multiple=True, type=PATH, help="Rules of your own.")
-@click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release it is meant for.  [default: 2026.4]")
-@click.option("--fail-on", type=click.Choice(["error", "warning", "note"]), help="What counts.  [default: error]")
-@click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
-@click.option("--baseline", metavar="FILE", type=PATH, help="Keep the findings of this file silent.")
-@click.option("--write-baseline", metavar="FILE", type=PATH, help="Write all findings to such a file.")
-@click.option("--config", metavar="FILE", type=PATH, help="Configuration file instead of the one found.")
-@click.option("--trust-model-config", is_flag=True, help="Let a configuration file inside the export count.")
+@click.option("--expect-mtp/--no-mtp", default=None, help="Require or exclude an MTP head.")
+@click.option("--draft", metavar="DIR", type=PATH, help="DFlash or EAGLE-3 draft to check together with the export.")
+@click.option("--select", metavar="CODES", multiple=True, callback=_codes, help="Run only these rules or groups.")
+@click.option("--ignore", metavar="CODES", multiple=True, callback=_codes, help="Skip these rules or groups.")
+@click.option("--rules", "rule_folders", metavar="DIR", multiple=True, type=PATH, help="Folder of your own rules.")
+@click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release to check for.  [default: 2026.4]")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "note"]),
+    help="Lowest severity that fails.  [default: error]",
+)
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
+@click.option("--baseline", metavar="FILE", type=PATH, help="Do not report the findings of this file.")
+@click.option("--write-baseline", metavar="FILE", type=PATH, help="Write all findings to a new baseline.")
+@click.option("--config", metavar="FILE", type=PATH, help="Configuration file to use instead of a search.")
+@click.option("--trust-model-config", is_flag=True, help="Accept a configuration file inside the export.")
 @click.option("--fix", is_flag=True, help="Write a missing annotation, or upgrade its early form (HID001, HID005).")
 @click.option(
     "--unsafe-fixes",
     is_flag=True,
-    help="Also what a person should look at: replace a wrong annotation (HID004, HID006 to HID019), make the names of "
-    "ops unique (IR016).",
+    help="Also apply fixes that a person must review: replace a wrong annotation (HID004, HID006 to HID019), make the "
+    "names of ops unique (IR016).",
 )
-@click.option("--diff", is_flag=True, help="Print what the fixes would change; write nothing.")
-@click.option("--format", "formats", multiple=True, type=click.Choice(_FORMATS), help="How to print.  [default: text]")
-@click.option("--output", "outputs", metavar="FILE", multiple=True, type=PATH, help="Where to, see below.")
-@click.option("-q", "--quiet", is_flag=True, help="Print only errors and the findings that count.")
-@click.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done.")
+@click.option("--diff", is_flag=True, help="Print the changes of the fixes; write nothing.")
+@click.option("--format", "formats", multiple=True, type=click.Choice(_FORMATS), help="Format.  [default: text]")
+@click.option("--output", "outputs", metavar="FILE", multiple=True, type=PATH, help="Output file; see below.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors and the findings that fail.")
+@click.option("-v", "--verbose", is_flag=True, help="Print progress on stderr.")
 def command(
     models: tuple[Path, ...],
     formats: tuple[str, ...],
     outputs: tuple[Path, ...],
+    expect_mtp: bool | None,
+    draft: Path | None,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    rule_folders: tuple[Path, ...],
+    target_runtime: str | None,
     fail_on: str | None,
     exit_zero: bool,
+    baseline: Path | None,
     write_baseline: Path | None,
+    config: Path | None,
+    trust_model_config: bool,
+    fix: bool,
+    unsafe_fixes: bool,
+    diff: bool,
     quiet: bool,
     verbose: bool,
-    **asked: object,
 ) -> int:
-    """Find what the runtime would refuse, crash on, or get wrong silently.
+    """Find faults that make the runtime refuse the export, crash, or decode wrongly without an error.
 
-    The first --output takes the first --format, and so on; an --output without a --format goes by
-    its suffix (.json, .sarif, .html, .xml for JUnit, else text). A --format without an --output goes to
-    standard output.
+    The first --output has the first --format, and so on. The suffix sets the format of an --output without
+    a --format (.json, .sarif, .html, .xml for JUnit, else text). A --format without an --output is written
+    to standard output.
 
-    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 nothing could be verified.
+    Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 a model could not be verified.
     """
     from irtools.lint.model import Severity
     from irtools.lint.session import Call
@@ -77,8 +92,22 @@ def command(
     if quiet and verbose:
         raise click.UsageError("-q and -v contradict each other")
     targets = _destinations(formats, outputs)
-    threshold = Severity[fail_on.upper()] if fail_on else None
-    call = Call(fail_on=threshold, write_baseline=write_baseline is not None, **asked)  # type: ignore[arg-type]
+    call = Call(
+        select=select,
+        ignore=ignore,
+        fail_on=Severity[fail_on.upper()] if fail_on else None,
+        expect_mtp=expect_mtp,
+        draft=draft,
+        target_runtime=target_runtime,
+        rule_folders=rule_folders,
+        baseline=baseline,
+        write_baseline=write_baseline is not None,
+        config=config,
+        trust_model_config=trust_model_config,
+        fix=fix,
+        unsafe_fixes=unsafe_fixes,
+        diff=diff,
+    )
     ui = Ui("text", quiet, verbose, Style.of(sys.stdout))
     judged = []
     for path in models:
@@ -94,14 +123,14 @@ def command(
 
 
 def _destinations(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> list[tuple[str, Path | None]]:
-    """Each format with the file it goes to; None is standard output."""
+    """Pairs of format and output file; None for standard output."""
     paired: list[tuple[str, Path | None]] = [
         (formats[number] if number < len(formats) else _SUFFIXES.get(file.suffix.lower(), "text"), file)
         for number, file in enumerate(outputs)
     ]
     left = formats[len(outputs) :]
     if len(left) > 1:
-        raise click.UsageError(f"only one of {' and '.join(left)} can go to standard output; give an --output each")
+        raise click.UsageError(f"only one of {' and '.join(left)} can go to standard output; give each an --output")
     if not outputs and not left:
         left = ("text",)
     return [*paired, *((format_, None) for format_ in left)]
@@ -115,7 +144,7 @@ def _judge(path: Path, call: Call, ui: Ui) -> Judged:
         with about_model(path):
             judged = judge(path, call)
     except OptionError:
-        raise  # the same for every model
+        raise  # every model would raise the same error
     except IrtoolsError as error:
         print_error(str(error))
         return Judged(path, error=str(error))
@@ -124,7 +153,7 @@ def _judge(path: Path, call: Call, ui: Ui) -> Judged:
     for file in judged.written:
         ui.note(f"wrote {file.path}")
         if file.replaced_link is not None:
-            ui.note(f"{file.path} was a symbolic link; it is a file now, and {file.replaced_link} is as it was")
+            ui.note(f"{file.path} was a symbolic link; it is now a file, and {file.replaced_link} is unchanged")
     return judged
 
 

@@ -1,4 +1,4 @@
-"""The hidden-state annotation as it is in a file, read the way the runtime reads it."""
+"""The hidden-state annotation of a file, read as the runtime reads it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Tap:
-    """One layer's entry, if its types are right.
-
-    Attributes
-    ----------
-    layer : int
-    producer : str
-    output_index : int
-    """
+    """A layer's entry whose types are right."""
 
     layer: int
     producer: str
@@ -48,17 +41,14 @@ class Tap:
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """What the entry that counts says.
+    """Content of the effective annotation entry.
 
     Attributes
     ----------
-    entry : Entry
     problem : str
-        Why it is not an object with an object ``layers``; empty if it is.
-    layers : mapping of str to object
-        Entries as decoded from JSON.
+        Error text if the value is not a JSON object with an object ``layers``; empty otherwise.
     repeated : tuple of str
-        Layer keys that are written more than once.
+        Layer keys that occur more than once.
     """
 
     entry: Entry
@@ -68,15 +58,15 @@ class Annotation:
 
     @property
     def early(self) -> bool:
-        """Whether it is the early form: layers are names, not locators."""
+        """True if the annotation has the early form, with names in place of locators."""
         return Entries(self.layers).early
 
     def locator_problem(self, key: str) -> str:
-        """Why a layer's entry is no locator; empty if it is one."""
+        """Error text if a layer's entry is not a locator; empty otherwise."""
         return locator_problem(self.layers[key])
 
     def taps(self) -> Iterator[Tap]:
-        """The entries whose layer id and types are right, by layer."""
+        """Entries with a valid layer id and valid types, by layer."""
         for layer in sorted(int(key) for key in self.layers if layer_id(key)):
             if not self.locator_problem(str(layer)):
                 value = self.layers[str(layer)]
@@ -84,12 +74,12 @@ class Annotation:
 
 
 def layer_id(key: str) -> bool:
-    """Whether a key is what the runtime makes of a layer's number."""
+    """True if a key has the form in which the runtime writes a layer number."""
     return key.isascii() and key.isdecimal() and str(int(key)) == key
 
 
 def annotation(part: Part) -> Annotation | None:
-    """The annotation that counts, or None if the runtime finds no such key."""
+    """The effective annotation; None if the runtime finds no such key."""
     entry = part.entry(ANNOTATION_KEY)
     if entry is None:
         return None
@@ -106,13 +96,13 @@ _STRAY = re.compile(
 
 
 def stray_line(scan: Scan) -> int | None:
-    """Line of the first tag with the annotation's key, wherever it is."""
+    """Line of the first tag with the annotation key, anywhere in the file."""
     match = _STRAY.search(scan.data, scan.net_tag.end) if ANNOTATION_KEY.encode() in scan.data else None
     return line_of(scan.data, match.start()) if match else None
 
 
 def resolve(part: Part, tap: Tap) -> Source | None:
-    """Where a tap points, if its producer is one live op with such an output."""
+    """The output of a tap; None unless its producer is exactly one live op with that output."""
     ops = [key for key in part.named(tap.producer) if key in part.live]
     if len(ops) != 1:
         return None
@@ -121,16 +111,16 @@ def resolve(part: Part, tap: Tap) -> Source | None:
 
 
 def usable(context: Context) -> tuple[Part, Annotation] | None:
-    """The target and its annotation, if both can be read and the annotation has locators to check."""
+    """The target and its annotation; None unless both are readable and the annotation has locators to check."""
     if context.target is None:
         return None
     part = context.part(context.target)
-    found = annotation(part)
-    return (part, found) if found is not None and not found.problem and not found.early else None
+    entry = annotation(part)
+    return (part, entry) if entry is not None and not entry.problem and not entry.early else None
 
 
 def layer_count(context: Context, stack: DecoderStack | None) -> int | None:
-    """How many layers the annotation must have: ours, else what config.json says."""
+    """Number of layers that the annotation must have: from the located stack, else from config.json."""
     if stack is not None:
         return len(stack.layers)
     for key in ("num_hidden_layers", "n_layer", "num_layers", "n_layers"):

@@ -1,4 +1,4 @@
-"""Known findings: a file that keeps them silent."""
+"""Baselines: files of known findings that are not reported again."""
 
 from __future__ import annotations
 
@@ -23,23 +23,19 @@ _PLACE = re.compile(r"\b(lines?) \d+(?:, column \d+)?|(\.xml):\d+")
 def fingerprints(verification: Verification) -> tuple[str, ...]:
     """One fingerprint per finding, in their order.
 
-    It is made of the code, the file below the model directory, the op and the message without line
-    numbers, so it survives edits elsewhere in the file and another place of the directory. Findings
-    that share all of these are counted.
-
-    Parameters
-    ----------
-    verification : Verification
+    A fingerprint covers the code, the file path relative to the model directory, the op and the message
+    without line numbers. It therefore survives edits elsewhere in the file and a move of the directory.
+    A counter distinguishes findings that share all of these.
     """
-    import hashlib  # text has no use for fingerprints
+    import hashlib  # only the formats with fingerprints need it
 
     seen: Counter[str] = Counter()
-    found = []
+    digests = []
     for finding in verification.findings:
         key = "\0".join((finding.code, _file(finding, verification), finding.op or "", _message(finding)))
         seen[key] += 1
-        found.append(hashlib.sha256(f"{key}\0{seen[key]}".encode("utf-8", "surrogatepass")).hexdigest()[:32])
-    return tuple(found)
+        digests.append(hashlib.sha256(f"{key}\0{seen[key]}".encode("utf-8", "surrogatepass")).hexdigest()[:32])
+    return tuple(digests)
 
 
 def _file(finding: Finding, verification: Verification) -> str:
@@ -48,7 +44,7 @@ def _file(finding: Finding, verification: Verification) -> str:
         return ""
     if finding.file.is_relative_to(directory):
         return finding.file.relative_to(directory).as_posix()
-    return finding.file.name  # of the draft
+    return finding.file.name  # a file of the draft
 
 
 def _message(finding: Finding) -> str:
@@ -56,32 +52,25 @@ def _message(finding: Finding) -> str:
 
 
 def read_baseline(path: Path) -> Counter[str]:
-    """Fingerprints of a baseline file, with how often each occurs.
-
-    Raises
-    ------
-    UsageError
-        It cannot be read, or is no baseline.
-    """
+    """Count the fingerprints of a baseline file; raises ``UsageError`` if it is unreadable or not a baseline."""
     try:
         content = json.loads(path.read_bytes())
         if content["schema_version"] != _VERSION:
             raise ValueError(f"schema_version {content['schema_version']!r}, not {_VERSION}")
         return Counter(str(entry["fingerprint"]) for entry in content["findings"])
     except OSError as error:
-        hint = "`--write-baseline` makes one."
+        hint = "Create one with --write-baseline."
         raise UsageError(f"the baseline cannot be read: {error.strerror}", hint=hint, path=path) from error
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        hint = "Write it again with --write-baseline."
-        raise UsageError(f"is no baseline of irtools ({error})", hint=hint, path=path) from error
+        hint = "Create it again with --write-baseline."
+        raise UsageError(f"is not an irtools baseline ({error})", hint=hint, path=path) from error
 
 
 def apply_baseline(verification: Verification, known: Counter[str]) -> Verification:
-    """Leave out the findings that a baseline knows.
+    """Remove the findings that a baseline lists.
 
     Parameters
     ----------
-    verification : Verification
     known : Counter of str
         From :func:`read_baseline`.
     """
@@ -96,7 +85,7 @@ def apply_baseline(verification: Verification, known: Counter[str]) -> Verificat
 
 
 def baseline_text(verifications: Iterable[Verification]) -> str:
-    """Content of a baseline file that knows every finding of some verifications."""
+    """Content of a baseline file with every finding of the given verifications."""
     entries = [
         {
             "fingerprint": fingerprint,
@@ -112,27 +101,13 @@ def baseline_text(verifications: Iterable[Verification]) -> str:
 
 
 def write_baseline(path: Path, judged: Iterable[Judged]) -> list[Judged]:
-    """Write a baseline file that knows every finding.
-
-    Parameters
-    ----------
-    path : Path
-    judged : iterable of Judged
-
-    Returns
-    -------
-    list of Judged
-        The same, with the findings silenced.
-
-    Raises
-    ------
-    SaveError
-        It cannot be written.
-    """
+    """Write a baseline file with every finding; return the models without these findings."""
     judged = list(judged)
     done = [model.verification for model in judged if model.verification is not None]
     write_output(path, baseline_text(done).encode())
     return [
-        replace(model, verification=replace(v, findings=(), known=v.known + len(v.findings))) if v else model
-        for model, v in ((model, model.verification) for model in judged)
+        replace(model, verification=replace(v, findings=(), known=v.known + len(v.findings)))
+        if (v := model.verification)
+        else model
+        for model in judged
     ]

@@ -1,4 +1,4 @@
-"""The files of a model directory beside its IRs: which belong there, and where a key stands in them."""
+"""Facts about a model directory: expected parts, the kind of the target, and its JSON files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _EXTRA_PARTS: Mapping[str, tuple[str, ...]] = {
     "qwen3_vl": ("vision_embeddings_merger", "vision_embeddings_pos"),
     "videochat_flash_qwen": ("vision_projection",),
 }
-"""Parts beside the ones every vision-language export has, by ``model_type`` of config.json."""
+"""Parts in addition to those of every vision-language export, by ``model_type`` of config.json."""
 
 RUNTIME_FAMILIES = frozenset(
     (
@@ -49,7 +49,7 @@ RUNTIME_FAMILIES = frozenset(
         *("qwen3_5", "qwen3_5_moe", "qwen3_omni", "qwen3_omni_moe", "qwen3_vl", "videochat_flash_qwen"),
     )
 )
-"""``model_type`` of the vision-language models that OpenVINO GenAI 2026.4 knows."""
+"""``model_type`` of the vision-language models that OpenVINO GenAI 2026.4 supports."""
 
 KNOWN_PARTS = frozenset(
     (
@@ -62,22 +62,11 @@ KNOWN_PARTS = frozenset(
         *("prompt_encoder_mask_decoder", "tokenizer_2", "tokenizer_3", "detokenizer_2", "detokenizer_3"),
     )
 )
-"""Names of parts that an exporter writes or a runtime reads."""
+"""Names of the parts that exporters write or runtimes read."""
 
 
 def parts_by_config(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Parts that a vision-language export of this family consists of, besides its language model.
-
-    Parameters
-    ----------
-    config : mapping
-        Content of config.json.
-
-    Returns
-    -------
-    tuple of str
-        Empty for a family that is not known.
-    """
+    """Parts of a vision-language export of this family, except its language model; empty for an unknown family."""
     family = config.get("model_type")
     if not isinstance(family, str) or family not in RUNTIME_FAMILIES | _EXTRA_PARTS.keys():
         return ()
@@ -96,18 +85,18 @@ def _input_names(context: Context) -> set[str]:
 
 
 def reads_tokens(context: Context) -> bool:
-    """Whether the target is a language model of some kind; a target that cannot be read is taken for one."""
+    """True if the target is a language model of any kind, or cannot be read."""
     names = _input_names(context)
     return context.target is None or not names.isdisjoint({"input_ids", "inputs_embeds", "decoder_input_ids"})
 
 
 def is_draft(context: Context) -> bool:
-    """Whether the model is a draft that gets hidden states from a target in another directory."""
+    """True if the model is a draft that reads hidden states of a target in another directory."""
     return "hidden_states" in _input_names(context)
 
 
 def needs_embeddings(context: Context) -> bool:
-    """Whether the target takes embeddings instead of tokens: the export is decomposed."""
+    """True if the target takes embeddings instead of tokens, because the text embeddings are a separate part."""
     names = _input_names(context)
     if "hidden_states" in names:
         return False
@@ -117,14 +106,14 @@ def needs_embeddings(context: Context) -> bool:
 
 
 def read_json(path: Path) -> Any:
-    """Content of a JSON file, None when there is none.
+    """Content of a JSON file; None if the file does not exist.
 
     Raises
     ------
     ValueError
-        It is not valid JSON in UTF-8.
+        The file is not valid JSON in UTF-8.
     OSError
-        It cannot be read.
+        The file cannot be read.
     """
     try:
         return json.loads(read_file(path))
@@ -135,7 +124,7 @@ def read_json(path: Path) -> Any:
 
 
 def json_line(path: Path, key: str, value: object) -> int | None:
-    """Line of a key in a JSON file, preferably where it has that value."""
+    """Line of a key in a JSON file; an occurrence with the given value comes first."""
     try:
         text = read_file(path).decode("utf-8-sig")
     except (OSError, ValueError):

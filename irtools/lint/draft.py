@@ -1,4 +1,4 @@
-"""Facts about a draft model in a directory of its own."""
+"""Facts about a draft model, which has a directory of its own."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from irtools.model.part import Part
 __all__ = ["Draft", "Pair", "draft", "is_draft", "layer_ids", "pair", "truthy"]
 
 _TRUE = {"true", "yes", "on", "1"}
-_NUMBERS = re.compile(r"-?[0-9]{1,9}")
 _FALSE = {"false", "no", "off", "0", ""}
+_NUMBERS = re.compile(r"-?[0-9]{1,9}")
+_LAYER_ID = re.compile(r"[ \t\n\r\v\f]*([+-]?[0-9]{1,10})[ \t\n\r\v\f]*")
 
 
 def truthy(value: object) -> bool | None:
-    """A boolean as OpenVINO reads it from rt_info; None for what it refuses."""
+    """A boolean as OpenVINO reads it from rt_info; None for a value that it refuses."""
     if not isinstance(value, str):
         return None
     word = value.strip().lower()
@@ -25,40 +26,34 @@ def truthy(value: object) -> bool | None:
 
 
 def layer_ids(text: str) -> list[int] | None:
-    """A list of layer ids as the runtime reads it: numbers between commas, empty items skipped.
+    """Parse layer ids as the runtime does: numbers separated by commas, empty items skipped.
 
     Returns
     -------
     list of int or None
-        None for what it refuses, such as brackets or numbers that only spaces separate.
+        None for a value that the runtime refuses, such as brackets or numbers separated only by spaces.
     """
-    found = []
-    for item in text.split(","):
-        if not item:
-            continue
-        digits = item.strip(" \t\n\r\v\f")
-        sign = digits[1:] if digits[:1] in ("-", "+") else digits
-        if not (sign.isascii() and sign.isdecimal()) or len(sign) > 10 or abs(int(digits)) >= 2**31:
+    layers = []
+    for item in filter(None, text.split(",")):
+        match = _LAYER_ID.fullmatch(item)
+        if match is None or abs(int(match[1])) >= 2**31:
             return None
-        found.append(int(digits))
-    return found
+        layers.append(int(match[1]))
+    return layers
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A draft and what its rt_info says.
+    """A draft and the content of its rt_info.
 
     Attributes
     ----------
-    part : Part
     kind : str
         ``dflash``, ``eagle3`` or ``plain``.
     mode : str or None
         Value of ``dflash_mode``.
-    mask_token_id, target_layer_ids : str or None
-        As written.
     eagle3_layers : tuple of int
-        Of ``hidden_layers_list``, which an EAGLE-3 draft may have.
+        Layers in ``hidden_layers_list``, which an EAGLE-3 draft may have.
     """
 
     part: Part
@@ -70,7 +65,7 @@ class Draft:
 
     @property
     def layers(self) -> list[int] | None:
-        """The target's layers that it reads; None when they cannot be read."""
+        """Layers of the target that the draft reads; None if the list cannot be parsed."""
         return layer_ids(self.target_layer_ids) if self.target_layer_ids is not None else None
 
 
@@ -79,7 +74,7 @@ def _text(value: object) -> str | None:
 
 
 def draft(part: Part) -> Draft:
-    """Tell what kind of draft a part is: by its rt_info, else by its ports."""
+    """Classify a part as a draft by its rt_info, else by its ports."""
     info = part.rt_info
     nested = info.get("dflash")
     nested = nested if isinstance(nested, Mapping) else {}
@@ -96,19 +91,18 @@ def draft(part: Part) -> Draft:
 
 
 def is_draft(part: Part) -> bool:
-    """Whether a part is a draft that reads another model's hidden states, not a target."""
+    """True if a part is a draft that reads the hidden states of another model."""
     return draft(part).kind != "plain"
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A draft, and the target it is to be used with.
+    """A draft and its target.
 
     Attributes
     ----------
-    draft : Draft
     target : Part or None
-        None when MODEL_DIR itself is the draft: then only the draft can be judged.
+        None if MODEL_DIR itself is the draft; then only the draft can be checked.
     """
 
     draft: Draft
@@ -116,14 +110,12 @@ class Pair:
 
 
 def pair(context: Context) -> Pair | None:
-    """The draft to judge: that of ``--draft``, else MODEL_DIR itself when it is one."""
+    """The draft to check: the one of ``--draft``, else MODEL_DIR itself if it is a draft."""
     target = context.part(context.target) if context.target is not None else None
     if context.draft is not None:
         candidates = context.draft.target_candidates
         document = context.readable(candidates[0]) if len(candidates) == 1 else None
-        if document is None:
-            return None
-        return Pair(draft(context.part(document)), target)
+        return Pair(draft(context.part(document)), target) if document is not None else None
     if target is not None and is_draft(target):
         return Pair(draft(target), None)
     return None

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,34 +26,29 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_RUNTIME", "Judged", "Options", "Verification", "selected_rules", "verify"]
 
 DEFAULT_RUNTIME = "2026.4"
-"""The OpenVINO GenAI release whose requirements the built-in rules were checked against."""
+"""OpenVINO GenAI release against which the built-in rules were verified."""
 
 UNREADABLE = "IR001"
-"""Code of the rule that reports what cannot be read."""
+"""Code of the rule that reports unreadable files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to verify, and how.
+    """Options of a verification.
 
     Attributes
     ----------
     expect_mtp : bool or None
-        True: the export is meant to be released with an MTP head; False: without; None: no
-        expectation.
-    draft : Path or None
-        Directory of a draft model to judge together with the export.
+        True if the export must have an MTP head, False if it must not, None if both are fine.
     target_runtime : str
-        OpenVINO GenAI release that the export is meant for.
+        OpenVINO GenAI release to check for.
     select, ignore : tuple of str
-        Codes (``IR009``) or groups (``IR``); nothing selected means every rule. A code counts
-        more than a group, and otherwise ``ignore`` more than ``select``.
+        Codes (``IR009``) or groups (``IR``). An empty ``select`` selects every rule. A code takes
+        precedence over a group; with equal precision ``ignore`` wins.
     severities : mapping of str to Severity
-        By code or group, instead of what the rule says.
+        Severities by code or group. They replace those of the rules.
     per_file_ignores : mapping of str to tuple of str
-        Codes or groups by a pattern for file names.
-    rule_folders : tuple of Path
-        Folders of rules beside the installed ones.
+        Codes or groups by file name pattern.
     """
 
     expect_mtp: bool | None = None
@@ -67,19 +63,16 @@ class Options:
 
 @dataclass(frozen=True)
 class Verification:
-    """What the rules found in one export.
+    """Result of running the rules over one export.
 
     Attributes
     ----------
-    export : ModelDirectory
     findings : tuple of Finding
-        Sorted by file, line, code; every field filled in.
-    rules : tuple of Rule
-        Those that were selected.
+        Sorted by file, line and code, with every field filled in.
     strategies : tuple of Strategy
-        Which ways of decoding are available, whatever was selected or ignored.
+        Availability of each decoding mode; it does not depend on ``select`` and ``ignore``.
     known : int
-        Findings that a baseline silenced.
+        Number of findings that a baseline removed.
     """
 
     export: ModelDirectory
@@ -91,34 +84,26 @@ class Verification:
     @cached_property
     def counts(self) -> Mapping[Severity, int]:
         """Number of findings by severity, worst first."""
-        found = Counter(finding.severity for finding in self.findings)
-        return {severity: found[severity] for severity in sorted(Severity, reverse=True)}
+        counter = Counter(finding.severity for finding in self.findings)
+        return {severity: counter[severity] for severity in sorted(Severity, reverse=True)}
 
     def at_least(self, threshold: Severity) -> bool:
-        """Whether there is a finding of this severity or a worse one."""
+        """True if a finding has at least this severity."""
         return any(finding.severity is not None and finding.severity >= threshold for finding in self.findings)
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One model that was to be verified.
+    """Result of ``irtools verify`` for one model.
 
     Attributes
     ----------
-    path : Path
-        As the user gave it.
     verification : Verification or None
-        None when it could not be verified.
-    error : str or None
-        Then the reason.
+        None if the model could not be verified; then ``error`` has the reason.
     threshold : Severity
-        From which severity on a finding counts for the exit code.
+        Lowest severity that fails the verification.
     patches : tuple of Patch
-        What fixes changed, or would change.
-    written : tuple of Saved
-        The files that were written.
-    notes : tuple of str
-        Worth telling the user.
+        Changes that the fixes made, or would make.
     """
 
     path: Path
@@ -131,37 +116,36 @@ class Judged:
 
     @property
     def failed(self) -> bool:
-        """Whether there is a finding that counts."""
+        """True if a finding reaches the threshold."""
         return self.verification is not None and self.verification.at_least(self.threshold)
 
 
 def _specificity(rule: Rule, selectors: Iterable[str]) -> int:
-    """How closely a list of codes and groups names a rule: 2 by code, 1 by group, 0 not at all."""
+    """Precision with which selectors name a rule: 2 by code, 1 by group or ALL, 0 not at all."""
     return max((2 if s == rule.code else 1 if s in (rule.group, "ALL") else 0 for s in selectors), default=0)
 
 
 def selected_rules(rules: Iterable[Rule], options: Options) -> tuple[Rule, ...]:
-    """The rules that the options ask for.
+    """The rules that the options select.
 
     Raises
     ------
     UsageError
-        A code or group that no rule has.
+        No rule has a given code or group.
     """
     rules = tuple(rules)
-    known = {"ALL"} | {rule.code for rule in rules} | {rule.group for rule in rules}
-    listed = [*options.select, *options.ignore, *options.severities]
-    for selector in [*listed, *(code for codes in options.per_file_ignores.values() for code in codes)]:
-        if selector not in known:
+    groups = {rule.group for rule in rules}
+    valid = {"ALL", *groups, *(rule.code for rule in rules)}
+    selectors = chain(options.select, options.ignore, options.severities, *options.per_file_ignores.values())
+    for selector in selectors:
+        if selector not in valid:
             raise OptionError(
                 f"there is no rule or group {selector!r}",
-                hint=f"The groups are {', '.join(sorted({rule.group for rule in rules}))}; "
-                "`irtools rules list` shows the codes.",
+                hint=f"The groups are {', '.join(sorted(groups))}; `irtools rules list` shows the codes.",
             )
+    select = options.select or ("ALL",)
     return tuple(
-        rule
-        for rule in _applicable(rules, options)
-        if (_specificity(rule, options.select) if options.select else 0.5) > _specificity(rule, options.ignore)
+        rule for rule in _applicable(rules, options) if _specificity(rule, select) > _specificity(rule, options.ignore)
     )
 
 
@@ -170,60 +154,55 @@ def _applicable(rules: Iterable[Rule], options: Options) -> list[Rule]:
 
 
 def verify(export: ModelDirectory, options: Options | None = None) -> Verification:
-    """Run every selected rule over an export, from its files alone.
+    """Run every selected rule over the files of an export.
 
     Parameters
     ----------
     export : ModelDirectory
-        A directory, or one of its ``.xml`` files: then only what concerns that file is reported.
-    options : Options, optional
-
-    Returns
-    -------
-    Verification
+        A directory, or one of its ``.xml`` files; with a file, only findings about this file are reported.
 
     Raises
     ------
     UsageError
-        An option makes no sense, or a rule failed.
+        An option is invalid, or a rule failed.
     ExportError
-        There is nothing to verify: no IR in the directory.
+        The directory contains no IR.
     """
     options = options or Options()
     if not parse_version(options.target_runtime):
-        raise OptionError(f"{options.target_runtime!r} is no runtime version", hint="Write it like 2026.4.")
+        raise OptionError(f"{options.target_runtime!r} is not a runtime version", hint="Write it as in 2026.4.")
     loaded = load_rules(options.rule_folders)
     rules = selected_rules(loaded, options)
     whole = _whole_export(export)
     if not whole.parts:
         meant = meant_instead(whole.directory, TARGET_FILES)
-        raise ExportError(f"there is no .xml here, so nothing to verify; {meant}", path=whole.directory)
+        raise ExportError(f"there is no .xml here to verify; {meant}", path=whole.directory)
     draft = ModelDirectory.open(options.draft) if options.draft is not None else None
     context = Context(whole, options.expect_mtp, draft, options.target_runtime)
-    found = [finding for rule in rules for finding in _run(rule, context)]
+    findings = [finding for rule in rules for finding in _run(rule, context)]
     others = [rule for rule in _applicable(loaded, options) if rule not in rules]
-    ways = _strategies(context, [*found, *_left_out(others, context)])
+    modes = _strategies(context, [*findings, *_left_out(others, context)])
     if UNREADABLE not in {rule.code for rule in rules}:
-        found = [finding for finding in found if finding.code != UNREADABLE]
-    found = [finding for finding in _drop_echoes(found) if not _ignored_in_file(finding, options, whole)]
-    found = [_with_severity(finding, options) for finding in found]
+        findings = [finding for finding in findings if finding.code != UNREADABLE]
+    findings = [finding for finding in _drop_echoes(findings) if not _ignored_in_file(finding, options, whole)]
+    findings = [_with_severity(finding, options) for finding in findings]
     if export.path.suffix == ".xml" and not export.path.is_dir():
-        found = [f for f in found if f.file is not None and _xml_of(f.file) == export.path]
-    return Verification(export, _sorted(found), rules, ways)
+        findings = [f for f in findings if f.file is not None and _xml_of(f.file) == export.path]
+    return Verification(export, _sorted(findings), rules, modes)
 
 
 def _left_out(rules: Iterable[Rule], context: Context) -> Iterator[Finding]:
-    """What rules that are not to be shown say about the ways of decoding."""
+    """Findings of the rules that are not selected but affect the decoding modes."""
     from irtools.lint.strategies import GROUPS
 
     for rule in rules:
         if rule.group in GROUPS:
-            with suppress(UsageError):  # the rule failed, and may be left out because it does
+            with suppress(UsageError):  # a rule that fails may be deselected for exactly that reason
                 yield from _run(rule, context)
 
 
 def _whole_export(export: ModelDirectory) -> ModelDirectory:
-    """The directory around a single ``.xml`` that is one of its side parts, else the export itself."""
+    """The whole directory if the export is a single ``.xml`` among its parts, else the export itself."""
     whole = ModelDirectory(export.directory)
     parts = {document.path for document in whole.parts.values()}
     targets = {document.path for document in whole.target_candidates}
@@ -232,15 +211,15 @@ def _whole_export(export: ModelDirectory) -> ModelDirectory:
 
 
 def _run(rule: Rule, context: Context) -> Iterator[Finding]:
-    """The findings of one rule, filled in.
+    """Findings of one rule, with every field filled in.
 
-    Rules come from users as well: whatever one raises becomes an error that names it.
+    Users write rules too, so any exception becomes an error that names the rule.
     """
     try:
         for finding in rule.check(context):
             yield _filled_in(finding, rule, context)
     except InvalidIRError as error:
-        # The file is broken in a way that only shows when this op is looked at.
+        # Some faults of a file appear only when the op that has them is parsed.
         broken = Finding(str(error.args[0]), error.hint or "", file=error.path, line=error.line)
         yield replace(_filled_in(broken, rule, context), code=UNREADABLE, severity=Severity.ERROR)
     except IrtoolsError:
@@ -248,14 +227,14 @@ def _run(rule: Rule, context: Context) -> Iterator[Finding]:
     except Exception as error:
         raise UsageError(
             f"the rule {rule.code} ({rule.name}) of {source_of(rule)} failed: {type(error).__name__}: {error}",
-            hint=f"Correct it, or leave it out with --ignore {rule.code}.",
+            hint=f"Correct it, or skip it with --ignore {rule.code}.",
         ) from error
 
 
 def _check(finding: object) -> None:
-    """Rules of users are not always type-checked."""
+    """Check the types of a finding; rules of users are not always type-checked."""
     if not isinstance(finding, Finding):
-        raise TypeError(f"it yields {finding!r}, which is no Finding")
+        raise TypeError(f"it yields {finding!r}, which is not a Finding")
     kinds = {"message": str, "hint": str, "code": str, "file": Path | None, "line": int | None, "op": str | None}
     for name, kind in kinds.items():
         value = getattr(finding, name)
@@ -278,17 +257,17 @@ def _filled_in(finding: Finding, rule: Rule, context: Context) -> Finding:
 
 
 def _xml_of(file: Path) -> Path:
-    """The ``.xml`` that a file belongs to; the working directory has no name to change."""
+    """The ``.xml`` to which a file belongs; a path without a name, such as ``.``, stays as it is."""
     return file.with_suffix(".xml") if file.name else file
 
 
 def _drop_echoes(findings: list[Finding]) -> Iterator[Finding]:
-    """Leave out that a file cannot be read when an IR rule says more precisely why."""
+    """Drop the general findings about an unreadable file if an IR rule gives the precise reason."""
     explained = {
         f.file for f in findings if f.code.startswith("IR") and f.code != UNREADABLE and f.severity == Severity.ERROR
     }
     for finding in findings:
-        # An op that cannot be read does not always say of which file it is.
+        # The error about an unreadable op does not always name the file.
         is_echo = finding.code == UNREADABLE and (finding.file in explained or (finding.file is None and explained))
         if not is_echo:
             yield finding
@@ -309,23 +288,20 @@ def _ignored_in_file(finding: Finding, options: Options, export: ModelDirectory)
 
 def _with_severity(finding: Finding, options: Options) -> Finding:
     group = finding.code.rstrip("0123456789")
-    wanted = options.severities.get(finding.code, options.severities.get(group))
-    return finding if wanted is None else replace(finding, severity=wanted)
-
-
-def _order(finding: Finding) -> tuple[str, int, str, str, str]:
-    return (str(finding.file or ""), finding.line or 0, finding.code, finding.op or "", finding.message)
+    severity = options.severities.get(finding.code, options.severities.get(group))
+    return finding if severity is None else replace(finding, severity=severity)
 
 
 def _sorted(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    return tuple(sorted(dict.fromkeys(findings), key=_order))
+    unique = dict.fromkeys(findings)
+    return tuple(sorted(unique, key=lambda f: (str(f.file or ""), f.line or 0, f.code, f.op or "", f.message)))
 
 
 def _strategies(context: Context, findings: list[Finding]) -> tuple[Strategy, ...]:
-    """By what all rules found, with their own severities: no option makes the runtime take an export."""
+    """Judge the decoding modes by all rules with their original severities, because the runtime ignores options."""
     from irtools.lint.strategies import strategies
 
     try:
         return strategies(context, _sorted(_drop_echoes(findings)))
     except InvalidIRError:
-        return ()  # a finding says what is broken
+        return ()  # a finding reports the fault

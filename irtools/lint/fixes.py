@@ -1,4 +1,4 @@
-"""Changes that remove findings."""
+"""Fixes that several rules offer."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ __all__ = ["make_names_unique", "write_annotation"]
 
 
 def write_annotation(context: Context, *, force: bool = False) -> Fix:
-    """Write the annotation of the located stack.
+    """Fix that writes the annotation of the located stack.
 
     Parameters
     ----------
-    context : Context
     force : bool
-        Replace an annotation that says something else: for a person to look at.
+        Replace a different annotation. The fix is then unsafe: a person must review it.
     """
     config = context.config
 
@@ -30,7 +29,7 @@ def write_annotation(context: Context, *, force: bool = False) -> Fix:
 
 
 def make_names_unique() -> Fix:
-    """Add numbers to friendly names that several ops have: for a person to look at."""
+    """Unsafe fix that adds numbers to friendly names that several ops share."""
 
     def patch(document: Document) -> Patch:
         from irtools.surgery.rename import unique_names

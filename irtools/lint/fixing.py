@@ -1,4 +1,4 @@
-"""Apply the changes that rules offer with their findings."""
+"""Apply the fixes of findings."""
 
 from __future__ import annotations
 
@@ -19,16 +19,14 @@ __all__ = ["FixPlan", "plan_fixes", "write_fixes"]
 
 @dataclass(frozen=True, slots=True)
 class FixPlan:
-    """What the fixes would do. Nothing has been written.
+    """Changes of the fixes. Nothing has been written.
 
     Attributes
     ----------
     patches : tuple of Patch
         One per file that would change.
-    fixed : tuple of Finding
-        What they remove.
     refused : tuple of str
-        Why a fix could not be worked out.
+        Error texts of the fixes that failed.
     """
 
     patches: tuple[Patch, ...]
@@ -37,13 +35,9 @@ class FixPlan:
 
 
 def plan_fixes(verification: Verification, *, unsafe: bool = False) -> FixPlan:
-    """Work out the fixes of all findings, one upon the other where they concern the same file.
+    """Compute the fixes of all findings, with ``unsafe`` also those that a person must review.
 
-    Parameters
-    ----------
-    verification : Verification
-    unsafe : bool
-        Also those that a person should look at.
+    Fixes of the same file build on each other.
     """
     patches: dict[Path, Patch] = {}
     fixed: list[Finding] = []
@@ -63,13 +57,13 @@ def plan_fixes(verification: Verification, *, unsafe: bool = False) -> FixPlan:
 
 
 def write_fixes(patches: Iterable[Patch]) -> tuple[Saved, ...]:
-    """Write patched files in place, after all whose graph changed or that are annotated have been checked.
+    """Check all patched files that have a new graph or an annotation, then write all files in place.
 
     Raises
     ------
     SaveError
-        The file that it names could not be written; others may have been.
+        The named file could not be written; other files may have been written.
     CheckError
-        Nothing was written.
+        A check failed; nothing was written.
     """
     return save_files([Change(patch.path, patch.data, patch.original, checker(patch)) for patch in patches])

@@ -1,4 +1,4 @@
-"""What a rule is, what it sees and what it reports."""
+"""Rules, the context that they read, and the findings that they report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from irtools.errors import InvalidIRError, IrtoolsError, LocateRefusedError
 
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Context", "Finding", "Fix", "Rule", "Severity", "Strategy", "rule"]
 
+T = TypeVar("T")
+
 
 class Severity(IntEnum):
-    """How bad a finding is; comparable."""
+    """Severity of a finding; comparable."""
 
     NOTE = 1
     WARNING = 2
@@ -44,11 +46,11 @@ class Fix:
     Attributes
     ----------
     title : str
-        What it does, in the imperative: ``Write the annotation``.
+        Imperative phrase such as ``Write the annotation``.
     patch : callable
-        Works out the new file from the current one; raises ``IrtoolsError`` when it cannot.
+        Computes the new file from the current one; raises ``IrtoolsError`` on failure.
     safe : bool
-        Whether ``--fix`` applies it; otherwise only ``--unsafe-fixes`` does.
+        True if ``--fix`` applies the fix; otherwise only ``--unsafe-fixes`` does.
     """
 
     title: str
@@ -58,17 +60,16 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """Whether one way of decoding is available with an export.
+    """Availability of one decoding mode for an export.
 
     Attributes
     ----------
     name : str
         ``plain``, ``mtp``, ``dflash`` or ``eagle3``.
-    available : bool
     reason : str
-        Why not, or what it needs, as a sentence without full stop.
+        Reason for a refusal, or a requirement, as a sentence without full stop.
     findings : tuple of str
-        Codes of the findings that rule it out.
+        Codes of the findings that refuse or restrict the mode.
     """
 
     name: str
@@ -79,28 +80,24 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule reports: one fault at one place.
+    """One fault at one place, reported by a rule.
 
     Attributes
     ----------
     code : str
-        Filled in by the engine when empty.
+        If empty, the engine fills it in.
     message : str
-        What is wrong, with the offending value, without full stop.
-    hint : str
-        What to do about it.
-    file : Path or None
-        The file it is in.
+        Description of the fault with the offending value, without full stop.
     line : int or None
         Counted from 1.
     op : str or None
-        Friendly name of the op concerned.
+        Friendly name of the op with the fault.
     severity : Severity or None
-        None: the rule's own.
+        None for the severity of the rule.
     part : str or None
-        Name of the part; filled in by the engine when ``file`` is one.
+        Name of the part; the engine fills it in if ``file`` is a part.
     fix : Fix or None
-        The change that removes it, if irtools can make it.
+        Change that removes the finding, if irtools can make it.
     """
 
     message: str
@@ -123,36 +120,36 @@ class Finding:
 
 @dataclass
 class Context:
-    """What a rule may look at. Everything is read once and shared by all rules.
+    """Data that rules may read. Each value is computed once and shared by all rules.
 
     Attributes
     ----------
-    export : ModelDirectory
     expect_mtp : bool or None
         True for ``--expect-mtp``, False for ``--no-mtp``, None for neither.
     draft : ModelDirectory or None
         The draft of ``--draft``.
     target_runtime : str
-        OpenVINO GenAI version the export is meant for.
+        OpenVINO GenAI release to check for.
     """
 
     export: ModelDirectory
     expect_mtp: bool | None = None
     draft: ModelDirectory | None = None
     target_runtime: str = "2026.4"
-    _graphs: dict[Document, tuple[Scan, ...]] = field(default_factory=dict, init=False, repr=False)
-    _faults: dict[Document, tuple[Fault, ...]] = field(default_factory=dict, init=False, repr=False)
-    _constants: dict[Document, tuple[Constant, ...]] = field(default_factory=dict, init=False, repr=False)
-    _compressions: dict[Document, Compression | None] = field(default_factory=dict, init=False, repr=False)
-    _facts: dict[Document, Part] = field(default_factory=dict, init=False, repr=False)
+    _facts: dict[tuple[str, Document], Any] = field(default_factory=dict, init=False, repr=False)
+
+    def _once(self, fact: str, document: Document, compute: Callable[[], T]) -> T:
+        key = fact, document
+        if key not in self._facts:
+            self._facts[key] = compute()
+        value: T = self._facts[key]
+        return value
 
     def part(self, document: Document) -> Part:
-        """Facts about a readable part (also of the draft), worked out once."""
+        """Facts about a readable part of the export or the draft."""
         from irtools.model.part import Part
 
-        if document not in self._facts:
-            self._facts[document] = Part(document)
-        return self._facts[document]
+        return self._once("part", document, lambda: Part(document))
 
     @cached_property
     def _read(self) -> tuple[dict[str, Document], dict[str, IrtoolsError]]:
@@ -166,65 +163,59 @@ class Context:
 
     @property
     def documents(self) -> Mapping[str, Document]:
-        """The parts whose XML can be read, by name."""
+        """Parts whose XML can be read, by name."""
         return self._read[0]
 
     @property
     def unreadable(self) -> Mapping[str, IrtoolsError]:
-        """Why the other parts cannot be read, by name (an IR rule reports it)."""
+        """Errors of the other parts, by name (an IR rule reports them)."""
         return self._read[1]
 
     @cached_property
     def judged(self) -> tuple[Document, ...]:
-        """Every file whose XML can be read, of the export and of the draft."""
+        """Readable XML files of the export and of the draft."""
         return (*self.documents.values(), *self._read_draft[0].values())
 
     @cached_property
     def broken(self) -> tuple[tuple[Document, IrtoolsError], ...]:
-        """Every file whose XML cannot be read, of the export and of the draft, and why."""
-        found = [(self.export.parts[name], error) for name, error in self.unreadable.items()]
+        """Unreadable XML files of the export and of the draft, with their errors."""
+        pairs = [(self.export.parts[name], error) for name, error in self.unreadable.items()]
         if self.draft is not None:
-            found += [(self.draft.parts[name], error) for name, error in self._read_draft[1].items()]
-        return tuple(found)
+            pairs += [(self.draft.parts[name], error) for name, error in self._read_draft[1].items()]
+        return tuple(pairs)
 
     def graphs(self, document: Document) -> tuple[Scan, ...]:
-        """The graph of a file and those of the bodies in it, scanned once."""
+        """The graph of a file and the graphs of its bodies."""
         from irtools.ir.constants import iter_graphs
 
-        if document not in self._graphs:
-            self._graphs[document] = tuple(iter_graphs(document.scan))
-        return self._graphs[document]
+        return self._once("graphs", document, lambda: tuple(iter_graphs(document.scan)))
 
     def faults(self, document: Document) -> tuple[Fault, ...]:
-        """Faults in the wiring of a file, found once."""
+        """Faults in the wiring of a file."""
         from irtools.ir.integrity import find_faults
 
-        if document not in self._faults:
-            self._faults[document] = find_faults(self.graphs(document))
-        return self._faults[document]
+        return self._once("faults", document, lambda: find_faults(self.graphs(document)))
 
     def constants(self, document: Document) -> tuple[Constant, ...]:
-        """Constants of a file, read once."""
+        """Constants of a file."""
         from irtools.ir.constants import read_constants
 
-        if document not in self._constants:
-            self._constants[document] = read_constants(self.graphs(document))
-        return self._constants[document]
+        return self._once("constants", document, lambda: read_constants(self.graphs(document)))
 
     def compression(self, document: Document) -> Compression | None:
-        """How the weights of a file are stored; None when its graph cannot be built.
+        """Storage of the weights of a file; None if its graph cannot be built.
 
-        Cheap for a file that says nothing about compression and has no compressed constant.
+        Cheap for a file without a compression request and without compressed constants.
         """
         from irtools.model.compression import Compression
 
-        if document not in self._compressions:
-            sound = self.readable(document)
-            self._compressions[document] = Compression(sound, self.constants(sound)) if sound else None
-        return self._compressions[document]
+        def compute() -> Compression | None:
+            return Compression(document, self.constants(document)) if self.readable(document) else None
+
+        return self._once("compression", document, compute)
 
     def readable(self, document: Document | None) -> Document | None:
-        """The document if its graph can be built and has no cycle, else None (an IR rule reports why)."""
+        """The document if its graph can be built and has no cycle, else None (an IR rule reports the error)."""
         try:
             if document is not None:
                 _ = document.graph.topological
@@ -250,10 +241,10 @@ class Context:
 
     @cached_property
     def location(self) -> DecoderStack | IrtoolsError | None:
-        """The decoder stack, or why it was refused; None without a readable target.
+        """The decoder stack, or the error of locating it; None without a readable target.
 
-        A config.json that contradicts the graph does not hide the stack from the rules: it is
-        located without (an EXP rule reports the contradiction).
+        If config.json contradicts the graph, the stack is located without it, so that the rules still
+        have a stack (an EXP rule reports the contradiction).
         """
         from irtools.decoder import locate
 
@@ -262,22 +253,22 @@ class Context:
         try:
             return locate(self.target, config=self.config)
         except (LocateRefusedError, InvalidIRError) as error:
-            refused = error
+            refusal = error
         try:
-            return locate(self.target) if self.config else refused
+            return locate(self.target) if self.config else refusal
         except (LocateRefusedError, InvalidIRError):
-            return refused
+            return refusal
 
     @property
     def stack(self) -> DecoderStack | None:
-        """The decoder stack when it could be located."""
+        """The decoder stack; None if it could not be located."""
         from irtools.decoder.stack import DecoderStack
 
         return self.location if isinstance(self.location, DecoderStack) else None
 
     @cached_property
     def config(self) -> Mapping[str, object]:
-        """config.json, or empty when it cannot be read (an EXP rule reports why)."""
+        """Content of config.json; empty if it cannot be read (an EXP rule reports the error)."""
         try:
             return self.export.config
         except IrtoolsError:
@@ -285,7 +276,7 @@ class Context:
 
     @property
     def text_config(self) -> Mapping[str, object]:
-        """The part of config.json about the language model: ``text_config`` in wrappers, else all of it."""
+        """Language model section of config.json: ``text_config`` or its equivalent in wrappers, else the whole file."""
         for key in ("text_config", "llm_config", "language_config"):
             nested = self.config.get(key)
             if isinstance(nested, Mapping):
@@ -310,24 +301,20 @@ Check = Callable[[Context], Iterable[Finding]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One check with a stable code.
+    """A check with a stable code.
 
     Attributes
     ----------
     code : str
-        Letter group and three digits: ``MTP012``. Never reused.
+        Letter group and three digits, such as ``MTP012``; never reused.
     name : str
-        Kebab-case, reads well after "allow": ``unnamed-port``.
+        Kebab-case name that reads well after "allow", such as ``unnamed-port``.
     severity : Severity
-        Of its findings, unless a finding says otherwise.
-    title : str
-        One line.
+        Default severity of its findings.
     explanation : str
-        What it checks, why it matters, how to fix it, where the requirement comes from.
+        Text with the check, its reason, the fix and the source of the requirement.
     runtimes : str
-        GenAI versions it speaks of, as a version specifier (``>=2026.3``); empty for all.
-    check : callable
-        Takes the context, yields findings.
+        Version specifier of the GenAI versions to which it applies (``>=2026.3``); empty for all.
     """
 
     code: str
@@ -345,10 +332,10 @@ class Rule:
 
 
 def rule(code: str, name: str, severity: Severity, title: str, *, runtimes: str = "") -> Callable[[Check], Rule]:
-    """Make a rule of a function; its docstring is the explanation.
+    """Decorator that makes a rule of a function; the docstring becomes the explanation.
 
     The docstring has the headings *What it checks*, *Why it matters*, *How to fix it* and
-    *Source*, in this order, each on a line of its own underlined as in numpydoc.
+    *Source*, in this order, each on its own line and underlined as in numpydoc.
     """
 
     def decorate(check: Check) -> Rule:

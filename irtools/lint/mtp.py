@@ -1,4 +1,4 @@
-"""Facts about an MTP head that several rules need: its profile, its fusion, its norms."""
+"""Facts about an MTP head that several rules need: its profile and its fusion of embeddings and hidden state."""
 
 from __future__ import annotations
 
@@ -31,30 +31,27 @@ __all__ = [
 ]
 
 DECLARATION_KEYS = ("mtp_num_hidden_layers", "num_nextn_predict_layers", "num_mtp_layers")
-"""How config.json says that a checkpoint has MTP layers; which key, depends on the family."""
+"""Keys of config.json that declare MTP layers; the key depends on the model family."""
 
 EXPORTED_FAMILIES = ("qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_6", "qwen3_6_moe")
-"""``model_type`` of the families whose MTP head the exporter knows."""
+"""``model_type`` of the families whose MTP head the exporter supports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One port of a profile.
+    """Port of a profile, named by its tensor name.
 
     Attributes
     ----------
-    name : str
-        Tensor name.
-    element_type : str
     shape : tuple of str
-        ``?`` for a dimension that must be dynamic, a letter for a width that is the same
-        wherever the letter stands, ``2H`` for twice that, a number, or ``*`` for anything.
+        ``?`` for a dimension that must be dynamic, a number, ``*`` for any dimension, or a letter. Equal
+        letters stand for equal widths, and ``2H`` for twice the width ``H``.
     needed : bool
-        Whether the runtime fails without it; otherwise it is only part of the usual form.
+        True if the runtime fails without the port; otherwise the port is only customary.
     type_matters : bool
-        Whether the runtime fails with another element type.
+        True if the runtime fails with another element type.
     friendly_matters : bool
-        Whether the runtime looks it up by friendly name too.
+        True if the runtime also looks the port up by friendly name.
     """
 
     name: str
@@ -67,32 +64,26 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class MtpProfile:
-    """What one family's MTP head looks like: data, found in the rule packs.
+    """Form of the MTP head of a model family; the rule packs contain the profiles.
 
     Attributes
     ----------
-    name : str
     title : str
-        As a noun, for messages.
-    inputs, outputs : tuple of Port
+        Noun for messages.
     target_outputs : tuple of Port
-        What the target must give out for it.
-    model_types : tuple of str
-        ``model_type`` values of config.json.
-    states : int
-        Number of state variables.
+        Outputs that the target must have for the head.
     attentions : int or None
-        Number of attention ops; None: any.
+        Number of attention ops; None for any number.
     fusion : bool
-        Whether the head joins embeddings and hidden state itself; otherwise it gets them joined.
+        True if the head concatenates embeddings and hidden state itself; otherwise its input has both.
     experts : bool or None
-        Whether its feed-forward block has experts; None: either.
+        True if its feed-forward block has experts; None for both forms.
     usable : bool
-        Whether GenAI runs it from ``openvino_mtp_model.xml``.
+        True if GenAI runs it from ``openvino_mtp_model.xml``.
     own_directory : bool
-        Whether GenAI runs it as a draft from a directory of its own.
+        True if GenAI runs it as a draft from a directory of its own.
     remark : str
-        What a user should know when ``openvino_mtp_model.xml`` is not its place.
+        Advice for users if the head does not belong in ``openvino_mtp_model.xml``.
     """
 
     name: str
@@ -112,21 +103,14 @@ class MtpProfile:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What config.json says about MTP layers.
-
-    Attributes
-    ----------
-    key : str
-        Of config.json, with the section it is in.
-    count : int
-    """
+    """Number of MTP layers in config.json; the key includes its section."""
 
     key: str
     count: int
 
 
 def declaration(context: Context) -> Declaration | None:
-    """The first key of config.json that says how many MTP layers there are, or None."""
+    """The first key of config.json with a number of MTP layers, or None."""
     for prefix, section in (("", context.config), ("text_config.", context.text_config)):
         for key in DECLARATION_KEYS:
             value = section.get(key)
@@ -136,25 +120,23 @@ def declaration(context: Context) -> Declaration | None:
 
 
 _CERTAIN = 0.8
-"""Share of port names by which a draft is taken for a head, not for a language model."""
+"""Likeness above which a draft counts as an MTP head instead of a language model."""
 
 # -- the head --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """Where embeddings and hidden state are joined.
+    """Concatenation of embeddings and hidden state.
 
     Attributes
     ----------
-    concat : int
-        Layer id of the Concat.
     projection : int
-        Layer id of the MatMul that reads it.
+        Layer id of the MatMul that reads the Concat.
     operands : tuple of frozenset of str
-        Names of the model inputs whose values are in each operand.
+        Names of the model inputs on which each operand depends.
     normed : tuple of bool
-        Whether each operand is the output of a norm.
+        True for each operand that is the output of a norm.
     """
 
     concat: int
@@ -163,38 +145,35 @@ class Fusion:
     normed: tuple[bool, ...]
 
 
+@dataclass(eq=False)
 class Head:
-    """An MTP head and the profile it is judged by.
+    """An MTP head and the profile against which it is checked.
 
-    Parameters
+    Attributes
     ----------
-    part : Part
-    profile : MtpProfile
-        The one that fits best.
     likeness : float
-        How many of the profile's and the head's port names agree, from 0 to 1.
+        Share of the port names of head and profile that agree, from 0 to 1.
     """
 
-    def __init__(self, part: Part, profile: MtpProfile, likeness: float) -> None:
-        self.part = part
-        self.profile = profile
-        self.likeness = likeness
+    part: Part
+    profile: MtpProfile
+    likeness: float
 
     @property
     def known(self) -> bool:
-        """Whether enough ports agree for the profile's details to mean something."""
+        """True if enough ports agree for a check against the details of the profile."""
         return self.likeness > 0.4
 
     def input(self, port: Port) -> Input | None:
-        """The input that a port of the profile stands for, by tensor name, else by friendly name."""
+        """The input for a port of the profile, by tensor name, else by friendly name."""
         return self.part.input(port.name) or self.part.input_called(port.name)
 
     def output(self, port: Port) -> Output | None:
-        """The output that a port of the profile stands for."""
+        """The output for a port of the profile."""
         return self.part.output(port.name)
 
     def reached(self, port: Input) -> bool:
-        """Whether the value of an input is used for some output or state; its shape alone does not count."""
+        """True if an output or state depends on the value of an input, not only on its shape."""
         return port.op in self._used
 
     @cached_property
@@ -204,12 +183,12 @@ class Head:
 
     @cached_property
     def experts(self) -> bool:
-        """Whether it routes tokens to experts."""
+        """True if the head routes tokens to experts."""
         return next(self.part.live_ops("TopK"), None) is not None
 
     @cached_property
     def fusion(self) -> Fusion | None:
-        """The first Concat of two equally wide values that a MatMul with constant weights reads."""
+        """The first Concat of two values of equal width that a MatMul with constant weights reads."""
         graph = self.part.graph
         for concat in sorted(self.part.live_ops("Concat"), key=graph.rank.__getitem__):
             projection = self._projection(concat)
@@ -224,7 +203,7 @@ class Head:
         return None
 
     def _projection(self, concat: int) -> int | None:
-        """The MatMul from twice the width to the width below a Concat of two values."""
+        """The MatMul below a Concat of two values that halves the width."""
         graph = self.part.graph
         sources = graph.inputs(concat)
         widths = [port.shape[-1] for port in map(graph.port, sources) if port is not None and len(port.shape) == 3]
@@ -233,11 +212,11 @@ class Head:
         if graph.data(concat).get("axis") not in ("-1", "2"):
             return None
         for consumer in graph.consumers(concat):
-            below = consumer.op
-            if graph.op_type(below) == "MatMul" and any(map(graph.constant, graph.producers(below))):
-                outputs = graph.op(below).outputs
+            matmul = consumer.op
+            if graph.op_type(matmul) == "MatMul" and any(map(graph.constant, graph.producers(matmul))):
+                outputs = graph.op(matmul).outputs
                 if outputs and outputs[0].shape[-1:] == (widths[0],):
-                    return below
+                    return matmul
         return None
 
     def _inputs_above(self, source: Source) -> frozenset[str]:
@@ -249,22 +228,21 @@ class Head:
 
 def _likeness(part: Part, profile: MtpProfile) -> float:
     wanted = {("in", port.name) for port in profile.inputs} | {("out", port.name) for port in profile.outputs}
-    there = {_known_name("in", port, wanted) for port in part.inputs}
-    there |= {_known_name("out", port, wanted) for port in part.outputs}
-    return len(wanted & there) / max(1, len(wanted | there))
+    present = {_known_name("in", port, wanted) for port in part.inputs}
+    present |= {_known_name("out", port, wanted) for port in part.outputs}
+    return len(wanted & present) / max(1, len(wanted | present))
 
 
 def _known_name(side: str, port: Input | Output, wanted: set[tuple[str, str]]) -> tuple[str, str]:
-    """The tensor name of a port that a profile has, else the first."""
+    """The tensor name of a port that occurs in the profile, else its label."""
     return next(((side, name) for name in port.names if (side, name) in wanted), (side, port.label))
 
 
 def head(context: Context) -> Head | None:
-    """The export's MTP head with the profile that is nearest to it.
+    """The MTP head of the export with its best profile, or None.
 
-    That is ``openvino_mtp_model.xml``, or the model of ``--draft`` if it has the ports of a head
-    that is a draft of its own. None without a readable one, and with ``--no-mtp``: what is not
-    wanted need not be sound.
+    The head is ``openvino_mtp_model.xml``, or the model of ``--draft`` if that has the ports of a head with
+    a directory of its own. With ``--no-mtp`` the result is None, because an unwanted head need not be valid.
     """
     if context.expect_mtp is False:
         return None
@@ -272,9 +250,9 @@ def head(context: Context) -> Head | None:
         return _nearest(context, context.mtp)
     if context.export.mtp is None and context.draft is not None and len(context.draft.target_candidates) == 1:
         document = context.readable(context.draft.target_candidates[0])
-        found = _nearest(context, document) if document is not None else None
-        if found is not None and found.profile.own_directory and found.likeness > _CERTAIN:
-            return found
+        candidate = _nearest(context, document) if document is not None else None
+        if candidate is not None and candidate.profile.own_directory and candidate.likeness > _CERTAIN:
+            return candidate
     return None
 
 
@@ -285,44 +263,43 @@ def _nearest(context: Context, document: Document) -> Head | None:
 
 
 def own_target(context: Context) -> Part | None:
-    """The target that a head can belong to: one that takes embeddings and is no draft itself.
+    """The target to which a head can belong: it takes embeddings and is not itself a draft.
 
-    In a text-only export or a draft's directory the head is out of place (MTP006), and comparing
-    the two would say nothing more.
+    In a text-only export or in the directory of a draft, the head is out of place (MTP006). A comparison
+    would add nothing to that finding.
     """
     part = target_part(context)
     return part if part is not None and part.input("input_ids") is None else None
 
 
 def qwen_like(context: Context) -> Head | None:
-    """The head, if it is near enough to a form that GenAI runs for its inside to be judged."""
-    found = head(context)
-    return found if found is not None and found.known and found.profile.usable else None
+    """The head if it resembles a form that GenAI runs closely enough for checks of its ops, else None."""
+    candidate = head(context)
+    return candidate if candidate is not None and candidate.known and candidate.profile.usable else None
 
 
-def at_op(found: Head, op: int | None, message: str, hint: str, severity: Severity | None = None) -> Finding:
-    """A finding at an op of the head, or at its ``<net>``."""
-    graph, document = found.part.graph, found.part.document
+def at_op(mtp: Head, op: int | None, message: str, hint: str, severity: Severity | None = None) -> Finding:
+    """A finding at an op of the head, or at its ``<net>`` without an op."""
+    graph, document = mtp.part.graph, mtp.part.document
     line = graph.line(op) if op is not None else document.line(document.scan.net_tag)
     return Finding(message, hint, document.path, line, graph.op_name(op) if op is not None else None, severity)
 
 
 def expected(context: Context, otherwise: Severity | None = None) -> Severity | None:
-    """Error when a releasable MTP export was asked for, else ``otherwise``."""
+    """Severity error with ``--expect-mtp``, else ``otherwise``."""
     return Severity.ERROR if context.expect_mtp else otherwise
 
 
 def nearest(part: Part, profiles: Iterable[MtpProfile], model_type: str = "", width: int | None = None) -> Head | None:
-    """Pair a head with the profile whose ports agree most; equal ones by experts and model type.
+    """The head with the profile whose ports agree most; experts and model type break ties.
 
     Parameters
     ----------
-    part : Part
-    profiles : iterable of MtpProfile
     model_type : str
-        Of config.json.
+        Value in config.json.
     width : int, optional
-        Hidden size of the target: tells embeddings that are joined already from plain ones.
+        Hidden size of the target. It distinguishes an input that has both embeddings and hidden state from
+        plain embeddings.
     """
     experts = next(part.live_ops("TopK"), None) is not None
 
@@ -335,6 +312,6 @@ def nearest(part: Part, profiles: Iterable[MtpProfile], model_type: str = "", wi
 
 
 def _other_width(part: Part, profile: MtpProfile, width: int | None) -> bool:
-    """Whether an input that the profile has twice as wide as the target is only as wide."""
+    """True if an input has the width of the target where the profile requires twice that width."""
     doubled = (part.input(port.name) for port in profile.inputs if port.shape[-1] == "2H")
     return width is not None and any(port is not None and port.shape[-1:] == (width,) for port in doubled)

@@ -1,4 +1,4 @@
-"""The versions that exporter, compression and runtime wrote into an IR."""
+"""Versions that exporter, compression and runtime wrote into an IR."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _BUILD = re.compile(r"-\d+-[0-9a-f]{7,}")
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Versions as written; empty when the file does not say.
+    """Versions as written; empty if the file has none.
 
     Attributes
     ----------
     openvino : str
-        Of the conversion.
+        Version of the conversion.
     exporter : str
-        ``optimum-intel``.
-    transformers, compression, tokenizers : str
-        transformers, nncf and openvino-tokenizers.
+        Version of optimum-intel.
+    compression : str
+        Version of nncf.
     """
 
     openvino: str = ""
@@ -61,7 +61,7 @@ def _first(info: RtInfo, keys: tuple[tuple[str, ...], ...]) -> str:
 
 
 def version_line(document: Document, field: str) -> int | None:
-    """Line of the entry that a field of the provenance was read from."""
+    """Line of the entry with a field of the provenance."""
     scan = document.scan
     start = scan.rt_infos[0].start if scan.rt_infos else scan.meta_data.start if scan.meta_data else 0
     for key in _KEYS[field]:

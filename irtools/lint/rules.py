@@ -1,4 +1,4 @@
-"""The rules that are installed or in a user's folders."""
+"""Collect the rules of the installed packs and of a user's folders."""
 
 from __future__ import annotations
 
@@ -16,58 +16,45 @@ _CODE = re.compile(r"[A-Z]{2,8}[0-9]{3}")
 
 
 def source_of(rule: Rule) -> str:
-    """The file that defines a rule, to name it in an error."""
+    """File that defines a rule, for error messages."""
     code = getattr(rule.check, "__code__", None)  # a callable object has none
     return code.co_filename if code is not None else type(rule.check).__module__
 
 
 def load_rules(folders: Iterable[Path] = ()) -> tuple[Rule, ...]:
-    """Collect the rules by code.
+    """Collect the rules, sorted by code.
 
     Parameters
     ----------
     folders : iterable of Path
-        Folders of rules beside the installed packs.
-
-    Returns
-    -------
-    tuple of Rule
-        Sorted by code.
+        Folders of rules in addition to the installed packs.
 
     Raises
     ------
     OptionError
         A pack cannot be loaded, a code is malformed, or two rules have the same code or name.
     """
-    by_code: dict[str, Rule] = {}
-    by_name: dict[str, Rule] = {}
-    for rule in collect(Rule, folders):
+    rules = collect(Rule, folders)
+    taken: dict[str, Rule] = {}
+    for rule in rules:
         if not _CODE.fullmatch(rule.code):
             raise OptionError(
                 f"{source_of(rule)}: the rule code {rule.code!r} is malformed",
-                hint="Write two to eight capital letters and three digits, such as ACME001.",
+                hint="Use two to eight capital letters and three digits, such as ACME001.",
             )
-        for known in (by_code.get(rule.code), by_name.get(rule.name)):
-            if known is not None:
-                what = f"code {rule.code}" if known.code == rule.code else f"name {rule.name!r}"
+        for identity in (f"code {rule.code}", f"name {rule.name!r}"):
+            earlier = taken.setdefault(identity, rule)
+            if earlier is not rule:
                 raise OptionError(
-                    f"two rules have the {what}: one in {source_of(known)}, one in {source_of(rule)}",
+                    f"two rules have the {identity}: one in {source_of(earlier)}, one in {source_of(rule)}",
                     hint="Rename one of them.",
                 )
-        by_code[rule.code] = rule
-        by_name[rule.name] = rule
-    return tuple(by_code[code] for code in sorted(by_code))
+    return tuple(sorted(rules, key=lambda rule: rule.code))
 
 
 def find_rule(rules: Iterable[Rule], wanted: str) -> Rule:
-    """The rule with a code (in any case) or a name.
-
-    Raises
-    ------
-    OptionError
-        There is none.
-    """
+    """The rule with a code (upper or lower case) or a name; raises ``OptionError`` if there is none."""
     for rule in rules:
         if wanted.upper() == rule.code or wanted == rule.name:
             return rule
-    raise OptionError(f"there is no rule {wanted!r}", hint="`irtools rules list` shows them all.")
+    raise OptionError(f"there is no rule {wanted!r}", hint="`irtools rules list` shows all rules.")

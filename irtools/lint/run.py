@@ -1,4 +1,4 @@
-"""What the rules about running a target share."""
+"""Facts that the rules about running a target share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FED = frozenset(
 
 
 def target_part(context: Context) -> Part | None:
-    """The target's facts; None without a readable target, or when it is a draft."""
+    """The target; None if it is unreadable or a draft."""
     if context.target is None:
         return None
     part = context.part(context.target)

@@ -1,9 +1,9 @@
-"""One call of ``irtools verify``: the command line, the configuration file, the baseline, fixes."""
+"""One call of ``irtools verify``: command line, configuration file, baseline and fixes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from irtools.lint.engine import DEFAULT_RUNTIME, Judged, Options, Verification, 
 from irtools.lint.fixing import FixPlan, plan_fixes, write_fixes
 from irtools.lint.model import Severity
 from irtools.model.directory import ModelDirectory
-from irtools.surgery.patch import Patch
 from irtools.text import plural
 
 __all__ = ["Call", "configured_rules", "judge"]
@@ -24,24 +23,16 @@ __all__ = ["Call", "configured_rules", "judge"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What the command line says; None or empty: nothing, so that the configuration file decides.
+    """Options of the command line; for a None or empty value the configuration file decides.
 
     Attributes
     ----------
     select, ignore : tuple of str
-        ``select`` replaces that of the configuration file, ``ignore`` adds to it.
-    fail_on : Severity or None
-    expect_mtp : bool or None
-    draft : Path or None
-    target_runtime : str or None
-    rule_folders : tuple of Path
-    baseline : Path or None
+        ``select`` replaces the value in the configuration file, ``ignore`` extends it.
     write_baseline : bool
-        A new baseline is going to be written: none is applied.
-    config : Path or None
+        True if the caller writes a new baseline; then no baseline is applied.
     trust_model_config : bool
-        Whether a configuration file inside the export counts.
-    fix, unsafe_fixes, diff : bool
+        True to accept a configuration file inside the export.
     """
 
     select: tuple[str, ...] = ()
@@ -58,32 +49,27 @@ class Call:
     fix: bool = False
     unsafe_fixes: bool = False
     diff: bool = False
-    _baselines: dict[Path, Mapping[str, int]] = field(default_factory=dict, repr=False, compare=False)
+    _baselines: dict[Path, Counter[str]] = field(default_factory=dict, repr=False, compare=False)
 
     def known(self, path: Path) -> Counter[str]:
-        """A baseline, read once per call."""
+        """Fingerprints of a baseline file, which is read once per call."""
         if path not in self._baselines:
             self._baselines[path] = read_baseline(path)
-        return Counter(self._baselines[path])
+        return self._baselines[path]
 
 
 def judge(path: Path, call: Call) -> Judged:
-    """Verify one export as a call asks for.
+    """Verify one export.
 
     Parameters
     ----------
     path : Path
         A model directory or an ``.xml`` file.
-    call : Call
-
-    Returns
-    -------
-    Judged
 
     Raises
     ------
     IrtoolsError
-        It could not be verified.
+        The export could not be verified.
     """
     export = ModelDirectory.open(path)
     config, notes = _configuration(export, call)
@@ -99,32 +85,30 @@ def judge(path: Path, call: Call) -> Judged:
     )
     baseline = call.baseline or config.baseline
     verification = verify(export, options)
-    patches: tuple[Patch, ...] = ()
     written: tuple[Saved, ...] = ()
     plan = FixPlan((), (), ())
     if call.fix or call.unsafe_fixes or call.diff:
         plan = plan_fixes(verification, unsafe=call.unsafe_fixes)
         notes += plan.refused
-        patches = plan.patches
         if call.diff:
             left = tuple(finding for finding in verification.findings if finding not in plan.fixed)
             verification = replace(verification, findings=left)
-        elif patches:
-            written = write_fixes(patches)
+        elif plan.patches:
+            written = write_fixes(plan.patches)
             notes += tuple(note for file in written for note in file.notes)
             verification = verify(ModelDirectory.open(path), options)
     if baseline is not None and not call.write_baseline:
         verification = apply_baseline(verification, call.known(baseline))
     if call.fix or call.unsafe_fixes or call.diff:
-        notes += tuple(_what_is_left(verification, refused=bool(plan.refused), unsafe=call.unsafe_fixes))
+        notes += tuple(_remaining(verification, refused=bool(plan.refused), unsafe=call.unsafe_fixes))
     threshold = call.fail_on or config.fail_on or Severity.ERROR
-    return Judged(path, verification, None, threshold, patches, written, notes)
+    return Judged(path, verification, None, threshold, plan.patches, written, notes)
 
 
 def configured_rules() -> tuple[Path, ...]:
-    """The folders of rules that the configuration of the working directory names.
+    """Folders of rules in the configuration of the working directory.
 
-    As for :func:`judge`, a file beside an IR does not count: it could come with the model.
+    As in :func:`judge`, a configuration file beside an IR is ignored, because it could come with the model.
     """
     here = real_path(Path())
     path, _ = find_config(here)
@@ -133,23 +117,23 @@ def configured_rules() -> tuple[Path, ...]:
     return load_config(path).rules if path is not None else ()
 
 
-def _what_is_left(verification: Verification, *, refused: bool, unsafe: bool) -> Iterator[str]:
-    """Which of the findings that are left another option would fix, or that none would."""
+def _remaining(verification: Verification, *, refused: bool, unsafe: bool) -> Iterator[str]:
+    """Notes about remaining findings that need --unsafe-fixes or that irtools cannot fix."""
     left = verification.findings
     offered = sum(finding.fix is not None and not finding.fix.safe for finding in left)
     if offered and not unsafe:
         yield f"{plural(offered, 'finding')} can be fixed with --unsafe-fixes"
     elif left and not refused and all(finding.fix is None for finding in left):
-        yield f"{'the finding' if len(left) == 1 else f'the {len(left)} findings'} left cannot be fixed by irtools"
+        yield f"irtools cannot fix the {'finding' if len(left) == 1 else f'{len(left)} findings'} left"
 
 
 def _configuration(export: ModelDirectory, call: Call) -> tuple[Config, tuple[str, ...]]:
-    """The configuration that counts for an export, and what to tell about those that do not."""
-    inside = "lies inside the export that is being judged"
+    """The effective configuration for an export, and notes about the files that are ignored."""
+    inside = "lies inside the export that is verified"
     if call.config is not None:
         inside_export = real_path(call.config).is_relative_to(real_path(export.directory))
         if inside_export and not call.trust_model_config:
-            raise UsageError(inside, hint="Give --trust-model-config if you mean it.", path=call.config)
+            raise UsageError(inside, hint="Pass --trust-model-config to use it.", path=call.config)
         config = load_config(call.config)
         return _without_code(config) if inside_export else config, ()
     if call.trust_model_config:
@@ -158,17 +142,16 @@ def _configuration(export: ModelDirectory, call: Call) -> tuple[Config, tuple[st
             return _without_code(load_config(path)), ()
         path, _ = find_config(real_path(Path()))
         return (load_config(path) if path is not None else Config()), ()
-    path, passed = find_config(real_path(Path()), outside=export.directory)
+    path, skipped = find_config(real_path(Path()), outside=export.directory)
     own = export.directory / "irtools.toml"
-    ignored = dict.fromkeys([*passed, *([real_path(own)] if own.is_file() else [])])
-    notes = tuple(f"{file} {inside} and does not count; --trust-model-config changes that" for file in ignored)
+    ignored = dict.fromkeys([*skipped, *([real_path(own)] if own.is_file() else [])])
+    notes = tuple(f"{file} {inside} and is ignored; pass --trust-model-config to use it" for file in ignored)
     return (load_config(path) if path is not None else Config()), notes
 
 
 def _without_code(config: Config) -> Config:
-    """Refuse a model's own configuration that would run code, whatever else is trusted in it."""
+    """Refuse a configuration inside an export that names folders of rules, because rules are code."""
     if config.rules:
-        raise UsageError(
-            "a file inside the export may not name folders of rules", hint="Use --rules.", path=config.path
-        )
+        message = "a file inside the export may not name folders of rules"
+        raise UsageError(message, hint="Use --rules.", path=config.path)
     return config

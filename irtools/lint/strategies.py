@@ -1,11 +1,11 @@
-"""Which ways of decoding an export allows."""
+"""Availability of the decoding modes for an export."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from irtools.lint.annotation import annotation, layer_count
-from irtools.lint.draft import Pair, is_draft, pair
+from irtools.lint.draft import is_draft, pair
 from irtools.lint.model import Context, Finding, Severity, Strategy
 from irtools.lint.mtp import head
 from irtools.model.directory import MTP_FILE
@@ -15,25 +15,23 @@ from irtools.model.part import Part
 __all__ = ["GROUPS", "strategies"]
 
 GROUPS = frozenset({"IR", "EXP", "HID", "MTP", "DFL", "RUN", "QNT"})
-"""Groups of rules that bear on the ways of decoding."""
+"""Groups of rules that affect the decoding modes."""
 
 _STATEFUL_ONLY = {"RUN003", "RUN004", "RUN005", "RUN006"}
-"""Findings that rule paged attention out, but not the stateful path."""
+"""Codes of findings that exclude paged attention but not the stateful path."""
 _EMBEDS_ITSELF = " that takes input_ids and has an embedding of its own"
-"""The runtime puts the target's embedding on a draft without one, where it recognises it."""
+"""Needed if the runtime does not recognise the target's embedding, which it gives to a draft without one."""
 _NO_OBSTACLE = {"EXP007", "EXP012", "EXP013", "EXP014", "EXP015"}
-"""Errors, if one asks for them, that the runtime does not mind."""
+"""Codes of findings that can have severity error but do not affect the runtime."""
 
 
 def strategies(context: Context, findings: Sequence[Finding]) -> tuple[Strategy, ...]:
-    """Judge each way of decoding by what the rules found.
+    """Judge each decoding mode by the findings.
 
     Parameters
     ----------
-    context : Context
-        Of the export that was verified.
     findings : sequence of Finding
-        Of all rules in ``GROUPS``: sorted, every field filled in.
+        Findings of all rules in ``GROUPS``, sorted and with every field filled in.
 
     Returns
     -------
@@ -64,10 +62,10 @@ def _errors(findings: Iterable[Finding], groups: Iterable[str]) -> list[Finding]
 
 
 def _blockers(findings: Iterable[Finding], groups: Iterable[str], *, skip_part: str = "") -> list[Finding]:
-    """Errors that rule everything out, and what rules paged attention out."""
-    found = [f for f in _errors(findings, groups) if f.part != skip_part and f.code not in _NO_OBSTACLE]
+    """Errors that exclude every mode, and findings that exclude paged attention."""
+    errors = [f for f in _errors(findings, groups) if f.part != skip_part and f.code not in _NO_OBSTACLE]
     paged = [f for f in findings if f.code in ("RUN003", "RUN004")]
-    return list(dict.fromkeys([*found, *paged]))
+    return list(dict.fromkeys([*errors, *paged]))
 
 
 def _plain(base: Sequence[Finding]) -> Strategy:
@@ -80,7 +78,7 @@ def _plain(base: Sequence[Finding]) -> Strategy:
 
 
 def _first(findings: Sequence[Finding]) -> str:
-    """Why not: the first message, and how many more there are."""
+    """The first message and the number of further ones."""
     more = len(findings) - 1
     return findings[0].message + (f" (and {more} more)" if more else "")
 
@@ -92,8 +90,8 @@ def _refusal(name: str, findings: Sequence[Finding]) -> Strategy:
 def _mtp(context: Context, findings: Sequence[Finding], base: Sequence[Finding]) -> Strategy:
     assistant = head(context) if context.export.mtp is None else None
     if context.export.mtp is None and assistant is None:
-        said = [f for f in findings if f.code in ("MTP001", "MTP005")]
-        return Strategy("mtp", False, f"there is no {MTP_FILE}", _codes(said))
+        missing = [f for f in findings if f.code in ("MTP001", "MTP005")]
+        return Strategy("mtp", False, f"there is no {MTP_FILE}", _codes(missing))
     blocked = [*base, *_errors(findings, ("MTP",)), *[f for f in _errors(findings, ("IR",)) if f.part == "mtp"]]
     blocked += [f for f in findings if f.code == "MTP007"]
     if blocked:
@@ -135,14 +133,13 @@ def _eagle3(context: Context, target: Part, findings: Sequence[Finding], base: S
     if count is None:
         return Strategy("eagle3", False, "the decoder layers could not be located")
     chosen = default_layers(count)
-    taken = guess(target, chosen or range(count))
-    missing = [layer for layer in chosen if layer not in taken]
-    if missing or len(taken) < 3:
+    guessed = guess(target, chosen or range(count))
+    if len(guessed) < 3 or not guessed.keys() >= set(chosen):
         return Strategy("eagle3", False, "the runtime's guess does not find the layers", _guess_codes(findings, target))
     own = [f for f in findings if f.code == "RUN011"]
-    given = "" if chosen else " that names its layers (hidden_layers_list): the target has fewer than 10"
-    link = "," if own and given else ""
-    return Strategy("eagle3", True, f"with an EAGLE-3 draft{_EMBEDS_ITSELF if own else ''}{link}{given}", _codes(own))
+    listed = "" if chosen else " that names its layers (hidden_layers_list): the target has fewer than 10"
+    link = "," if own and listed else ""
+    return Strategy("eagle3", True, f"with an EAGLE-3 draft{_EMBEDS_ITSELF if own else ''}{link}{listed}", _codes(own))
 
 
 def _guess_codes(findings: Sequence[Finding], target: Part) -> tuple[str, ...]:
@@ -150,16 +147,10 @@ def _guess_codes(findings: Sequence[Finding], target: Part) -> tuple[str, ...]:
 
 
 def _of_draft(context: Context, findings: Sequence[Finding]) -> tuple[Strategy, ...]:
-    """A directory that is a draft itself: it decodes nothing alone."""
-    judged: Pair | None = pair(context)
+    """Decoding modes of a directory that is itself a draft."""
+    judged = pair(context)
     kind = judged.draft.kind if judged is not None else ""
-    found = []
-    for name in ("plain", "mtp", "dflash", "eagle3"):
-        blocked = _errors(findings, ("IR", "DFL", "MTP"))
-        if name != kind:
-            found.append(Strategy(name, False, f"this is a draft for {kind}, not a target"))
-        elif blocked:
-            found.append(_refusal(name, blocked))
-        else:
-            found.append(Strategy(name, True, "as the draft of a target"))
-    return tuple(found)
+    blocked = _errors(findings, ("IR", "DFL", "MTP"))
+    own = _refusal(kind, blocked) if blocked else Strategy(kind, True, "as the draft of a target")
+    other = f"this is a draft for {kind}, not a target"
+    return tuple(own if name == kind else Strategy(name, False, other) for name in ("plain", "mtp", "dflash", "eagle3"))

@@ -9,52 +9,46 @@ from irtools.errors import OptionError
 __all__ = ["matches", "parse_version"]
 
 _NUMBERS = re.compile(r"\s*v?(\d+(?:\.\d+)*)")
-_CLAUSE = re.compile(r"\s*(>=|<=|==|!=|>|<)\s*(\d+(?:\.\d+)*)\s*")
 
 
 def parse_version(text: str) -> tuple[int, ...]:
-    """The leading numbers of a version, without trailing zeros; empty when there are none.
+    """The leading numbers of a version, without trailing zeros; empty if there are none.
 
     Examples
     --------
     >>> parse_version("2026.4.1-22982-e213a147257-releases/2026/4"), parse_version("2026.4.0")
     ((2026, 4, 1), (2026, 4))
     """
+    # packaging.version refuses the build numbers of OpenVINO, and int() refuses very long numbers.
     match = _NUMBERS.match(text)
-    if match is None:
-        return ()
-    # Absurdly long numbers are cut: int() refuses them, and no version has them.
-    numbers = [int(number[:18]) for number in match[1].split(".")]
+    numbers = [int(number[:18]) for number in match[1].split(".")] if match else []
     while len(numbers) > 1 and not numbers[-1]:
         numbers.pop()
     return tuple(numbers)
 
 
 def matches(specifier: str, version: str) -> bool:
-    """Whether a version meets every clause of a specifier such as ``>=2026.2,<2027``.
+    """True if a version meets every clause of a specifier such as ``>=2026.2,<2027``.
 
-    A version is compared as far as the clause goes for ``==``: ``2026.4.1`` meets ``==2026.4``.
+    Only as many numbers of the version are compared as the clause has: ``2026.4.1`` meets ``==2026.4``.
 
     Raises
     ------
     OptionError
         The specifier is malformed.
     """
-    found = parse_version(version)
-    for clause in filter(None, (part.strip() for part in specifier.split(","))):
-        match = _CLAUSE.fullmatch(clause)
-        if match is None:
-            raise OptionError(f"{specifier!r} is no version specifier", hint="Write it like '>=2026.3,<2027'.")
-        bound = parse_version(match[2])
-        same = found[: len(bound)] == bound
-        holds = {
-            ">=": found >= bound,
-            "<=": found <= bound or same,
-            ">": found > bound and not same,
-            "<": found < bound,
-            "==": same,
-            "!=": not same,
-        }
-        if not holds[match[1]]:
-            return False
+    if not specifier:
+        return True
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
+
+    numbers = [str(number) for number in parse_version(version)] or ["0"]
+    try:
+        for clause in SpecifierSet(specifier):
+            precision = len(Version(clause.version.removesuffix(".*")).release)
+            if not clause.contains(".".join(numbers[:precision])):
+                return False
+    except ValueError as error:  # also of int(), for very long numbers
+        message = f"{specifier!r} is not a version specifier"
+        raise OptionError(message, hint="Write it as in '>=2026.3,<2027'.") from error
     return True

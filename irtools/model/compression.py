@@ -1,7 +1,8 @@
-"""What was asked of weight compression, and what the constants of a part are."""
+"""The weight compression that was requested for a part, and the element types that its weights have."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ __all__ = ["FLOATS", "STORED", "Compression", "Matrix", "Request", "asked"]
 FLOATS = frozenset(("f32", "f16", "bf16", "f64"))
 STORED = frozenset(kind for kind, bits in ELEMENT_BITS.items() if bits <= 8 and kind != "boolean")
 """Element types of compressed weights."""
-_SMALLEST = 256  # elements; what is smaller is no weight worth compressing
+_SMALLEST = 256  # elements; compression leaves smaller constants alone
 _MATRIX_OPS = {"MatMul", "Gather", "Convolution", "GroupConvolution"}
 _FLOAT_MODES = {
     "f4e2m1": ("mxfp4", "fp4", "nvfp4"),
@@ -33,20 +34,20 @@ _MODES = {"int8_sym", "int8_asym", "int4_sym", "int4_asym", *(m for modes in _FL
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What ``nncf/weight_compression`` of the rt_info says.
+    """Content of ``nncf/weight_compression`` in the rt_info.
 
     Attributes
     ----------
     mode : str
         ``int4_asym``, ``int8_sym``, ...
     group_size : int
-        -1: one scale per channel.
+        -1 for one scale per channel.
     ratio : float
         Share of the weights in the primary precision.
     all_layers : bool
-        Whether embeddings and the last layer count as well.
+        True if embeddings and the last layer get the primary precision too.
     ignored : bool
-        Whether some ops were left out on purpose.
+        True if some ops were excluded on purpose.
     """
 
     mode: str
@@ -57,17 +58,17 @@ class Request:
 
     @property
     def known(self) -> bool:
-        """Whether irtools can tell from the constants that this mode was applied."""
+        """True if the constants show whether this mode was applied."""
         return self.mode in _MODES
 
 
 def asked(document: Document) -> Request | None:
-    """The request that a part's rt_info records, None without one."""
+    """The request that a part's rt_info records; None if there is none."""
     nncf = read_rt_info(document.scan).get("nncf")
-    said = nncf.get("weight_compression") if isinstance(nncf, Mapping) else None
-    if not isinstance(said, Mapping) or not isinstance(said.get("mode"), str):
+    entry = nncf.get("weight_compression") if isinstance(nncf, Mapping) else None
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("mode"), str):
         return None
-    text = {key: value for key, value in said.items() if isinstance(value, str)}
+    text = {key: value for key, value in entry.items() if isinstance(value, str)}
     return Request(
         text["mode"].lower().removeprefix("compressweightsmode."),
         int(_number(text.get("group_size"), -1)),
@@ -87,13 +88,9 @@ def _number(text: str | None, default: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """One weight with at least two dimensions.
+    """A weight with at least two dimensions and its role.
 
-    Attributes
-    ----------
-    weight : Weight
-    role : str
-        ``embedding``, ``last`` for the last MatMul of the graph, ``convolution`` or ``inner``.
+    The role is ``embedding``, ``last`` (the last MatMul of the graph), ``convolution`` or ``inner``.
     """
 
     weight: Weight
@@ -101,41 +98,39 @@ class Matrix:
 
     @property
     def element_type(self) -> str:
-        """Of the stored values."""
+        """Element type of the stored values."""
         return self.weight.constant.element_type
 
     @property
     def compressed(self) -> bool:
-        """Whether it is stored in less than 16-bit floats."""
+        """True if the values are not stored as floats of 16 bits or more."""
         return self.element_type not in FLOATS
 
     @property
     def bits(self) -> int:
-        """Per value."""
+        """Bits per value."""
         return ELEMENT_BITS.get(self.element_type, 0)
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """The modes that store a weight like this."""
+        """Compression modes that store a weight in this form."""
         kind, zero = self.element_type, self.weight.zero_point
         if kind in _FLOAT_MODES:
             return _FLOAT_MODES[kind]
         if kind in ("i4", "u4", "i8", "u8"):
-            # Older compression stored symmetric weights unsigned, with one zero point for all.
+            # Older NNCF versions store symmetric weights unsigned, with one zero point for all values.
             symmetric = zero is None or zero.elements == 1
             return (f"int{kind[1]}_{'sym' if symmetric else 'asym'}",)
         return ()
 
 
 class Compression:
-    """The matrices of one part and what is stored in which precision.
+    """The matrices of one part and their stored precisions.
 
     Parameters
     ----------
     document : Document
-        Its graph can be built.
-    constants : iterable of Constant
-        Those of the document.
+        A document whose graph can be built.
     """
 
     def __init__(self, document: Document, constants: Iterable[Constant]) -> None:
@@ -149,32 +144,29 @@ class Compression:
 
     @cached_property
     def touched(self) -> bool:
-        """Whether the part was compressed, or says so: only then is its graph looked at."""
+        """True if a constant is compressed or the rt_info has a request; otherwise the graph is never read."""
         return self.request is not None or any(kind in STORED for kind, _ in self._sizes)
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing that could be compressed."""
+        """True if the part has nothing to compress."""
         return not (self.matrices if self.touched else self._sizes)
 
     @cached_property
     def matrices(self) -> tuple[Matrix, ...]:
-        """Every weight with at least two dimensions that a matrix product, lookup or convolution reads.
-
-        Empty for a part that compression has not touched.
-        """
+        """Weights with at least two dimensions that a MatMul, Gather or convolution reads; empty if not ``touched``."""
         if not self.touched:
             return ()
         from irtools.model.weights import weights
 
         graph = self.document.graph
         last = _last_product(graph)
-        found = []
+        matrices = []
         for weight in weights(graph):
             kinds = {graph.op_type(user) for user in weight.consumers if user in graph.index}
             values = weight.constant
             if values.element_type not in FLOATS | STORED or values.elements < _SMALLEST:
-                continue  # such as the shape that a Reshape of a grouped weight reads
+                continue  # for example the shape operand of the Reshape of a grouped weight
             if weight.body or not kinds & _MATRIX_OPS or not _is_matrix(weight.shape):
                 continue
             role = "inner"
@@ -184,25 +176,25 @@ class Compression:
                 role = "convolution"
             elif last in weight.consumers:
                 role = "last"
-            found.append(Matrix(weight, role))
-        return tuple(found)
+            matrices.append(Matrix(weight, role))
+        return tuple(matrices)
 
     @property
     def inner(self) -> tuple[Matrix, ...]:
-        """Those that the primary precision is meant for."""
+        """Matrices that get the primary precision."""
         everything = self.request is not None and self.request.all_layers
         roles = {"inner", "last", "embedding"} if everything else {"inner"}
         return tuple(matrix for matrix in self.matrices if matrix.role in roles)
 
     @property
     def share(self) -> float:
-        """Share of the values that is stored compressed, 0 to 1."""
+        """Share of the values that are stored compressed, from 0 to 1."""
         total = sum(matrix.weight.elements for matrix in self.matrices)
         return sum(m.weight.elements for m in self.matrices if m.compressed) / total if total else 0.0
 
     @property
     def main_type(self) -> str:
-        """Element type of most of the values of the inner matrices."""
+        """Most frequent element type of the inner matrices, by number of values."""
         if not self.touched:
             return _most(self._sizes)
         return _most((matrix.element_type, matrix.weight.elements) for matrix in self.inner or self.matrices)
@@ -210,10 +202,7 @@ class Compression:
 
 def _is_matrix(shape: tuple[int, ...]) -> bool:
     wide = [size for size in shape if size > 1]
-    elements = 1
-    for size in wide:
-        elements *= size
-    return len(wide) > 1 and elements >= _SMALLEST
+    return len(wide) > 1 and math.prod(wide) >= _SMALLEST
 
 
 def _most(sizes: Iterable[tuple[str, int]]) -> str:
@@ -224,6 +213,6 @@ def _most(sizes: Iterable[tuple[str, int]]) -> str:
 
 
 def _last_product(graph: GraphView) -> int | None:
-    """The last MatMul with a constant operand on the way to an output."""
+    """The last MatMul with a constant operand, in topological order."""
     products = [key for key in graph.by_type.get("MatMul", ()) if any(map(graph.constant, graph.producers(key)))]
     return max(products, key=graph.rank.__getitem__, default=None)

@@ -1,4 +1,4 @@
-"""The runtime's own guess for hidden states, which EAGLE-3 uses, and DFlash without an annotation."""
+"""The runtime's own heuristic for hidden states. EAGLE-3 uses it, and so does DFlash without an annotation."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ __all__ = ["default_layers", "guess"]
 
 
 def guess(part: Part, layers: Iterable[int]) -> Mapping[int, int]:
-    """What GenAI 2026.4 would take for the hidden state of each layer.
+    """Ops that GenAI 2026.4 takes for the hidden state of each layer.
 
-    The first Add in topological order whose friendly name contains ``layers.<id>/`` and whose
-    second operand is a MatMul that reads a Multiply.
+    For each layer, that is the first Add in topological order whose friendly name contains ``layers.<id>/``
+    and whose second operand is a MatMul that reads a Multiply.
 
     Returns
     -------
     mapping of int to int
-        Layer ids of ops by layer; layers for which it finds nothing are missing.
+        Op ids by decoder layer; layers without a match are missing.
     """
     graph = part.graph
     patterns = {layer: f"layers.{layer}/" for layer in layers}
-    found: dict[int, int] = {}
+    ops: dict[int, int] = {}
     for key in sorted(part.live_ops("Add"), key=graph.rank.__getitem__):
-        if len(found) == len(patterns):
+        if len(ops) == len(patterns):
             break
         if not _residual(part, key):
             continue
         name = graph.op_name(key)
-        layer = next((layer for layer, text in patterns.items() if layer not in found and text in name), None)
+        layer = next((layer for layer, text in patterns.items() if layer not in ops and text in name), None)
         if layer is not None:
-            found[layer] = key
-    return found
+            ops[layer] = key
+    return ops
 
 
 def _residual(part: Part, key: int) -> bool:
@@ -45,5 +45,5 @@ def _residual(part: Part, key: int) -> bool:
 
 
 def default_layers(count: int) -> tuple[int, ...]:
-    """The layers that EAGLE-3 reads when the draft does not say; empty when the target has too few."""
+    """Layers that EAGLE-3 reads by default; empty if the target has fewer than 10 layers."""
     return (2, count // 2, count - 3) if count >= 10 else ()

@@ -1,9 +1,10 @@
-"""What the paged-attention conversion will make of a part, told from the file alone."""
+"""Predictions about the paged-attention conversion of a part, from the file alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from irtools.graph.closure import closure
 from irtools.model.part import Part, State
 
 __all__ = ["converts_before_attention", "unconverted_states"]
@@ -11,49 +12,33 @@ __all__ = ["converts_before_attention", "unconverted_states"]
 _KEY, _VALUE = 1, 2
 
 
-def _above_cache(part: Part, attention: int, operand: int) -> tuple[set[int], bool]:
-    """Ops between an operand of an attention and the states above it; whether there is a state."""
+def _above(part: Part, attention: int, operand: int) -> set[int]:
+    """Ops between an operand of an attention and the states above it, both included."""
     graph = part.graph
-    inputs = graph.inputs(attention)
-    if len(inputs) <= operand:
-        return set(), False
-    start = inputs[operand].op
-    seen, pending, cached = {start}, [start], False
-    while pending:
-        key = pending.pop()
-        if graph.op_type(key) == "ReadValue":
-            cached = True
-            continue
-        if graph.op_type(key) in ("ShapeOf", "MatMul") or graph.constant(key):
-            continue
-        for source in graph.producers(key):
-            if source not in seen:
-                seen.add(source)
-                pending.append(source)
-    return seen, cached
+
+    def producers(key: int) -> Iterable[int]:
+        stop = graph.op_type(key) in ("ReadValue", "ShapeOf", "MatMul") or graph.constant(key)
+        return () if stop else graph.producers(key)
+
+    return closure(graph.producers(attention)[operand : operand + 1], producers)
 
 
 def converts_before_attention(part: Part) -> Iterator[int]:
     """Converts between a cached state and the key or value operand of an attention."""
-    graph, found = part.graph, set()
+    graph = part.graph
+    converts: set[int] = set()
     for attention in part.attentions:
         for operand in (_KEY, _VALUE):
-            above, cached = _above_cache(part, attention, operand)
-            if not cached:
-                continue
-            for key in above:
-                if graph.op_type(key) == "Convert" and key not in found and _below_state(part, key, above):
-                    found.add(key)
-    yield from sorted(found)
+            above = _above(part, attention, operand)
+            reads = {key for key in above if graph.op_type(key) == "ReadValue"}
+            for key in above - converts if reads else ():
+                # The operand can also depend on converts that are beside the state, not below it.
+                if graph.op_type(key) == "Convert" and reads & part.ancestors([key], through_shapes=False):
+                    converts.add(key)
+    yield from sorted(converts)
 
 
-def _below_state(part: Part, convert: int, within: set[int]) -> bool:
-    """Whether a conversion is below a ReadValue, or below the Concat that a ReadValue joins."""
-    graph = part.graph
-    return any(graph.op_type(key) == "ReadValue" for key in part.ancestors([convert], through_shapes=False) & within)
-
-
-_HANDS_ON = {
+_VALUE_PRESERVING = {
     "Broadcast",
     "Concat",
     "Convert",
@@ -73,8 +58,8 @@ _RECURRENCES = {"Loop", "TensorIterator", "GroupConvolution", "Convolution", "Sc
 def unconverted_states(part: Part) -> Iterator[State]:
     """States that no fused attention, convolution or recurrence reads.
 
-    A state of fixed shape counts as converted without looking further: which recurrences the
-    conversion knows is not to be told from the file.
+    A state of fixed shape always counts as converted, because the file does not show which
+    recurrences the conversion supports.
     """
     for state in part.states:
         if state.reads and (state.grows or len(state.shape) == 3) and not _managed(part, state.reads[0]):
@@ -82,15 +67,14 @@ def unconverted_states(part: Part) -> Iterator[State]:
 
 
 def _managed(part: Part, read: int) -> bool:
-    graph, seen, pending = part.graph, {read}, [read]
-    while pending:
-        for consumer in graph.consumers(pending.pop()):
-            kind = graph.op_type(consumer.op)
-            if kind == "ScaledDotProductAttention" and consumer.input in (_KEY, _VALUE):
-                return True
-            if kind in _RECURRENCES:
-                return True
-            if kind in _HANDS_ON and consumer.op not in seen:
-                seen.add(consumer.op)
-                pending.append(consumer.op)
-    return False
+    graph = part.graph
+
+    def preserved(key: int) -> Iterator[int]:
+        return (consumer.op for consumer in graph.consumers(key) if graph.op_type(consumer.op) in _VALUE_PRESERVING)
+
+    consumers = [consumer for key in closure([read], preserved) for consumer in graph.consumers(key)]
+    return any(
+        graph.op_type(consumer.op) in _RECURRENCES
+        or (graph.op_type(consumer.op) == "ScaledDotProductAttention" and consumer.input in (_KEY, _VALUE))
+        for consumer in consumers
+    )

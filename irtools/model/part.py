@@ -1,4 +1,4 @@
-"""One part of an export as the rules see it: ports, states, attention, live ops."""
+"""Facts about one part of an export: ports, states, attention and live ops."""
 
 from __future__ import annotations
 
@@ -16,20 +16,17 @@ __all__ = ["Input", "Output", "Part", "State"]
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
-    """A model input.
+class _Port:
+    """A model input or output.
 
     Attributes
     ----------
     op : int
-        Layer id of the Parameter.
+        Layer id of the Parameter or Result.
     friendly : str
-        Its friendly name; the runtime looks up some inputs by this, others by tensor name.
+        Friendly name; the runtime looks up some inputs by this, others by tensor name.
     names : tuple of str
         Tensor names.
-    element_type : str
-    shape : tuple of int
-    line : int
     """
 
     op: int
@@ -41,55 +38,34 @@ class Input:
 
     @property
     def label(self) -> str:
-        """A name to call it by."""
+        """Name for messages: the first tensor name, else the friendly name."""
         return self.names[0] if self.names else self.friendly
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
-    """A model output.
+class Input(_Port):
+    """A model input."""
 
-    Attributes
-    ----------
-    op : int
-        Layer id of the Result.
-    friendly : str
-    names : tuple of str
-        Tensor names.
-    source : Source
-        The value it gives out.
-    element_type : str
-    shape : tuple of int
-    line : int
-    """
 
-    op: int
-    friendly: str
-    names: tuple[str, ...]
+@dataclass(frozen=True, slots=True)
+class Output(_Port):
+    """A model output; ``source`` is the value that the Result reads."""
+
     source: Source
-    element_type: str
-    shape: tuple[int, ...]
-    line: int
-
-    @property
-    def label(self) -> str:
-        """A name to call it by."""
-        return self.names[0] if self.names else self.friendly
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A variable of a stateful model.
+    """A variable (KV cache or other state) of a stateful model.
 
     Attributes
     ----------
     variable : str
-        Its ``variable_id``.
-    element_type : str
+        ``variable_id`` in the file.
     shape : tuple of int
         -1 for dynamic dimensions.
     reads, writes : tuple of int
-        Layer ids of its ReadValue and Assign ops.
+        Layer ids of the ReadValue and Assign ops.
     """
 
     variable: str
@@ -100,7 +76,7 @@ class State:
 
     @property
     def grows(self) -> bool:
-        """Whether it has the form of a cache of keys or values: rank 4, with a dynamic length."""
+        """True if the state has the form of a KV cache: rank 4 with a dynamic length."""
         return len(self.shape) == 4 and DYNAMIC in self.shape[1:3]
 
 
@@ -110,12 +86,12 @@ def _dims(text: str) -> tuple[int, ...]:
 
 
 class Part:
-    """Facts about one IR; each is worked out once.
+    """Facts about one IR; each is computed once.
 
     Parameters
     ----------
     document : Document
-        Its graph can be built and has no cycle.
+        A document whose graph can be built and has no cycle.
     """
 
     def __init__(self, document: Document) -> None:
@@ -127,23 +103,20 @@ class Part:
 
     @cached_property
     def inputs(self) -> tuple[Input, ...]:
-        """Model inputs in order."""
+        """Model inputs, in the order of the model."""
         return tuple(self._input(key) for key in self.graph.parameters)
 
     def _input(self, key: int) -> Input:
         op = self.graph.op(key)
-        names, element_type, shape = (
-            (op.outputs[0].names, op.outputs[0].element_type, op.outputs[0].shape) if (op.outputs) else ((), "", ())
-        )
-        # The <data> of a Parameter is what OpenVINO builds it from; its port only repeats it.
-        if "shape" in op.attributes:
-            shape = _dims(op.attributes["shape"])
-        element_type = op.attributes.get("element_type", element_type)
-        return Input(key, op.name, names, element_type, shape, self.graph.line(key))
+        port = op.outputs[0] if op.outputs else None
+        # OpenVINO builds a Parameter from its <data> and ignores the port.
+        shape = _dims(op.attributes["shape"]) if "shape" in op.attributes else port.shape if port else ()
+        element_type = op.attributes.get("element_type", port.element_type if port else "")
+        return Input(key, op.name, port.names if port else (), element_type, shape, self.graph.line(key))
 
     @cached_property
     def outputs(self) -> tuple[Output, ...]:
-        """Model outputs in order; those that read nothing are left out."""
+        """Model outputs, in the order of the model, without those that have no source."""
         return tuple(self._output(key) for key in self.graph.results if self.graph.inputs(key))
 
     def _output(self, key: int) -> Output:
@@ -152,7 +125,7 @@ class Part:
         port = graph.port(source)
         element_type, shape = (port.element_type, port.shape) if port else ("", ())
         names = graph.result_names(key)
-        return Output(key, graph.op_name(key), names, source, element_type, shape, graph.line(key))
+        return Output(key, graph.op_name(key), names, element_type, shape, graph.line(key), source)
 
     def input(self, name: str) -> Input | None:
         """The input with a tensor name."""
@@ -168,32 +141,31 @@ class Part:
 
     @cached_property
     def _names(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
+        ops: dict[str, list[int]] = {}
         for key, name in zip(self.graph.scan.ids, self.graph.scan.names, strict=True):
-            found.setdefault(name, []).append(key)
-        return found
+            ops.setdefault(name, []).append(key)
+        return ops
 
     def named(self, name: str) -> tuple[int, ...]:
         """Layer ids of the top-level ops with a friendly name, dead ones included."""
         return tuple(self._names.get(name, ()))
 
-    # -- what runs ---------------------------------------------------------------------
+    # -- live ops ---------------------------------------------------------------------
 
     @cached_property
     def live(self) -> frozenset[int]:
-        """Layer ids of what OpenVINO keeps: all that a Result or Assign depends on, and the inputs."""
+        """Layer ids of the ops that OpenVINO keeps: the inputs and everything above a Result or Assign."""
         types = self.graph.by_type
         sinks = [*types.get("Result", ()), *types.get("Assign", ())]
         return frozenset(self.ancestors(sinks)) | set(self.graph.parameters)
 
     def ancestors(self, ops: Iterable[int], *, through_shapes: bool = True) -> set[int]:
-        """Everything that ``ops`` depend on, themselves included.
+        """``ops`` and all ops above them.
 
         Parameters
         ----------
-        ops : iterable of int
         through_shapes : bool
-            False: a value whose shape alone is used is no ancestor.
+            False to stop at ShapeOf, so that only ops whose values are used count.
         """
         graph = self.graph
         if through_shapes:
@@ -201,7 +173,7 @@ class Part:
         return closure(ops, lambda key: () if graph.op_type(key) == "ShapeOf" else graph.producers(key))
 
     def live_ops(self, *types: str) -> Iterator[int]:
-        """Live ops of some types, in file order of each type."""
+        """Live ops of the given types, in file order within each type."""
         for kind in types:
             for key in self.graph.by_type.get(kind, ()):
                 if key in self.live:
@@ -218,9 +190,9 @@ class Part:
         graph = self.graph
         reads: dict[str, list[int]] = {}
         writes: dict[str, list[int]] = {}
-        for kind, found in (("ReadValue", reads), ("Assign", writes)):
+        for kind, ops in (("ReadValue", reads), ("Assign", writes)):
             for key in graph.by_type.get(kind, ()):
-                found.setdefault(graph.data(key).get("variable_id", ""), []).append(key)
+                ops.setdefault(graph.data(key).get("variable_id", ""), []).append(key)
         states = []
         for variable in dict.fromkeys([*reads, *writes]):
             data = graph.data(reads[variable][0]) if variable in reads else {}
@@ -239,15 +211,15 @@ class Part:
 
     @cached_property
     def rt_info(self) -> RtInfo:
-        """Model-level rt_info as OpenVINO understands it."""
+        """Model-level rt_info as OpenVINO reads it."""
         return read_rt_info(self.document.scan)
 
     def entries(self, key: str) -> tuple[Entry, ...]:
-        """All model-level entries with a key, the one that counts last."""
+        """All model-level entries with a key; the effective one is the last."""
         if key not in self._entries:
             self._entries[key] = entries(self.document.scan, key)
         return self._entries[key]
 
     def entry(self, key: str) -> Entry | None:
-        """The model-level entry of a key that counts, or None."""
+        """The effective model-level entry with a key, or None."""
         return next(reversed(self.entries(key)), None)

@@ -1,4 +1,4 @@
-"""Facts about the target that several rules need: the head as the runtime finds it, its attention."""
+"""Facts about the target that several rules need: its lm_head as the runtime finds it, and its attention."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _EMBEDDING_NAMES = ("embed_tokens", "embedding")
 
 @dataclass(frozen=True, slots=True)
 class LogitsHead:
-    """The output projection, looked for the way the runtime does.
+    """The lm_head as the runtime finds it.
 
     Attributes
     ----------
     output : Output or None
         The output named ``logits``.
     matmul : int or None
-        Layer id of the MatMul, None when the runtime does not find it.
+        Layer id of the MatMul; None if the runtime does not find it.
     tail : tuple of str
-        Op types between it and the output, from the output on; where the search ended if it failed.
+        Op types from the output up to the MatMul, or up to the op at which the search failed.
     """
 
     output: Output | None
@@ -34,16 +34,16 @@ class LogitsHead:
 
     @property
     def direct(self) -> bool:
-        """Whether the output is the MatMul itself."""
+        """True if the output is the MatMul itself."""
         return self.matmul is not None and not self.tail
 
 
 _PATTERNS = ((), ("Add",), ("Transpose",), ("Multiply", "Tanh", "Divide"))
-"""What the runtime accepts between ``logits`` and the MatMul, always by the first operand."""
+"""Op types that the runtime accepts between ``logits`` and the MatMul; it follows the first operand."""
 
 
 def logits_head(part: Part) -> LogitsHead:
-    """Find the output projection as GenAI does; see contract C10 of its ``find_llm_matmul``."""
+    """Find the lm_head as ``find_llm_matmul`` of GenAI does."""
     output = part.output("logits")
     if output is None:
         return LogitsHead(None, None, ())
@@ -56,12 +56,13 @@ def logits_head(part: Part) -> LogitsHead:
         if not inputs or not any(pattern[: len(walked)] == tuple(walked) for pattern in _PATTERNS):
             return LogitsHead(output, None, tuple(walked))
         key = inputs[0]
-    found = tuple(walked) in _PATTERNS
-    return LogitsHead(output, key if found else None, tuple(walked) if found else (*walked, "MatMul"))
+    if tuple(walked) in _PATTERNS:
+        return LogitsHead(output, key, tuple(walked))
+    return LogitsHead(output, None, (*walked, "MatMul"))
 
 
 def head_width(part: Part) -> int | None:
-    """Width of what the output projection reads, or None."""
+    """Width of the input of the lm_head, or None."""
     matmul = logits_head(part).matmul
     if matmul is None:
         return None
@@ -70,15 +71,15 @@ def head_width(part: Part) -> int | None:
 
 
 def attention_states(part: Part) -> tuple[State, ...]:
-    """The states that hold keys or values, growing with the sequence."""
+    """States of the KV cache, which grow with the sequence."""
     return tuple(state for state in part.states if state.grows)
 
 
 def find_embedding_gather(part: Part) -> int | None:
     """The Gather that the runtime takes for the token embedding, or None.
 
-    The first one in topological order whose data has more than 1000 rows or is called
-    ``embed_tokens`` or ``embedding``: a heuristic of the runtime, not ours.
+    The runtime takes the first Gather in topological order whose data has more than 1000 rows or whose
+    name contains ``embed_tokens`` or ``embedding``.
     """
     graph: GraphView = part.graph
     for key in sorted(part.live_ops("Gather"), key=graph.rank.__getitem__):

@@ -1,4 +1,4 @@
-"""What a value in a graph is: the output of a norm, another value reshaped, a rotation's frequencies."""
+"""Classify values of a graph: norm outputs, reshaped values and rotary frequencies."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def _moving(graph: GraphView, key: int) -> list[Source]:
 
 
 def norm_input(graph: GraphView, source: Source) -> Source | None:
-    """What was normalised, if a value is the output of an RMS or layer norm, else None.
+    """The input of the RMS or layer norm that has the given value as its output, or None.
 
-    ``[scale, bias](x * (mean(x^2) + eps)^-0.5)`` or an MVN; the scale and bias are constants.
+    The form is ``[scale, bias](x * (mean(x^2) + eps)^-0.5)`` or an MVN, with constant scale and bias.
     """
     for _ in range(8):
         kind = graph.op_type(source.op)
@@ -39,7 +39,7 @@ def norm_input(graph: GraphView, source: Source) -> Source | None:
 
 
 def _mean_square_of(graph: GraphView, root: Source, value: Source) -> bool:
-    """Whether ``root`` is computed from the mean of the square of ``value`` by scalars alone."""
+    """True if ``root`` depends only on the mean of the square of ``value`` and on constants."""
     for _ in range(10):
         moving = _moving(graph, root.op)
         if not moving:
@@ -56,7 +56,7 @@ def _mean_square_of(graph: GraphView, root: Source, value: Source) -> bool:
 
 
 def _uncentred(graph: GraphView, source: Source) -> Source:
-    """What a layer norm subtracts the mean from; the value itself if it is not centred."""
+    """Value from which a layer norm subtracts the mean; the value itself if it is not centred."""
     plain = _plain(graph, source)
     moving = _moving(graph, plain.op)
     if graph.op_type(plain.op) == "Subtract" and len(moving) == 2 and graph.op_type(moving[1].op) == "ReduceMean":
@@ -65,27 +65,27 @@ def _uncentred(graph: GraphView, source: Source) -> Source:
 
 
 def _plain(graph: GraphView, source: Source) -> Source:
-    """What is above conversions."""
+    """The value above all Converts."""
     while graph.op_type(source.op) == "Convert" and graph.inputs(source.op):
         source = graph.inputs(source.op)[0]
     return source
 
 
 def carries(graph: GraphView, source: Source, wanted: Source) -> bool:
-    """Whether two values are the same but for reshapes."""
+    """True if two values differ only by reshapes."""
     return graph.unreshaped(source) == graph.unreshaped(wanted)
 
 
 def rotary_widths(part: Part) -> frozenset[int]:
-    """Numbers of rotary frequencies: of the constants that positions are multiplied with."""
+    """Numbers of rotary frequencies: dimensions of the constants that are multiplied with the positions."""
     ports = (part.graph.port(source) for source in rotary_frequencies(part))
     return frozenset(dim for port in ports if port is not None for dim in port.shape if dim != 1)
 
 
 def rotary_frequencies(part: Part) -> frozenset[Source]:
-    """The constants that positions are multiplied with before their cosine is taken."""
-    found = (_frequencies(part.graph, key) for key in part.live_ops("Cos"))
-    return frozenset(source for source in found if source is not None)
+    """Constants that are multiplied with the positions before the cosine."""
+    sources = (_frequencies(part.graph, key) for key in part.live_ops("Cos"))
+    return frozenset(source for source in sources if source is not None)
 
 
 def _frequencies(graph: GraphView, key: int) -> Source | None:
@@ -103,7 +103,7 @@ def _frequencies(graph: GraphView, key: int) -> Source | None:
 
 
 def _upward(graph: GraphView, key: int, limit: int = 256) -> Iterator[int]:
-    """Moving ops above one, nearest first."""
+    """Non-constant ops above an op, nearest first (``closure`` keeps no order and has no limit)."""
     pending, seen = [key], {key}
     for current in pending:
         if len(seen) > limit:

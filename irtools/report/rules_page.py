@@ -1,7 +1,7 @@
-"""Write the rule reference, or check that it is up to date.
+"""Write docs/rules.md, or check that it is up to date.
 
 python -m irtools.report.rules_page           write docs/rules.md of the checkout
-python -m irtools.report.rules_page --check   exit code 1 when it differs from the rules
+python -m irtools.report.rules_page --check   exit with 1 if it differs from the rules
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _PAGE = Path(__file__).resolve().parents[2] / "docs" / "rules.md"
 
 
 def reference() -> str:
-    """The page, made from the built-in rules."""
+    """Content of the page, from the built-in rules."""
     builtin = (_PAGE.parents[1] / "rules").resolve()
     return rules_markdown(rule for rule in load_rules() if Path(source_of(rule)).resolve().parent == builtin)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write or check the page; returns the exit code."""
+    """Write or check the page; return the exit code."""
     parser = argparse.ArgumentParser(description="Write docs/rules.md from the rules.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 when the page is stale")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the page is outdated")
     options = parser.parse_args(arguments)
-    page, there = reference(), _PAGE.read_text("utf-8") if _PAGE.exists() else ""
+    page, current = reference(), _PAGE.read_text("utf-8") if _PAGE.exists() else ""
     if not options.check:
         _PAGE.write_text(page, "utf-8")
         return 0
-    changes = list(difflib.unified_diff(there.splitlines(True), page.splitlines(True), str(_PAGE), "the rules"))
+    changes = list(difflib.unified_diff(current.splitlines(True), page.splitlines(True), str(_PAGE), "the rules"))
     sys.stderr.writelines(changes[:40])
     return int(bool(changes))
 

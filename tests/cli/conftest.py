@@ -1,4 +1,4 @@
-"""Run the command line: in this process, as a process of its own, or on a terminal."""
+"""Run the command line in this process, in a new process or on a terminal."""
 
 from __future__ import annotations
 

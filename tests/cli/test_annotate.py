@@ -1,4 +1,4 @@
-"""``irtools annotate`` and ``irtools strip``: what they print, write and exit with."""
+"""``irtools annotate`` and ``irtools strip``: output, files and exit codes."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ KEY = "hidden_states_decoder_layers"
 
 
 def read(done: Done) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(done.out)
-    VALIDATOR.validate(found)
-    assert found["summary"]["exit_code"] == done.code
-    return found
+    envelope: dict[str, Any] = json.loads(done.out)
+    VALIDATOR.validate(envelope)
+    assert envelope["summary"]["exit_code"] == done.code
+    return envelope
 
 
 def model(done: Done) -> dict[str, Any]:
-    (found,) = read(done)["models"]
-    assert isinstance(found, dict)
-    return found
+    (entry,) = read(done)["models"]
+    assert isinstance(entry, dict)
+    return entry
 
 
 def annotation(xml: Path) -> dict[str, Any]:
@@ -84,14 +84,14 @@ def test_the_table_says_what_was_written(
 
 
 def test_json_says_the_same(llama: Path, cli: Callable[..., Done]) -> None:
-    found = model(cli("annotate", llama, "--format", "json"))
-    assert found["status"] == "written"
-    assert found["previous"] is None
-    assert found["written"] == [str(llama / "openvino_model.xml")]
-    assert json.loads(found["annotation"])["layers"] == annotation(llama / "openvino_model.xml")
+    entry = model(cli("annotate", llama, "--format", "json"))
+    assert entry["status"] == "written"
+    assert entry["previous"] is None
+    assert entry["written"] == [str(llama / "openvino_model.xml")]
+    assert json.loads(entry["annotation"])["layers"] == annotation(llama / "openvino_model.xml")
     again = model(cli("annotate", llama, "--format", "json"))
     assert (again["status"], again["written"]) == ("unchanged", [])
-    assert again["previous"] == again["annotation"] == found["annotation"]
+    assert again["previous"] == again["annotation"] == entry["annotation"]
 
 
 def test_an_equal_annotation_is_said_and_nothing_written(llama: Path, cli: Callable[..., Done]) -> None:
@@ -99,7 +99,7 @@ def test_an_equal_annotation_is_said_and_nothing_written(llama: Path, cli: Calla
     before = (llama / "openvino_model.xml").stat()
     done = cli("annotate", llama)
     assert done.code == 0
-    assert done.out.endswith(f"{llama / 'openvino_model.xml'} says this already; nothing written\n")
+    assert done.out.endswith(f"{llama / 'openvino_model.xml'} has this annotation already; nothing written\n")
     after = (llama / "openvino_model.xml").stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
@@ -125,9 +125,9 @@ def test_a_differing_annotation_is_shown_and_kept(differing: Path, cli: Callable
     assert done.err.startswith(f"irtools: error: {differing / 'openvino_model.xml'}: line ")
     assert done.err.count("\n") == 1
     assert content(differing) == before
-    found = model(cli("annotate", differing, "--format", "json"))
-    assert found["status"] == "differs"
-    layers = [json.loads(found[which])["layers"]["0"]["producer"] for which in ("previous", "annotation")]
+    entry = model(cli("annotate", differing, "--format", "json"))
+    assert entry["status"] == "differs"
+    layers = [json.loads(entry[which])["layers"]["0"]["producer"] for which in ("previous", "annotation")]
     assert layers == ["__module.model.layers.0/aten::add/Add", "__module.model.layers.0/aten::add/Add_1"]
 
 
@@ -159,8 +159,8 @@ def test_a_dry_run_writes_nothing(
     done = cli(command, "--dry-run", directory)
     assert done.code == 1
     assert done.out.endswith(f"would write {directory / 'openvino_model.xml'}\n")
-    found = model(cli(command, "--dry-run", directory, "--format", "json"))
-    assert (found["status"], found["written"]) == ("would-write", [])
+    entry = model(cli(command, "--dry-run", directory, "--format", "json"))
+    assert (entry["status"], entry["written"]) == ("would-write", [])
     assert cli(command, "--dry-run", directory, "--output-dir", tmp_path / "out").code == 1
     assert content(directory) == before
     assert not (tmp_path / "out").exists()
@@ -177,8 +177,8 @@ def test_the_diff_is_one_that_patch_applies(llama: Path, cli: Callable[..., Done
     added = [line for line in done.out.splitlines() if line.startswith("+") and not line.startswith("+++")]
     assert len(added) == 1
     assert KEY in added[0]
-    found = model(cli("annotate", "--diff", llama, "--format", "json"))
-    assert found["diff"].rstrip("\n") == done.out.rstrip("\n")
+    entry = model(cli("annotate", "--diff", llama, "--format", "json"))
+    assert entry["diff"].rstrip("\n") == done.out.rstrip("\n")
     if not shutil.which("patch"):
         pytest.skip("there is no patch to apply it with")
     patched = tmp_path / "patched.xml"
@@ -233,7 +233,7 @@ def test_output_dir_is_complete_also_when_nothing_changes(
     call = ("annotate", directory, "--output-dir", tmp_path / "out")
     dry = cli(*call, "--dry-run", "--format", "json")
     assert (dry.code, model(dry)["status"], model(dry)["written"]) == (1, "would-write", [])
-    already = f"{directory / 'openvino_model.xml'} says this already; "
+    already = f"{directory / 'openvino_model.xml'} has this annotation already; "
     assert cli(*call, "--dry-run").out.endswith(f"{already}would write {tmp_path / 'out'}\n")
     assert not (tmp_path / "out").exists()
     assert cli(*call).out.endswith(f"{already}wrote {tmp_path / 'out'}\n")

@@ -1,4 +1,4 @@
-"""What docs/ci.md shows: its example, its configuration with its rule, its formats."""
+"""Examples of docs/ci.md: commands, configuration, rule and formats."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Cli = Callable[..., Any]
 
 
 def block(language: str) -> str:
-    found = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.M | re.S)
-    assert len(found) == 1
-    return str(found[0])
+    blocks = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.M | re.S)
+    assert len(blocks) == 1
+    return str(blocks[0])
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def without_tokenizer() -> None:
 
 
 def codes(done: Any) -> dict[str, str]:
-    return {found["code"]: found["severity"] for found in json.loads(done.out)["models"][0]["findings"]}
+    return {finding["code"]: finding["severity"] for finding in json.loads(done.out)["models"][0]["findings"]}
 
 
 def test_the_example_prints_what_the_page_shows(cli: Cli, workplace: Path) -> None:
@@ -62,13 +62,13 @@ def test_all_that_the_configuration_shows_has_its_effect(cli: Cli, workplace: Pa
     first = cli("verify", "my-model", "--write-baseline", "known.json")
     (workplace / "known.json").write_text('{"schema_version": 1, "findings": []}')
     done = cli("verify", "my-model", "--format", "json")
-    found, ran = codes(done), {code[:-3] for code in json.loads(done.out)["models"][0]["rules"]}
+    severities, ran = codes(done), {code[:-3] for code in json.loads(done.out)["models"][0]["rules"]}
 
     assert first.code == 0
-    assert found["ACME001"] == "error"  # rules, and no select that leaves them out
-    assert found["HID001"] == "error"  # severity
-    assert "MTP005" in found  # expect-mtp
-    assert "EXP011" not in found  # ignore
+    assert severities["ACME001"] == "error"  # rules, and no select that excludes them
+    assert severities["HID001"] == "error"  # severity
+    assert "MTP005" in severities  # expect-mtp
+    assert "EXP011" not in severities  # ignore
     assert ran == {"ACME", "DFL", "EXP", "HID", "IR", "MTP", "QNT", "RUN", "VER"}
     assert load_config(workplace / "irtools.toml").per_file_ignores == {"openvino_*tokenizer.xml": ("VER",)}
 

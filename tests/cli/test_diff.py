@@ -21,10 +21,10 @@ Copy = Callable[..., Path]
 
 
 def read(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(text)
-    jsonschema.Draft202012Validator(schema()).validate(found)
-    assert found["command"] == "diff"
-    (model,) = found["models"]
+    document: dict[str, Any] = json.loads(text)
+    jsonschema.Draft202012Validator(schema()).validate(document)
+    assert document["command"] == "diff"
+    (model,) = document["models"]
     return dict(model)
 
 
@@ -80,7 +80,7 @@ def test_json_lists_every_op(fixtures: Path, cli: Cli) -> None:
 
 
 class Text(HTMLParser):
-    """Visible text, tags, and what would be loaded."""
+    """Visible text, tags and external references."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,8 +149,8 @@ def test_what_cannot_be_compared_exits_with_2(form: str, fixtures: Path, export_
 def test_output_that_cannot_be_written_exits_with_2(fixtures: Path, cli: Cli, tmp_path: Path) -> None:
     done = cli("diff", fixtures / "falcon", fixtures / "falcon", "--output", tmp_path / "no" / "x.txt")
     assert done.code == 2
-    said = "cannot be written: no such file or directory; create its directory first"
-    assert done.err == f"irtools: error: {tmp_path / 'no' / 'x.txt'}: {said}\n"
+    reason = "cannot be written: no such file or directory; create its directory first"
+    assert done.err == f"irtools: error: {tmp_path / 'no' / 'x.txt'}: {reason}\n"
 
 
 def test_quiet_prints_nothing_but_the_exit_code(fixtures: Path, cli: Cli) -> None:

@@ -1,4 +1,4 @@
-"""Every error names the file that it is about, and says what is wrong with it."""
+"""Every error names the file and the fault."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.cli.conftest import Done, command
 
 @pytest.fixture
 def letter(export_copy: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An export in a directory whose name is in every message; the working directory lies above it."""
+    """An export in a directory with a name of one letter; the working directory is its parent."""
     directory = export_copy("falcon", to="a")
     monkeypatch.chdir(directory.parent)
     return Path("a")
 
 
 def edit(model: Path, old: bytes, new: bytes) -> int:
-    """Change the first of these in the target; returns its line."""
+    """Replace the first match in the target; return its line."""
     path = model / "openvino_model.xml"
     data = path.read_bytes()
     assert old in data
@@ -46,10 +46,10 @@ def test_a_malformed_port_names_file_line_op_and_what_to_do(name: str, letter: P
     )
 
 
-@pytest.mark.parametrize("given", ["a", "a/openvino_model.xml"])
-def test_duplicate_ids_name_the_file_once(given: str, letter: Path, cli: Callable[..., Done]) -> None:
+@pytest.mark.parametrize("path", ["a", "a/openvino_model.xml"])
+def test_duplicate_ids_name_the_file_once(path: str, letter: Path, cli: Callable[..., Done]) -> None:
     line = edit(letter, b'<layer id="1" ', b'<layer id="0" ')
-    done = cli("locate", given)
+    done = cli("locate", path)
     assert done.code == 2
     assert done.err.startswith(f"irtools: error: a/openvino_model.xml: line {line}: two ops have the id 0: ")
 
@@ -70,9 +70,9 @@ def test_a_cycle_is_told_in_the_words_of_the_rule(letter: Path, cli: Callable[..
     assert located.code == 2
     assert located.err.startswith("irtools: error: a/openvino_model.xml: line ")
     verified = cli("verify", letter, "--select", "IR015")
-    said = located.err.split(": line ")[1].split(": ", 1)[1].split(";")[0]
-    assert "is in a cycle: it depends on its own output" in said
-    assert said in verified.out.replace("\n", " ")
+    message = located.err.split(": line ")[1].split(": ", 1)[1].split(";")[0]
+    assert "is in a cycle: it depends on its own output" in message
+    assert message in verified.out.replace("\n", " ")
 
 
 def test_the_working_directory_is_named_as_such(
@@ -94,7 +94,7 @@ GONE = "the working directory is gone; change to another one"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("annotate", ".", "x", "--output-dir", "o"), f".: {GONE}"),
         (("verify",), f".: {GONE}"),
@@ -102,7 +102,7 @@ GONE = "the working directory is gone; change to another one"
     ],
 )
 def test_a_deleted_working_directory_is_not_standard_output(
-    arguments: tuple[str, ...], said: str, tmp_path: Path
+    arguments: tuple[str, ...], message: str, tmp_path: Path
 ) -> None:
     there = tmp_path / "gone"
     there.mkdir()
@@ -114,7 +114,7 @@ def test_a_deleted_working_directory_is_not_standard_output(
         check=False,
     )
     assert done.returncode == 2
-    assert done.stderr.startswith(f"irtools: error: {said}")
+    assert done.stderr.startswith(f"irtools: error: {message}")
     assert done.stderr.count("\n") == 1
 
 
@@ -148,7 +148,7 @@ def test_help_into_a_closed_pipe_is_silent() -> None:
 
 
 def as_user(*arguments: object) -> list[str | bytes]:
-    """As somebody whom permissions stop."""
+    """The command line as a user without root permissions."""
     if os.geteuid():
         return command(*arguments)
     if shutil.which("setpriv") is None:
@@ -193,15 +193,15 @@ NO_FILE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "file", "make", "said"), NO_FILE)
+@pytest.mark.parametrize(("name", "file", "make", "message"), NO_FILE)
 def test_what_is_no_file_is_not_waited_for(
-    name: str, file: str, make: Callable[[Path], object], said: str, letter: Path
+    name: str, file: str, make: Callable[[Path], object], message: str, letter: Path
 ) -> None:
     make(letter / file)
     done = subprocess.run(command(name, letter), capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith(f"irtools: error: a/{file}: ")
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``irtools expose``: what it prints, writes and exits with."""
+"""``irtools expose``: output, files and exit codes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ VALIDATOR = jsonschema.Draft202012Validator(schema())
 
 
 def model(done: Done) -> dict[str, Any]:
-    found = json.loads(done.out)
-    VALIDATOR.validate(found)
-    assert found["summary"]["exit_code"] == done.code
-    (entry,) = found["models"]
+    envelope = json.loads(done.out)
+    VALIDATOR.validate(envelope)
+    assert envelope["summary"]["exit_code"] == done.code
+    (entry,) = envelope["models"]
     assert isinstance(entry, dict)
     return entry
 
@@ -150,9 +150,9 @@ def test_several_models_get_the_highest_code(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        ((), "say which layers: --layers 1,8,15, or all, or last"),
+        ((), "--layers is missing: give numbers such as 1,8,15, or all, or last"),
         (("--layers", "4"), "there is no layer 4"),
         (("--layers", "1,1"), "layer 1 is given twice"),
         (("--layers", "x"), "'x' is no list of layers"),
@@ -165,13 +165,13 @@ def test_several_models_get_the_highest_code(
     ],
 )
 def test_what_cannot_be_done_is_said_and_changes_nothing(
-    arguments: tuple[str, ...], said: str, llama: Path, cli: Callable[..., Done]
+    arguments: tuple[str, ...], message: str, llama: Path, cli: Callable[..., Done]
 ) -> None:
     before = content(llama)
     done = cli("expose", llama, *arguments, "--no-check")
     assert (done.code, done.out) == (2, "")
     assert done.err.count("\n") == 1
-    assert said in done.err
+    assert message in done.err
     assert content(llama) == before
 
 

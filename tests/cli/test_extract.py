@@ -1,4 +1,4 @@
-"""``irtools extract`` as a user calls it."""
+"""``irtools extract`` from the command line."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def test_json_says_the_same_as_openvino(run: Callable[..., Done], tmp_path: Path
     done = run("gemma4_vl", "--layers", "last", "--stateless", "--format", "json", "--no-check")
     envelope: dict[str, Any] = json.loads(done.out)
     jsonschema.validate(envelope, schema())
-    found = envelope["models"][0]
-    model = ov.Core().read_model(found["written"][0])
-    for ports, said in ((model.inputs, found["inputs"]), (model.outputs, found["outputs"])):
-        assert [port.get_any_name() for port in ports] == [port["name"] for port in said]
-        for port, told in zip(ports, said, strict=True):
+    entry = envelope["models"][0]
+    model = ov.Core().read_model(entry["written"][0])
+    for ports, descriptions in ((model.inputs, entry["inputs"]), (model.outputs, entry["outputs"])):
+        assert [port.get_any_name() for port in ports] == [port["name"] for port in descriptions]
+        for port, description in zip(ports, descriptions, strict=True):
             shape = [dim.get_length() if dim.is_static else -1 for dim in port.get_partial_shape()]
-            assert shape == told["shape"]
-            assert port.get_element_type().get_type_name() == told["element_type"]
-    assert found["status"] == "written"
-    assert [Path(path).stat().st_size for path in found["written"]] == [found["xml_bytes"], found["weight_bytes"]]
-    assert found["states"] == []
+            assert shape == description["shape"]
+            assert port.get_element_type().get_type_name() == description["element_type"]
+    assert entry["status"] == "written"
+    assert [Path(path).stat().st_size for path in entry["written"]] == [entry["xml_bytes"], entry["weight_bytes"]]
+    assert entry["states"] == []
 
 
 def test_a_dry_run_writes_nothing(run: Callable[..., Done], tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What holds for every command."""
+"""Behaviour of every command."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_help_of_each_command(name: str, cli: Callable[..., Done]) -> None:
     assert "".join(summary.get_short_help_str(1000).split()) in "".join(cli("--help").out.split())
 
 
-# What a command needs beside one model.
+# Arguments that a command needs in addition to one model.
 NEEDED: dict[str, tuple[str, ...]] = {
     "diff": ("falcon",),
     "expose": ("--layers", "last"),
@@ -64,9 +64,9 @@ NEEDED: dict[str, tuple[str, ...]] = {
 def test_json_of_each_command_is_the_one_envelope(
     name: str, export_copy: Callable[..., Path], cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = irtools.cli.cli.get_command(click.Context(irtools.cli.cli), name)
-    assert found is not None
-    if isinstance(found, click.Group):
+    group = irtools.cli.cli.get_command(click.Context(irtools.cli.cli), name)
+    assert group is not None
+    if isinstance(group, click.Group):
         pytest.skip("its commands take no model")
     directory = export_copy("falcon")
     monkeypatch.chdir(directory.parent)
@@ -83,7 +83,7 @@ def test_version(cli: Callable[..., Done]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("anotate",), "there is no command 'anotate'. Did you mean 'annotate'? (see 'irtools --help')"),
         (("compress",), "there is no command 'compress'. NNCF compresses weights: https://"),
@@ -93,18 +93,20 @@ def test_version(cli: Callable[..., Done]) -> None:
         (("locate", "-q", "-v"), "-q and -v contradict each other (see 'irtools locate --help')"),
     ],
 )
-def test_usage_errors_take_one_line_and_exit_2(arguments: tuple[str, ...], said: str, cli: Callable[..., Done]) -> None:
+def test_usage_errors_take_one_line_and_exit_2(
+    arguments: tuple[str, ...], message: str, cli: Callable[..., Done]
+) -> None:
     done = cli(*arguments)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("irtools: error: ")
-    assert said in done.err
+    assert message in done.err
     assert done.err.count("\n") == 1
 
 
 def paths_of(command: click.Command, *above: str) -> list[tuple[tuple[str, ...], click.Parameter]]:
     if isinstance(command, click.Group):
         inner = [(name, command.get_command(click.Context(command), name)) for name in command.list_commands(None)]
-        return [found for name, sub in inner if sub for found in paths_of(sub, *above, name)]
+        return [path for name, sub in inner if sub for path in paths_of(sub, *above, name)]
     return [(above, parameter) for parameter in command.params if isinstance(parameter.type, click.Path)]
 
 
@@ -136,7 +138,7 @@ def test_no_command_shows_the_help_and_exits_2(cli: Callable[..., Done]) -> None
 
 
 def test_help_imports_nothing_heavy() -> None:
-    heavy = ("openvino", "networkx", "lxml", "numpy", "rich", "jinja2", "graphviz")
+    heavy = ("openvino", "networkx", "lxml", "numpy", "rich", "jinja2", "graphviz", "packaging")
     code = (
         "import sys\nfrom irtools.cli import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit:\n"
@@ -173,10 +175,10 @@ def test_a_signal_that_ends_it_exits_with_its_number_and_one_line(
     number: signal.Signals, fixtures: Path, tmp_path: Path
 ) -> None:
     config = tmp_path / "config"
-    os.mkfifo(config)  # reading it waits for ever
+    os.mkfifo(config)  # reading it blocks
     arguments = command("verify", fixtures / "falcon", "--config", config)
     child = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    with config.open("wb"):  # returns when the other end is being read
+    with config.open("wb"):  # returns when the command opens it for reading
         child.send_signal(number)
     assert child.communicate(timeout=20) == (b"", b"irtools: error: interrupted\n")
     assert child.returncode == 128 + number
@@ -184,7 +186,7 @@ def test_a_signal_that_ends_it_exits_with_its_number_and_one_line(
 
 @ENDING
 def test_a_signal_while_writing_leaves_nothing(number: signal.Signals, export_copy: Callable[..., Path]) -> None:
-    """It comes when the new file is there under its temporary name and is being checked."""
+    """The signal arrives while the new file is checked under its temporary name."""
     directory = export_copy("falcon")
     before = {path.name: path.read_bytes() for path in directory.iterdir()}
     script = (
@@ -242,7 +244,7 @@ def test_a_narrow_terminal_folds_and_cuts_nothing(
     process: Callable[..., Done],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.chdir(fixtures)  # a path is never folded, and the checkout's may be long
+    monkeypatch.chdir(fixtures)  # paths are never folded, and the path of the checkout may be long
     narrow = terminal("locate", "gemma4_vl", width=60, NO_COLOR="1").out
     assert max(map(len, narrow.splitlines())) <= 60
     piped = process("locate", "gemma4_vl").out

@@ -29,9 +29,9 @@ def test_the_annotation_is_compared_with_the_location(export_copy: Callable[...,
 
 def test_part(fixtures: Path, cli: Any) -> None:
     done = cli("inspect", fixtures / "qwen3_5_vl", "--part", "mtp", "--format", "json")
-    found = json.loads(done.out)["models"][0]
-    assert [port["name"] for port in found["outputs"]] == ["last_hidden_state"]
-    assert [kind["text"] for kind in found["stack"]["kinds"]] == ["full attention + dense MLP"]
+    entry = json.loads(done.out)["models"][0]
+    assert [port["name"] for port in entry["outputs"]] == ["last_hidden_state"]
+    assert [kind["text"] for kind in entry["stack"]["kinds"]] == ["full attention + dense MLP"]
     assert cli("inspect", fixtures / "qwen3_5_vl", "--part", "nonsense").code == 2
 
 

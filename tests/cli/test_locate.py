@@ -19,11 +19,11 @@ VALIDATOR = jsonschema.Draft202012Validator(schema())
 
 
 def read(done: Done) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(done.out)
-    VALIDATOR.validate(found)
-    assert found["command"] == "locate"
-    assert found["summary"]["exit_code"] == done.code
-    return found
+    document: dict[str, Any] = json.loads(done.out)
+    VALIDATOR.validate(document)
+    assert document["command"] == "locate"
+    assert document["summary"]["exit_code"] == done.code
+    return document
 
 
 @pytest.mark.parametrize("name", ["falcon", "gemma4_vl", "qwen3_5_moe_vl", "opt"])
@@ -89,9 +89,9 @@ def test_one_refusal_does_not_stop_the_others(fixtures: Path, cli: Callable[...,
     assert len(errors) == 2
     assert errors[0].startswith(f"irtools: error: {fixtures / 'bert'}")
     assert errors[1] == f"irtools: error: {fixtures / 'nowhere'}: no such file or directory"
-    found = read(cli("locate", *models, "--format", "json"))
-    assert [model["status"] for model in found["models"]] == ["refused", "failed", "ok"]
-    assert found["summary"]["statuses"] == {"refused": 1, "failed": 1, "ok": 1}
+    document = read(cli("locate", *models, "--format", "json"))
+    assert [model["status"] for model in document["models"]] == ["refused", "failed", "ok"]
+    assert document["summary"]["statuses"] == {"refused": 1, "failed": 1, "ok": 1}
 
 
 def test_an_unknown_part_is_refused_with_those_there_are(fixtures: Path, cli: Callable[..., Done]) -> None:
@@ -125,8 +125,8 @@ def test_strange_paths(
     arguments = ("locate", "--", os.fsencode(name))
     done = process(*arguments, cwd=tmp_path, PYTHONIOENCODING=encoding)
     assert (done.code, done.err) == (0, "")
-    found = process("locate", "--format", "json", "--", os.fsencode(name), cwd=tmp_path, PYTHONIOENCODING=encoding)
-    (model,) = read(found)["models"]
+    done = process("locate", "--format", "json", "--", os.fsencode(name), cwd=tmp_path, PYTHONIOENCODING=encoding)
+    (model,) = read(done)["models"]
     assert os.fsencode(model["path"]) == os.fsencode(name)
     missing = process("locate", "--", os.fsencode(name) + b"-missing", cwd=tmp_path, PYTHONIOENCODING=encoding)
     assert missing.code == 2

@@ -1,4 +1,4 @@
-"""What goes to standard output: diffs for patch, and nothing that steers a terminal."""
+"""Standard output: diffs that patch accepts, and no control characters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_patch_applies_the_diff_whatever_the_directory_is_called(
 
 @pytest.mark.skipif(shutil.which("patch") is None, reason="no patch here")
 @pytest.mark.parametrize(
-    ("here", "given", "apply"),
+    ("here", "path", "apply"),
     [
         ("there", "../m", "."),
         ("there/deep", "../../m", "."),
@@ -39,11 +39,11 @@ def test_patch_applies_the_diff_whatever_the_directory_is_called(
     ],
 )
 def test_patch_refuses_no_name_of_the_diff(
-    here: str, given: str, apply: str, export_copy: Callable[..., Path], process: Callable[..., Done]
+    here: str, path: str, apply: str, export_copy: Callable[..., Path], process: Callable[..., Done]
 ) -> None:
     above = export_copy("falcon", to="m").parent
     (above / "there" / "deep").mkdir(parents=True)
-    diff = process("annotate", "--diff", given, cwd=above / here).out
+    diff = process("annotate", "--diff", path, cwd=above / here).out
     subprocess.run(["patch", "-p1", "-s"], input=diff.encode(), cwd=above / apply, check=True)
     assert process("annotate", "--dry-run", "m", cwd=above).code == 0
 

@@ -1,4 +1,4 @@
-"""``irtools prove``: options, what is printed, exit codes."""
+"""``irtools prove``: options, output and exit codes."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ TOKENS = tuple(range(40))
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, fixtures: Path) -> list[Settings]:
-    """What the command asks for; nothing is run."""
-    found: list[Settings] = []
+    """Settings of the calls; nothing runs."""
+    calls: list[Settings] = []
 
     def prove(export: Any, settings: Settings, progress: Any) -> Proof:
-        found.append(settings)
-        told = {"record_version": 1, "device": {"name": "CPU", "properties": {}}, "tokenizer_fault": ""}
-        return Proof(export, settings, Way(), (), told)
+        calls.append(settings)
+        record = {"record_version": 1, "device": {"name": "CPU", "properties": {}}, "tokenizer_fault": ""}
+        return Proof(export, settings, Way(), (), record)
 
     monkeypatch.setattr(run, "prove", prove)
-    return found
+    return calls
 
 
 def test_options_become_settings(cli: Cli, asked: list[Settings], fixtures: Path, tmp_path: Path) -> None:
@@ -64,11 +64,11 @@ def test_options_become_settings(cli: Cli, asked: list[Settings], fixtures: Path
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--steps", "tap"), "there is no step 'tap'"),
         (("--steps", ","), "no step is left"),
-        (("--assistant-tokens", "1,x"), "no list of numbers"),
+        (("--assistant-tokens", "1,x"), "not a list of numbers"),
         (("--assistant-tokens", "0"), "at least 1"),
         (("--max-new-tokens", "1"), "at least 2"),
         (("--max-new-tokens", "9" * 20), "more than 1000000"),
@@ -80,9 +80,9 @@ def test_options_become_settings(cli: Cli, asked: list[Settings], fixtures: Path
         (("--token-ids", "5,-1"), "negative"),
         (("--prompt", ""), "a prompt is empty"),
         (("--prompt", "a", "--token-ids", "5,6"), "either as text or as token ids"),
-        (("--prompt", "a", "--prompts", "README.md"), "either --prompt or --prompts"),
+        (("--prompt", "a", "--prompts", "README.md"), "--prompt and --prompts exclude each other"),
         (("--prompts", "missing"), "no such file"),
-        (("--prompts", "pyproject.toml"), "begins like a JSON list"),
+        (("--prompts", "pyproject.toml"), "starts like a JSON list"),
         (("--compare", "README.md"), "is not valid JSON"),
         (("--draft", "missing"), "no such file or directory"),
         (("--draft", "docs"), "no openvino_model.xml"),
@@ -90,13 +90,13 @@ def test_options_become_settings(cli: Cli, asked: list[Settings], fixtures: Path
 )
 @pytest.mark.skipif(not genai.available(), reason="openvino-genai is not installed")
 def test_options_that_make_no_sense_are_one_sentence(
-    cli: Cli, fixtures: Path, arguments: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, fixtures: Path, arguments: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(fixtures.parent)
     done = cli("prove", fixtures / "falcon", *arguments)
 
     assert (done.code, done.out) == (2, "")
-    assert said in done.err
+    assert message in done.err
     assert done.err.count("\n") == 1
 
 
@@ -135,7 +135,7 @@ def test_what_is_no_export_is_an_error(cli: Cli, tmp_path: Path, content: str | 
 
 @pytest.mark.parametrize("device", ["NPU", "nonsense"])
 def test_a_device_that_is_not_there_is_an_error(cli: Cli, fixtures: Path, device: str) -> None:
-    """The plugin of an NPU answers questions even where there is none."""
+    """The NPU plugin answers property queries even without a device."""
     done = cli("prove", fixtures / "opt", "--device", device, "--steps", "taps", "--token-ids", "5,6")
 
     assert done.code == 2
@@ -143,9 +143,9 @@ def test_a_device_that_is_not_there_is_an_error(cli: Cli, fixtures: Path, device
 
 
 def test_token_ids_that_stand_in_for_prompts_are_told(proof: Proof) -> None:
-    told = Proof(proof.export, proof.settings, proof.way, proof.steps, {**proof.record, "tokenizer_fault": "no file"})
+    faulty = Proof(proof.export, proof.settings, proof.way, proof.steps, {**proof.record, "tokenizer_fault": "no file"})
 
-    assert proof_text(told, Style()).splitlines()[1].endswith("random token ids from seed 0 replace them: no file")
+    assert proof_text(faulty, Style()).splitlines()[1].endswith("random token ids from seed 0 replace them: no file")
 
 
 def test_nothing_is_proved_when_no_step_applies(proof: Proof) -> None:
@@ -169,16 +169,16 @@ def outcome(accepted: int, drafted: int, decode: float) -> Outcome:
 
 @pytest.fixture
 def proof(fixtures: Path) -> Proof:
-    """Of a draft that is accepted 30 of 45 times and takes twice as long."""
+    """Proof of a draft with 30 of 45 tokens accepted and twice the time."""
     export = open_export(fixtures / "qwen3_5_vl_trained")
     prompts = (Prompt("What does a proof by running consist of?", (89, 80)),)
     drafted = {1: Runs((outcome(19, 20, 12.0),)), 2: Runs((outcome(30, 45, 24.0),)), 3: Runs((outcome(0, 114, 48.0),))}
-    found = Decoded(prompts, Runs((outcome(0, 0, 10.0),)), drafted)
+    decoded = Decoded(prompts, Runs((outcome(0, 0, 10.0),)), drafted)
     checks = (
-        Check("plain", PASSED, "decoded", "40 tokens", figures=plain_figures(found)),
-        Check("acceptance", WARNING, "counted", "some", "a reason", acceptance_figures(found)),
-        Check("speed", PASSED, "measured", "as the table shows", figures=speed_figures(found)),
-        Check("memory", PASSED, "added up", "it grows", figures=memory_figures(export, export.directory, found)),
+        Check("plain", PASSED, "decoded", "40 tokens", figures=plain_figures(decoded)),
+        Check("acceptance", WARNING, "counted", "some", "a reason", acceptance_figures(decoded)),
+        Check("speed", PASSED, "measured", "as the table shows", figures=speed_figures(decoded)),
+        Check("memory", PASSED, "added up", "it grows", figures=memory_figures(export, export.directory, decoded)),
     )
     steps = (
         Step("taps", why="the target has no annotation"),
@@ -201,7 +201,7 @@ def test_the_report_tells_each_step_and_what_follows(proof: Proof) -> None:
     assert "tokens per second 3.90 3.25 1.62 0.81" in lines
     assert "speed-up over plain - 0.83 0.42 0.21" in lines
     # A plain token takes 10 s / 39; with 2 at a time, a cycle takes 24 s / 9 and has 5 drafted.
-    # So it would break even at (2.667 / 0.2564 - 1) / 5 = 1.88 of them, and likewise for 1 and 3.
+    # It therefore breaks even at (2.667 / 0.2564 - 1) / 5 = 1.88; the same for 1 and 3.
     assert "breaks even at - never never never" in lines
     assert "none 4.00 KiB 118 MiB" in lines
     advice = next(line for line in lines if line.startswith("recommendation"))
@@ -223,8 +223,8 @@ def test_json_and_exit_code(cli: Cli, proof: Proof, monkeypatch: pytest.MonkeyPa
     )
     old = tmp_path / "old.json"
     old.write_text(json.dumps({**proof.record, "drafting": "dflash"}))
-    for found, code, status in ((proof, 0, "ok"), (failing, 1, "findings")):
-        monkeypatch.setattr(run, "prove", lambda *_, found=found: found)
+    for result, code, status in ((proof, 0, "ok"), (failing, 1, "findings")):
+        monkeypatch.setattr(run, "prove", lambda *_, result=result: result)
         done = cli("prove", proof.export.path, "--format", "json", "--compare", old)
 
         (model,) = json.loads(done.out)["models"]

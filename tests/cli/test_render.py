@@ -27,7 +27,7 @@ def test_what_is_left_out_is_said(cli: Any, fixtures: Path, tmp_path: Path) -> N
     output = tmp_path / "picture.svg"
     done = cli("render", fixtures / "falcon", "-o", output, "--full", "--max-nodes", 40)
     assert done.code == 0
-    assert "left out: " in done.err
+    assert "omitted: " in done.err
     assert "ops without constants, beyond the limit of 40" in done.err
     assert b"beyond the limit of 40" in output.read_bytes()
 
@@ -44,9 +44,9 @@ def test_json(cli: Any, fixtures: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["-o", "x.gif"], "give one of .svg, .png, .pdf, .dot"),
-        (["-o", "x.svg", "--full", "--layer", "1"], "ask for different pictures"),
-        (["-o", "x.svg", "--radius", "2"], "--radius goes with --around"),
+        (["-o", "x.gif"], "use one of .svg, .png, .pdf, .dot"),
+        (["-o", "x.svg", "--full", "--layer", "1"], "select different pictures"),
+        (["-o", "x.svg", "--radius", "2"], "--radius requires --around"),
         (["-o", "x.svg", "--layer", "99"], "no layer 99"),
         (["-o", "x.svg", "--around", "nothing like it"], "no op is called"),
         (["-o", "x.svg", "--part", "nonsense"], "no part 'nonsense'"),
@@ -114,7 +114,7 @@ def test_a_missing_export_is_told_before_a_missing_engine(
 def test_a_limit_that_the_overview_does_not_know_is_told(cli: Any, fixtures: Path, tmp_path: Path) -> None:
     done = cli("render", fixtures / "falcon", "-o", tmp_path / "x.dot", "--max-nodes", 2)
     assert done.code == 0
-    assert "give it with --full" in done.err
+    assert "has no effect without --full" in done.err
 
 
 def test_errors_name_the_export_once(cli: Any, fixtures: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``irtools report``, and the page from ``verify`` and ``render``, from the outside."""
+"""``irtools report``, and the page of ``verify`` and ``render``, from the command line."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def test_report_of_an_export_with_errors_is_written_all_the_same(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["report", "-o", "a.txt"], "give it the suffix .html"),
+        (["report", "-o", "a.txt"], "use the suffix .html"),
         (["report", "-o", "no/a.html"], "create its directory first"),
         (["report"], "missing option '-o'"),
-        (["render", "-o", "a.html", "--full"], "of the views, a page takes --layer and --around"),
+        (["render", "-o", "a.html", "--full"], "it takes only --layer and --around"),
         (["render", "-o", "a.html", "--layer", "9"], "has no layer 9"),
         (["render", "-o", "a.html", "--around", "nonsense"], "no op is called"),
     ],

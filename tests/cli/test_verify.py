@@ -1,4 +1,4 @@
-"""``irtools verify`` and ``irtools rules`` from the outside."""
+"""``irtools verify`` and ``irtools rules`` from the command line."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_usage_errors_are_sentences(cli: Cli, fixtures: Path) -> None:
         (("--baseline", "nowhere.json"), "nowhere.json: the baseline cannot be read"),
         (("--draft", "nowhere"), "nowhere: no such file or directory"),
         (("--rules", "nowhere"), "nowhere: no such folder of rules"),
-        (("--target-runtime", "new"), "'new' is no runtime version"),
+        (("--target-runtime", "new"), "'new' is not a runtime version"),
         (("--format", "sarif", "--format", "junit"), "only one of sarif and junit can go to standard output"),
         (("--fail-on", "fatal"), "'fatal' is not one of"),
     ):
@@ -121,8 +121,8 @@ def test_baseline_round_trip(cli: Cli, broken: Path, tmp_path: Path) -> None:
     assert (done.code, "known from the baseline" in done.out) == (0, True)
     (broken / "openvino_tokenizer.xml").unlink()
     done = cli("verify", broken, "--baseline", known, "--format", "json")
-    found = json.loads(done.out)["models"][0]
-    assert ({finding["code"] for finding in found["findings"]}, done.code) == ({"EXP003", "EXP007"}, 1)
+    entry = json.loads(done.out)["models"][0]
+    assert ({finding["code"] for finding in entry["findings"]}, done.code) == ({"EXP003", "EXP007"}, 1)
 
 
 def test_diff_shows_and_fix_applies(cli: Cli, export_copy: Callable[..., Path]) -> None:
@@ -143,9 +143,9 @@ def test_diff_shows_and_fix_applies(cli: Cli, export_copy: Callable[..., Path]) 
 def test_exit_code_after_a_fix_is_that_of_what_remains(cli: Cli, export_copy: Callable[..., Path]) -> None:
     done = cli("verify", export_copy("mixtral"), "--fix", "--format", "json")
 
-    found = json.loads(done.out)["models"][0]
-    assert (done.code, {f["code"] for f in found["findings"]}) == (1, {"EXP003"})
-    assert [Path(file).name for file in found["written"]] == ["openvino_model.xml"]
+    entry = json.loads(done.out)["models"][0]
+    assert (done.code, {f["code"] for f in entry["findings"]}) == (1, {"EXP003"})
+    assert [Path(file).name for file in entry["written"]] == ["openvino_model.xml"]
 
 
 def test_expectations(cli: Cli, fixtures: Path) -> None:
@@ -169,7 +169,7 @@ def test_quiet_prints_the_findings_that_count(cli: Cli, broken: Path, fixtures: 
 
 @pytest.fixture
 def mistapped(export_copy: Callable[..., Path]) -> Path:
-    """An export whose annotation names the sum after attention of layer 1."""
+    """An export whose annotation names the Add after the attention of layer 1."""
     directory = export_copy("qwen3")
     xml = directory / "openvino_model.xml"
     start, end = (xml.read_text().index(text) for text in ("<hidden_states_decoder_layers", "</rt_info>\n</net>"))
@@ -187,12 +187,12 @@ def test_fix_says_what_another_option_would_fix(cli: Cli, mistapped: Path) -> No
 
 
 def test_fix_says_when_it_can_do_nothing(cli: Cli, fixtures: Path) -> None:
-    assert "note: the 3 findings left cannot be fixed by irtools" in cli("verify", fixtures / "bert", "--fix").err
-    assert "fixed" not in cli("verify", fixtures / "qwen3", "--fix").err
+    assert "note: irtools cannot fix the 3 findings left" in cli("verify", fixtures / "bert", "--fix").err
+    assert "fix" not in cli("verify", fixtures / "qwen3", "--fix").err
 
 
 def test_the_help_names_the_rules_that_have_fixes(cli: Cli) -> None:
-    """Against the rules' sources: which of them pass a fix on, and of which kind."""
+    """The sources of the rules show which rules offer a fix, and its kind."""
     kinds: dict[bool, set[str]] = {True: set(), False: set()}
     for rule in load_rules():
         source = inspect.getsource(rule.check) + "".join(

@@ -1,4 +1,4 @@
-"""Known findings stay silent, wherever the lines and the directory move."""
+"""Baselines still match after edits of the file and moves of the directory."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def test_known_findings_are_silent_and_new_ones_are_not(export_copy: Callable[..
     (tmp_path / "known.json").write_text(baseline_text([known]))
     (directory / "openvino_model.bin").unlink()
 
-    found = apply_baseline(irtools.open_export(directory).verify(), read_baseline(tmp_path / "known.json"))
+    filtered = apply_baseline(irtools.open_export(directory).verify(), read_baseline(tmp_path / "known.json"))
 
-    assert [finding.code for finding in found.findings] == ["IR006"]
-    assert found.known == len(known.findings)
+    assert [finding.code for finding in filtered.findings] == ["IR006"]
+    assert filtered.known == len(known.findings)
 
 
 def test_a_finding_is_known_as_often_as_it_was_seen(fixtures: Path) -> None:
@@ -67,7 +67,7 @@ def test_written_baseline_silences_everything(fixtures: Path, tmp_path: Path) ->
 def test_other_files_are_no_baseline(tmp_path: Path, content: str) -> None:
     (tmp_path / "b.json").write_text(content, "latin-1")
 
-    with pytest.raises(UsageError, match=r"b\.json: is no baseline of irtools"):
+    with pytest.raises(UsageError, match=r"b\.json: is not an irtools baseline"):
         read_baseline(tmp_path / "b.json")
 
 

@@ -1,4 +1,4 @@
-"""Where the configuration is found, when it counts, and what is said when it is wrong."""
+"""Configuration files: search, trust and error messages."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_somebody_elses_broken_pyproject_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.fixture
 def model(export_copy: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An export that brings a configuration which hides its faults."""
+    """An export with a configuration that hides its faults."""
     directory = export_copy("mixtral")
     (directory / "irtools.toml").write_text("ignore = ['EXP003', 'HID', 'DFL']")
     monkeypatch.chdir(tmp_path)
@@ -121,7 +121,7 @@ def test_nor_does_it_count_from_within(model: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(model)
     (tmp_path / "irtools.toml").write_text("ignore = ['EXP003']")
 
-    assert "EXP003" not in codes(Path())  # the file above counts
+    assert "EXP003" not in codes(Path())  # the file above applies
     (tmp_path / "irtools.toml").unlink()
     assert codes(Path()).count("EXP003") == 2
 
@@ -133,7 +133,7 @@ def test_nor_does_it_count_by_a_link(model: Path, tmp_path: Path) -> None:
 
 
 def test_nor_when_named(model: Path) -> None:
-    with pytest.raises(UsageError, match="lies inside the export that is being judged"):
+    with pytest.raises(UsageError, match="lies inside the export that is verified"):
         judge(model, Call(config=model / "irtools.toml"))
 
     assert codes(model, config=model / "irtools.toml", trust_model_config=True) == []

@@ -1,4 +1,4 @@
-"""Which rules run, what becomes of their findings, and what happens when a rule is bad."""
+"""Selection of rules, processing of findings, and faulty rules."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_rules_of_other_runtimes_do_not_run(fixtures: Path, folder: Callable[...
 
 
 def test_target_runtime_must_be_a_version(fixtures: Path) -> None:
-    with pytest.raises(UsageError, match="'latest' is no runtime version"):
+    with pytest.raises(UsageError, match="'latest' is not a runtime version"):
         codes(fixtures / "falcon", target_runtime="latest")
 
 
@@ -82,10 +82,22 @@ def test_target_runtime_must_be_a_version(fixtures: Path) -> None:
         (">2026.4", "2026.4.1", False),
         ("<=2026.4", "2026.4.1", True),
         ("!=2026.4", "2026.10", True),
+        ("!=2026.4", "2026.4.1", False),
+        ("~=2026.3", "2026.4.1", True),
+        ("==2026.*", "2026.4.1", True),
+        (">=2026.3,", "2026.4.1-22982-e213a147257-releases/2026/4", True),
+        ("<2026.4", "no version", True),
+        (">=2026.4", "9" * 5000, True),
     ],
 )
 def test_version_specifiers(specifier: str, version: str, meets: bool) -> None:
     assert matches(specifier, version) is meets
+
+
+@pytest.mark.parametrize("specifier", ["2026.4", ">=new", "=2026.4", "===new", ">=" + "9" * 5000])
+def test_malformed_version_specifiers_are_refused(specifier: str) -> None:
+    with pytest.raises(UsageError, match="is not a version specifier"):
+        matches(specifier, "2026.4")
 
 
 def test_versions_with_absurd_numbers_are_compared() -> None:
@@ -106,17 +118,17 @@ def test_findings_are_filled_in_and_sorted(fixtures: Path) -> None:
 
 def test_severities_can_be_changed(fixtures: Path) -> None:
     options = Options(severities={"EXP003": Severity.NOTE, "HID": Severity.ERROR})
-    found = verify(irtools.open_export(fixtures / "mixtral"), options).findings
+    findings = verify(irtools.open_export(fixtures / "mixtral"), options).findings
 
-    assert {f.severity for f in found if f.code == "EXP003"} == {Severity.NOTE}
-    assert {f.severity for f in found if f.code == "HID001"} == {Severity.ERROR}
+    assert {f.severity for f in findings if f.code == "EXP003"} == {Severity.NOTE}
+    assert {f.severity for f in findings if f.code == "HID001"} == {Severity.ERROR}
 
 
 def test_findings_of_a_file_can_be_ignored(fixtures: Path) -> None:
     options = Options(per_file_ignores={"openvino_tok*.xml": ("EXP",), "openvino_model.xml": ("HID001", "DFL")})
-    found = verify(irtools.open_export(fixtures / "mixtral"), options).findings
+    findings = verify(irtools.open_export(fixtures / "mixtral"), options).findings
 
-    assert [(f.code, f.file.name) for f in found if f.file] == [("EXP003", "openvino_detokenizer.xml")]
+    assert [(f.code, f.file.name) for f in findings if f.file] == [("EXP003", "openvino_detokenizer.xml")]
 
 
 def test_one_file_is_judged_with_its_directory_around_it(export_copy: Callable[..., Path]) -> None:
@@ -181,13 +193,13 @@ def test_several_broken_parts_do_not_hide_each_other(export_copy: Callable[..., 
     text.write_bytes(text.read_bytes().replace(b"<dim>32<", b"<dim>x<"))
     (directory / "config.json").write_text("{")
 
-    found = {(f.code, f.file.name) for f in irtools.open_export(directory).verify().findings if f.file}
+    pairs = {(f.code, f.file.name) for f in irtools.open_export(directory).verify().findings if f.file}
 
     assert {
         ("IR001", "openvino_mtp_model.xml"),
         ("IR010", "openvino_text_embeddings_model.xml"),
         ("EXP010", "config.json"),
-    } <= found
+    } <= pairs
 
 
 # -- rules of users ----------------------------------------------------------------------
@@ -196,9 +208,11 @@ def test_several_broken_parts_do_not_hide_each_other(export_copy: Callable[..., 
 def test_rule_of_a_folder_runs(fixtures: Path, folder: Callable[..., Path]) -> None:
     rules = folder("yield Finding(f'{len(context.documents)} parts', file=context.target.path, line=3)")
 
-    found = [f for f in irtools.open_export(fixtures / "falcon").verify(rules=[rules]).findings if f.code == "ACME001"]
+    findings = [
+        f for f in irtools.open_export(fixtures / "falcon").verify(rules=[rules]).findings if f.code == "ACME001"
+    ]
 
-    assert [(f.message, f.severity, f.line, f.part) for f in found] == [("3 parts", Severity.WARNING, 3, "model")]
+    assert [(f.message, f.severity, f.line, f.part) for f in findings] == [("3 parts", Severity.WARNING, 3, "model")]
 
 
 def test_rule_that_raises_is_named(fixtures: Path, folder: Callable[..., Path]) -> None:
@@ -211,7 +225,7 @@ def test_rule_that_raises_is_named(fixtures: Path, folder: Callable[..., Path]) 
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("yield 'a string'", "it yields 'a string', which is no Finding"),
+        ("yield 'a string'", "it yields 'a string', which is not a Finding"),
         ("yield Finding(['x'])", r"it yields a Finding whose message is \['x'\]"),
         ("yield Finding('x', file='model.xml')", "it yields a Finding whose file is 'model.xml'"),
         ("return 5", "'int' object is not iterable"),

@@ -1,4 +1,4 @@
-"""Fixes: what is applied, what is only shown, and what remains."""
+"""Fixes: safe, unsafe and combined."""
 
 from __future__ import annotations
 

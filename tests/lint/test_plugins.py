@@ -1,4 +1,4 @@
-"""Rules of an installed package are found like the built-in ones."""
+"""Rules of an installed package are collected like the built-in ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check(context):
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """A directory with a package ``acme_rules`` that announces itself by its entry point."""
+    """A directory with a package ``acme_rules`` that has an entry point."""
     metadata = tmp_path / "acme_rules-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-rules\nVersion: 1.0\n")

@@ -27,7 +27,7 @@ EDITS = st.lists(
     min_size=1,
     max_size=6,
 )
-# What attributes and JSON values hold: edits there leave the file well-formed more often.
+# Contents of attributes and JSON values. Edits there usually leave the file well-formed.
 VALUES = st.lists(st.tuples(st.sampled_from(FILES), st.floats(0, 1), st.sampled_from(WORDS)), min_size=1, max_size=8)
 
 
@@ -78,5 +78,5 @@ def test_values(base: Path, edits: list[tuple[str, float, bytes]]) -> None:
                 start += len(mark)
                 stop = data.find(b'"', start) if file.endswith(".xml") else data.find(b"\n", start)
                 placed.append((file, start, stop, new))
-        # From the back, so that the places stay where they are.
+        # From the end, so that earlier offsets stay valid.
         verify(damaged(base, Path(scratch), sorted(placed, key=lambda edit: -edit[1])))

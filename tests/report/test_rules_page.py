@@ -1,4 +1,4 @@
-"""The rule reference says what the rules say."""
+"""The rule reference agrees with the rules."""
 
 from __future__ import annotations
 
