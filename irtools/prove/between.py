@@ -63,7 +63,7 @@ class Between:
         For each region: True if the friendly names give it one layer number that no other region has, None if they
         give it no number.
     behind : tuple of str
-        Friendly names of the ops between the last tap and the head.
+        Friendly names of the ops between the last tap and lm_head.
     torn : tuple of str
         Clauses for taps inside a block or outside the residual stream.
     shares : bool
@@ -84,7 +84,7 @@ class Between:
         problems = [*self.torn, *(clause for region, clause in self._odd() if not self._believed(region))]
         if self.behind:
             more = f" and {len(self.behind) - 1} more ops" if len(self.behind) > 1 else ""
-            problems.append(f"between {self._before(len(self.taps))} and the head there is {self.behind[-1]!r}{more}")
+            problems.append(f"between {self._before(len(self.taps))} and lm_head there is {self.behind[-1]!r}{more}")
         return problems
 
     @property
@@ -134,7 +134,7 @@ class Between:
 def read_between(
     view: GraphView, taps: Sequence[Tap], head: Head, stack: DecoderStack | None, *, shares: bool
 ) -> Between:
-    """Describe the sublayers between the embeddings, the taps and the head.
+    """Describe the sublayers between the embeddings, the taps and lm_head.
 
     The residual sums are those of the located stack, or those found by a walk up the residual stream. Only the taps
     determine the region of each sum.
@@ -142,7 +142,7 @@ def read_between(
     Raises
     ------
     LocateRefusedError
-        No token embeddings lead to the head.
+        No token embeddings lead to lm_head.
     """
     embeddings, _ = find_embeddings(view, head)
     within = ancestors(view, head.input.op)

@@ -53,7 +53,8 @@ class Bypass:
 
 def bypasses(view: GraphView, taps: Sequence[Tap], logits: int) -> tuple[Bypass, ...]:
     """Values that bypass taps, in graph order; ``logits`` is the layer id of the Result."""
-    moving = _below(view, _token_inputs(view))
+    tokens = [op for op in view.parameters if _TOKENS & {view.op_name(op), *view.output(op).names}]
+    moving = _below(view, tokens)
     live = _above(view, [logits]) & moving
     passed: dict[Source, dict[int, set[int]]] = {}
     behind = [_below(view, [tap.origin.op]) & live for tap in taps]
@@ -71,10 +72,6 @@ def bypasses(view: GraphView, taps: Sequence[Tap], logits: int) -> tuple[Bypass,
         name, index = view.op_name(source.op), view.output_index(source)
         values.append(Bypass(source, name, index, frozenset(passed[source]), computed, judge.role(source)))
     return tuple(values)
-
-
-def _token_inputs(view: GraphView) -> list[int]:
-    return [op for op in view.parameters if _TOKENS & {view.op_name(op), *view.output(op).names}]
 
 
 def _below(view: GraphView, start: Iterable[int]) -> set[int]:

@@ -39,12 +39,7 @@ def schema() -> dict[str, Any]:
 
 
 def record(
-    export: Export,
-    way: Way,
-    prompts: Sequence[Prompt],
-    settings: Settings,
-    seen: Probe,
-    steps: Sequence[Step],
+    export: Export, way: Way, prompts: Sequence[Prompt], settings: Settings, seen: Probe, steps: Sequence[Step]
 ) -> dict[str, Any]:
     """Record of a proof, valid against :func:`schema`."""
     draft = way.draft if way.draft is not None and way.draft != export.directory else None

@@ -42,10 +42,7 @@ _LIMITS: tuple[tuple[str, str], ...] = (
         "the tokenizer of the export splits the image tokens of its family, but GenAI needs each as one token, even "
         "for text; use the tokenizer of a full-size model",
     ),
-    (
-        "Unsupported '.*' VLM model type",
-        "GenAI 2026.4 does not run this vision-language family (EXP006)",
-    ),
+    ("Unsupported '.*' VLM model type", "GenAI 2026.4 does not run this vision-language family (EXP006)"),
     (
         "are not what the tokenizer makes of any text",
         "GenAI accepts only text for a vision-language export; give --prompt instead of --token-ids",

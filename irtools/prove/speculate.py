@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from irtools.prove.settings import Prompt, Settings
 from irtools.report.text import plural
 from irtools.runtime.conversion import UNREADABLE, convert
 from irtools.runtime.genai import Outcome
+from irtools.runtime.lines import Progress
 
 __all__ = ["Way", "speculate", "way_of"]
 
@@ -30,7 +31,7 @@ _LOW = 0.5
 """Acceptance rate below which findings of the rules are cited."""
 _TITLES = {"dflash": "DFlash draft", "eagle3": "EAGLE-3 draft", "plain": "draft model"}
 _PARTS = {"target": "target", "mtp": "MTP head", "draft": "draft"}
-_STAGES = {"load": "loading it", "generate": "generating", "crash": "running it"}
+_STAGES = {"load": "loading it", "generate": "generating tokens", "crash": "running it"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ class _Work:
     way: Way
     prompts: tuple[Prompt, ...]
     settings: Settings
-    say: Callable[[str], None]
+    say: Progress
     broken: str = ""
     peak_memory: int = 0
     evidence: Evidence = field(init=False)
@@ -203,11 +204,11 @@ class _Work:
                 fault = f"{plural(len(result.left), 'state op')} remain after conversion, such as {result.left[0]!r}"
             if not fault:
                 continue
+            saw = f"{document.path.name}: {fault}"
             unpaged = self.evidence.of("RUN003", "RUN004")
             if self.way.name == "plain" and unpaged:
                 why = f"only the stateful path of LLMPipeline accepts it. {cite(unpaged)}"
-                return Check("conversion", NOT_APPLICABLE, did, f"{document.path.name}: {fault}", why)
-            saw = f"{document.path.name}: {fault}"
+                return Check("conversion", NOT_APPLICABLE, did, saw, why)
             figures = {"unreadable": document == self.export.target and fault.startswith(UNREADABLE)}
             return Check("conversion", FAILED, did, saw, self.evidence.explain(fault), figures)
         return Check("conversion", PASSED, did, "the conversion succeeds and leaves no state")
@@ -334,7 +335,7 @@ class _Work:
             return Check("acceptance", NOT_APPLICABLE, did, saw, why, figures)
         wanted = self.settings.min_acceptance
         if wanted is not None and first.acceptance < wanted:
-            why = f"the acceptance rate {first.acceptance:.3f} at {lowest} at a time is below the required {wanted:g}"
+            why = f"the acceptance rate {first.acceptance:.3f}, drafting {lowest} at a time, is below the required {wanted:g}"
             return Check("acceptance", FAILED, did, saw, self._with_suspicion(why), figures)
         if wanted is None and first.acceptance < _HARDLY and first.drafted >= _MANY:
             why = "almost no drafted token is accepted, so drafting is slower: the draft is untrained or wired wrong"

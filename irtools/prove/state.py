@@ -142,9 +142,8 @@ def _growth(prefix: str, model: str, measured: Mapping[str, Any], length: int) -
     figures = {"growing": growing, "fixed": fixed}
     did = f"compared the state shapes of {model} after {length - 1} tokens and after {length}"
     if faults:
-        return Check(
-            f"{prefix}growth", FAILED, did, f"{len(faults)} states have other shapes", listed(faults, 1), figures
-        )
+        saw = f"{len(faults)} states have unexpected shapes"
+        return Check(f"{prefix}growth", FAILED, did, saw, listed(faults, 1), figures)
     return Check(f"{prefix}growth", PASSED, did, saw, "", figures)
 
 

@@ -127,19 +127,10 @@ class _Judgement:
         largest = [value["largest"] for value in measured["taps"] if value["finite"]]
         saw = f"{len(self.taps)} taps, the first of shape {measured['taps'][0]['shape']}, "
         saw += f"values up to {max(largest, default=0):.3g}"
-        return Check(
-            "values",
-            FAILED if faults else PASSED,
-            f"ran {length} tokens{run.remark} with exposed taps",
-            saw,
-            listed(faults),
-            {
-                "tokens": length,
-                "properties": dict(run.properties),
-                "shapes": [value["shape"] for value in measured["taps"]],
-                "largest": largest,
-            },
-        )
+        did = f"ran {length} tokens{run.remark} with exposed taps"
+        shapes = [value["shape"] for value in measured["taps"]]
+        figures = {"tokens": length, "properties": dict(run.properties), "shapes": shapes, "largest": largest}
+        return Check("values", FAILED if faults else PASSED, did, saw, listed(faults), figures)
 
     def _head(self, measured: Mapping[str, Any]) -> Check:
         """Check that lm_head computes the logits from the last tap."""
@@ -148,7 +139,7 @@ class _Judgement:
         figures = {"difference": difference, "effect": effect}
         if measured["head"]["elements"] != math.prod(measured["logits"]):
             why = f"the result has the shape {measured['head']['shape']}, but the logits have {measured['logits']}"
-            return Check("head", FAILED, did, "no logits", why, figures)
+            return Check("head", FAILED, did, "the shapes differ", why, figures)
         if difference is None:
             return Check("head", FAILED, did, "the result is not finite", "see the check of the values", figures)
         saw = f"{moved('the logits', difference)}; with the tap for other tokens, {moved('they', effect)}"
@@ -209,7 +200,7 @@ class _Judgement:
 
     def _between(self, passing: Sequence[Bypass]) -> Check:
         """Check for one token mixer with its state and one feed-forward block between two taps."""
-        did = "matched the patterns between the embeddings, the taps and the head"
+        did = "matched the patterns between the embeddings, the taps and lm_head"
         stack = self.stack if isinstance(self.stack, DecoderStack) else None
         shares = any(value.role == "keys and values" for value in passing)
         try:
@@ -235,7 +226,7 @@ class _Judgement:
             if tap.layer < len(layers) and not same(tap.layer, tap.locator)
         ]
         annotated = {tap.layer for tap in self.taps}
-        faults += [f"layer {layer} has no annotation" for layer in range(len(layers)) if layer not in annotated]
+        faults += [f"layer {layer} is not annotated" for layer in range(len(layers)) if layer not in annotated]
         faults += [f"there is no layer {layer}" for layer in sorted(annotated) if layer >= len(layers)]
         saw = f"{len(layers)} layers located, {len(self.taps)} annotated, {len(faults)} differences"
         return Check("located", FAILED if faults else PASSED, did, saw, listed(faults), {"differences": len(faults)})
