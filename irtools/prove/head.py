@@ -94,7 +94,7 @@ def _inapplicable(export: Export, facts: HeadFacts) -> str:
 
 def _ports(facts: HeadFacts) -> Check:
     """Check the ports of the head: their names, and their widths against the target's hidden states."""
-    did = "checked the names of its ports, and their widths against the hidden states of the target"
+    did = "checked the names of the head's ports, and their widths against the hidden states of the target"
     if facts.missing:
         named = ", ".join(repr(port.name) for port in facts.missing)
         why = "the runtime finds ports by name (MTP010, MTP013)"

@@ -153,7 +153,7 @@ class Judgement:
     def _inputs(self) -> Iterator[Check]:
         for name, by in self._measured["inputs"].items():
             check, label, rule = _FED[name]
-            saw, figures = moved("its last output", by), {"difference": by}
+            saw, figures = moved("the last output", by), {"difference": by}
             if by is not None and by > _NOTHING:
                 yield Check(check, PASSED, _CHANGED[name], saw, figures=figures)
             elif name == "attention_mask":
@@ -248,14 +248,14 @@ class Judgement:
     def _wiring(self) -> Check:
         counts = self._measured["agreement"]
         others = {name: counts[name] / counts["positions"] for name in _WIRED if name in counts}
-        did = "counted the drafts that agree for other wirings of the inputs than that of the runtime"
+        did = "counted the agreeing drafts with other input wirings than that of the runtime"
         saw = "; ".join(f"{name}: {share:.2f}" for name, share in others.items())
         best = max(others, key=others.__getitem__)
         if others[best] >= max(self._share + _BETTER, self._needed):
             why = f"the drafts agree with {_WIRED[best]}"
             return Check("wiring", FAILED, did, saw, why, others)
         if not self._knows:
-            why = "the drafts agree with the target for no wiring, so this check is inconclusive"
+            why = "the drafts do not agree with the target for any wiring, so this check is inconclusive"
             return Check("wiring", NOT_APPLICABLE, did, saw, why, others)
         return Check("wiring", PASSED, did, f"{saw}; wiring of the runtime: {self._share:.2f}", figures=others)
 
@@ -296,6 +296,7 @@ class Judgement:
 
 def _equal(ours: Sequence[float], theirs: Sequence[float]) -> bool:
     """True if two lists have the same numbers in the same order, within 16-bit precision."""
+    # The target is the reference: `math.isclose` would be symmetric.
     return len(ours) == len(theirs) and all(
         abs(one - other) <= _FREQUENCY * abs(other) for one, other in zip(ours, theirs, strict=True)
     )

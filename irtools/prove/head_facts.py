@@ -146,7 +146,7 @@ def _unlike(layer: LayerBlocks, theirs: Sequence[LayerBlocks]) -> str:
         return f"these blocks: {', '.join(kinds)}"
     pairs = zip(layer.signature.blocks, alike[-1].signature.blocks, strict=True)
     odd = [kind for kind, (one, other) in zip(kinds, pairs, strict=True) if one != other]
-    return f"such a {odd[0]} block" if odd else "its blocks connected in this way"
+    return f"the same {odd[0]} block" if odd else "the same connections between its blocks"
 
 
 def _blocks(view: GraphView, piece: Stretch) -> Iterator[tuple[str, str, int]]:

@@ -69,11 +69,7 @@ def way_of(export: Export, draft: Export | None) -> Way:
 
 
 def speculate(
-    export: Export,
-    way: Way,
-    prompts: Sequence[Prompt],
-    settings: Settings,
-    progress: Callable[[str], None] | None = None,
+    export: Export, way: Way, prompts: Sequence[Prompt], settings: Settings, progress: Progress | None = None
 ) -> Step:
     """Decode prompts (at least one) in GenAI without and with the draft, and compare the results."""
     began = time.monotonic()
@@ -335,7 +331,7 @@ class _Work:
             return Check("acceptance", NOT_APPLICABLE, did, saw, why, figures)
         wanted = self.settings.min_acceptance
         if wanted is not None and first.acceptance < wanted:
-            why = f"the acceptance rate {first.acceptance:.3f}, drafting {lowest} at a time, is below the required {wanted:g}"
+            why = f"the rate {first.acceptance:.3f}, drafting {lowest} at a time, is below the required {wanted:g}"
             return Check("acceptance", FAILED, did, saw, self._with_suspicion(why), figures)
         if wanted is None and first.acceptance < _HARDLY and first.drafted >= _MANY:
             why = "almost no drafted token is accepted, so drafting is slower: the draft is untrained or wired wrong"

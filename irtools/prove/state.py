@@ -154,8 +154,8 @@ def _reordered(prefix: str, model: str, measured: Mapping[str, Any]) -> Check:
         return Check(name, NOT_APPLICABLE, did, why=measured["inapplicable"])
     difference, unswapped = measured["difference"], measured["unswapped"]
     figures = {"difference": difference, "unswapped": unswapped}
-    saw = f"compared with the other sequence without a swap, {moved('each output', difference)}; "
-    saw += f"compared with the same sequence without a swap, {moved('each output', unswapped)}"
+    saw = f"compared with the other sequence without a swap, {moved('the outputs', difference)}; "
+    saw += f"compared with the same sequence without a swap, {moved('the outputs', unswapped)}"
     if _above(difference, _SAME):
         why = "a state does not follow `beam_idx`, so beam search mixes up its sequences"
         return Check(name, FAILED, did, saw, why, figures)
