@@ -1,4 +1,4 @@
-"""The step head: each defect that leaves the text as it is fails the checks that see it, and no other."""
+"""The step head: each defect that does not change the text fails exactly the expected checks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Copier = Callable[..., Path]
 
 
 class Here:
-    """Measures in this process."""
+    """Worker that measures in this process."""
 
     def __init__(self, directory: Path) -> None:
         self.session = Session(Files.of(open_export(directory)))
@@ -33,14 +33,14 @@ class Here:
     def measure(self, step: str, request: dict[str, Any], progress: object = None) -> Measured:
         assert step == "head"
         try:
-            found = measure_head.measure(self.session, json.loads(json.dumps(request)))
+            measured = measure_head.measure(self.session, json.loads(json.dumps(request)))
         except UndrivableError as error:
             return Measured({}, inapplicable=str(error))
-        return Measured(json.loads(json.dumps(found)))
+        return Measured(json.loads(json.dumps(measured)))
 
 
 class Recorded:
-    """The target of the trained export, run once for all heads that are put beside it."""
+    """The target of the trained export, run once for all heads."""
 
     def __init__(self) -> None:
         self._target: Target | None = None
@@ -64,7 +64,7 @@ def recorded() -> Recorded:
 
 
 def judge(directory: Path, prompts: Sequence[str] | None = None) -> Step:
-    """What the step says; the tokenizer of the tiny exports takes a byte for a token."""
+    """Result of the step; in the tiny exports, each byte of a prompt is a token."""
     export = open_export(directory)
     ids = [list(text.encode()) for text in prompts or default_prompts()]
     try:
