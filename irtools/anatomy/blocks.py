@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from irtools.anatomy.outside import Outside, OutsideReader
 from irtools.anatomy.split import Block, Splitter
@@ -45,6 +46,24 @@ _TELLS_NOTHING = {
 }
 
 
+class Signature(NamedTuple):
+    """Structure of a layer; equal for layers of equal structure.
+
+    Attributes
+    ----------
+    blocks : tuple
+        Kind and structure of each block.
+    links : tuple
+        ``(tail, head)`` of the links between blocks.
+    outside : tuple
+        Reading block and kind of each value from outside the layer.
+    """
+
+    blocks: tuple[tuple[str, tuple[object, ...]], ...]
+    links: tuple[tuple[int, int], ...]
+    outside: tuple[tuple[int, str], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """A value that goes from one block of a layer to another.
@@ -76,7 +95,7 @@ class LayerBlocks:
     links : tuple of Link
     outside : tuple of Outside
         Values that blocks read and that the layer does not compute from its input.
-    signature : tuple
+    signature : Signature
         Equal for layers of equal structure.
     """
 
@@ -85,7 +104,7 @@ class LayerBlocks:
     blocks: tuple[Block, ...]
     links: tuple[Link, ...]
     outside: tuple[Outside, ...]
-    signature: tuple[object, ...] = field(repr=False)
+    signature: Signature = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,10 +230,8 @@ class _Wiring:
             index, entry, tuple(blocks), tuple(links), tuple(outside), self._signature(blocks, links, outside)
         )
 
-    def _signature(
-        self, blocks: Sequence[Block], links: Iterable[Link], outside: Iterable[Outside]
-    ) -> tuple[object, ...]:
-        return (
+    def _signature(self, blocks: Sequence[Block], links: Iterable[Link], outside: Iterable[Outside]) -> Signature:
+        return Signature(
             tuple((block.kind, self._shape_of(block)) for block in blocks),
             tuple(sorted({(link.tail, link.head) for link in links})),
             tuple(sorted({(value.head, value.kind) for value in outside})),

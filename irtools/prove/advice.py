@@ -1,4 +1,4 @@
-"""What drafting gained: totals over prompts, the acceptance at which it breaks even, a recommendation."""
+"""Benefit of drafting: totals over prompts, break-even acceptance rate, recommendation."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 __all__ = ["WORTH_IT", "Advice", "Totals", "advise", "break_even", "share", "speed_up"]
 
 WORTH_IT = 1.03
-"""How much faster than plain decoding drafting must be to be recommended: less is what two runs differ by."""
+"""Minimum speed-up for which drafting is recommended. Two runs of the same settings may differ by less."""
 _SHORT = 1.0
-"""Seconds of plain decoding below which speeds are mostly noise."""
+"""Seconds of plain decoding below which measured speeds are mostly noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over prompts that were decoded in one way.
+    """Sums over the prompts of one decoding mode.
 
     Attributes
     ----------
-    prompts, tokens : int
-        How many; tokens are those generated.
+    tokens : int
+        Generated tokens.
     passes : int
-        Runs of the target, those of the prompts included.
+        Passes of the target, prefill included.
     accepted, drafted : int
-        Candidates.
+        Drafted tokens.
     first_token, decode, draft, verify : float
         Seconds, see :class:`~irtools.runtime.genai.Timing`.
     """
@@ -61,38 +61,39 @@ class Totals:
 
     @property
     def acceptance(self) -> float | None:
-        """Accepted share of what was drafted; None when nothing was."""
+        """Acceptance rate; None if nothing was drafted."""
         return share(self.accepted, self.drafted)
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Tokens after the first of each prompt, by the seconds that they took."""
+        """Decoding speed without the first token of each prompt."""
         return share(self.tokens - self.prompts, self.decode)
 
 
 def share(part: float, whole: float) -> float | None:
-    """A quotient; None where there is nothing to divide by."""
+    """Quotient; None if ``whole`` is 0."""
     return part / whole if whole else None
 
 
 def speed_up(plain: Totals, drafted: Totals) -> float | None:
-    """How many times as fast as plain decoding, by tokens per second."""
+    """Ratio of the tokens per second to those of plain decoding."""
     before, after = plain.tokens_per_second, drafted.tokens_per_second
     return after / before if before and after else None
 
 
 def break_even(plain: Totals, drafted: Totals) -> float | None:
-    """The acceptance at which drafting would be as fast as plain decoding.
+    """Acceptance rate at which drafting would be as fast as plain decoding.
 
-    With ``t`` seconds of plain decoding per token, ``c`` seconds per cycle (drafting, one run of the
-    target, all between) and ``d`` drafted tokens per cycle, a cycle yields ``1 + d * a`` tokens at
-    acceptance ``a``. Plain decoding takes ``t * (1 + d * a)`` for as many, and that equals ``c`` at
-    ``a = (c / t - 1) / d``. A cycle takes as long whatever is accepted, so this holds for other prompts.
+    With ``t`` seconds of plain decoding per token, ``c`` seconds per cycle (drafting, one pass of the
+    target, overhead) and ``d`` drafted tokens per cycle, a cycle yields ``1 + d * a`` tokens at
+    acceptance rate ``a``. Plain decoding takes ``t * (1 + d * a)`` for the same tokens, which equals ``c`` at
+    ``a = (c / t - 1) / d``. The acceptance does not affect ``c``, so the result holds for other prompts.
 
     Returns
     -------
     float or None
-        Above 1: no acceptance would do. Below 0: a cycle is faster than a plain token. None: nothing was drafted.
+        Above 1: drafting is slower at any rate. Below 0: a cycle is faster than a plain token. None: nothing was
+        drafted.
     """
     per_token = share(plain.decode, plain.tokens - plain.prompts)
     per_cycle = share(drafted.decode, drafted.passes - drafted.prompts)
@@ -104,16 +105,16 @@ def break_even(plain: Totals, drafted: Totals) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to do.
+    """Recommendation about drafting.
 
     Attributes
     ----------
     assistant_tokens : int
-        Tokens to draft per pass; 0: leave drafting off.
+        Tokens to draft per pass; 0: do not draft.
     text : str
-        One sentence with the figures that it follows from, without full stop.
+        One sentence with the figures behind the recommendation, without full stop.
     warning : str
-        What to keep in mind, without full stop.
+        Limits of the measurement, without full stop.
     """
 
     assistant_tokens: int
@@ -126,23 +127,22 @@ def advise(plain: Totals, drafted: Mapping[int, Totals]) -> Advice | None:
 
     Parameters
     ----------
-    plain : Totals
     drafted : mapping of int to Totals
         By number of assistant tokens.
 
     Returns
     -------
     Advice or None
-        None when nothing was drafted.
+        None if nothing was drafted.
     """
     gains = {number: gain for number, totals in drafted.items() if (gain := speed_up(plain, totals)) is not None}
     if not gains or not any(totals.drafted for totals in drafted.values()):
         return None
-    warning = "this depends on device and prompts: measure with yours"
+    warning = "the result depends on device and prompts: measure with your own"
     if plain.decode < _SHORT:
-        warning += f"; {plain.decode:.2g} s of plain decoding is too short to rely on the speeds"
+        warning += f"; {plain.decode:.2g} s of plain decoding is too short for reliable speeds"
     if not any(totals.accepted for totals in drafted.values()):
-        return Advice(0, "leave it off: nothing of what was drafted was accepted", warning)
+        return Advice(0, "leave drafting off: no drafted token was accepted", warning)
     best = max(gains, key=lambda number: (gains[number], -number))
     totals, needed = drafted[best], break_even(plain, drafted[best])
     figures = f"{gains[best]:.2f} times the speed of plain decoding"
@@ -150,12 +150,12 @@ def advise(plain: Totals, drafted: Mapping[int, Totals]) -> Advice | None:
         figures += f" with {totals.acceptance:.0%} accepted; {_bounded(needed)}"
     if gains[best] >= WORTH_IT and totals.accepted:
         return Advice(best, f"draft {best} at a time: {figures}", warning)
-    return Advice(0, f"leave it off: the best, {best} at a time, has {figures}", warning)
+    return Advice(0, f"leave drafting off: the best setting, {best} at a time, has {figures}", warning)
 
 
 def _bounded(acceptance: float) -> str:
     if acceptance > 1:
-        return "it never breaks even: with all accepted, plain decoding would still be faster"
+        return "drafting never breaks even: plain decoding would be faster even if all drafted tokens were accepted"
     if acceptance <= 0:
-        return "it breaks even whatever is accepted"
-    return f"it breaks even at {acceptance:.0%} accepted"
+        return "drafting breaks even at any acceptance rate"
+    return f"drafting breaks even at {acceptance:.0%} accepted"

@@ -1,4 +1,4 @@
-"""What lies between the taps, as the patterns see it: token mixers with their state, feed-forward blocks."""
+"""Blocks between the taps according to the patterns: token mixers with their state, feed-forward blocks."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ __all__ = ["Between", "Piece", "read_between"]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One residual sum with what is computed for it.
+    """Description of one sublayer: a residual sum and its branches.
 
     Attributes
     ----------
     mixer : str
-        Kind of its token mixer, or ``none``.
+        Kind of the token mixer, or ``none``.
     feed_forward : str
         ``dense``, ``experts`` or ``none``.
     stateful : bool
-        Whether it reads a cached value.
+        True if the sublayer reads a cached value.
     """
 
     mixer: str
@@ -39,36 +39,35 @@ class Piece:
 
     @classmethod
     def of(cls, stretch: Stretch) -> Piece:
-        """What a stretch is made of."""
+        """Describe a sublayer."""
         return cls(stretch.mixer, stretch.feed_forward, bool(stretch.states))
 
     def __str__(self) -> str:
-        """In words."""
+        """Kinds of the token mixer and the feed-forward block in words."""
         words = [self.mixer.replace("_", " ")] if self.mixer != "none" else []
         words += [f"{self.feed_forward} feed-forward"] if self.feed_forward != "none" else []
-        return " with ".join(words) or "a sum without either"
+        return " with ".join(words) or "a sum without token mixer and feed-forward block"
 
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """What lies between the taps.
+    """Sublayers between the taps, and their faults.
 
     Attributes
     ----------
-    taps : tuple of Tap
     regions : tuple of tuple of Piece
-        One per tap: from the tap before it, or the embeddings, to the tap.
+        Sublayers of each tap: from the previous tap, or the embeddings, to this tap.
     expected : mapping of int to tuple of Piece
-        What the layers of the located stack are made of; empty when none was located.
+        Sublayers of each located layer; empty if the decoder stack was not located.
     named : tuple of bool or None
-        Of each region: whether the friendly names number it, and nothing else, as one layer; None when
-        they do not number it.
+        For each region: True if the friendly names give it one layer number that no other region has, None if they
+        give it no number.
     behind : tuple of str
-        Friendly names of the ops between the last tap and the head.
+        Friendly names of the ops between the last tap and lm_head.
     torn : tuple of str
-        Taps that lie inside a block or off the stream, a clause each.
+        Clauses for taps inside a block or outside the residual stream.
     shares : bool
-        Whether layers attend to keys and values of others, so that they keep none.
+        True if layers attend to keys and values of other layers, so that they have no KV cache of their own.
     """
 
     taps: tuple[Tap, ...]
@@ -81,23 +80,20 @@ class Between:
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong, a clause each."""
-        found = list(self.torn)
-        found += [clause for region, clause in self._odd() if not self._believed(region)]
+        """Clauses for faults."""
+        problems = [*self.torn, *(clause for region, clause in self._odd() if not self._believed(region))]
         if self.behind:
             more = f" and {len(self.behind) - 1} more ops" if len(self.behind) > 1 else ""
-            found.append(
-                f"between {self._before(len(self.taps))} and the head there is still {self.behind[-1]!r}{more}"
-            )
-        return found
+            problems.append(f"between {self._before(len(self.taps))} and lm_head there is {self.behind[-1]!r}{more}")
+        return problems
 
     @property
     def doubts(self) -> list[str]:
-        """What would be wrong if `locate` did not find the same layers where names say nothing, a clause each."""
+        """Clauses for odd regions that are like the located layer and that the friendly names do not number."""
         return [clause for region, clause in self._odd() if self._believed(region)]
 
     def _odd(self) -> Iterator[tuple[int, str]]:
-        """Regions that are no usual layer, and that names do not show to be one either."""
+        """Regions that are no usual layer, neither by their sublayers nor by the friendly names."""
         for region, (tap, pieces) in enumerate(zip(self.taps, self.regions, strict=True)):
             fault = "" if self.named[region] else self._fault(pieces)
             if fault:
@@ -110,7 +106,7 @@ class Between:
         return f"the tap of layer {self.taps[region - 1].layer}" if region else "the embeddings"
 
     def _fault(self, pieces: Sequence[Piece]) -> str:
-        """Why this is no token mixer with its state and one feed-forward block."""
+        """Difference from one token mixer with its state and one feed-forward block; ``""`` if there is none."""
         mixing = [index for index, piece in enumerate(pieces) if piece.mixer != "none"]
         feeding = [index for index, piece in enumerate(pieces) if piece.feed_forward != "none"]
         everything = [piece for region in self.regions for piece in region]
@@ -130,7 +126,7 @@ class Between:
 
     @property
     def summary(self) -> str:
-        """What the layers are made of, alike ones counted."""
+        """Kinds of layers with their counts."""
         kinds = Counter(", ".join(map(str, pieces)) or "nothing" for pieces in self.regions)
         return "; ".join(f"{count} x {kind}" for kind, count in kinds.items())
 
@@ -138,15 +134,15 @@ class Between:
 def read_between(
     view: GraphView, taps: Sequence[Tap], head: Head, stack: DecoderStack | None, *, shares: bool
 ) -> Between:
-    """Find out what lies between the embeddings, the taps and the head.
+    """Describe the sublayers between the embeddings, the taps and lm_head.
 
-    The residual sums are those of the located stack, or without one those that a walk up the
-    stream finds. Which of them lie between two taps follows from the taps alone.
+    The residual sums are those of the located stack, or those found by a walk up the residual stream. Only the taps
+    determine the region of each sum.
 
     Raises
     ------
     LocateRefusedError
-        No token embeddings lead to the head.
+        No token embeddings lead to lm_head.
     """
     embeddings, _ = find_embeddings(view, head)
     within = ancestors(view, head.input.op)
@@ -159,7 +155,7 @@ def read_between(
     scopes = read_names(view, pieces)
     numbers: list[set[int | None]] = [set() for _ in taps]
     torn = [
-        f"the tap of layer {tap.layer} lies off the residual stream" for tap in taps if tap.origin.op not in stream.ops
+        f"the tap of layer {tap.layer} is not on the residual stream" for tap in taps if tap.origin.op not in stream.ops
     ]
     for position, piece in enumerate(pieces):
         region = owner.get(piece.sum.op, len(taps))
@@ -169,7 +165,7 @@ def read_between(
         first = min(owner.get(op, len(taps)) for op in piece.ops)
         if first < region:
             name = view.op_name(piece.sum.op)
-            torn.append(f"the tap of layer {taps[first].layer} lies inside the block that {name!r} adds to the stream")
+            torn.append(f"the tap of layer {taps[first].layer} is inside the block that {name!r} adds to the stream")
     by_sum = {piece.sum.op: Piece.of(piece) for piece in pieces}
     expected = {layer.index: tuple(by_sum[op] for op in layer.sums if op in by_sum) for layer in layers}
     last = view.unreshaped(head.input)
@@ -177,21 +173,21 @@ def read_between(
     if taps and last == taps[-1].origin:
         behind = []
     names = tuple(view.op_name(op) for op in sorted(behind, key=stream.rank.__getitem__))
-    named = tuple(len(found) == 1 and numbers.count(found) == 1 if found - {None} else None for found in numbers)
+    named = tuple(len(own) == 1 and numbers.count(own) == 1 if own - {None} else None for own in numbers)
     return Between(tuple(taps), tuple(map(tuple, regions)), expected, named, names, tuple(torn), shares)
 
 
 def _sum(stream: Stream, op: int) -> Sum:
-    """A residual sum; of one that the walk does not understand, the earlier operand is the skip."""
-    found = stream.residual(op)
-    if found is not None:
-        return found
+    """A residual sum; if the walk cannot analyse it, the earlier operand is the skip."""
+    residual = stream.residual(op)
+    if residual is not None:
+        return residual
     first, *rest = sorted(stream.sources[op], key=stream.rank.__getitem__)
     return Sum(op, first, tuple(rest))
 
 
 def _regions(stream: Stream, ends: Sequence[int]) -> dict[int, int]:
-    """By op of the stream, the first of some values that it goes into."""
+    """Position of the first end that is computed from each op of the stream."""
     owner: dict[int, int] = {}
     for position, end in enumerate(ends):
         pending = [end] if end in stream.ops else []

@@ -1,9 +1,9 @@
-"""Values that pass a tap by: computed before it from the tokens, and read after it.
+"""Values that bypass a tap: computed from the tokens before the tap and read after it.
 
 Some families share values across layers by design: keys and values that later layers attend to
 again, inputs that each layer gets from the embeddings (Gemma 4), the embeddings themselves mixed
-into every layer, what a router adds to the next one's scores (Zaya). Whatever else passes a tap by
-shows that it is no boundary.
+into every layer, router states added to the scores of the next router (Zaya). Any other bypass
+shows that the tap is no layer boundary.
 """
 
 from __future__ import annotations
@@ -26,21 +26,20 @@ _PRODUCTS = {"MatMul", "Einsum"}
 
 @dataclass(frozen=True, slots=True)
 class Bypass:
-    """A value that passes taps by.
+    """A value that bypasses taps.
 
     Attributes
     ----------
-    source : Source
     name : str
         Friendly name of its op.
     index : int
         Output index.
     passed : frozenset of int
-        Positions of the taps.
+        Positions of the bypassed taps.
     after : frozenset of int
         Positions of the taps that it is computed from.
     role : str
-        ``keys and values``, ``per-layer inputs``, ``embeddings`` or ``router states``; ``""`` when no
+        ``keys and values``, ``per-layer inputs``, ``embeddings`` or ``router states``; ``""`` if no
         family shares such a value.
     """
 
@@ -53,16 +52,9 @@ class Bypass:
 
 
 def bypasses(view: GraphView, taps: Sequence[Tap], logits: int) -> tuple[Bypass, ...]:
-    """The values that pass each tap by, in the order of the graph.
-
-    Parameters
-    ----------
-    view : GraphView
-    taps : sequence of Tap
-    logits : int
-        Layer id of the Result.
-    """
-    moving = _below(view, _token_inputs(view))
+    """Values that bypass taps, in graph order; ``logits`` is the layer id of the Result."""
+    tokens = [op for op in view.parameters if _TOKENS & {view.op_name(op), *view.output(op).names}]
+    moving = _below(view, tokens)
     live = _above(view, [logits]) & moving
     passed: dict[Source, dict[int, set[int]]] = {}
     behind = [_below(view, [tap.origin.op]) & live for tap in taps]
@@ -71,46 +63,38 @@ def bypasses(view: GraphView, taps: Sequence[Tap], logits: int) -> tuple[Bypass,
             for source in view.inputs(op):
                 if source.op in moving and source.op not in after and view.op_type(op) not in SHAPE_OPS:
                     passed.setdefault(source, {}).setdefault(position, set()).add(op)
-    judge = _Judge(view, moving, passed, _width(view, taps))
-    found = []
+    port = view.port(taps[0].source)
+    width = port.shape[-1] if port is not None and port.shape else -1
+    judge = _Judge(view, moving, passed, width)
+    values = []
     for source in sorted(passed, key=lambda source: (view.rank[source.op], source.port)):
         computed = frozenset(position for position, after in enumerate(behind) if source.op in after)
         name, index = view.op_name(source.op), view.output_index(source)
-        found.append(Bypass(source, name, index, frozenset(passed[source]), computed, judge.role(source)))
-    return tuple(found)
-
-
-def _width(view: GraphView, taps: Sequence[Tap]) -> int:
-    port = view.port(taps[0].source)
-    return port.shape[-1] if port is not None and port.shape else -1
-
-
-def _token_inputs(view: GraphView) -> list[int]:
-    return [op for op in view.parameters if _TOKENS & {view.op_name(op), *view.output(op).names}]
+        values.append(Bypass(source, name, index, frozenset(passed[source]), computed, judge.role(source)))
+    return tuple(values)
 
 
 def _below(view: GraphView, start: Iterable[int]) -> set[int]:
-    """Ops and what is computed from them, shapes left out."""
+    """Ops and all ops computed from them, except shape arithmetic."""
     return closure(start, lambda op: [other for other in view.succ[op] if view.op_type(other) not in SHAPE_OPS])
 
 
 def _above(view: GraphView, start: Iterable[int]) -> set[int]:
-    """Ops and what they are computed from, shapes left out."""
+    """Ops and all ops that they are computed from, except shape arithmetic."""
     return closure(start, lambda op: [] if view.op_type(op) in SHAPE_OPS else view.pred[op])
 
 
 class _Judge:
-    """Tells what is shared by design from what makes a tap no boundary.
+    """Distinguish values that a family shares by design from other bypasses.
 
     Parameters
     ----------
-    view : GraphView
     moving : collection of int
         Ops that depend on the tokens.
     passed : mapping
-        By value that passes taps by: the ops that read it, by position of the tap.
+        For each bypassing value: the ops that read it, by position of the tap.
     width : int
-        Of the hidden states.
+        Width of the hidden states.
     """
 
     def __init__(
@@ -126,7 +110,7 @@ class _Judge:
             self._read_behind.setdefault(self._unscaled(source.op), set()).update(taps)
 
     def role(self, source: Source) -> str:
-        """What a value is that later layers read; ``""`` when it is nothing that a family shares."""
+        """Role of a value that later layers read; ``""`` if no family shares such a value."""
         readers = set().union(*self._passed[source].values())
         if all(self._attends(op, source) for op in readers):
             return "keys and values"
@@ -135,12 +119,12 @@ class _Judge:
             return "router states" if narrow and self._routes(readers) else ""
         if narrow:
             return "per-layer inputs"
-        # The skip of a tap inside a block is read behind this tap alone.
+        # The skip value of a tap inside a block is read only after this tap.
         again = len(self._read_behind[self._unscaled(source.op)]) > 1
         return "embeddings" if again or all(self._view.op_type(op) == "Concat" for op in readers) else ""
 
     def _unscaled(self, op: int) -> int:
-        """What a value is a scaled or reshaped form of."""
+        """Op of a value before scaling and reshapes."""
         while self._view.op_type(op) in _SCALES:
             above = [source for source in self._view.producers(op) if source in self._moving]
             if len(above) != 1:
@@ -149,19 +133,19 @@ class _Judge:
         return op
 
     def _attends(self, op: int, source: Source) -> bool:
-        """Whether an op takes a value as keys or values: of two activations multiplied, or of fused attention."""
+        """True if an op uses a value as keys or values: in a product of two activations, or in fused attention."""
         inputs = self._view.inputs(op)
         if self._view.op_type(op) == "ScaledDotProductAttention":
             return source in inputs[1:3] and source not in (inputs[0], *inputs[3:])
         return self._view.op_type(op) in _PRODUCTS and all(other.op in self._moving for other in inputs)
 
     def _wide(self, source: Source) -> bool:
-        """Whether a value has the width of the stream."""
+        """True if a value has the width of the residual stream."""
         port = self._view.port(source)
         return port is not None and port.shape[-1:] == (self._width,)
 
     def _routes(self, readers: Iterable[int]) -> bool:
-        """Whether what ops make of a value, before it has the width of the stream, chooses experts."""
+        """True if the results of the readers choose experts before they have the width of the residual stream."""
         narrow = closure(
             readers,
             lambda op: [

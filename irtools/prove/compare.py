@@ -1,4 +1,4 @@
-"""What moved between two records of a proof."""
+"""Changes between two records of a proof."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from irtools.prove.record import RECORD_VERSION, settled
 __all__ = ["Change", "changes", "read_record"]
 
 _KEYS = ("name", "number")
-"""What an item of a list goes by, if it has one of these."""
+"""Keys that identify an item of a list."""
 _MOVED = 1.2
-"""Times, speeds and memory that changed by less than this factor are not told: two runs differ by as much."""
+"""Minimum factor for a reported change of time, speed or memory: two runs with the same settings may differ by less."""
 _WORDS = ("did", "saw", "why", "continuation")
-"""Put into words what figures say too."""
+"""Keys of text that repeats the figures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that is not as it was.
+    """One changed value.
 
     Attributes
     ----------
     what : str
-        Keys from the outside in, with ``/`` between.
+        Keys from the outermost to the innermost, joined by ``/``.
     before, now : str
-        As text; ``""`` where there is none.
+        Value as text; ``""`` if the record has none.
     ratio : float or None
-        Of a time or speed: now by before.
+        For a time, speed or memory size: now divided by before.
     """
 
     what: str
@@ -44,72 +44,62 @@ class Change:
 
 
 def read_record(path: Path) -> Mapping[str, Any]:
-    """The record in a file that ``irtools prove --format json`` wrote.
+    """Read the record from a file that ``irtools prove --format json`` wrote.
 
     Raises
     ------
     OptionError
-        There is none in it.
+        The file cannot be read or holds no record of the current version.
     """
     try:
         content = json.loads(read_file(path))
     except OSError as error:
         raise OptionError(f"{path}: cannot be read: {(error.strerror or type(error).__name__).lower()}") from error
     except (ValueError, RecursionError) as error:
-        raise OptionError(f"{path}: is not valid JSON; give what `irtools prove --format json` wrote") from error
+        raise OptionError(f"{path}: is not valid JSON; give a file that `irtools prove --format json` wrote") from error
     if isinstance(content, dict) and isinstance(content.get("models"), list) and content["models"]:
         content = content["models"][0]
     if isinstance(content, dict) and isinstance(content.get("proof"), dict):
         content = content["proof"]
     version = content.get("record_version") if isinstance(content, dict) else None
-    if type(version) is not int:  # True is no version
-        raise OptionError(f"{path}: holds no record of a proof; give what `irtools prove --format json` wrote")
+    if type(version) is not int:  # True is an int too
+        raise OptionError(f"{path}: holds no record of a proof; give a file that `irtools prove --format json` wrote")
     if version != RECORD_VERSION:
         raise OptionError(
-            f"{path}: holds a record of version {version}, and versions are compared with {RECORD_VERSION} only; "
-            "prove once more and keep what `irtools prove --format json` writes"
+            f"{path}: holds a record of version {version}, but only version {RECORD_VERSION} can be compared; "
+            "write a new record with `irtools prove --format json`"
         )
-    found: Mapping[str, Any] = content
-    return found
+    record: Mapping[str, Any] = content
+    return record
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Change, ...]:
-    """What moved from one record to another: first what does not depend on the moment, then speeds and times.
-
-    Parameters
-    ----------
-    old, new : mapping
-        Records.
-    """
+    """Changes from one record to another: first reproducible values, then speeds, times and memory."""
     before, now = dict(_leaves(settled(old), "")), dict(_leaves(settled(new), ""))
     alone = _places(before) ^ _places(now)
-    found = [
+    changed = [
         Change(what, *_shown(before.get(what), now.get(what)))
         for what in dict.fromkeys((*before, *now))
-        if before.get(what) != now.get(what) and not _told_by_status(what, alone)
+        if before.get(what) != now.get(what) and not _covered_by_status(what, alone)
     ]
     advised, advice = _recommended(old), _recommended(new)
     if advised != advice:
-        found.append(Change("steps/runtime/recommendation", advised or "", advice or ""))
+        changed.append(Change("steps/runtime/recommendation", advised or "", advice or ""))
     then, after = dict(_speeds(old)), dict(_speeds(new))
-    for what in then.keys() & after.keys():
+    for what in sorted(then.keys() & after.keys()):
         ratio = after[what] / then[what]
         if not 1 / _MOVED < ratio < _MOVED:
-            found.append(Change(what, f"{then[what]:.3g}", f"{after[what]:.3g}", ratio))
-    return (*(c for c in found if c.ratio is None), *sorted((c for c in found if c.ratio is not None), key=_what))
-
-
-def _what(change: Change) -> str:
-    return change.what
+            changed.append(Change(what, f"{then[what]:.3g}", f"{after[what]:.3g}", ratio))
+    return tuple(changed)
 
 
 def _places(leaves: Mapping[str, Any]) -> set[str]:
-    """Where the steps and the checks of a record are."""
+    """Paths of the steps and checks of a record."""
     return {what.removesuffix("/status") for what in leaves if what.endswith("/status")}
 
 
-def _told_by_status(what: str, alone: set[str]) -> bool:
-    """Whether something is part of a step or check that only one of the records has: its status says that."""
+def _covered_by_status(what: str, alone: set[str]) -> bool:
+    """True if a value is part of a step or check in only one record; the change of its status shows that."""
     parts = what.split("/")
     above = ["/".join(parts[:length]) for length in range(1, len(parts))]
     outermost = next((place for place in above if place in alone), None)
@@ -117,7 +107,7 @@ def _told_by_status(what: str, alone: set[str]) -> bool:
 
 
 def _leaves(value: Any, where: str) -> Iterator[tuple[str, Any]]:
-    """Every value by its place; a list of numbers or words is one."""
+    """Every value by its path; a list of numbers or words is one value."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             if key not in _WORDS:
@@ -131,8 +121,7 @@ def _leaves(value: Any, where: str) -> Iterator[tuple[str, Any]]:
 
 
 def _name(item: Mapping[str, Any], number: int) -> str:
-    names = [item[key] for key in _KEYS if key in item]
-    return str(names[0]) if names else str(number)
+    return next((str(item[key]) for key in _KEYS if key in item), str(number))
 
 
 def _shown(before: Any, now: Any) -> tuple[str, str]:
@@ -144,7 +133,7 @@ def _shown(before: Any, now: Any) -> tuple[str, str]:
 
 
 def _part(values: Sequence[Any], place: int) -> str:
-    """A list from where it differs."""
+    """First items of a list from the first difference on."""
     shown = " ".join(str(value) for value in values[place : place + 4])
     return f"from item {place}: {shown or 'nothing'}{' ...' if len(values) > place + 4 else ''}"
 
@@ -158,7 +147,7 @@ def _text(value: Any) -> str:
 
 
 def _speeds(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Times, speeds and memory of each step; those of decoding by number of assistant tokens."""
+    """Times, speeds and memory of each step; decoding speeds by number of assistant tokens."""
     for step in _dicts(record.get("steps")):
         place = f"steps/{step.get('name')}"
         yield from _numbers(step.get("timing"), place)
@@ -167,7 +156,7 @@ def _speeds(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def _recommended(record: Mapping[str, Any]) -> str | None:
-    """The number of assistant tokens that is recommended; None where nothing was measured."""
+    """Recommended number of assistant tokens; None if nothing was measured."""
     for step in _dicts(record.get("steps")):
         for timing in _timings(step):
             advice = timing.get("recommendation")
@@ -185,7 +174,7 @@ def _timings(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _numbers(value: Any, where: str) -> Iterator[tuple[str, float]]:
-    """The positive numbers in a part of a record by their places; not those of single prompts."""
+    """Positive numbers in a part of a record by their path, except those of single prompts."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             if isinstance(item, list):

@@ -1,10 +1,13 @@
-"""Expose values of an ``openvino.Model`` and cut it at values. Runs in the worker process; changes the model given."""
+"""Expose values of an ``openvino.Model`` and cut it at values, in place. Runs in the worker process."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+import openvino as ov
+import openvino.opset13 as ops
 
 from irtools.ir.op import RESHAPES
 from irtools.prove.inputs import UndrivableError
@@ -14,53 +17,45 @@ __all__ = ["Value", "cut", "expose", "find", "origin", "part_of"]
 
 @dataclass(frozen=True, order=True)
 class Value:
-    """An output of an op.
-
-    Attributes
-    ----------
-    producer : str
-        Friendly name.
-    index : int
-    """
+    """An output of an op: friendly name and output index."""
 
     producer: str
     index: int = 0
 
 
 def find(model: Any, values: Iterable[Value]) -> dict[Value, Any]:
-    """The ports of values.
+    """Output ports of values.
 
     Raises
     ------
     UndrivableError
-        No op has the name, several have it, or it has no such output.
+        No op or several ops have the name, or the op has no such output.
     """
     wanted = set(values)
-    names = {value.producer for value in wanted}
-    ops: dict[str, list[Any]] = {}
+    by_name: dict[str, list[Any]] = {value.producer: [] for value in wanted}
     for op in model.get_ops():
-        if op.get_friendly_name() in names:
-            ops.setdefault(op.get_friendly_name(), []).append(op)
-    found = {}
+        if op.get_friendly_name() in by_name:
+            by_name[op.get_friendly_name()].append(op)
+    ports = {}
     for value in wanted:
-        named = ops.get(value.producer, [])
+        named = by_name[value.producer]
         if len(named) != 1:
             raise UndrivableError(f"{len(named) or 'no'} ops are named {value.producer!r}")
         if value.index >= named[0].get_output_size():
             raise UndrivableError(f"{value.producer!r} has no output {value.index}")
-        found[value] = named[0].output(value.index)
-    return found
+        ports[value] = named[0].output(value.index)
+    return ports
 
 
 def origin(port: Any) -> Any:
-    """Where a value comes from before it was reshaped."""
+    """Port of a value before any reshape."""
     while port.get_node().get_type_name() in RESHAPES:
         port = port.get_node().input_value(0)
     return port
 
 
 def expose(model: Any, ports: Iterable[Any]) -> list[int]:
-    """Make outputs of values; returns their positions among the outputs of the model."""
+    """Add values to the outputs of the model; returns their positions among the outputs."""
     ports = list(ports)
     model.add_outputs(ports)
     sources = [result.get_node().input_value(0) for result in model.outputs]
@@ -68,9 +63,7 @@ def expose(model: Any, ports: Iterable[Any]) -> list[int]:
 
 
 def cut(model: Any, ports: Iterable[tuple[str, Any]]) -> None:
-    """Let whoever reads a value read a new input of that name instead; results go on showing the value."""
-    import openvino.opset13 as ops
-
+    """Replace each value by a new named input for all readers except results, which keep the original value."""
     added = []
     for name, port in ports:
         readers = [reader for reader in port.get_target_inputs() if reader.get_node().get_type_name() != "Result"]
@@ -84,9 +77,7 @@ def cut(model: Any, ports: Iterable[tuple[str, Any]]) -> None:
 
 
 def part_of(model: Any, name: str, output: str) -> Any:
-    """What computes an output from the input ``name`` that :func:`cut` made, as a model of its own."""
-    import openvino as ov
-
+    """Separate model that computes an output from the input ``name`` of a cut model."""
     results = [result.get_node() for result in model.outputs if output in result.get_names()]
     parameters = [port.get_node() for port in model.inputs if name in port.get_names()]
     if not results:

@@ -1,4 +1,4 @@
-"""Decode prompts in GenAI: plainly, and with a draft that proposes one, two or more tokens at a time."""
+"""Decode prompts in GenAI without a draft, and with a draft for each number of assistant tokens."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _IMAGE_PROMPT = "Describe the image."
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """What one process did: the prompts, decoded in one way.
+    """Outcomes of the prompts in one decoding mode.
 
     Attributes
     ----------
     outcomes : tuple of Outcome
         In the order of the prompts.
     image : Outcome or None
-        What came of a prompt with an image.
+        Outcome of a prompt with an image.
     refused : Outcome or None
-        What ended it early.
+        Outcome of the job that failed and ended the runs.
     """
 
     outcomes: tuple[Outcome, ...] = ()
@@ -48,14 +48,14 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where drafted decoding departed from plain decoding.
+    """First token at which drafted decoding differs from plain decoding.
 
     Attributes
     ----------
-    assistant_tokens, prompt, position : int
-        The prompt and the generated token are counted from 0.
+    prompt, position : int
+        Indices of the prompt and of the generated token, from 0.
     plain, drafted : int or None
-        The token there; None where one had ended.
+        Token id at this position; None after the end of the sequence.
     """
 
     assistant_tokens: int
@@ -67,12 +67,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Everything that was decoded.
+    """Runs without and with a draft.
 
     Attributes
     ----------
-    prompts : tuple of Prompt
-    plain : Runs
     drafted : mapping of int to Runs
         By number of assistant tokens; empty without a draft.
     """
@@ -83,31 +81,27 @@ class Decoded:
 
     @property
     def refused(self) -> Outcome | None:
-        """What ended the drafted runs early."""
+        """Outcome of the job that failed and ended the drafted runs."""
         return next((runs.refused for runs in self.drafted.values() if runs.refused), None)
 
     def differences(self) -> list[Difference]:
-        """The first difference of each prompt and number."""
-        found = []
+        """First difference for each prompt and number of assistant tokens."""
+        differences = []
         for number, runs in self.drafted.items():
             for prompt, (plain, drafted) in enumerate(zip(self.plain.outcomes, runs.outcomes, strict=False)):
                 position = first_difference(plain.tokens, drafted.tokens)
                 if position is not None:
-                    found.append(Difference(number, prompt, position, *_at(position, plain, drafted)))
-        return found
+                    tokens = (one.tokens[position] if position < len(one.tokens) else None for one in (plain, drafted))
+                    differences.append(Difference(number, prompt, position, *tokens))
+        return differences
 
 
 def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
-    """The first position at which two sequences differ; None when they are equal."""
+    """First position at which two sequences differ; None if they are equal."""
     if tuple(one) == tuple(other):
         return None
     pairs = enumerate(zip(one, other, strict=False))
     return next((position for position, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-def _at(position: int, *outcomes: Outcome) -> Iterator[int | None]:
-    for outcome in outcomes:
-        yield outcome.tokens[position] if position < len(outcome.tokens) else None
 
 
 def decode(
@@ -122,28 +116,25 @@ def decode(
     exact: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Decoded:
-    """Decode prompts greedily, plainly and with a draft.
+    """Decode prompts greedily without and with a draft.
 
-    The plain runs are made in a process of their own, which ends before the draft is loaded; the
-    drafted ones share a process and a pipeline, whatever number of tokens is drafted.
+    The plain runs have a process of their own, which ends before the draft is loaded. All drafted runs
+    share one process and one pipeline.
 
     Parameters
     ----------
     model : Path
         Directory of the target.
-    prompts : sequence of Prompt
-    settings : Settings
     draft : Path, optional
-        Directory of the draft; the target's own for its MTP head.
+        Directory of the draft; the directory of the target for its MTP head.
     stateful : bool
-        On the path without paged attention.
+        Use the path without paged attention.
     image : bool
-        Also with an image.
+        Also decode a prompt with an image.
     as_text : bool
-        Give token ids as the text that they stand for.
+        Convert token ids to text for the pipeline.
     exact : bool
-        With as little rounding as the device can do.
-    progress : callable, optional
+        Compute with the highest precision of the device.
     """
     say = progress or (lambda text: None)
     base = Job(
@@ -161,40 +152,39 @@ def decode(
         return Decoded(tuple(prompts), plain)
     jobs = [replace(base, draft=str(draft), assistant_tokens=number) for number in sorted(settings.assistant_tokens)]
     runs = _runs(jobs, prompts, settings, image, lambda job: say(f"decoding with {job.assistant_tokens} drafted"))
-    return Decoded(tuple(prompts), plain, {job.assistant_tokens: found for job, found in zip(jobs, runs, strict=False)})
+    return Decoded(tuple(prompts), plain, {job.assistant_tokens: one for job, one in zip(jobs, runs, strict=False)})
 
 
 def _runs(
     bases: Sequence[Job], prompts: Sequence[Prompt], settings: Settings, image: bool, say: Callable[[Job], None]
 ) -> Iterator[Runs]:
-    """One for each job that the others are made from, until one cannot be finished."""
+    """Runs of each base job, up to the first that fails."""
     jobs = [job for number, base in enumerate(bases) for job in _jobs(base, prompts, image and number == 0)]
     with closing(iterate(jobs, timeout=settings.timeout)) as outcomes:
         for number, base in enumerate(bases):
             say(base)
-            found = _collect(outcomes, len(prompts), image and number == 0)
-            yield found
-            if found.refused:
+            runs = _collect(outcomes, len(prompts), image and number == 0)
+            yield runs
+            if runs.refused:
                 return
 
 
 def _jobs(base: Job, prompts: Sequence[Prompt], image: bool) -> Iterable[Job]:
-    made = [replace(base, prompt=prompt.text, token_ids=() if prompt.text else prompt.token_ids) for prompt in prompts]
-    # A whole run that does not count: the device compiles for each length that it meets, and the first of
-    # several numbers of candidates would pay for all of them.
-    warm_up = made[0]
+    jobs = [replace(base, prompt=prompt.text, token_ids=() if prompt.text else prompt.token_ids) for prompt in prompts]
+    # The first job is a warm-up: the device compiles kernels for every new length, which would slow down only the
+    # first number of assistant tokens.
     text = next((prompt.text for prompt in prompts if prompt.text), _IMAGE_PROMPT)
-    return [warm_up, *made, *([replace(base, prompt=text, image=_IMAGE_SIDE)] if image else [])]
+    return [jobs[0], *jobs, *([replace(base, prompt=text, image=_IMAGE_SIDE)] if image else [])]
 
 
 def _collect(outcomes: Iterator[Outcome], prompts: int, image: bool) -> Runs:
     first = next(outcomes)
     if first.stage != "ran":
         return Runs(refused=first)
-    found: list[Outcome] = []
+    ran: list[Outcome] = []
     for _ in range(prompts):
         outcome = next(outcomes)
         if outcome.stage != "ran":
-            return Runs(tuple(found), refused=outcome)
-        found.append(outcome)
-    return Runs(tuple(found), next(outcomes) if image else None)
+            return Runs(tuple(ran), refused=outcome)
+        ran.append(outcome)
+    return Runs(tuple(ran), next(outcomes) if image else None)

@@ -1,8 +1,7 @@
-"""Run a target and its MTP head as speculative decoding does, with everything in between in reach.
+"""Run a target and its MTP head as in speculative decoding, with access to all intermediate values.
 
-Runs in the worker process. The head gets the hidden state of a position together with the
-embedding of the token after it, and what it says, the target's output projection turns into
-scores of the token after that one.
+Runs in the worker process. The head gets the hidden state of a position and the embedding of the next
+token. The target's lm_head turns the output of the head into logits of the token after that.
 """
 
 from __future__ import annotations
@@ -10,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+import openvino as ov
+import openvino.opset13 as ops
 
 from irtools.prove.cutting import Value, expose, find
 from irtools.prove.drive import Runner, Session
@@ -22,26 +25,26 @@ _LOGITS, _OUTPUT, _STATES = "logits", "last_hidden_state", "hidden_states"
 
 @dataclass(frozen=True)
 class Text:
-    """Token sequences of one length, and what the target makes of them.
+    """Token sequences of one length, and the values of the target for them.
 
     Attributes
     ----------
     tokens : array
         ``[B, S]``.
     prompt : int
-        How many of each were given; the target wrote the rest.
+        Length of the prompt; the target generated the remaining tokens.
     hidden : array
-        What the output projection reads, ``[B, S, H]``.
+        Input of lm_head, ``[B, S, H]``.
     before : array or None
-        The same before the final norm.
+        Hidden states before the final norm.
     named : array or None
-        The output ``last_hidden_state`` of the target, if it has one.
+        Output ``last_hidden_state`` of the target, if it has one.
     embeddings : array
         ``[B, S, H]``.
     best : array
         The target's next token at each position, ``[B, S]``.
     certain : array
-        Its probability.
+        Probability of that token.
     """
 
     tokens: Any
@@ -55,14 +58,14 @@ class Text:
 
 
 class Target:
-    """The target, with the value that its output projection reads.
+    """The target with its hidden state exposed.
 
     Parameters
     ----------
-    session : Session
     hidden : Value
+        Input of lm_head.
     before : Value or None
-        What the final norm reads.
+        Input of the final norm.
     """
 
     def __init__(self, session: Session, hidden: Value, before: Value | None) -> None:
@@ -76,9 +79,7 @@ class Target:
         self._named = next((index for index, names in enumerate(self._runner.names) if _OUTPUT in names), None)
 
     def write(self, prompts: Sequence[Sequence[int]], count: int) -> Text:
-        """Let it continue prompts of one length greedily, and read what came of it once more as a whole."""
-        import numpy as np
-
+        """Continue prompts of one length greedily by ``count`` tokens, then run the whole sequences in one call."""
         self._runner.reset()
         fed = tokens = np.asarray(prompts, np.int64)
         for _ in range(count):
@@ -87,8 +88,6 @@ class Target:
         return self._read(tokens, len(prompts[0]))
 
     def _read(self, tokens: Any, prompt: int) -> Text:
-        import numpy as np
-
         self._runner.reset()
         values = self._runner.run(tokens)
         hidden, *before = [values[index].reshape(*tokens.shape, -1) for index in self._shown]
@@ -108,7 +107,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Branch:
-    """What one block of the head adds to its residual stream.
+    """Output of a block of the head, as an operand of a residual sum.
 
     Attributes
     ----------
@@ -117,7 +116,7 @@ class Branch:
     reader : str
         Friendly name of the sum.
     index : int
-        Which input of it.
+        Input index of the sum.
     """
 
     kind: str
@@ -126,15 +125,14 @@ class Branch:
 
 
 class Drafter:
-    """The MTP head with the target's output projection behind it.
+    """The MTP head followed by the target's lm_head.
 
     Parameters
     ----------
-    session : Session
     projection : Value
-        The target's MatMul, and which input of it is the hidden state.
+        Friendly name of lm_head, and the index of its hidden state input.
     branches : sequence of Branch
-        Whose elements can be reordered.
+        Branches whose elements can be permuted.
     """
 
     def __init__(self, session: Session, projection: Value, branches: Sequence[Branch]) -> None:
@@ -152,11 +150,7 @@ class Drafter:
         self._inputs = {name: port.get_partial_shape() for port in model.inputs for name in port.get_names()}
 
     def _make_orders(self, model: Any, branches: Sequence[Branch]) -> dict[str, Any]:
-        """Inputs that say in which order the elements of what a branch adds are taken."""
-        import numpy as np
-        import openvino as ov
-        import openvino.opset13 as ops
-
+        """Add an input for the element order of each branch; returns the identity order by input name."""
         orders = {}
         for branch in branches:
             node = find(model, [Value(branch.reader)])[Value(branch.reader)].get_node()
@@ -171,12 +165,12 @@ class Drafter:
         return orders
 
     def takes(self, name: str) -> bool:
-        """Whether the head has an input."""
+        """True if the head has an input of this name."""
         return name in self._inputs
 
     @property
     def batched(self) -> bool:
-        """Whether it takes several sequences at once."""
+        """True if the head accepts several sequences in a batch."""
         return bool(self._inputs[_STATES][0].is_dynamic)
 
     def run(
@@ -189,27 +183,27 @@ class Drafter:
         keep: bool = False,
         **inputs: Any,
     ) -> tuple[Any, Any]:
-        """One call.
+        """Call the head.
 
         Parameters
         ----------
         tokens : array
-            ``[B, S]``; those after the positions of the hidden states.
+            ``[B, S]``; each is the token after the position of the hidden state.
         hidden : array
             ``[B, S, H]``.
         embeddings : array, optional
-            By default those of the tokens.
+            Default: embeddings of the tokens.
         orders : mapping of str to array, optional
-            By kind of branch.
+            Element orders by kind of branch.
         keep : bool
-            Go on from the state of the last call.
+            Continue from the state of the last call.
         **inputs : array
-            Other inputs, instead of what would be built.
+            Other inputs that replace the default ones.
 
         Returns
         -------
         tuple of array
-            ``last_hidden_state`` ``[B, S, H]`` and scores ``[B, S, V]``.
+            ``last_hidden_state`` ``[B, S, H]`` and logits ``[B, S, V]``.
         """
         given = {**self._orders, **{f"irtools_order_{kind}": order for kind, order in (orders or {}).items()}}
         given |= {_STATES: hidden, **inputs}
@@ -222,19 +216,15 @@ class Drafter:
 
 
 def _project(target: Any, projection: Value, source: Any) -> Any:
-    """What the target's output projection makes of another value."""
-    import openvino.opset13 as ops
-
+    """Logits that the target's lm_head computes from another value."""
     node = find(target, [Value(projection.producer)])[Value(projection.producer)].get_node()
     operands = [node.input_value(0), node.input_value(1)]
     operands[projection.index] = source
-    how = node.get_attributes()
-    return ops.matmul(*operands, how["transpose_a"], how["transpose_b"]).output(0)
+    attributes = node.get_attributes()
+    return ops.matmul(*operands, attributes["transpose_a"], attributes["transpose_b"]).output(0)
 
 
 def losses(scores: Any, tokens: Any) -> Any:
-    """How improbable each token is by its scores ``[..., V]``: the negative logarithm of its probability."""
-    import numpy as np
-
+    """Negative log probability of each token by the logits ``[..., V]``."""
     shifted = scores - scores.max(-1, keepdims=True)
     return np.log(np.exp(shifted).sum(-1)) - np.take_along_axis(shifted, tokens[..., None], -1)[..., 0]

@@ -1,87 +1,47 @@
-"""Drive a target or an MTP head with OpenVINO: read it once, compile, build every input, hold the state.
+"""Run a target or an MTP head with OpenVINO: read it once, compile it, build its inputs, keep its state.
 
-Runs in the worker process. Numbers are compared tightly, so the device is told to compute
-exactly (:data:`EXACT`).
+Runs in the worker process. The tolerances are tight, so the device computes without reduced precision
+(:data:`irtools.runtime.exact.EXACT`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from irtools.model.directory import ModelDirectory
+import numpy as np
+import openvino as ov
+
+from irtools.prove.files import Files
 from irtools.prove.inputs import Call, Feeder, UndrivableError
-from irtools.runtime.exact import EXACT, exact_hints, first_words
+from irtools.runtime.exact import exact_hints, first_words
 
-__all__ = ["EXACT", "Files", "Runner", "Session", "UndrivableError", "difference", "first_words"]
-
-
-@dataclass(frozen=True, slots=True)
-class Files:
-    """What a session reads; absolute paths of ``.xml`` files.
-
-    Attributes
-    ----------
-    target : str
-    mtp, text_embeddings, text_embeddings_per_layer : str or None
-    device : str
-    """
-
-    target: str
-    mtp: str | None = None
-    text_embeddings: str | None = None
-    text_embeddings_per_layer: str | None = None
-    device: str = "CPU"
-
-    @classmethod
-    def of(cls, export: ModelDirectory, device: str = "CPU") -> Files:
-        """The files of an export.
-
-        Raises
-        ------
-        ExportError
-            It has no target.
-        """
-        found = {
-            name: str(document.path.absolute())
-            for name in ("mtp", "text_embeddings", "text_embeddings_per_layer")
-            if (document := export.find_part(name)) is not None
-        }
-        return cls(str(export.target.path.absolute()), **found, device=device)
+__all__ = ["Runner", "Session", "UndrivableError", "difference", "first_words"]
 
 
 def difference(value: Any, expected: Any) -> float | None:
-    """Largest difference, relative to the largest magnitude; None when it is no number."""
-    import numpy as np
-
+    """Largest difference relative to the largest magnitude; None if it is not finite or the shapes differ."""
     if value.shape != expected.shape:
         return None
     scale = float(np.abs(expected).max(initial=0)) or 1.0
-    found = float(np.abs(value.astype(np.float64) - expected).max(initial=0)) / scale
-    return found if np.isfinite(found) else None
+    relative = float(np.abs(value.astype(np.float64) - expected).max(initial=0)) / scale
+    return relative if np.isfinite(relative) else None
 
 
 class Session:
-    """The models of one export, each read once, and what the device is told.
-
-    Parameters
-    ----------
-    files : Files
+    """Models of one export, each read once, and the properties of the device.
 
     Attributes
     ----------
     properties : dict of str to str
-        What the device is told.
+        Properties for the compilation.
     say : callable
-        Takes what is being done, as a clause.
+        Called with a clause about the current work.
     made_up : set of str
-        Parts that the export lacks, so that what they would have made was made up.
+        Missing parts whose outputs were replaced by random numbers.
     """
 
     def __init__(self, files: Files) -> None:
-        import openvino as ov
-
         self.files = files
         self.say: Callable[[str], None] = lambda text: None
         self._core = ov.Core()
@@ -91,11 +51,11 @@ class Session:
         self._embedders: dict[str, Any] = {}
 
     def has(self, part: str) -> bool:
-        """Whether the export has a part: ``target``, ``mtp``, ``text_embeddings``, ``text_embeddings_per_layer``."""
+        """True if the export has a part: ``target``, ``mtp``, ``text_embeddings``, ``text_embeddings_per_layer``."""
         return getattr(self.files, part) is not None
 
     def model(self, part: str) -> Any:
-        """The ``openvino.Model`` of a part. It is shared: change a :meth:`copy`."""
+        """The shared ``openvino.Model`` of a part; make changes only to a :meth:`copy`."""
         if part not in self._models:
             path = getattr(self.files, part)
             if path is None:
@@ -105,43 +65,42 @@ class Session:
         return self._models[part]
 
     def copy(self, part: str) -> Any:
-        """A model of its own to change; constants are shared with the one that was read."""
+        """A copy of a model that may be changed; it shares the constants."""
         model = self.model(part)
-        made = model.clone()
-        for own, copied in zip(model.inputs, made.inputs, strict=True):
-            copied.add_names(own.get_names())  # of several, `clone` keeps one
-        return made
+        clone = model.clone()
+        for original, copied in zip(model.inputs, clone.inputs, strict=True):
+            copied.add_names(original.get_names())  # `clone` keeps only one of several names
+        return clone
 
     def compile(self, model: Any) -> Any:
-        """Compile a model for the device; it is released when nobody refers to it any more."""
+        """Compile a model for the device."""
         return self._core.compile_model(model, self.files.device, self.properties)
 
     def runner(self, model: Any, given: Collection[str] = ()) -> Runner:
-        """Compile a model and prepare to run it.
+        """Compile a model for calls.
 
         Parameters
         ----------
-        model : openvino.Model
         given : collection of str
-            Inputs of its own that every call will give, besides ``hidden_states``.
+            Inputs that every call gives, besides ``hidden_states``.
 
         Raises
         ------
         UndrivableError
-            It has an input that nobody knows how to feed.
+            The model has an unknown input.
         """
         feeder = Feeder(self, model, given)
         self.say("compiling")
         return Runner(self.compile(model), feeder)
 
     def embed(self, tokens: Any, part: str = "text_embeddings") -> Any:
-        """What a text embeddings part makes of token ids ``[B, S]``."""
+        """Embeddings of token ids ``[B, S]`` by a text embeddings part."""
         if part not in self._embedders:
             self._embedders[part] = self.compile(self.model(part)).create_infer_request()
         return self._embedders[part].infer([tokens])[0].copy()
 
     def release(self) -> None:
-        """Let go of what is compiled; the models stay."""
+        """Release the compiled embeddings models; the models that were read stay in memory."""
         self._embedders.clear()
 
 
@@ -151,7 +110,7 @@ class Runner:
     Attributes
     ----------
     past : int
-        Tokens that the state holds.
+        Number of tokens in the state.
     names : list of frozenset of str
         Tensor names of the outputs, in the model's order.
     """
@@ -166,29 +125,27 @@ class Runner:
     def run(
         self, tokens: Any, *, beam: Any = None, start: int | None = None, given: Mapping[str, Any] | None = None
     ) -> list[Any]:
-        """One call.
+        """Call the model.
 
         Parameters
         ----------
         tokens : array_like of int
             ``[B, S]``, the tokens that follow those of the state.
         beam : sequence of int, optional
-            Which sequence of the state each of the batch continues; by default its own.
+            For each batch row, the sequence of the state to continue; default: the same row.
         start : int, optional
-            Position of the first token; by default as many as the state holds.
+            Position of the first token; default: the number of tokens in the state.
         given : mapping of str to array, optional
-            Inputs by tensor name, instead of what would be built.
+            Inputs by tensor name that replace the default ones.
 
         Returns
         -------
         list of array
-            The outputs, in the model's order; copies.
+            Copies of the outputs, in the model's order.
         """
-        import numpy as np
-
         tokens = np.atleast_2d(np.asarray(tokens, np.int64))
         call = Call(tokens, self.past, beam, self.past if start is None else start, given or {})
-        # By position: of an input that is an output too, compiling keeps one of the names.
+        # By position: compilation drops names of an input that is also an output.
         outputs = self._request.infer(list(self._feeder.feed(call).values()))
         self.past += tokens.shape[1]
         return [outputs[index].copy() for index in range(len(self.names))]
@@ -199,7 +156,7 @@ class Runner:
         Raises
         ------
         UndrivableError
-            There is none.
+            No output has this name.
         """
         for index, names in enumerate(self.names):
             if name in names:
@@ -207,10 +164,10 @@ class Runner:
         raise UndrivableError(f"no output is named {name!r}")
 
     def reset(self) -> None:
-        """Forget the state."""
+        """Reset the state."""
         self._request.reset_state()
         self.past = 0
 
     def states(self) -> dict[str, Any]:
-        """Copies of the state's values by ``variable_id``."""
+        """Copies of the state values by ``variable_id``."""
         return {state.name: state.state.data.copy() for state in self._request.query_state()}

@@ -1,4 +1,4 @@
-"""The figures of the runtime step as JSON; what differs from run to run is under ``timing``."""
+"""Figures of the runtime step as JSON. Figures that vary between runs are under ``timing``."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from irtools.model.directory import ModelDirectory
 from irtools.model.footprint import states
 from irtools.prove.advice import Totals, advise, break_even, share, speed_up
 from irtools.prove.decoding import Decoded, Runs
-from irtools.runtime.genai import Outcome
 
 __all__ = ["acceptance_figures", "memory_figures", "plain_figures", "speed_figures"]
 
 _BYTES = {"f32": 4, "f16": 2, "bf16": 2, "u8": 1, "i8": 1}
 
 
-def plain_figures(found: Decoded) -> dict[str, Any]:
-    """What was decoded: the prompts as text and token ids, and what came of them."""
+def plain_figures(decoded: Decoded) -> dict[str, Any]:
+    """Prompts as text and token ids, with their continuations by plain decoding."""
     return {
         "prompts": [
             {
@@ -28,30 +27,30 @@ def plain_figures(found: Decoded) -> dict[str, Any]:
                 "tokens": list(outcome.tokens),
                 "continuation": outcome.text,
             }
-            for prompt, outcome in zip(found.prompts, found.plain.outcomes, strict=True)
+            for prompt, outcome in zip(decoded.prompts, decoded.plain.outcomes, strict=True)
         ]
     }
 
 
-def acceptance_figures(found: Decoded) -> dict[str, Any]:
-    """Counts by number of assistant tokens: in all and by prompt."""
+def acceptance_figures(decoded: Decoded) -> dict[str, Any]:
+    """Token counts by number of assistant tokens: totals, and counts per prompt."""
     return {
         "assistant_tokens": [
             {
                 "number": number,
-                **_counts(found.plain.totals, runs.totals),
+                **_counts(decoded.plain.totals, runs.totals),
                 "prompts": [
                     _counts(Totals.of([plain]), Totals.of([drafted]))
-                    for plain, drafted in zip(found.plain.outcomes, runs.outcomes, strict=True)
+                    for plain, drafted in zip(decoded.plain.outcomes, runs.outcomes, strict=True)
                 ],
             }
-            for number, runs in sorted(found.drafted.items())
+            for number, runs in sorted(decoded.drafted.items())
         ]
     }
 
 
 def _counts(plain: Totals, drafted: Totals) -> dict[str, Any]:
-    """``passes_saved`` are those of the target that plain decoding makes and drafted decoding does not."""
+    """Token counts; ``passes_saved`` is the number of target passes fewer than with plain decoding."""
     return {
         "accepted": drafted.accepted,
         "drafted": drafted.drafted,
@@ -61,14 +60,11 @@ def _counts(plain: Totals, drafted: Totals) -> dict[str, Any]:
     }
 
 
-def speed_figures(found: Decoded) -> dict[str, Any]:
-    """Seconds and what follows from them, by number of assistant tokens; 0 is plain decoding."""
-    plain = found.plain.totals
-    advice = advise(plain, {number: runs.totals for number, runs in found.drafted.items()})
-    rows = [
-        _row(0, found.plain, found.plain),
-        *(_row(n, runs, found.plain) for n, runs in sorted(found.drafted.items())),
-    ]
+def speed_figures(decoded: Decoded) -> dict[str, Any]:
+    """Seconds and derived speeds by number of assistant tokens; 0 is plain decoding."""
+    advice = advise(decoded.plain.totals, {number: runs.totals for number, runs in decoded.drafted.items()})
+    all_runs = sorted({0: decoded.plain, **decoded.drafted}.items())
+    rows = [_row(number, runs, decoded.plain) for number, runs in all_runs]
     return {"timing": {"assistant_tokens": rows, "recommendation": asdict(advice) if advice else None}}
 
 
@@ -82,35 +78,31 @@ def _row(number: int, runs: Runs, plain: Runs) -> dict[str, Any]:
 
 
 def _speeds(plain: Totals, drafted: Totals, *, compare: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    speeds: dict[str, Any] = {
         "tokens_per_second": drafted.tokens_per_second,
         "first_token": share(drafted.first_token, drafted.prompts),
         "decode": drafted.decode,
     }
     if compare:
-        found |= {
+        speeds |= {
             "draft": drafted.draft,
             "verify": drafted.verify,
             "speed_up": speed_up(plain, drafted),
             "break_even": break_even(plain, drafted),
         }
-    return found
+    return speeds
 
 
-def memory_figures(export: ModelDirectory, draft: Path | None, found: Decoded) -> dict[str, Any]:
-    """State by part as the IR declares it, and under ``timing`` what GenAI allocated and the processes held.
+def memory_figures(export: ModelDirectory, draft: Path | None, decoded: Decoded) -> dict[str, Any]:
+    """Declared state size by part; under ``timing``, GenAI's allocation and the peak memory of the processes.
 
-    The device may keep keys and values in fewer bits than declared.
+    The device may store keys and values in fewer bits than the IR declares.
     """
     measured = [
-        {"number": number, "cache_bytes": _last(runs).timing.cache_bytes, "peak_memory": runs.peak_memory}
-        for number, runs in sorted({0: found.plain, **found.drafted}.items())
+        {"number": number, "cache_bytes": runs.outcomes[-1].timing.cache_bytes, "peak_memory": runs.peak_memory}
+        for number, runs in sorted({0: decoded.plain, **decoded.drafted}.items())
     ]
     return {"state": dict(_states(export, draft)), "timing": {"assistant_tokens": measured}}
-
-
-def _last(runs: Runs) -> Outcome:
-    return runs.outcomes[-1]
 
 
 def _states(export: ModelDirectory, draft: Path | None) -> Iterator[tuple[str, dict[str, int]]]:
@@ -121,11 +113,8 @@ def _states(export: ModelDirectory, draft: Path | None) -> Iterator[tuple[str, d
         other = ModelDirectory.open(draft)
         documents["draft"] = other.mtp or other.target
     for name, document in documents.items():
-        found = states(document)
-        yield (
-            name,
-            {
-                "bytes_per_token": sum(s.elements(1, 1) * _BYTES.get(s.element_type, 4) for s in found if s.grows),
-                "fixed_bytes": sum(s.elements(1, 1) * _BYTES.get(s.element_type, 4) for s in found if not s.grows),
-            },
-        )
+        sizes = {"bytes_per_token": 0, "fixed_bytes": 0}
+        for state in states(document):
+            size = state.elements(1, 1) * _BYTES.get(state.element_type, 4)
+            sizes["bytes_per_token" if state.grows else "fixed_bytes"] += size
+        yield name, sizes

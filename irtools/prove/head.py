@@ -1,16 +1,14 @@
-"""Step 3: whether the MTP head does what its target's hidden states and tokens ask of it, as numbers show.
+"""Step 3: check an MTP head by measurements.
 
-The text of speculative decoding is right whatever the head says, and how much of it is accepted
-depends on the prompt. So the head is fed by hand and every figure has something to be compared
-with that comes from the same export: the same head with one input changed, with its inputs
-exchanged, with what a block adds put out of order; the target's own hidden states, frequencies
-and certainty.
+The text of speculative decoding is correct with any head, and the acceptance rate depends on the prompt. So this
+step calls the head directly and compares every figure with a reference from the same export: the same head
+with one input changed, with exchanged inputs, or with a permuted block output; the target's hidden states,
+rotary frequencies and token probabilities.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from irtools.decoder.head import find_head
 from irtools.decoder.stack import DecoderStack
@@ -19,7 +17,7 @@ from irtools.model.directory import ModelDirectory
 from irtools.model.part import Part
 from irtools.prove.head_checks import Judgement
 from irtools.prove.head_facts import HeadFacts
-from irtools.prove.model import FAILED, Check, Step
+from irtools.prove.model import FAILED, PASSED, Check, Step
 from irtools.prove.worker import Worker
 from irtools.runtime.lines import Progress
 
@@ -35,20 +33,16 @@ def head(
     stack: DecoderStack | LocateRefusedError | None = None,
     seed: int = 0,
 ) -> Step:
-    """Judge an export's MTP head by running it.
+    """Check an export's MTP head by running it.
 
     Parameters
     ----------
-    export : ModelDirectory
-    worker : Worker
     prompts : sequence of sequence of int
-        Token ids; those of one token are left out.
-    progress : callable, optional
-        Takes what is being done, as a clause.
+        Token ids; prompts of one token are left out.
     stack : DecoderStack or LocateRefusedError, optional
-        What `locate` found in the target, or why it refuses.
+        Result of `locate` for the target.
     seed : int
-        Of the orders that what a block adds is put in.
+        Seed of the permutations of block outputs.
 
     Raises
     ------
@@ -72,49 +66,43 @@ def head(
     ports = _ports(facts)
     if ports.status == FAILED:
         return Step("head", (ports,))
-    return _run(facts, worker, [list(prompt) for prompt in prompts if len(prompt) > 1], ports, progress, seed)
-
-
-def _run(
-    facts: HeadFacts,
-    worker: Worker,
-    prompts: list[list[int]],
-    ports: Check,
-    progress: Progress | None,
-    seed: int,
-) -> Step:
-    if not prompts:
-        return Step("head", (ports,), why="no prompt has two tokens or more")
-    measured = worker.measure("head", {**facts.request(), "prompts": prompts, "seed": seed}, progress)
-    step = Step("head", (ports,), seconds=measured.seconds, peak_memory=measured.peak_memory)
-    if not measured.done:
-        return replace(step, why=measured.broken or measured.inapplicable, broken=bool(measured.broken))
-    return replace(step, checks=(ports, *Judgement(facts, measured.value, measured.remark).checks()))
+    usable = [list(prompt) for prompt in prompts if len(prompt) > 1]
+    if not usable:
+        return Step("head", (ports,), why="no prompt has at least two tokens")
+    measured = worker.measure("head", {**facts.request(), "prompts": usable, "seed": seed}, progress)
+    checks = Judgement(facts, measured.value, measured.remark).checks() if measured.done else ()
+    return Step(
+        "head",
+        (ports, *checks),
+        why=measured.broken or measured.inapplicable,
+        seconds=measured.seconds,
+        peak_memory=measured.peak_memory,
+        broken=bool(measured.broken),
+    )
 
 
 def _inapplicable(export: ModelDirectory, facts: HeadFacts) -> str:
-    """Why this head cannot be fed by hand."""
+    """Reason why this head cannot be called directly; ``""`` if it can."""
     if export.find_part("text_embeddings") is None and facts.target.input("inputs_embeds") is not None:
-        return "there is no openvino_text_embeddings_model.xml to make embeddings of tokens"
+        return "there is no openvino_text_embeddings_model.xml to compute token embeddings"
     likeness = facts.likeness
     if likeness is None or not likeness.known:
-        return "openvino_mtp_model.xml has the ports of no MTP head that irtools knows"
+        return "openvino_mtp_model.xml has the ports of no MTP head family that irtools knows"
     profile = likeness.profile
     return "" if profile.usable else f"this is a {profile.title}: {profile.remark}"
 
 
 def _ports(facts: HeadFacts) -> Check:
-    """Whether the head has the ports of its family, as wide as what the target hands it."""
-    did = "looked for the ports of its family, as wide as the hidden states of the target"
+    """Check the ports of the head: their names, and their widths against the target's hidden states."""
+    did = "checked the names of the head's ports, and their widths against the hidden states of the target"
     if facts.missing:
         named = ", ".join(repr(port.name) for port in facts.missing)
-        return Check(
-            "ports", FAILED, did, f"no port is named {named}", "the runtime asks for it by name: MTP010, MTP013"
-        )
+        why = "the runtime finds ports by name (MTP010, MTP013)"
+        return Check("ports", FAILED, did, f"no port is named {named}", why)
     odd = {name: width for name, width in facts.widths.items() if width != facts.width}
     saw = ", ".join(f"{name!r} is {width} wide" for name, width in (odd or facts.widths).items())
     figures = {"width": facts.width, **facts.widths}
     if odd:
-        why = f"the target's hidden states are {facts.width} wide: this is the head of another model (MTP018)"
+        why = f"the target's hidden states are {facts.width} wide, so this is the head of another model (MTP018)"
         return Check("ports", FAILED, did, saw, why, figures)
-    return Check("ports", "passed", did, saw, figures=figures)
+    return Check("ports", PASSED, did, saw, figures=figures)

@@ -1,4 +1,4 @@
-"""What the figures of the step ``head`` mean."""
+"""Checks of the step ``head`` from its measurements."""
 
 from __future__ import annotations
 
@@ -12,29 +12,31 @@ from irtools.prove.wording import apart, moved
 __all__ = ["Judgement"]
 
 _NOTHING = 1e-5
-"""What an output moves by when nothing about its inputs matters: rounding."""
+"""Maximum change of an output by rounding alone."""
 _NORMALISED = 1e-2
-"""A norm leaves no more than its epsilon of a scale."""
+"""Maximum effect of an input scale after a norm; it comes from the epsilon of the norm."""
 _SAME = 1e-4
+"""Maximum difference between equal hidden states."""
 _FREQUENCY = 1e-2
-"""Frequencies may be stored in 16 bits."""
+"""Maximum relative difference between equal frequencies, which may be stored in 16 bits."""
 _STEADY = 0.25
-"""How much more, relative to its mean, the size of a normalised output may vary than the target's own does."""
+"""Maximum excess of the relative RMS variation of a normalised output over that of the target."""
 _CERTAIN = 0.2
-"""Mean probability of its own token from which a target has learnt something."""
+"""Minimum mean probability that a trained target gives its own tokens."""
 _KNOWING = 1 / 3
-"""How much of what a guess at the commonest token leaves open a head must get right."""
+"""Share of the tokens other than the most frequent one that a trained head must predict."""
 _BETTER = 0.2
+"""Minimum gain in agreement by another wiring for it to be the right one."""
 _CONTRIBUTES = 0.25
-"""How much worse the drafts must become, at least, when what a trained block adds is put out of order."""
+"""Minimum relative increase of the loss when the output of a trained block is permuted."""
 _IDLE = 0.05
-"""What it makes no difference to, nearly; more than that may be a block that matters little, or another that is wrong.
+"""Maximum relative change of the loss for a block without effect. Above it, this block may be weak or another wrong.
 
-Of a tiny trained head: 0.00 with random attention, 0.001 with a random MLP, 0.9 and more with neither.
+A tiny trained head has 0.00 with random attention, 0.001 with a random MLP, and at least 0.9 with neither.
 """
 _TINY = 1e-9
 _ALIKE = 3.0
-"""By which factor the sizes of what two final norms give out may differ."""
+"""Maximum ratio of the two final-norm output RMS values."""
 _FED = {
     "hidden_states": ("hidden-states", "hidden state", "MTP035"),
     "inputs_embeds": ("embeddings", "embeddings", "MTP035"),
@@ -42,44 +44,43 @@ _FED = {
     "attention_mask": ("mask", "mask", ""),
 }
 _CHANGED = {
-    "hidden_states": "fed the hidden states in reverse order",
-    "inputs_embeds": "fed the embeddings in reverse order",
-    "position_ids": "fed positions three times as far apart",
+    "hidden_states": "reversed the order of the hidden states",
+    "inputs_embeds": "reversed the order of the embeddings",
+    "position_ids": "multiplied the positions by 3",
     "attention_mask": "masked the first half of the tokens",
 }
 _WIRED = {
     "exchanged": "hidden states and embeddings exchanged: the inputs, their names or the operands of the fusion are "
     "swapped (MTP034)",
-    "own token": "the embedding of the hidden state's own token, where the runtime feeds that of the next one",
-    "next hidden state": "the hidden state of the embedded token, where the runtime feeds that of the one before",
-    "before the norm": "the hidden state before the target's final norm, where the runtime feeds the one behind it",
+    "own token": "the embedding at the hidden state's position, but the runtime gives that of the next token",
+    "next hidden state": "the hidden state at the embedded token's position, but the runtime gives the previous one",
+    "before the norm": "the hidden state before the target's final norm, but the runtime gives the one after it",
 }
 
 
 class Judgement:
-    """Checks of one head.
+    """Checks of one MTP head.
 
     Parameters
     ----------
-    facts : HeadFacts
-    found : mapping
-        What :func:`irtools.prove.measure_head.measure` returned.
+    measured : mapping
+        Result of :func:`irtools.prove.measure_head.measure`.
     remark : str
-        To be put behind what was done, about inputs that were made up.
+        Remark about random inputs, to append to a clause.
     """
 
-    def __init__(self, facts: HeadFacts, found: Mapping[str, Any], remark: str) -> None:
+    def __init__(self, facts: HeadFacts, measured: Mapping[str, Any], remark: str) -> None:
         self._facts = facts
-        self._found = found
+        self._measured = measured
         self._remark = remark
 
     def checks(self) -> Iterator[Check]:
-        """All, in order; those that need numbers only if the output has some."""
+        """All checks in order; if the output is not finite, only those that do not need it."""
         yield from self._handed_over()
         yield self._values()
         yield self._frequencies()
         yield self._layer()
-        if not self._found["finite"]:
+        if not self._measured["finite"]:
             return
         yield from self._inputs()
         yield self._input_norms()
@@ -91,15 +92,15 @@ class Judgement:
     # -- values ------------------------------------------------------------------------
 
     def _handed_over(self) -> Iterator[Check]:
-        """The runtime takes an output of this name for the hidden state, whatever it is."""
-        difference = self._found["named"]
+        """The runtime uses any output named ``last_hidden_state`` as the hidden state."""
+        difference = self._measured["named"]
         if difference == -1:
             return
-        did = "compared the target's output 'last_hidden_state' with what its output projection reads"
+        did = "compared the target's output 'last_hidden_state' with the input of its lm_head"
         saw, figures = apart(difference), {"difference": difference}
         if difference is None or difference > _SAME:
             why = (
-                "the runtime feeds the head with that output because of its name, and it is not the hidden state: "
+                "the runtime gives the head this output because of its name, but it is not the hidden state: "
                 "rename it (MTP051)"
             )
             yield Check("hand-over", FAILED, did, saw, why, figures)
@@ -107,88 +108,87 @@ class Judgement:
             yield Check("hand-over", PASSED, did, saw, figures=figures)
 
     def _values(self) -> Check:
-        found = self._found
-        did = f"fed the head with hidden states and the embeddings of the tokens after them{self._remark}"
-        figures = {"shape": found["shape"], "finite": found["finite"]}
-        if found["shape"] != found["expected"]:
-            saw = f"the output has the shape {found['shape']}, and {found['expected']} was expected"
-            return Check("values", FAILED, did, saw, "it must be one hidden state for each it is fed", figures)
-        if not found["finite"]:
-            why = "a weight is no number, or the head overflows in f32"
-            return Check(
-                "values", FAILED, did, f"the output {found['shape']} has values that are no numbers", why, figures
-            )
-        return Check("values", PASSED, did, f"the output {found['shape']} is finite", figures=figures)
+        did = f"called the head with hidden states and the embeddings of the next tokens{self._remark}"
+        shape, expected, finite = (self._measured[key] for key in ("shape", "expected", "finite"))
+        figures = {"shape": shape, "finite": finite}
+        if shape != expected:
+            saw = f"the output has the shape {shape} instead of {expected}"
+            return Check("values", FAILED, did, saw, "each input hidden state must yield one output", figures)
+        if not finite:
+            why = "a weight is not finite, or the head overflows in f32"
+            return Check("values", FAILED, did, f"the output {shape} has values that are not finite", why, figures)
+        return Check("values", PASSED, did, f"the output {shape} is finite", figures=figures)
 
     def _frequencies(self) -> Check:
-        did = "compared the rotary frequencies of head and target"
-        target, own = self._found["frequencies"]["target"], self._found["frequencies"]["mtp"]
+        did = "compared the rotary frequencies of the head and the target"
+        target, own = self._measured["frequencies"]["target"], self._measured["frequencies"]["mtp"]
         if not target or not own:
-            which = "the head" if not own else "the target"
-            why = f"no constant that positions are multiplied with was found in {which}"
+            model = "the head" if not own else "the target"
+            why = f"{model} has no constant that is multiplied by the positions"
             return Check("rotary", NOT_APPLICABLE, did, why=why)
         figures = {"target": target, "head": own}
         other = [ours for ours in own if not any(_equal(ours, theirs) for theirs in target)]
         saw = f"{_count(own)} in the head, {_count(target)} in the target"
         if other:
             why = (
-                "the head, built like a layer of its target, rotates by other angles or over another width: "
-                "its rotary dimension or base is wrong (MTP052 compares the dimension)"
+                "the head should rotate like the layers of its target: its rotary dimension or base is wrong "
+                "(MTP052 compares the dimension)"
             )
-            return Check("rotary", FAILED, did, f"{saw}, of other values or in another order", why, figures)
+            return Check("rotary", FAILED, did, f"{saw}, with different values or in another order", why, figures)
         return Check("rotary", PASSED, did, f"{saw}, the same", figures=figures)
 
     def _layer(self) -> Check:
-        did = "compared the ops and shapes of its layer with those of the target's layers"
+        did = "compared the ops and shapes of the head's layer with those of the target's layers"
         odd = self._facts.unlike_target()
         if odd is None:
-            why = "the layers of target and head could not both be taken apart"
+            why = "the layers of the target or the head could not be divided into blocks"
             return Check("layer", NOT_APPLICABLE, did, why=why)
         if odd:
-            why = "the exporter makes it from the same classes; something in it is missing or more than there should be"
+            why = "the exporter builds head and target from the same classes, so an op is missing or superfluous"
             return Check("layer", WARNING, did, f"no layer of the target has {' or '.join(odd)}", why)
-        return Check("layer", PASSED, did, "one of the target is the same")
+        return Check("layer", PASSED, did, "a layer of the target is the same")
 
     # -- inputs ------------------------------------------------------------------------
 
     def _inputs(self) -> Iterator[Check]:
-        for name, by in self._found["inputs"].items():
-            check, what, rule = _FED[name]
-            saw, figures = moved("its last output", by), {"difference": by}
+        for name, by in self._measured["inputs"].items():
+            check, label, rule = _FED[name]
+            saw, figures = moved("the last output", by), {"difference": by}
             if by is not None and by > _NOTHING:
                 yield Check(check, PASSED, _CHANGED[name], saw, figures=figures)
             elif name == "attention_mask":
-                why = "the stateful path needs the mask; the paged one does without"
+                why = "the stateful path needs the mask; the paged path does not use it"
                 yield Check(check, WARNING, _CHANGED[name], saw, why, figures)
             else:
-                why = f"the head ignores its {what}: it is not connected, or what reads it is zero"
-                yield Check(check, FAILED, _CHANGED[name], saw, f"{why} ({rule})", figures)
+                why = f"the head ignores its {label}: the input is not connected, or its weights are zero ({rule})"
+                yield Check(check, FAILED, _CHANGED[name], saw, why, figures)
 
     def _input_norms(self) -> Check:
-        did = "fed hidden states four times as large, and then embeddings"
-        scaled = self._found["scaled"]
+        did = "multiplied the hidden states by 4, then the embeddings"
+        scaled = self._measured["scaled"]
         saw = "; ".join(f"with {name}, {moved('the output', by)}" for name, by in scaled.items())
         bare = [name for name, by in scaled.items() if by is None or by > _NORMALISED]
         if bare:
-            why = f"{' and '.join(bare)} are not normalised before they are joined, and their scales differ (MTP036)"
+            why = f"{' and '.join(bare)} are not normalised before the fusion, although their scales differ (MTP036)"
             return Check("input-norms", WARNING, did, saw, why, scaled)
         return Check("input-norms", PASSED, did, saw, figures=scaled)
 
     def _final_norm(self) -> Check:
-        did = "compared the size of the output for each token with that of the target's hidden states"
-        (mean, spread), (own_mean, own_spread) = self._found["magnitude"], self._found["hidden magnitude"]
+        did = "compared the RMS of the output per token with that of the target's hidden states"
+        (mean, spread), (own_mean, own_spread) = self._measured["magnitude"], self._measured["hidden magnitude"]
         saw = (
-            f"{mean:.3g} on average, varying by {spread:.0%}; the target's {own_mean:.3g}, varying by {own_spread:.0%}"
+            f"mean {mean:.3g} with a deviation of {spread:.0%}; "
+            f"in the target {own_mean:.3g} with a deviation of {own_spread:.0%}"
         )
         figures = {"mean": mean, "spread": spread, "target_mean": own_mean, "target_spread": own_spread}
         if not self._facts.normed:
-            why = "the output is not that of a norm, and the target's output projection expects one (MTP037)"
+            why = "the output is not that of a norm, but the target's lm_head needs a normalised input (MTP037)"
             return Check("final-norm", FAILED, did, saw, why, figures)
         if spread > own_spread + _STEADY:
-            why = "a norm makes all outputs about as large, and these are not"
+            why = "the outputs of a norm have about the same RMS, but these do not"
             return Check("final-norm", WARNING, did, saw, why, figures)
         if not own_mean / _ALIKE <= mean <= own_mean * _ALIKE:
-            why = "the weights of the final norm may be wrong: the output projection is used to other values"
+            why = "the weights of the final norm may be wrong: the RMS is far from that of the target"
             return Check("final-norm", WARNING, did, saw, why, figures)
         return Check("final-norm", PASSED, did, saw, figures=figures)
 
@@ -196,12 +196,12 @@ class Judgement:
 
     @property
     def _share(self) -> float:
-        return float(self._found["agreement"]["as it is"] / self._found["agreement"]["positions"])
+        return float(self._measured["agreement"]["as it is"] / self._measured["agreement"]["positions"])
 
     @property
     def _needed(self) -> float:
-        """Below this, a head knows next to nothing of what its target writes."""
-        commonest = float(self._found["agreement"]["commonest"])
+        """Minimum agreement of a trained head."""
+        commonest = float(self._measured["agreement"]["commonest"])
         return commonest + (1 - commonest) * _KNOWING
 
     @property
@@ -210,91 +210,93 @@ class Judgement:
 
     @property
     def _learnt(self) -> bool:
-        """Whether the target itself is trained."""
-        return float(self._found["agreement"]["certainty"]) >= _CERTAIN
+        """True if the target is trained."""
+        return float(self._measured["agreement"]["certainty"]) >= _CERTAIN
 
     def _agreement(self) -> Check:
-        found, ahead = self._found["agreement"], self._found["ahead"]
-        did = "let the target continue the prompts, and the head draft each next token from what the target had so far"
+        counts, ahead = self._measured["agreement"], self._measured["ahead"]
+        did = "continued the prompts with the target, and drafted each next token with the head"
         saw = (
-            f"{found['as it is']} of {found['positions']} drafts are the target's own token ({self._share:.2f}); "
-            f"always the commonest one would be {found['commonest']:.2f}; "
-            f"drafting one, two and three ahead of short texts: {_ahead(ahead)}"
+            f"{counts['as it is']} of {counts['positions']} drafts are the target's token ({self._share:.2f}); "
+            f"the most frequent token alone would reach {counts['commonest']:.2f}; "
+            "in short texts, drafts one, two and three tokens ahead: "
+            + ", ".join(f"{right} of {tried}" for right, tried in ahead)
         )
         figures = {
-            "agreed": found["as it is"],
-            "positions": found["positions"],
+            "agreed": counts["as it is"],
+            "positions": counts["positions"],
             "share": self._share,
-            "chance": found["commonest"],
-            "target_certainty": found["certainty"],
-            "by_prompt": found["by prompt"],
+            "chance": counts["commonest"],
+            "target_certainty": counts["certainty"],
+            "by_prompt": counts["by prompt"],
             "ahead": ahead,
         }
         if self._knows:
             return Check("agreement", PASSED, did, saw, figures=figures)
         if not self._learnt:
             why = (
-                f"not much more than chance, but the target gives its own tokens a probability of only "
-                f"{found['certainty']:.3f}: its weights are random, and there is nothing that a head could know"
+                f"the agreement is near chance, but the target gives its tokens a probability of only "
+                f"{counts['certainty']:.3f}: its weights are random, so no head can predict them"
             )
             return Check("agreement", WARNING, did, saw, why, figures)
         why = (
-            f"a head of this target would do better than {self._needed:.2f}: it is wired wrong, its weights are not "
-            "trained, or they belong to another model; the other checks of this step tell which, if they can"
+            f"a head trained for this target reaches at least {self._needed:.2f}: this one is wired wrong, untrained, "
+            "or belongs to another model; the other checks of this step may show the cause"
         )
         return Check("agreement", FAILED, did, saw, why, figures)
 
     def _wiring(self) -> Check:
-        found = self._found["agreement"]
-        others = {name: found[name] / found["positions"] for name in _WIRED if name in found}
-        did = "fed it in other ways than the runtime does, and counted again"
+        counts = self._measured["agreement"]
+        others = {name: counts[name] / counts["positions"] for name in _WIRED if name in counts}
+        did = "counted the agreeing drafts with other input wirings than that of the runtime"
         saw = "; ".join(f"{name}: {share:.2f}" for name, share in others.items())
         best = max(others, key=others.__getitem__)
         if others[best] >= max(self._share + _BETTER, self._needed):
-            why = f"its drafts are right with {_WIRED[best]}"
+            why = f"the drafts agree with {_WIRED[best]}"
             return Check("wiring", FAILED, did, saw, why, others)
         if not self._knows:
-            why = "in no way do its drafts agree with the target, so this says nothing"
+            why = "the drafts do not agree with the target for any wiring, so this check is inconclusive"
             return Check("wiring", NOT_APPLICABLE, did, saw, why, others)
-        return Check("wiring", PASSED, did, f"{saw}; as the runtime does: {self._share:.2f}", figures=others)
+        return Check("wiring", PASSED, did, f"{saw}; wiring of the runtime: {self._share:.2f}", figures=others)
 
     # -- blocks ------------------------------------------------------------------------
 
     def _blocks(self) -> Iterator[Check]:
-        measured = self._found["branches"]
+        measured = self._measured["branches"]
         gains = {kind: values["reordered"] / max(values["loss"], _TINY) - 1 for kind, values in measured.items()}
         idle = min(gains, key=lambda kind: abs(gains[kind]), default="")
         for kind in (ATTENTION, FEED_FORWARD):
-            did = f"put the elements that its {kind} block adds out of order, in several ways"
+            did = f"permuted the output of the {kind} block in several ways"
             if kind not in measured:
                 yield self._no_block(kind, did)
                 continue
             values = measured[kind]
-            saw = f"the loss of the target's tokens goes from {values['loss']:.3f} to {values['reordered']:.3f}"
+            saw = f"the loss of the target's tokens changes from {values['loss']:.3f} to {values['reordered']:.3f}"
             figures = dict(values)
             if not self._knows:
-                why = "its drafts agree too little with the target for this to say anything"
+                why = "the drafts agree too little with the target for a conclusion"
                 yield Check(kind, NOT_APPLICABLE, did, saw, why, figures)
             elif gains[kind] >= _CONTRIBUTES:
                 yield Check(kind, PASSED, did, saw, figures=figures)
             elif abs(gains[kind]) <= _IDLE:
-                why = f"what the {kind} block adds is worth as much anywhere: its weights are random, zero or untrained"
+                why = f"the order of the {kind} block's output does not matter: its weights are random or zero"
                 yield Check(kind, FAILED, did, saw, why, figures)
             else:
-                why = f"what the {kind} block adds is of little use or does harm, as when the {idle} block is wrong"
+                why = f"the output of the {kind} block helps little or does harm; the cause may be a wrong {idle} block"
                 yield Check(kind, WARNING, did, saw, why, figures)
 
     def _no_block(self, kind: str, did: str) -> Check:
-        """A head of one layer has both; of others the pattern does not tell."""
+        """Fail only for a head of one layer, which has both blocks; the pattern does not cover other heads."""
         facts = self._facts
         if facts.blocks and facts.layers <= 1:
-            why = f"the head has no {kind} block on its residual stream between fusion and output (MTP030, MTP037)"
-            return Check(kind, FAILED, did, "none was found", why)
+            why = f"the head has no {kind} block on the residual stream between fusion and output (MTP030, MTP037)"
+            return Check(kind, FAILED, did, "no block was found", why)
         return Check(kind, NOT_APPLICABLE, did, why="the blocks of the head were not recognised")
 
 
 def _equal(ours: Sequence[float], theirs: Sequence[float]) -> bool:
-    """Whether two lists hold the same numbers in the same order, as precise as 16 bits."""
+    """True if two lists have the same numbers in the same order, within 16-bit precision."""
+    # The target is the reference: `math.isclose` would be symmetric.
     return len(ours) == len(theirs) and all(
         abs(one - other) <= _FREQUENCY * abs(other) for one, other in zip(ours, theirs, strict=True)
     )
@@ -302,7 +304,3 @@ def _equal(ours: Sequence[float], theirs: Sequence[float]) -> bool:
 
 def _count(lists: Sequence[Sequence[float]]) -> str:
     return " and ".join(str(size) for size in sorted({len(values) for values in lists}))
-
-
-def _ahead(counts: Sequence[Sequence[int]]) -> str:
-    return ", ".join(f"{right} of {tried}" for right, tried in counts)

@@ -1,4 +1,4 @@
-"""What the graphs say about a target and its MTP head, for the step that runs them."""
+"""Facts from the graphs of a target and its MTP head for the step ``head``."""
 
 from __future__ import annotations
 
@@ -26,17 +26,16 @@ ATTENTION, FEED_FORWARD = "attention", "feed-forward"
 
 @dataclass(frozen=True)
 class HeadFacts:
-    """A target and its head.
+    """A target and its MTP head.
 
     Attributes
     ----------
-    target, head : Part
     projection : Projection
-        The target's output projection.
+        The target's lm_head.
     model_type : str
-        Of config.json.
+        From config.json.
     stack : DecoderStack or None
-        The target's layers, if they were located.
+        The target's decoder stack, if it was located.
     """
 
     target: Part
@@ -47,20 +46,20 @@ class HeadFacts:
 
     @property
     def width(self) -> int:
-        """Of the value that the output projection reads."""
+        """Width of the target's hidden states."""
         return self.projection.shape[-1] if self.projection.shape else -1
 
     @cached_property
     def likeness(self) -> Head | None:
-        """The head with the profile that is nearest to it."""
+        """The head with its nearest profile."""
         return nearest(self.head, collect(MtpProfile), self.model_type, self.width)
 
     @property
     def missing(self) -> list[Port]:
-        """Ports of the profile that are needed and not there by tensor name."""
-        profile = self.likeness.profile if self.likeness is not None else None
-        if profile is None:
+        """Required ports of the profile that the head does not have by tensor name."""
+        if self.likeness is None:
             return []
+        profile = self.likeness.profile
         return [
             *(port for port in profile.inputs if port.needed and self.head.input(port.name) is None),
             *(port for port in profile.outputs if port.needed and self.head.output(port.name) is None),
@@ -68,55 +67,59 @@ class HeadFacts:
 
     @property
     def widths(self) -> dict[str, int]:
-        """Widths of the ports that must be as wide as what the output projection reads."""
+        """Widths of the ports that must be as wide as the target's hidden states."""
         inputs = [self.head.input(name) for name in ("hidden_states", "inputs_embeds")]
         ports = [*inputs, self.head.output("last_hidden_state")]
         return {port.label: port.shape[-1] for port in ports if port is not None and port.shape}
 
     @property
     def normed(self) -> bool:
-        """Whether the head gives out what a norm yields."""
+        """True if the output of the head is the output of a norm."""
         output = self.head.output("last_hidden_state")
         return output is not None and norm_input(self.head.graph, output.source) is not None
 
     @cached_property
     def blocks(self) -> dict[str, tuple[str, int]]:
-        """Its attention and its feed-forward block: the sum that each adds to, and as which input of it.
+        """Residual sum and its input index for the attention and the feed-forward block.
 
-        Only for a head of one layer, in which each is there once.
+        Empty unless each kind occurs once, as in a head of one layer.
         """
-        found = [block for piece in self._pieces for block in _blocks(self.head.graph, piece)]
-        kinds = [kind for kind, _, _ in found]
-        return {kind: (name, index) for kind, name, index in found} if len(set(kinds)) == len(kinds) else {}
+        blocks = [block for piece in self._pieces for block in _blocks(self.head.graph, piece)]
+        by_kind = {kind: (name, index) for kind, name, index in blocks}
+        return by_kind if len(by_kind) == len(blocks) else {}
 
     def unlike_target(self) -> list[str] | None:
-        """What the head's layer is made of and no layer of the target is, in words; None if it cannot be told."""
-        fusion = self.likeness.fusion if self.likeness is not None else None
-        output = self.head.output("last_hidden_state")
-        if self.stack is None or fusion is None or output is None:
+        """Structures of the head's layers that no layer of the target has, in words; None if unknown."""
+        if self.stack is None or self._ends is None:
             return None
-        ours = head_blocks(self.head.graph, [fusion.projection], output.source).layers
+        start, end = self._ends
+        ours = head_blocks(self.head.graph, [start], end).layers
         theirs = stack_blocks(self.target.graph, self.stack).layers
         wanted = {layer.signature for layer in theirs}
         return [_unlike(layer, theirs) for layer in ours if layer.signature not in wanted]
 
     @cached_property
     def layers(self) -> int:
-        """How many of its residual sums add attention."""
+        """Number of residual sums that add attention."""
         return sum(piece.mixes for piece in self._pieces)
+
+    @property
+    def _ends(self) -> tuple[int, Source] | None:
+        """Fusion projection and output of the head; None if one of them was not found."""
+        fusion = self.likeness.fusion if self.likeness is not None else None
+        output = self.head.output("last_hidden_state")
+        return (fusion.projection, output.source) if fusion is not None and output is not None else None
 
     @cached_property
     def _pieces(self) -> tuple[Stretch, ...]:
-        fusion = self.likeness.fusion if self.likeness is not None else None
-        output = self.head.output("last_hidden_state")
-        if fusion is None or output is None:
+        if self._ends is None:
             return ()
-        view = self.head.graph
-        stream = Stream(view, [fusion.projection], output.source, ancestors(view, output.source.op))
+        start, end = self._ends
+        stream = Stream(self.head.graph, [start], end, ancestors(self.head.graph, end.op))
         return stretches(stream, walk(stream))
 
     def request(self) -> dict[str, Any]:
-        """What the worker needs to know, as JSON."""
+        """Request for the worker, as JSON."""
         view, projection = self.target.graph, self.projection
         before = norm_input(view, projection.input)
         return {
@@ -136,21 +139,18 @@ def _named(view: GraphView, source: Source) -> list[Any]:
 
 
 def _unlike(layer: LayerBlocks, theirs: Sequence[LayerBlocks]) -> str:
-    """How a layer differs from those that have the same blocks, or that its blocks are others."""
+    """First difference of a layer from target layers with the same kinds of blocks, or its kinds of blocks."""
     kinds = [block.kind for block in layer.blocks]
     alike = [other for other in theirs if [block.kind for block in other.blocks] == kinds]
     if not alike:
         return f"these blocks: {', '.join(kinds)}"
-    # The first part of a signature describes each block.
-    ours, own = (next(iter(found.signature)) for found in (layer, alike[-1]))
-    assert isinstance(ours, tuple)
-    assert isinstance(own, tuple)
-    odd = [kind for kind, one, other in zip(kinds, ours, own, strict=True) if one != other]
-    return f"such a {odd[0]} block" if odd else "its blocks connected like this"
+    pairs = zip(layer.signature.blocks, alike[-1].signature.blocks, strict=True)
+    odd = [kind for kind, (one, other) in zip(kinds, pairs, strict=True) if one != other]
+    return f"the same {odd[0]} block" if odd else "the same connections between its blocks"
 
 
 def _blocks(view: GraphView, piece: Stretch) -> Iterator[tuple[str, str, int]]:
-    """Kind of each branch of a residual sum, the Add that reads it, and as which input."""
+    """Kind of each branch of a residual sum, the Add that reads it, and the input index."""
     mixing = piece.mixing_branch[0] if piece.mixing_branch is not None else 0 if piece.states else -1
     for position, branch in enumerate(piece.sum.branches):
         for reader in (piece.sum.op, *piece.sum.inner):

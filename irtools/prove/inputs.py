@@ -1,10 +1,12 @@
-"""Build the inputs of a language model or an MTP head for a call."""
+"""Build the inputs for a call of a language model or an MTP head. Runs in the worker process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import numpy as np
 
 __all__ = ["Call", "Embedder", "Feeder", "UndrivableError"]
 
@@ -13,7 +15,7 @@ _PAST = ("past_key_values.", "cache_params.past.")
 
 
 class UndrivableError(Exception):
-    """The model cannot be driven by what irtools knows; the message says why, as a clause."""
+    """The model cannot be run; the message is a clause with the reason."""
 
 
 class Embedder(Protocol):
@@ -43,13 +45,13 @@ class Call:
     tokens : array of int64
         ``[B, S]``.
     past : int
-        Tokens that the state holds.
+        Number of tokens in the state.
     beam : sequence of int or None
-        Which sequence of the state each of the batch continues.
+        For each batch row, the sequence of the state to continue.
     start : int
         Position of the first token.
     given : mapping of str to array
-        Inputs by tensor name, instead of what would be built.
+        Inputs by tensor name that replace the default ones.
     """
 
     tokens: Any
@@ -65,30 +67,28 @@ class Call:
 
     @property
     def length(self) -> int:
-        """Number of tokens of each."""
+        """Number of tokens per sequence."""
         return int(self.tokens.shape[1])
 
 
 class Feeder:
-    """Builds the inputs of one model.
+    """Build the inputs of one model.
 
     Parameters
     ----------
     embedder : Embedder
-    model : openvino.Model
     given : collection of str
         Inputs that every call gives, besides ``hidden_states``.
 
     Raises
     ------
     UndrivableError
-        It has an input whose role is not known.
+        The model has an unknown input.
     """
 
     def __init__(self, embedder: Embedder, model: Any, given: Collection[str] = ()) -> None:
         self._embedder = embedder
-        self._given = {"hidden_states", *given}
-        self._ports = {name: port for port in model.inputs for name in [_name(port)]}
+        self._ports = {_name(port): port for port in model.inputs}
         self._kernel = _kernel(model)
         self._builders: dict[str, Callable[[Call, Any], Any]] = {
             "input_ids": lambda call, port: call.tokens,
@@ -98,31 +98,23 @@ class Feeder:
             "position_ids": _position_ids,
             "cache_position": self._cache_position,
             "beam_idx": _beam_idx,
-            "token_type_ids": lambda call, port: _zeros(call.tokens.shape),
-            "visual_pos_masks": lambda call, port: _zeros(call.tokens.shape),
+            "token_type_ids": lambda call, port: np.zeros(call.tokens.shape, np.int64),
+            "visual_pos_masks": lambda call, port: np.zeros(call.tokens.shape, np.int64),
             "deepstack_visual_embeds": _no_images,
         }
-        self._require()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The inputs, in the model's order."""
-        return tuple(self._ports)
-
-    def _require(self) -> None:
         for name in self._ports:
-            if name not in self._builders and not name.startswith(_PAST) and name not in self._given:
-                raise UndrivableError(f"nothing is known to feed the input {name!r} with")
+            if not name.startswith(_PAST) and name not in (*self._builders, "hidden_states", *given):
+                raise UndrivableError(f"the input {name!r} is unknown to irtools")
 
     def feed(self, call: Call) -> dict[str, Any]:
-        """The inputs of a call by tensor name.
+        """Inputs of a call by tensor name.
 
         Raises
         ------
         UndrivableError
-            One that must be given is not, or the model takes no such shape.
+            A required input is missing, or its shape does not fit the model.
         """
-        found = {}
+        values = {}
         for name, port in self._ports.items():
             if name in call.given:
                 value = call.given[name]
@@ -131,14 +123,12 @@ class Feeder:
             elif name in self._builders:
                 value = self._builders[name](call, port)
             else:
-                raise UndrivableError(f"nothing was given for the input {name!r}")
-            found[name] = _fitted(name, value, port)
-        return found
+                raise UndrivableError(f"the input {name!r} needs a value")
+            values[name] = _fitted(name, value, port)
+        return values
 
     def _embeddings(self, call: Call, port: Any) -> Any:
-        """From the part that makes them; without it any numbers will do, always the same for a token."""
-        import numpy as np
-
+        """Embeddings from the export's part; without it, random numbers that are fixed for each token id."""
         part = _PARTS[_name(port)]
         if self._embedder.has(part):
             return self._embedder.embed(call.tokens, part)
@@ -148,23 +138,19 @@ class Feeder:
         return np.stack([[made[int(token)] for token in row] for row in call.tokens]).astype(np.float32)
 
     def _attention_mask(self, call: Call, port: Any) -> Any:
-        """Ones over the past too; a model that is told cache positions multiplies with it what a call brings."""
-        import numpy as np
-
+        """Ones for past and new tokens; a model with ``cache_position`` multiplies only the new tokens by the mask."""
         past = 0 if "cache_position" in self._ports else call.past
         return np.ones((call.batch, past + call.length), np.int64)
 
     def _cache_position(self, call: Call, port: Any) -> Any:
-        """Mamba tells the first call by as many positions as its convolution is wide, and goes on one by one."""
-        import numpy as np
-
+        """On prefill, Mamba's ``cache_position`` has the length of the convolution kernel; later, one per token."""
         if call.past == 0:
             return np.arange(self._kernel or call.length, dtype=np.int64)
         return np.arange(call.start, call.start + call.length, dtype=np.int64)
 
 
 def _kernel(model: Any) -> int:
-    """Width of the convolutions over time, from the state that they keep; 0 without one."""
+    """Kernel length of the convolutions over time, from the shape of their state; 0 without convolution state."""
     for op in model.get_ops():
         if op.get_type_name() not in ("ReadValue", "Parameter"):
             continue
@@ -177,38 +163,28 @@ def _kernel(model: Any) -> int:
 
 def _name(port: Any) -> str:
     names = sorted(port.get_names())
-    known = [name for name in names if name in ("input_ids", "inputs_embeds", "position_ids", "attention_mask")]
-    return str((known or names or [port.get_node().get_friendly_name()])[0])
+    usual = [name for name in names if name in ("input_ids", "inputs_embeds", "position_ids", "attention_mask")]
+    return str((usual or names or [port.get_node().get_friendly_name()])[0])
 
 
 def _fitted(name: str, value: Any, port: Any) -> Any:
-    """In the port's element type; refused when the shape is another one."""
+    """Convert a value to the port's element type; refuse a wrong shape."""
     shape = port.get_partial_shape()
     sizes = [int(size.get_length()) if size.is_static else -1 for size in shape] if shape.rank.is_static else None
     fits = sizes is None or (
         len(sizes) == value.ndim and all(size in (-1, there) for size, there in zip(sizes, value.shape, strict=True))
     )
     if not fits:
-        raise UndrivableError(f"the input {name!r} has the shape {shape}, and {list(value.shape)} was to be fed")
+        raise UndrivableError(f"the input {name!r} has the shape {shape}, but its value the shape {list(value.shape)}")
     return value.astype(port.get_element_type().to_dtype(), copy=False)
 
 
-def _zeros(shape: tuple[int, ...]) -> Any:
-    import numpy as np
-
-    return np.zeros(shape, np.int64)
-
-
 def _beam_idx(call: Call, port: Any) -> Any:
-    import numpy as np
-
     return np.asarray(range(call.batch) if call.beam is None else call.beam, np.int32)
 
 
 def _position_ids(call: Call, port: Any) -> Any:
-    """``[B, S]``, or with one row for each axis of a multimodal rotary embedding before that."""
-    import numpy as np
-
+    """``[B, S]``, or ``[axes, B, S]`` for a multimodal rotary embedding."""
     positions = np.broadcast_to(np.arange(call.start, call.start + call.length), call.tokens.shape)
     shape = port.get_partial_shape()
     if shape.rank.is_dynamic or len(shape) <= 2:
@@ -218,16 +194,12 @@ def _position_ids(call: Call, port: Any) -> Any:
 
 
 def _no_images(call: Call, port: Any) -> Any:
-    """Nothing to add to the layers that take image features. One row each: with none, the CPU computes NaN."""
-    import numpy as np
-
+    """Zeros for the layers that add image features. One row each: with no row, the CPU computes NaN."""
     layers = len(port.get_target_inputs())
     return np.zeros((layers, 1, port.get_partial_shape()[2].get_length()), np.float32)
 
 
 def _empty_past(call: Call, port: Any) -> Any:
-    """The past of a stateless model at its first call: no keys and values, convolution and recurrence at rest."""
-    import numpy as np
-
+    """Past of a stateless model at its first call: no keys and values, zeros for other state."""
     sizes = [int(size.get_length()) if size.is_static else 0 for size in port.get_partial_shape()]
     return np.zeros((call.batch, *sizes[1:]), np.float32)

@@ -1,10 +1,13 @@
-"""The numeric half of the step ``head``, in the worker process."""
+"""Measurements of the step ``head``. Runs in the worker process."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
+import openvino as ov
 
 from irtools.prove.cutting import Value, find
 from irtools.prove.drafting import Branch, Drafter, Target, Text, losses
@@ -13,14 +16,18 @@ from irtools.prove.drive import Session, UndrivableError, difference
 __all__ = ["measure"]
 
 _WRITTEN, _SHORT_WRITTEN = 24, 16
-"""Tokens that the target writes after a prompt, and after a piece of one."""
+"""Tokens that the target generates after a prompt, and after a piece of a prompt."""
 _PIECE, _PIECES, _BATCH = 8, 16, 8
+"""Length of a piece, number of pieces, and pieces per call."""
 _ORDERS = 7
+"""Number of permutations per block."""
 _LONGEST = 256
+"""Maximum number of prompt tokens."""
 _DEPTH = 3
+"""Number of tokens drafted in a row."""
 
 Wiring = Callable[[Text], tuple[Any, Any]]
-"""Hidden states and embeddings, a position less than the text has tokens."""
+"""Function from a text to hidden states and embeddings, one position shorter than the text."""
 
 _WIRINGS: dict[str, Wiring] = {
     "as it is": lambda text: (text.hidden[:, :-1], text.embeddings[:, 1:]),
@@ -32,14 +39,13 @@ _WIRINGS: dict[str, Wiring] = {
 
 
 def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Draft what the target writes, with the head as it is and with something about it changed.
+    """Draft the tokens of the target with the head, unchanged and with changed inputs or block outputs.
 
     Parameters
     ----------
-    session : Session
     request : mapping
         ``prompts`` (ids), ``hidden`` and ``before`` (``[producer, index]``; the latter may be null),
-        ``projection`` (``[name, input index]`` of the target's MatMul), ``branches`` (``[kind,
+        ``projection`` (``[name, input index]`` of lm_head), ``branches`` (``[kind,
         sum, input index]``), ``frequencies`` (``{"target": ..., "mtp": ...}``, lists of
         ``[producer, index]``) and ``seed``.
 
@@ -47,14 +53,14 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     -------
     dict
         ``shape``, ``expected``, ``finite``, ``magnitude`` and ``hidden magnitude``; ``frequencies``
-        by part; ``named``, the difference of an output ``last_hidden_state`` of the target, -1
-        without one; and if the output is finite ``inputs`` (what changing each does), ``scaled``,
-        ``agreement`` by wiring, ``ahead`` and ``branches``.
+        by part; ``named``, the difference between the target's output ``last_hidden_state`` and the
+        hidden state, -1 without this output. If the output of the head is finite, also ``inputs`` (effect of
+        changing each), ``scaled``, ``agreement`` by wiring, ``ahead`` and ``branches``.
 
     Raises
     ------
     UndrivableError
-        Target or head has an input that nobody knows how to feed, or the target yields no numbers.
+        The target or the head has an unknown input, or hidden states are not finite.
     """
     before = Value(*request["before"]) if request["before"] else None
     target = Target(session, Value(*request["hidden"]), before)
@@ -62,30 +68,30 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     drafter = Drafter(session, Value(*request["projection"]), branches)
     texts = []
     for number, prompt in enumerate(request["prompts"], 1):
-        session.say(f"letting the target continue prompt {number} of {len(request['prompts'])}")
+        session.say(f"generating with the target from prompt {number} of {len(request['prompts'])}")
         texts.append(target.write([prompt[-_LONGEST:]], _WRITTEN))
-    session.say("feeding the head with hidden states and embeddings")
-    found = _values(drafter, texts) | {
+    session.say("calling the head with hidden states and embeddings")
+    measured = _values(drafter, texts) | {
         "frequencies": _frequencies(session, request["frequencies"]),
         "named": _worst(difference(text.named, text.hidden) for text in texts if text.named is not None),
     }
-    if not found["finite"]:
-        return found
-    found |= {"inputs": _moved(drafter, texts), "scaled": _scaled(drafter, texts)}
-    session.say("comparing its drafts with the target's tokens")
-    found["agreement"] = _agreement(drafter, texts)
-    session.say("looking at what its blocks contribute")
+    if not measured["finite"]:
+        return measured
+    measured |= {"inputs": _moved(drafter, texts), "scaled": _scaled(drafter, texts)}
+    session.say("comparing the drafts with the tokens of the target")
+    measured["agreement"] = _agreement(drafter, texts)
+    session.say("measuring the contribution of the blocks")
     pieces, size = _pieces(request["prompts"], request["seed"]), _BATCH if drafter.batched else 1
     short = [target.write(pieces[start : start + size], _SHORT_WRITTEN) for start in range(0, _PIECES, size)]
-    found["ahead"] = _ahead(drafter, short)
-    found["branches"] = _contributions(drafter, short, branches, request["seed"])
-    return found
+    measured["ahead"] = _ahead(drafter, short)
+    measured["branches"] = _contributions(drafter, short, branches, request["seed"])
+    return measured
 
 
 def _worst(differences: Any) -> float | None:
-    """The largest; -1 when there are none, None when one is no number."""
-    found = list(differences)
-    return None if None in found else max(found, default=-1.0)
+    """Largest difference; -1 if there are none, None if one is None."""
+    values = list(differences)
+    return None if None in values else max(values, default=-1.0)
 
 
 def _as_it_is(drafter: Drafter, text: Text) -> tuple[Any, Any]:
@@ -94,43 +100,35 @@ def _as_it_is(drafter: Drafter, text: Text) -> tuple[Any, Any]:
 
 
 def _values(drafter: Drafter, texts: Sequence[Text]) -> dict[str, Any]:
-    """Shape, whether finite, and how large the output and the hidden states are for each token."""
-    import numpy as np
-
+    """Shape and finiteness of the output, and magnitudes of the output and the hidden states per token."""
     outputs = [_as_it_is(drafter, text)[0] for text in texts]
-    made, own = (np.concatenate([_magnitudes(value) for value in values]) for values in (outputs, _hidden(texts)))
+    hidden = [text.hidden[:, :-1] for text in texts]
+    made, own = (np.concatenate([_magnitudes(value) for value in values]) for values in (outputs, hidden))
     finite = bool(np.isfinite(made).all())
     if not np.isfinite(own).all():
-        raise UndrivableError("the hidden states of the target are no numbers")
+        raise UndrivableError("the hidden states of the target are not finite")
     return {
         "shape": list(outputs[0].shape),
-        "expected": list(texts[0].hidden[:, :-1].shape),
+        "expected": list(hidden[0].shape),
         "finite": finite,
         "magnitude": _spread(made) if finite else None,
         "hidden magnitude": _spread(own),
     }
 
 
-def _hidden(texts: Sequence[Text]) -> list[Any]:
-    return [text.hidden[:, :-1] for text in texts]
-
-
 def _magnitudes(value: Any) -> Any:
-    import numpy as np
-
+    """Root mean square per token."""
     return np.sqrt((value.astype(np.float64) ** 2).mean(-1)).reshape(-1)
 
 
 def _spread(magnitudes: Any) -> list[float]:
-    """Mean, and standard deviation relative to it."""
+    """Mean and relative standard deviation."""
     mean = float(magnitudes.mean())
     return [mean, float(magnitudes.std()) / mean if mean else 0.0]
 
 
 def _moved(drafter: Drafter, texts: Sequence[Text]) -> dict[str, float | None]:
-    """How far the last output of the longest text moves when one input is changed."""
-    import numpy as np
-
+    """Change of the last output of the longest text for a change of each input."""
     text = max(texts, key=lambda text: text.tokens.size)
     length = text.tokens.size - 1
     positions, mask = np.arange(length)[None] * 3, np.ones((1, length), np.int64)
@@ -152,7 +150,7 @@ def _moved(drafter: Drafter, texts: Sequence[Text]) -> dict[str, float | None]:
 
 
 def _scaled(drafter: Drafter, texts: Sequence[Text]) -> dict[str, float | None]:
-    """How far the output moves when an input becomes four times as large: a norm takes that back."""
+    """Change of the output for inputs multiplied by 4; an input norm removes the factor."""
     text = texts[0]
     hidden, embeddings = _WIRINGS["as it is"](text)
     base = drafter.run(text.tokens[:, 1:], hidden, embeddings)[0]
@@ -163,11 +161,9 @@ def _scaled(drafter: Drafter, texts: Sequence[Text]) -> dict[str, float | None]:
 
 
 def _agreement(drafter: Drafter, texts: Sequence[Text]) -> dict[str, Any]:
-    """How many drafts are the target's own token, for each way to feed the head."""
-    import numpy as np
-
+    """Number of drafts equal to the target's token, for each wiring."""
     wanted = np.concatenate([text.best[0, text.prompt :] for text in texts])
-    found: dict[str, Any] = {
+    counts: dict[str, Any] = {
         "positions": len(wanted),
         "commonest": float(np.unique(wanted, return_counts=True)[1].max() / len(wanted)),
         "certainty": float(np.concatenate([text.certain[0, text.prompt :] for text in texts]).mean()),
@@ -175,22 +171,20 @@ def _agreement(drafter: Drafter, texts: Sequence[Text]) -> dict[str, Any]:
     for name, wiring in _WIRINGS.items():
         if name != "before the norm" or texts[0].before is not None:
             agreed = [_agreed(drafter, text, wiring) for text in texts]
-            found[name] = sum(map(sum, agreed))
+            counts[name] = sum(map(sum, agreed))
             if name == "as it is":
-                found["by prompt"] = [[sum(flags), len(flags)] for flags in agreed]
-    return found
+                counts["by prompt"] = [[sum(flags), len(flags)] for flags in agreed]
+    return counts
 
 
 def _agreed(drafter: Drafter, text: Text, wiring: Wiring) -> list[int]:
-    """Which drafts of tokens that follow a written one are right."""
+    """For each position from the last prompt token on: 1 if the draft is the token of the target, else 0."""
     scores = drafter.run(text.tokens[:, 1:], *wiring(text))[1][0, text.prompt - 1 :]
     return [int(draft == own) for draft, own in zip(scores.argmax(-1), text.best[0, text.prompt :], strict=True)]
 
 
 def _ahead(drafter: Drafter, texts: Sequence[Text]) -> list[list[int]]:
-    """Right and all drafts one, two, three tokens ahead, each from the head's own state and draft before."""
-    import numpy as np
-
+    """Correct and total drafts one, two and three tokens ahead, each from the head's previous output and draft."""
     counts = [[0, 0] for _ in range(_DEPTH)]
     for text in texts:
         for start in range(text.prompt, text.tokens.shape[1] - _DEPTH, 4):
@@ -207,7 +201,7 @@ def _ahead(drafter: Drafter, texts: Sequence[Text]) -> list[list[int]]:
 
 
 def _pieces(prompts: Sequence[Sequence[int]], seed: int) -> list[list[int]]:
-    """Short stretches of the prompts; where they are too few, of their tokens in another order."""
+    """Short pieces of the prompts, filled up with random sequences of their tokens."""
     cut = [
         list(prompt[start : start + _PIECE])
         for start in range(0, max(map(len, prompts)), _PIECE)
@@ -221,20 +215,18 @@ def _pieces(prompts: Sequence[Sequence[int]], seed: int) -> list[list[int]]:
 def _contributions(
     drafter: Drafter, texts: Sequence[Text], branches: Sequence[Branch], seed: int
 ) -> dict[str, dict[str, float]]:
-    """Loss of the target's own tokens as it is, and with the elements that each block adds in another order.
+    """Loss of the target's tokens, unchanged and with the elements of each block's output permuted.
 
-    Whatever trained weights add is of use only at its place; what random weights add is worth as
-    much anywhere.
+    A permutation makes the output of a trained block useless, but does not matter for random weights.
     """
-    import numpy as np
 
     def loss(**orders: Any) -> float:
-        found = []
+        values = []
         for text in texts:
             hidden, embeddings = _WIRINGS["as it is"](text)
             scores = drafter.run(text.tokens[:, 1:], hidden, embeddings, orders=orders)[1][:, text.prompt - 1 :]
-            found.append(losses(scores, text.best[:, text.prompt :]))
-        return float(np.concatenate(found).mean())
+            values.append(losses(scores, text.best[:, text.prompt :]))
+        return float(np.concatenate(values).mean())
 
     chance = np.random.default_rng(seed)
     shuffles = [chance.permutation(texts[0].hidden.shape[-1]) for _ in range(_ORDERS)]
@@ -246,15 +238,13 @@ def _contributions(
 
 
 def _frequencies(session: Session, request: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, list[list[float]]]:
-    """Values of the rotary frequencies of each part."""
-    import openvino as ov
-
-    found: dict[str, list[list[float]]] = {}
+    """Rotary frequencies of each part."""
+    frequencies: dict[str, list[list[float]]] = {}
     for part, values in request.items():
         wanted = [Value(*value) for value in values]
         model = session.copy(part)
         ports = find(model, wanted)
         constants = ov.Model([ports[value] for value in wanted], [], "frequencies") if wanted else None
         outputs = session.compile(constants)({}) if constants is not None else {}
-        found[part] = [[float(number) for number in output.reshape(-1)] for output in outputs.values()]
-    return found
+        frequencies[part] = [[float(number) for number in output.reshape(-1)] for output in outputs.values()]
+    return frequencies

@@ -1,9 +1,11 @@
-"""The numeric half of the step ``state``, in the worker process."""
+"""Measurements of the step ``state``. Runs in the worker process."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from irtools.prove.cutting import Value, expose, find
 from irtools.prove.drive import Runner, Session, difference
@@ -13,14 +15,13 @@ __all__ = ["measure"]
 
 
 def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Call a model with and without state, and see whether it comes to the same.
+    """Compare calls of a model that continue from state with a single call.
 
     Parameters
     ----------
-    session : Session
     request : mapping
-        ``tokens`` and ``other`` (ids, as many), ``hidden`` (``[producer, index]`` of the value that
-        the target's head reads, which an MTP head is fed with) or null, and ``part``.
+        ``tokens`` and ``other`` (lists of ids of one length), ``hidden`` (``[producer, index]`` of the
+        target's hidden state, an input of the MTP head) or null, and ``part``.
 
     Returns
     -------
@@ -30,7 +31,7 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     UndrivableError
-        The part cannot be driven.
+        The part has an unknown input.
     """
     texts, part = [request["tokens"], request["other"]], request["part"]
     session.say(f"calling {part} with and without state")
@@ -39,11 +40,9 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _hidden(session: Session, value: Sequence[Any] | None, texts: Sequence[Sequence[int]]) -> Any:
-    """What the target's head reads for each text: ``[texts, tokens, width]``."""
-    import numpy as np
-
+    """Hidden states of the target for each text: ``[texts, tokens, width]``."""
     if value is None:
-        raise UndrivableError("the target has no hidden states to feed it with")
+        raise UndrivableError("the target has no hidden states for it")
     model = session.copy("target")
     (position,) = expose(model, find(model, [Value(*value)]).values())
     runner = session.runner(model)
@@ -56,11 +55,9 @@ def _hidden(session: Session, value: Sequence[Any] | None, texts: Sequence[Seque
 
 
 class _Subject:
-    """A part with its state, called with slices of two texts."""
+    """A part with its state, for calls with slices of two texts."""
 
     def __init__(self, session: Session, part: str, texts: Sequence[Sequence[int]], hidden: Any) -> None:
-        import numpy as np
-
         self.model = session.model(part)
         self.runner: Runner = session.runner(self.model)
         self.output = self.runner.output("logits" if part == "target" else "last_hidden_state")
@@ -68,21 +65,21 @@ class _Subject:
         self._hidden = hidden
 
     def call(self, rows: Sequence[int], start: int, stop: int, **options: Any) -> Any:
-        """The output for tokens ``start`` to ``stop`` of some of the texts."""
+        """Output for tokens ``start`` to ``stop`` of the texts ``rows``."""
         given = {} if self._hidden is None else {"hidden_states": self._hidden[list(rows), start:stop]}
         return self.runner.run(self.texts[list(rows), start:stop], start=start, given=given, **options)[self.output]
 
 
 def _measured(subject: _Subject) -> dict[str, Any]:
-    """Everything about the state of one part.
+    """Measurements of the state of one part.
 
     Returns
     -------
     dict
-        ``states`` (name, declared shape, shapes after all tokens but one and after all),
-        ``continued``, ``earlier`` (-1 when only the last position is given out), ``forgotten``,
-        ``reset`` and ``reordered``: differences relative to the largest magnitude, see the code;
-        ``states`` is empty when it keeps none.
+        ``states`` (name, declared shape, shapes after all tokens but one and after all tokens, difference
+        between two calls and one; empty without state), ``continued``, ``earlier`` (-1 if the model outputs
+        only the last position), ``forgotten``, ``reset`` and ``reordered``. Differences are relative to the
+        largest magnitude.
     """
     runner, end = subject.runner, subject.texts.shape[1]
     whole = subject.call([0], 0, end)
@@ -112,20 +109,19 @@ def _measured(subject: _Subject) -> dict[str, Any]:
 
 
 def _declared(model: Any) -> dict[str, list[int] | None]:
-    """Shapes of the states as the model says them, -1 for dynamic dimensions."""
-    found: dict[str, list[int] | None] = {}
+    """Shapes of the states as declared by the model; -1 for dynamic dimensions."""
+    shapes: dict[str, list[int] | None] = {}
     for op in model.get_ops():
         if op.get_type_name() == "ReadValue":
             shape = op.get_output_partial_shape(0)
-            sizes = (
+            shapes[op.get_variable_id()] = (
                 [int(size.get_length()) if size.is_static else -1 for size in shape] if shape.rank.is_static else None
             )
-            found[op.get_variable_id()] = sizes
-    return found
+    return shapes
 
 
 def _reordered(subject: _Subject) -> dict[str, Any]:
-    """Two texts side by side go on with one token: as they are, and changed places."""
+    """Effect of swapping two sequences by `beam_idx` before one more token."""
     if not any("beam_idx" in port.get_names() for port in subject.model.inputs):
         return {"inapplicable": "it has no input `beam_idx`"}
     runner, end = subject.runner, subject.texts.shape[1]
@@ -134,12 +130,9 @@ def _reordered(subject: _Subject) -> dict[str, Any]:
         for beam in ((0, 1), (1, 0)):
             runner.reset()
             subject.call([0, 1], 0, end - 1)
-            # The same token (and hidden state) for both: only the state tells them apart.
+            # Both rows get the same token and hidden state, so only the state differs.
             rows.append(subject.call([0, 0], end - 1, end, beam=beam))
     except UndrivableError as error:
         return {"inapplicable": str(error)}
     kept, swapped = rows
-    return {
-        "difference": difference(swapped, kept[::-1]),
-        "unswapped": difference(swapped, kept),
-    }
+    return {"difference": difference(swapped, kept[::-1]), "unswapped": difference(swapped, kept)}

@@ -1,9 +1,9 @@
-"""The numeric half of the step ``taps``, in the worker process.
+"""Measurements of the step ``taps``. Runs in the worker process.
 
-Two compiled models beside the head: one that shows every tap, and one that is cut at all of
-them at once. In the latter a tap is proved a boundary by giving it, and those after it, what
-they were for some tokens, and everything before it what it was for others: what comes after
-must stay. That takes one run for each tap, and one compilation in all.
+There are two compiled models besides lm_head: one that exposes every tap, and one that is cut at all taps at
+once. The second one shows that a tap is a layer boundary: the tap and later taps get their values for some tokens,
+all earlier cuts get the values for other tokens, and later outputs must not change. This takes one run per tap
+and only one compilation.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from irtools.prove.cutting import Value, cut, expose, find, origin, part_of
 from irtools.prove.drive import Session, difference
@@ -22,14 +24,14 @@ _LOGITS = "logits"
 
 @dataclass(frozen=True)
 class _Points:
-    """Where the model is looked at.
+    """Measured values of the model.
 
     Attributes
     ----------
     taps, sources : list of Value
-        By layer: the value that the annotation names, and what it is a reshaped form of.
+        For each layer, the annotated value, and the same value before any reshape.
     bypasses : mapping of Value to frozenset of int
-        Values that pass taps by, and with which taps they are kept.
+        Values that bypass taps, and positions of the taps with which they are kept.
     """
 
     taps: list[Value]
@@ -38,27 +40,26 @@ class _Points:
 
     @property
     def cuts(self) -> list[Value]:
-        """Each place once."""
+        """Sources and bypasses without duplicates."""
         return list(dict.fromkeys([*self.sources, *self.bypasses]))
 
 
 def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Show every tap, multiply the last one with the head's weights, cut at each.
+    """Expose every tap, run lm_head on the last tap, and cut at each tap.
 
     Parameters
     ----------
-    session : Session
     request : mapping
-        ``tokens`` and ``other`` (ids, as many), ``taps`` (``[producer, index]`` by layer), ``head``
-        (``[name, input index]`` of the head's MatMul) or null, and ``bypasses`` (``[producer,
-        index, positions of the taps that it is kept with]``).
+        ``tokens`` and ``other`` (lists of ids of one length), ``taps`` (``[producer, index]`` by layer), ``head``
+        (``[name, input index]`` of lm_head) or null, and ``bypasses`` (``[producer,
+        index, positions of the taps with which it is kept]``).
 
     Returns
     -------
     dict
-        ``taps`` (shape, whether finite, largest magnitude), ``logits`` (shape), ``effect`` of the
-        other tokens on the logits, ``head`` (difference of the logits) and ``cuts`` (what moved).
-        Differences are relative to the largest magnitude.
+        ``taps`` (shape, finiteness, largest magnitude), ``logits`` (shape), ``effect`` of the
+        other tokens on the logits, ``head`` (difference of the logits), ``agree`` and ``moved`` (see
+        :func:`_cut_test`). Differences are relative to the largest magnitude.
     """
     model = session.model("target")
     taps = [Value(*tap) for tap in request["taps"]]
@@ -66,20 +67,20 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     ports = find(model, [*taps, *bypasses])
     sources = [_value(origin(ports[tap])) for tap in taps]
     points = _Points(taps, sources, bypasses)
-    session.say(f"running {len(request['tokens'])} tokens with {len(taps)} taps exposed")
+    session.say(f"running {len(request['tokens'])} tokens with {len(taps)} exposed taps")
     seen, other = _record(session, points, request["tokens"], request["other"])
-    found: dict[str, Any] = {
+    measured: dict[str, Any] = {
         "taps": [_description(seen[tap]) for tap in taps],
         "logits": list(seen[_LOGITS].shape),
         "effect": difference(other[_LOGITS], seen[_LOGITS]),
         "head": None,
     }
     if request["head"] is not None:
-        session.say("multiplying the last tap with the head's weights")
+        session.say("running lm_head on the last tap")
         states = [values[taps[-1]] for values in (seen, other)]
-        found["head"] = _through_head(session, Value(*request["head"]), states, seen[_LOGITS])
+        measured["head"] = _through_head(session, Value(*request["head"]), states, seen[_LOGITS])
     session.say(f"cutting at {len(taps)} taps")
-    return found | _cut_test(session, points, (request["tokens"], seen), (request["other"], other))
+    return measured | _cut_test(session, points, (request["tokens"], seen), (request["other"], other))
 
 
 def _value(port: Any) -> Value:
@@ -87,7 +88,7 @@ def _value(port: Any) -> Value:
 
 
 def _record(session: Session, points: _Points, *texts: Sequence[int]) -> list[dict[Any, Any]]:
-    """Values of the taps, of what they are reshaped from, and of the bypasses, for each list of tokens."""
+    """Values of taps, sources, bypasses and logits for each list of tokens."""
     model = session.copy("target")
     wanted = list(dict.fromkeys([*points.taps, *points.cuts]))
     ports = find(model, wanted)
@@ -105,18 +106,16 @@ def _record(session: Session, points: _Points, *texts: Sequence[int]) -> list[di
 
 
 def _description(value: Any) -> dict[str, Any]:
-    import numpy as np
-
     finite = bool(np.isfinite(value).all())
     return {"shape": list(value.shape), "finite": finite, "largest": float(np.abs(value).max()) if finite else None}
 
 
 def _through_head(session: Session, head: Value, taps: Sequence[Any], logits: Any) -> dict[str, Any]:
-    """What the head and what follows it make of two taps, against the logits of the first."""
+    """Logits computed from two values of the last tap, compared with the model's logits for the first."""
     model = session.copy("target")
     name = "irtools_hidden_state"
     node = next(op for op in model.get_ops() if op.get_friendly_name() == head.producer)
-    _detach(model, node.input(head.index), name)
+    cut(model, [(name, node.input_value(head.index))])
     part = part_of(model, name, _LOGITS)
     runner = session.runner(part, given={name})
     rank = len(part.input(name).get_partial_shape())
@@ -128,21 +127,17 @@ def _through_head(session: Session, head: Value, taps: Sequence[Any], logits: An
     return {"shape": list(made[0].shape), "elements": made[0].size, "difference": own, "effect": changed}
 
 
-def _detach(model: Any, reader: Any, name: str) -> None:
-    """Let one op read a new input of the model."""
-    import openvino.opset13 as ops
-
-    source = reader.get_source_output()
-    parameter = ops.parameter(source.get_partial_shape(), source.get_element_type(), name=name)
-    parameter.output(0).set_names({name})
-    reader.replace_source_output(parameter.output(0))
-    model.add_parameters([parameter])
-
-
 def _cut_test(
     session: Session, points: _Points, kept: tuple[Sequence[int], Any], changed: tuple[Sequence[int], Any]
 ) -> dict[str, Any]:
-    """Cut at every tap; for each, change everything before it and see what moves after it."""
+    """Cut at every tap; for each tap, change all values before it and measure the change after it.
+
+    Returns
+    -------
+    dict
+        ``agree``: differences between the cut model with its own values and the original model. ``moved``: for each
+        kept tap, ``[position, difference]`` of the later taps and the logits.
+    """
     model = session.copy("target")
     places = points.cuts
     ports = find(model, places)

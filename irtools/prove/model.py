@@ -1,4 +1,4 @@
-"""What proving an export by running it yields. Frozen: reports only read it."""
+"""Results of the steps of a proof. They are frozen: reports only read them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOT_APPLICABLE = "not applicable"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that a step looked at.
+    """Result of one check of a step.
 
     Attributes
     ----------
@@ -24,13 +24,13 @@ class Check:
     status : str
         ``passed``, ``failed``, ``warning`` (worth a look, no failure) or ``not applicable``.
     did : str
-        What was done, as a clause without full stop.
+        Description of the check, as a clause without full stop.
     saw : str
-        What came of it, with figures; ``""`` when it does not apply.
+        Result with figures; ``""`` if the check does not apply.
     why : str
-        Why it failed, what it means and what to do; or why it does not apply.
+        Cause of a failure, its meaning and the remedy; or the reason why the check does not apply.
     figures : mapping of str to object
-        The numbers behind ``saw``: JSON values with stable keys, times in seconds, memory in bytes.
+        Numbers behind ``saw``: JSON values with stable keys, times in seconds, memory in bytes.
     """
 
     name: str
@@ -43,20 +43,18 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a proof: ``taps``, ``state``, ``head`` or ``runtime``.
+    """Result of one step of a proof: ``taps``, ``state``, ``head`` or ``runtime``.
 
     Attributes
     ----------
-    name : str
     checks : tuple of Check
-        In the order they were made; empty when the step does not apply at all.
+        In the order of execution; empty if the step does not apply.
     why : str
-        Why it does not apply at all, or why it could not be finished.
-    seconds : float
+        Reason why the step does not apply or was not completed.
     peak_memory : int
-        Largest resident set of the process that ran it, in bytes; 0 when no process was needed.
+        Largest resident set of the step's process, in bytes; 0 if the step needed no process.
     broken : bool
-        It could not be finished: the runtime refused the model, or its process ended.
+        True if the step was not completed: the runtime refused the model, or its process ended.
     """
 
     name: str
@@ -68,10 +66,10 @@ class Step:
 
     @property
     def status(self) -> str:
-        """The worst of its checks; a broken step failed; what could not be made does not apply."""
-        found = {check.status for check in self.checks}
-        if self.broken or FAILED in found:
+        """The worst status of its checks; ``failed`` if broken; ``not applicable`` if ``why`` gives another reason."""
+        statuses = {check.status for check in self.checks}
+        if self.broken or FAILED in statuses:
             return FAILED
         if self.why:
             return NOT_APPLICABLE
-        return next((status for status in (WARNING, PASSED) if status in found), NOT_APPLICABLE)
+        return next((status for status in (WARNING, PASSED) if status in statuses), NOT_APPLICABLE)

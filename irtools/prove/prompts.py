@@ -1,9 +1,13 @@
-"""The prompts that a proof uses when none are given."""
+"""Default prompts of a proof, and the tokens that the numeric steps run."""
 
 from __future__ import annotations
 
-__all__ = ["default_prompts"]
+from collections.abc import Sequence
 
+__all__ = ["default_prompts", "few", "others"]
+
+_FEWEST, _MOST = 6, 12
+"""Limits of the number of tokens that a numeric step runs."""
 _PROMPTS = (
     "The capital of France is",
     "def add(a, b):\n    return ",
@@ -16,10 +20,26 @@ _PROMPTS = (
     "floods the meadows, and the farmers have learnt to keep their cattle on higher ground. In summer it is so low "
     "that children can walk across it. The oldest of the bridges was built of stone, and",
 )
-"""Prose, code, numbers, data, another language; from four words to sixty. Enough, and different enough, for
-figures that a single short prompt does not give: a draft can be right about that one by luck."""
+"""Prose, code, numbers, data and another language, from four words to sixty. A single short prompt is not enough:
+a draft can predict it by luck."""
 
 
 def default_prompts() -> tuple[str, ...]:
     """Prompts for any export."""
     return _PROMPTS
+
+
+def few(tokens: Sequence[int]) -> list[int]:
+    """First tokens of a prompt; a very short prompt is repeated."""
+    first = list(tokens[:_MOST]) or [0]
+    return (first * _FEWEST)[: max(len(first), _FEWEST)]
+
+
+def others(tokens: Sequence[int], vocabulary: int) -> list[int]:
+    """Tokens that differ from ``tokens`` at every position.
+
+    Most of them are ``tokens`` rotated by one position, so they are valid token ids.
+    """
+    rotated = [tokens[-1], *tokens[:-1]]
+    size = vocabulary if vocabulary > 1 else max(tokens) + 2
+    return [(new + 1) % size if new == old else new for new, old in zip(rotated, tokens, strict=True)]

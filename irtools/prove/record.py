@@ -1,10 +1,11 @@
-"""The record of a proof: what reproduces it, and every figure. What differs from run to run is under ``timing``."""
+"""Record of a proof: its settings and all figures. Values that vary between runs are under ``timing``."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
@@ -14,7 +15,7 @@ from irtools._version import __version__
 from irtools.errors import ExportError, InvalidIRError
 from irtools.model.directory import ModelDirectory
 from irtools.model.provenance import versions
-from irtools.prove.model import Check, Step
+from irtools.prove.model import Step
 from irtools.runtime.exact import EXACT
 
 if TYPE_CHECKING:
@@ -25,44 +26,22 @@ if TYPE_CHECKING:
 __all__ = ["RECORD_VERSION", "record", "schema", "settled"]
 
 RECORD_VERSION = 1
-"""Grows when something in the record is taken away or changes its meaning."""
+"""Increased if a key of the record is removed or changes its meaning."""
 TIMING = "timing"
-"""Key of what differs from run to run: seconds, bytes of memory, and what follows from them."""
+"""Key of values that vary between runs: seconds, bytes of memory, and values derived from them."""
 _HASHED = (".xml", ".json", ".jinja")
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of a record, as shipped with the package."""
-    found: dict[str, Any] = json.loads(files("irtools.report").joinpath("proof.schema.json").read_bytes())
-    return found
+    """JSON schema of a record, as shipped with the package."""
+    content: dict[str, Any] = json.loads(files("irtools.report").joinpath("proof.schema.json").read_bytes())
+    return content
 
 
 def record(
-    export: ModelDirectory,
-    way: Way,
-    prompts: Sequence[Prompt],
-    settings: Settings,
-    seen: Probe,
-    steps: Sequence[Step],
+    export: ModelDirectory, way: Way, prompts: Sequence[Prompt], settings: Settings, seen: Probe, steps: Sequence[Step]
 ) -> dict[str, Any]:
-    """Build the record of a proof.
-
-    Parameters
-    ----------
-    export : ModelDirectory
-    way : Way
-        How it was decoded.
-    prompts : sequence of Prompt
-    settings : Settings
-    seen : Probe
-        What ran there.
-    steps : sequence of Step
-
-    Returns
-    -------
-    dict
-        Valid against :func:`schema`.
-    """
+    """Record of a proof, valid against :func:`schema`."""
     draft = way.draft if way.draft is not None and way.draft != export.directory else None
     return {
         "record_version": RECORD_VERSION,
@@ -77,12 +56,22 @@ def record(
             {"text": prompt.text, "token_ids": list(prompt.token_ids), "length": len(prompt.token_ids)}
             for prompt in prompts
         ],
-        "steps": [_step(step) for step in steps],
+        "steps": [
+            {
+                "name": step.name,
+                "status": step.status,
+                "why": step.why,
+                "broken": step.broken,
+                "checks": [asdict(check) | {"figures": dict(check.figures)} for check in step.checks],
+                TIMING: {"seconds": step.seconds, "peak_memory": step.peak_memory},
+            }
+            for step in steps
+        ],
     }
 
 
 def _settings(settings: Settings) -> dict[str, Any]:
-    """Everything but the prompts, which are listed by themselves. Decoding is greedy and ignores the end of text."""
+    """All settings but the prompts, which have a key of their own. Decoding is greedy and ignores the end of text."""
     return {
         "draft": str(settings.draft) if settings.draft is not None else None,
         "max_new_tokens": settings.max_new_tokens,
@@ -96,21 +85,6 @@ def _settings(settings: Settings) -> dict[str, Any]:
         "enable_prefix_caching": False,
         "hints_where_text_differs": dict(EXACT),
     }
-
-
-def _step(step: Step) -> dict[str, Any]:
-    return {
-        "name": step.name,
-        "status": step.status,
-        "why": step.why,
-        "broken": step.broken,
-        "checks": [_check(check) for check in step.checks],
-        TIMING: {"seconds": step.seconds, "peak_memory": step.peak_memory},
-    }
-
-
-def _check(check: Check) -> dict[str, Any]:
-    return asdict(check) | {"figures": dict(check.figures)}
 
 
 def _model(export: ModelDirectory) -> dict[str, Any]:
@@ -132,7 +106,7 @@ def _made_with(export: ModelDirectory) -> dict[str, str]:
 
 
 def _origin(export: ModelDirectory) -> tuple[str | None, str | None]:
-    """Name and revision: from the path in a Hugging Face cache, else the name from ``config.json``."""
+    """Name and revision from the path in a Hugging Face cache; otherwise the name from ``config.json``."""
     for path in (export.directory.absolute(), export.directory.resolve()):
         for place, part in enumerate(path.parts):
             if part.startswith("models--") and path.parts[place + 1 : place + 2] == ("snapshots",):
@@ -148,24 +122,21 @@ def _origin(export: ModelDirectory) -> tuple[str | None, str | None]:
 def _files(directory: Path) -> Iterator[Path]:
     try:
         yield from sorted(path for path in directory.iterdir() if path.is_file())
-    except OSError:  # may not be listed
+    except OSError:  # a directory without read permission
         return
 
 
 def _file(path: Path) -> dict[str, Any]:
-    """Size, and the hash of what is no weights."""
+    """Size of a file, and the hash unless it holds weights."""
     hashed = None
     if path.suffix in _HASHED:
-        try:
-            with path.open("rb") as file:
-                hashed = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError:
-            hashed = None
+        with suppress(OSError), path.open("rb") as file:
+            hashed = hashlib.file_digest(file, "sha256").hexdigest()
     return {"size": path.stat().st_size, "sha256": hashed}
 
 
 def settled(value: Any) -> Any:
-    """A record, or a part of one, without what differs from run to run."""
+    """A record, or a part of one, without the values that vary between runs."""
     if isinstance(value, Mapping):
         return {key: settled(item) for key, item in value.items() if key != TIMING}
     return [settled(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""Why the runtime refused an export: its message, and the rule of irtools that explains it."""
+"""Explain messages of a runtime that refuses an export by findings of irtools rules."""
 
 from __future__ import annotations
 
@@ -35,35 +35,30 @@ _SIGNS: tuple[tuple[str, str], ...] = (
     ("model type", "EXP006"),
     (r"\.bin|weights|Constant|Incorrect", "IR002 IR006 IR007 IR009"),
 )
-"""What in a message of OpenVINO 2026.4 or GenAI 2026.4 points to which rules, or groups of them."""
+"""Regular expressions for messages of OpenVINO 2026.4 and GenAI 2026.4, and the rules or rule groups they suggest."""
 _LIMITS: tuple[tuple[str, str], ...] = (
     (
         "Encoded vision tokens must contain",
-        "the tokenizer of the export does not know the image tokens of its family as one token each, "
-        "which GenAI needs even for text; that of a full-size model does",
+        "the tokenizer of the export splits the image tokens of its family, but GenAI needs each as one token, even "
+        "for text; use the tokenizer of a full-size model",
     ),
-    (
-        "Unsupported '.*' VLM model type",
-        "GenAI 2026.4 does not run this vision-language family (EXP006)",
-    ),
+    ("Unsupported '.*' VLM model type", "GenAI 2026.4 does not run this vision-language family (EXP006)"),
     (
         "are not what the tokenizer makes of any text",
-        "GenAI drives a vision-language export by text only; give --prompt instead of --token-ids",
+        "GenAI accepts only text for a vision-language export; give --prompt instead of --token-ids",
     ),
 )
-"""Messages about what the export's family or size does not allow, rather than about a fault in it."""
+"""Messages about limits of the export's family or size, not about a fault of the export."""
 _MOST = 2
 
 
 class Evidence:
-    """What ``irtools verify`` says about an export that is to be decoded in some way. Found out when it is asked for.
+    """Findings of ``irtools verify`` for an export and a decoding mode; computed on first use.
 
     Parameters
     ----------
-    export : ModelDirectory
     way : str
-        ``plain``, ``mtp``, ``dflash`` or ``eagle3``.
-    draft : Path or None
+        Decoding mode: ``plain``, ``mtp``, ``dflash`` or ``eagle3``.
     """
 
     def __init__(self, export: ModelDirectory, way: str, draft: Path | None) -> None:
@@ -73,7 +68,7 @@ class Evidence:
 
     @cached_property
     def verification(self) -> Verification | None:
-        """Of the whole export; None when it could not be made."""
+        """Verification of the whole export; None if it failed."""
         options = Options(expect_mtp=True if self._way == "mtp" else None, draft=self._draft)
         try:
             return verify(self._export, options)
@@ -81,74 +76,54 @@ class Evidence:
             return None
 
     def findings(self) -> list[Finding]:
-        """What may be why: the errors, and what rules this way of decoding out; the latter first."""
+        """Possible causes: first findings that rule out this decoding mode, then other errors."""
         if self.verification is None:
             return []
-        ways = {one.name: one.findings for one in self.verification.strategies if not one.available}
-        barred = ways.get(self._way, ())
-        found = [f for f in self.verification.findings if f.code in barred]
-        found += [f for f in self.verification.findings if f.severity == Severity.ERROR and f.code not in barred]
-        return found
+        modes = {one.name: one.findings for one in self.verification.strategies if not one.available}
+        barred = modes.get(self._way, ())
+        findings = self.verification.findings
+        errors = [f for f in findings if f.severity == Severity.ERROR and f.code not in barred]
+        return [f for f in findings if f.code in barred] + errors
 
     def of(self, *codes: str) -> list[Finding]:
-        """The findings of some rules or groups, of any severity."""
+        """Findings of the given rules or rule groups, of any severity."""
         return [f for f in self.verification.findings if _named(f, codes)] if self.verification else []
 
     def explain(self, message: str) -> str:
-        """The rule that explains what the runtime said, and what to do; a sentence or more.
-
-        Parameters
-        ----------
-        message : str
-            The runtime's own.
-        """
+        """Explanation of a runtime message and the remedy, in one or more sentences."""
         if named := self.named(message):
             return named
         advice = "look for the message in the issues of OpenVINO GenAI"
         if self.verification is None:
-            return f"`irtools verify` could not be run to find a rule that explains this; {advice}"
+            return f"no rule can explain this, because `irtools verify` failed; {advice}"
         findings = self.findings()
         if findings:
-            return f"no rule of irtools is known to explain this; {advice}. `irtools verify` finds: {cite(findings)}"
-        return f"no rule of irtools explains this: `irtools verify` finds no error in the files; {advice}"
+            return f"no rule of irtools is known to explain this; {advice}. `irtools verify` reports: {cite(findings)}"
+        return f"no rule of irtools explains this: `irtools verify` reports no error in the files; {advice}"
 
     def named(self, message: str) -> str:
-        """The rules that a message of the runtime points to; ``""`` when there is none."""
+        """Findings that a runtime message suggests, as text; ``""`` if there are none."""
         findings = self.findings()
         likely = suspects(message, findings) if _pointed(message, findings) else []
         return cite(likely) if likely else ""
 
 
 def limit(message: str) -> str:
-    """Why a refusal is not the export's fault; ``""`` when it may be."""
+    """Reason why a refusal is not a fault of the export; ``""`` if it may be one."""
     return next((why for sign, why in _LIMITS if re.search(sign, message)), "")
 
 
 def cite(findings: Sequence[Finding]) -> str:
-    """Findings with their codes, the first ones in full.
-
-    Parameters
-    ----------
-    findings : sequence of Finding
-        At least one.
-    """
+    """Text of the first findings with their codes, and the number of the others; at least one finding is needed."""
     shown = [f"{finding.code}: {finding.text.rstrip('.')}" for finding in findings[:_MOST]]
     more = len(findings) - len(shown)
-    return ". ".join(shown) + (f". And {more} more: run `irtools verify`" if more else "")
+    return ". ".join(shown) + (f". Run `irtools verify` to see {more} more" if more else "")
 
 
 def suspects(message: str, findings: Sequence[Finding]) -> list[Finding]:
-    """Put those findings first that a message points to, and leave out the rest if there are any.
+    """One finding for each rule that a message suggests, or for each rule if it suggests none.
 
-    Parameters
-    ----------
-    message : str
-    findings : sequence of Finding
-
-    Returns
-    -------
-    list of Finding
-        One for each rule.
+    Findings about a file that the message names come first.
     """
     by_code: dict[str, Finding] = {}
     for finding in sorted(_pointed(message, findings) or findings, key=lambda finding: not _is_about(message, finding)):
@@ -162,7 +137,7 @@ def _pointed(message: str, findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _is_about(message: str, finding: Finding) -> bool:
-    """Whether a message names the file of a finding, or what it is: a tokenizer is no detokenizer."""
+    """True if a message names the file or part of a finding as a whole word (detokenizer is not tokenizer)."""
     if finding.file is None:
         return False
     part = finding.file.stem.removeprefix("openvino_").removesuffix("_model")

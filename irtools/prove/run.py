@@ -1,4 +1,4 @@
-"""Prove an export: the steps in order, and a record of it."""
+"""Run the steps of a proof in order and build its record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from irtools.decoder.stack import DecoderStack
 from irtools.errors import ExportError, IrtoolsError, LocateRefusedError, OptionError, UsageError
 from irtools.model.directory import ModelDirectory
 from irtools.model.part import Part
-from irtools.prove.drive import Files
+from irtools.prove.files import Files
 from irtools.prove.model import FAILED, NOT_APPLICABLE, Step
 from irtools.prove.prompts import default_prompts
 from irtools.prove.record import record
@@ -30,23 +30,21 @@ _RANDOM_PROMPTS = 3
 _RANDOM_LENGTH = 16
 _FEWEST = 2
 _FIRST_ORDINARY = 3
-"""The ids before it mostly stand for padding, beginning and end."""
+"""Lower token ids usually are special tokens: padding, beginning and end of text."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What came of proving an export.
+    """Result of proving an export.
 
     Attributes
     ----------
-    export : ModelDirectory
-    settings : Settings
     way : Way
-        How it was decoded.
+        Decoding mode.
     steps : tuple of Step
-        In the order in which they were made.
+        In the order of execution.
     record : mapping
-        Everything that reproduces the proof, as JSON; valid against ``irtools.prove.record.schema()``.
+        Settings and figures of the proof as JSON; valid against ``irtools.prove.record.schema()``.
     """
 
     export: ModelDirectory
@@ -57,48 +55,37 @@ class Proof:
 
     @property
     def failed(self) -> bool:
-        """Whether a step failed."""
+        """True if a step failed."""
         return any(step.status == FAILED for step in self.steps)
 
     @property
     def nothing(self) -> bool:
-        """Whether no step applies: nothing was proved."""
+        """True if no step applies, so that nothing was proved."""
         return bool(self.steps) and all(step.status == NOT_APPLICABLE for step in self.steps)
 
     @property
     def why_nothing(self) -> str:
-        """Why the first step does not apply."""
+        """Reason why the first step does not apply."""
         step = self.steps[0]
         return step.why or next((check.why for check in step.checks), "")
 
     @property
     def exit_code(self) -> int:
-        """What the command exits with: 1 when a step failed, 2 when none applies."""
+        """Exit code of the command: 1 if a step failed, 2 if no step applies."""
         return 2 if self.nothing else int(self.failed)
 
 
 def prove(export: ModelDirectory, settings: Settings | None = None, progress: Progress | None = None) -> Proof:
     """Prove an export by running it.
 
-    Parameters
-    ----------
-    export : ModelDirectory
-    settings : Settings, optional
-    progress : callable, optional
-        Takes what is being done, as a clause.
-
-    Returns
-    -------
-    Proof
-
     Raises
     ------
     ExportError
-        There is no target, or no draft where one was named.
+        The target, or the draft in the settings, does not exist.
     InvalidIRError
         The target cannot be read.
     UsageError
-        openvino-genai is not installed, or an option makes no sense for the export.
+        openvino-genai is not installed, or a setting is invalid for the export.
     """
     settings = settings or Settings()
     if "runtime" in settings.steps and not genai.available():
@@ -109,9 +96,9 @@ def prove(export: ModelDirectory, settings: Settings | None = None, progress: Pr
     _ = export.target.graph
     way = way_of(export, draft)
     if settings.min_acceptance is not None and way.draft is None:
-        raise UsageError("an acceptance needs something that drafts: there is no MTP head; give --draft")
+        raise UsageError("the acceptance rate can only be measured with a draft: there is no MTP head; give --draft")
     say = progress or (lambda text: None)
-    say("looking at the device and the prompts")
+    say("querying the device and tokenizing the prompts")
     prompts, seen = _prompts(export, settings)
     _check_prompts(export, prompts, drafting="runtime" in settings.steps and way.draft is not None)
     steps = tuple(_steps(export, way, prompts, settings, say))
@@ -119,10 +106,10 @@ def prove(export: ModelDirectory, settings: Settings | None = None, progress: Pr
 
 
 def _prompts(export: ModelDirectory, settings: Settings) -> tuple[tuple[Prompt, ...], Probe]:
-    """The prompts with their token ids, and what runs here.
+    """Prompts with their token ids, and the properties of the device.
 
-    When they cannot be tokenized, token ids from a fixed seed stand in. The runtime gets those too where it takes
-    ids and there is no tokenizer; what it says of a faulty one is worth hearing.
+    Prompts that cannot be tokenized are replaced by token ids from a fixed seed. The runtime gets these ids too if
+    it accepts ids and there is no tokenizer. With a faulty tokenizer the runtime gets the text, to report its message.
     """
     texts = () if settings.token_ids else settings.prompts or default_prompts()
     seen = probe(settings.device, export.directory, texts, chat_template=settings.chat_template)
@@ -136,23 +123,23 @@ def _prompts(export: ModelDirectory, settings: Settings) -> tuple[tuple[Prompt, 
         return tuple(Prompt(token_ids=ids) for ids in settings.token_ids), seen
     if seen.tokens:
         return tuple(Prompt(text, ids) for text, ids in zip(texts, seen.tokens, strict=True)), seen
-    made = _random_ids(export, settings.seed, len(texts) if settings.prompts else _RANDOM_PROMPTS)
+    ids = _random_ids(export, settings.seed, len(texts) if settings.prompts else _RANDOM_PROMPTS)
     needless = Part(export.target).input("input_ids") and not (export.directory / "openvino_tokenizer.xml").exists()
-    given = () if needless else settings.prompts
-    return tuple(Prompt(text, ids) for text, ids in zip(given or ("",) * len(made), made, strict=True)), seen
+    texts = (() if needless else settings.prompts) or ("",) * len(ids)
+    return tuple(Prompt(text, made) for text, made in zip(texts, ids, strict=True)), seen
 
 
 def _check_prompts(export: ModelDirectory, prompts: tuple[Prompt, ...], *, drafting: bool) -> None:
     vocabulary = _vocabulary(export)
     for prompt in prompts:
         if vocabulary and max(prompt.token_ids) >= vocabulary:
-            raise UsageError(f"the token id {max(prompt.token_ids)} is not in the vocabulary of {vocabulary}")
+            raise UsageError(f"token id {max(prompt.token_ids)} is outside the vocabulary of {vocabulary} tokens")
         if drafting and len(prompt.token_ids) < _FEWEST:
-            raise UsageError(f"the prompt {prompt.label} is one token, and the runtime drafts after two or more")
+            raise UsageError(f"the prompt {prompt.label} has one token, but the runtime needs two or more to draft")
 
 
 def _random_ids(export: ModelDirectory, seed: int, count: int) -> list[tuple[int, ...]]:
-    """Token ids for ``count`` prompts, the same for the same seed and vocabulary."""
+    """Token ids for ``count`` prompts; they depend only on the seed and the vocabulary."""
     chance = random.Random(seed)
     last = max(_vocabulary(export) - 1, _FIRST_ORDINARY)
     return [tuple(chance.randint(_FIRST_ORDINARY, last) for _ in range(_RANDOM_LENGTH)) for _ in range(count)]
@@ -170,7 +157,7 @@ def _vocabulary(export: ModelDirectory) -> int:
 def _steps(
     export: ModelDirectory, way: Way, prompts: tuple[Prompt, ...], settings: Settings, say: Progress
 ) -> Iterator[Step]:
-    """The steps that were asked for. One process runs the numbers of the first three, and ends before the last."""
+    """Results of the selected steps. One process runs the first three steps and ends before the last one."""
     wanted = [name for name in STEPS if name in settings.steps]
     numeric = [name for name in wanted if name != "runtime"]
     if numeric:
@@ -179,17 +166,12 @@ def _steps(
             for name in numeric:
                 try:
                     step = _numeric(name, export, worker, prompts, stack, settings.seed, _about(name, say))
-                except IrtoolsError as error:  # a file that this step reads and others do not
+                except IrtoolsError as error:  # a file that only this step reads
                     step = Step(name, why=str(error), broken=True)
-                yield _explained(step, Evidence(export, way.name, settings.draft)) if step.broken else step
+                named = Evidence(export, way.name, settings.draft).named(step.why) if step.broken else ""
+                yield replace(step, why=f"{step.why.rstrip('.!')}. {named}") if named else step
     if "runtime" in wanted:
         yield speculate(export, way, prompts, settings, _about("runtime", say))
-
-
-def _explained(step: Step, evidence: Evidence) -> Step:
-    """A step that the runtime would not let be finished, with the rule that says why."""
-    named = evidence.named(step.why)
-    return replace(step, why=f"{step.why.rstrip('.!')}. {named}") if named else step
 
 
 def _about(step: str, say: Progress) -> Progress:
@@ -197,15 +179,12 @@ def _about(step: str, say: Progress) -> Progress:
 
 
 def _located(export: ModelDirectory) -> DecoderStack | LocateRefusedError:
-    """The decoder stack, or why it is refused; without a config.json that cannot be read."""
+    """The decoder stack, or the refusal to locate it. An unreadable config.json is ignored."""
     try:
-        return locate(export.target, config=export.config)
-    except LocateRefusedError as error:
-        return error
-    except ExportError:
-        pass
-    try:
-        return locate(export.target, config={})
+        try:
+            return locate(export.target, config=export.config)
+        except ExportError:
+            return locate(export.target, config={})
     except LocateRefusedError as error:
         return error
 
@@ -219,7 +198,6 @@ def _numeric(
     seed: int,
     say: Progress,
 ) -> Step:
-    """One of the steps that compare numbers."""
     tokens = [prompt.token_ids for prompt in prompts]
     if name == "taps":
         from irtools.prove.taps import taps

@@ -1,4 +1,4 @@
-"""What a proof is asked to do."""
+"""Settings of a proof."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ from irtools.errors import OptionError
 __all__ = ["STEPS", "Prompt", "Settings"]
 
 STEPS = ("taps", "state", "head", "runtime")
-"""Names of the steps, in the order in which they are made."""
+"""Names of the steps, in the order of execution."""
 _LABEL = 32
 _MOST = 1_000_000
-"""Tokens beyond which no sequence goes; the runtime takes no number of any size."""
+"""Upper limit of token counts: longer sequences do not occur, and the runtime accepts only bounded integers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What to continue: text, or token ids.
+    """A prompt as text, token ids, or both.
 
     Attributes
     ----------
-    text : str
     token_ids : tuple of int
-        What the numeric steps use; the runtime gets the text where there is some.
+        Input of the numeric steps. The runtime gets the text if there is any.
     """
 
     text: str = ""
@@ -33,38 +32,38 @@ class Prompt:
     @property
     def label(self) -> str:
         """The prompt on one short line."""
-        shown = repr(self.text) if self.text else " ".join(map(str, self.token_ids))
-        return shown if len(shown) <= _LABEL else f"{shown[: _LABEL - 3]}..."
+        label = repr(self.text) if self.text else " ".join(map(str, self.token_ids))
+        return label if len(label) <= _LABEL else f"{label[: _LABEL - 3]}..."
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to prove, and with what.
+    """Settings of a proof.
 
     Attributes
     ----------
     draft : Path or None
-        Directory of a draft model, such as a DFlash one; None: the export's own MTP head if it has one.
+        Directory of a draft model, such as a DFlash draft; None: the export's own MTP head, if it has one.
     device : str
         OpenVINO device.
     prompts : tuple of str
-        Given as they are; empty: those that suit the export (:mod:`irtools.prove.prompts`).
+        Prompts as text; empty: the default prompts (:mod:`irtools.prove.prompts`).
     token_ids : tuple of tuple of int
         Prompts as token ids, instead of text.
     max_new_tokens : int
-        Tokens to generate for each prompt; the end-of-text token does not stop it.
+        Tokens to generate for each prompt; the end-of-text token does not stop generation.
     assistant_tokens : tuple of int
-        Numbers of tokens to draft per pass of the target, each measured by itself.
+        Numbers of tokens to draft per pass of the target; each number is measured separately.
     min_acceptance : float or None
-        Accepted share of all drafted tokens, at the smallest of ``assistant_tokens``, below which the proof fails.
+        Acceptance rate, at the smallest of ``assistant_tokens``, below which the proof fails.
     chat_template : bool
-        Put prompts through the export's chat template.
+        Apply the export's chat template to the prompts.
     steps : tuple of str
-        Which of ``taps``, ``state``, ``head`` and ``runtime`` to make.
+        Steps to run: ``taps``, ``state``, ``head`` and ``runtime``.
     seed : int
-        Of the token ids that stand in for prompts when there is no tokenizer, and of all other chance.
+        Seed of all randomness, such as the token ids that replace prompts if there is no tokenizer.
     timeout : float
-        Seconds that one load or one generation may take.
+        Maximum duration of one load or one generation, in seconds.
     """
 
     draft: Path | None = None
@@ -80,34 +79,31 @@ class Settings:
     timeout: float = 1800.0
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense for any export.
+        """Refuse settings that are invalid for every export.
 
         Raises
         ------
         OptionError
         """
-        for fault in self._faults():
-            raise OptionError(fault)
-
-    def _faults(self) -> list[str]:
         unknown = [step for step in self.steps if step not in STEPS]
-        runs = "runtime" in self.steps
-        few = [ids for ids in self.token_ids if len(ids) < 2]
+        acceptance, numbers = self.min_acceptance, self.assistant_tokens
         faults = {
             f"there is no step {', '.join(unknown)!r}; the steps are {', '.join(STEPS)}": bool(unknown),
-            "no step is left to make; leave --steps out to make all": not self.steps,
-            "prompts are given either as text or as token ids": bool(self.prompts and self.token_ids),
+            "no step is selected; leave --steps out to run all": not self.steps,
+            "give the prompts either as text or as token ids, not both": bool(self.prompts and self.token_ids),
             "a prompt is empty; give some text, or --token-ids": any(not prompt for prompt in self.prompts),
-            "the runtime takes prompts of at least two tokens": bool(few),
+            "the runtime needs prompts of at least two tokens": any(len(ids) < 2 for ids in self.token_ids),
             "a token id is negative; ids count from 0": any(token < 0 for ids in self.token_ids for token in ids),
             f"{self.max_new_tokens} new tokens: at least 2 are needed to draft one": self.max_new_tokens < 2,
             f"{self.max_new_tokens} new tokens are more than {_MOST}": self.max_new_tokens > _MOST,
-            "the numbers of assistant tokens are at least 1": any(number < 1 for number in self.assistant_tokens),
-            f"the numbers of assistant tokens are at most {_MOST}": any(n > _MOST for n in self.assistant_tokens),
-            "there are no numbers of assistant tokens; leave the option out for 1, 2 and 3": not self.assistant_tokens,
-            f"the acceptance {self.min_acceptance} does not lie between 0 and 1": self.min_acceptance is not None
-            and not 0 <= self.min_acceptance <= 1,
-            "an acceptance is measured by the step runtime, which is left out": self.min_acceptance is not None
-            and not runs,
+            "the numbers of assistant tokens must be at least 1": any(number < 1 for number in numbers),
+            f"the numbers of assistant tokens must be at most {_MOST}": any(number > _MOST for number in numbers),
+            "there are no numbers of assistant tokens; leave the option out for 1, 2 and 3": not numbers,
+            f"the acceptance rate {acceptance} is not between 0 and 1": acceptance is not None
+            and not 0 <= acceptance <= 1,
+            "the acceptance rate is measured by the step runtime, which is not selected": acceptance is not None
+            and "runtime" not in self.steps,
         }
-        return [fault for fault, present in faults.items() if present]
+        for fault, present in faults.items():
+            if present:
+                raise OptionError(fault)

@@ -1,8 +1,8 @@
-"""Step 1: whether the annotated values are the hidden states, as running the model shows it.
+"""Step 1: check by measurements that the annotated values are the hidden states.
 
-Nothing of PyTorch is needed. That a value is a boundary, a cut shows: when it is kept and all
-before it changed, nothing after it may move. But a point inside a layer is a boundary too, so
-the patterns say what lies between two taps, and `locate` says which values it would name.
+This needs no PyTorch. A cut shows that a value is a boundary: if the value is kept and all values before it are
+changed, nothing after it may change. But a value between two sublayers of a layer is a boundary too, so patterns
+check the blocks between two taps, and the taps are compared with the values that `locate` finds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from irtools.prove.annotated import Tap, TapError, read_taps
 from irtools.prove.between import read_between
 from irtools.prove.bypass import Bypass, bypasses
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
-from irtools.prove.tokens import few, others
+from irtools.prove.prompts import few, others
 from irtools.prove.wording import apart, listed, moved
 from irtools.prove.worker import Measured, Worker
 from irtools.runtime.lines import Progress
@@ -30,11 +30,11 @@ from irtools.surgery.annotate import SameValue
 __all__ = ["taps"]
 
 _SAME = 1e-5
-"""What may move in the cut test: the same model with the same numbers computes the same, but for the order of sums."""
+"""Maximum rounding difference in the cut test: the same model with the same numbers, but sums in any order."""
 _CLOSE = 1e-3
-"""What may differ between two compilations of the same graph: fusions round differently."""
+"""Maximum rounding difference between two compilations of the same graph: fusions round differently."""
 _SEEN = 1e-3
-"""Below this, other tokens change the logits too little for a cut to say anything."""
+"""Minimum effect of other tokens on the logits for a conclusive cut test."""
 
 
 def taps(
@@ -44,36 +44,30 @@ def taps(
     stack: DecoderStack | LocateRefusedError,
     progress: Progress | None = None,
 ) -> Step:
-    """Judge the annotation of an export's target by running it.
+    """Check the annotation of an export's target by running it.
 
     Parameters
     ----------
-    export : ModelDirectory
-    worker : Worker
     tokens : sequence of int
-        Of a prompt; the first few are used.
+        Tokens of a prompt; the first few are used.
     stack : DecoderStack or LocateRefusedError
-        What `locate` found, or why it refuses.
-    progress : callable, optional
-        Takes what is being done, as a clause.
+        Result of `locate`.
     """
     document = export.target
     try:
-        found = read_taps(document)
+        annotated = read_taps(document)
     except TapError as error:
-        check = Check(
-            "annotation", FAILED, "read the annotation", why=f"{error}; `irtools annotate --force` writes another"
-        )
-        return Step("taps", (check,))
-    if found is None:
+        why = f"{error}; `irtools annotate --force` writes a new annotation"
+        return Step("taps", (Check("annotation", FAILED, "read the annotation", why=why),))
+    if annotated is None:
         if isinstance(stack, LocateRefusedError):
-            return Step("taps", why=f"the target has no annotation, and can have none: {stack}")
+            return Step("taps", why=f"the target has no annotation and cannot have one: {stack}")
         return Step("taps", why="the target has no annotation; `irtools annotate` writes it")
     try:
         head = find_head(document.graph)
     except LocateRefusedError as error:
         return Step("taps", why=str(error))
-    return _Judgement(document.graph, found, head, stack, list(tokens)).step(worker, progress)
+    return _Judgement(document.graph, annotated, head, stack, few(tokens)).step(worker, progress)
 
 
 @dataclass
@@ -106,10 +100,9 @@ class _Judgement:
 
     def _request(self, passing: Sequence[Bypass]) -> dict[str, Any]:
         view, head = self.view, self.head
-        tokens = few(self.tokens)
         return {
-            "tokens": tokens,
-            "other": others(tokens, head.vocabulary),
+            "tokens": self.tokens,
+            "other": others(self.tokens, head.vocabulary),
             "taps": [[tap.locator.producer, tap.locator.output_index] for tap in self.taps],
             "head": [view.op_name(head.op), view.inputs(head.op).index(head.input)],
             "bypasses": [
@@ -118,57 +111,49 @@ class _Judgement:
         }
 
     def _values(self, run: Measured) -> Check:
-        """Finite, and of the shape that a hidden state has."""
-        measured, length, faults = run.value, len(few(self.tokens)), []
-        widths = {found["shape"][-1] for found in measured["taps"][:-1] if len(found["shape"]) == 3}
+        """Check that each tap is finite and has the shape of a hidden state."""
+        measured, length, faults = run.value, len(self.tokens), []
+        widths = {value["shape"][-1] for value in measured["taps"][:-1] if len(value["shape"]) == 3}
         usual = self.head.shape[-1] if not widths or self.head.shape[-1] in widths else max(widths)
         last_length = measured["logits"][1] if len(measured["logits"]) == 3 else length
-        for tap, found in zip(self.taps, measured["taps"], strict=True):
+        for tap, value in zip(self.taps, measured["taps"], strict=True):
             last = tap is self.taps[-1]
             wanted = [1, last_length if last else length, self.head.shape[-1] if last else usual]
-            if found["shape"] != wanted:
-                faults.append(f"the tap of layer {tap.layer} has the shape {found['shape']}, a hidden state {wanted}")
-            elif not found["finite"]:
+            if value["shape"] != wanted:
+                shape = value["shape"]
+                faults.append(f"the tap of layer {tap.layer} has the shape {shape}, but a hidden state has {wanted}")
+            elif not value["finite"]:
                 faults.append(f"the tap of layer {tap.layer} has values that are not finite")
-        largest = [found["largest"] for found in measured["taps"] if found["finite"]]
+        largest = [value["largest"] for value in measured["taps"] if value["finite"]]
         saw = f"{len(self.taps)} taps, the first of shape {measured['taps'][0]['shape']}, "
         saw += f"values up to {max(largest, default=0):.3g}"
-        return Check(
-            "values",
-            FAILED if faults else PASSED,
-            f"ran {length} tokens{run.remark} with the annotated outputs exposed",
-            saw,
-            listed(faults),
-            {
-                "tokens": length,
-                "properties": dict(run.properties),
-                "shapes": [found["shape"] for found in measured["taps"]],
-                "largest": largest,
-            },
-        )
+        did = f"ran {length} tokens{run.remark} with exposed taps"
+        shapes = [value["shape"] for value in measured["taps"]]
+        figures = {"tokens": length, "properties": dict(run.properties), "shapes": shapes, "largest": largest}
+        return Check("values", FAILED if faults else PASSED, did, saw, listed(faults), figures)
 
     def _head(self, measured: Mapping[str, Any]) -> Check:
-        """The head makes the logits of the last tap."""
-        did = f"multiplied the tap of layer {self.taps[-1].layer} with the head's weights"
+        """Check that lm_head computes the logits from the last tap."""
+        did = f"ran lm_head on the tap of layer {self.taps[-1].layer}"
         difference, effect = measured["head"]["difference"], measured["head"]["effect"]
         figures = {"difference": difference, "effect": effect}
         if measured["head"]["elements"] != math.prod(measured["logits"]):
-            why = f"the head makes {measured['head']['shape']} of it, and the logits are {measured['logits']}"
-            return Check("head", FAILED, did, "no logits", why, figures)
+            why = f"the result has the shape {measured['head']['shape']}, but the logits have {measured['logits']}"
+            return Check("head", FAILED, did, "the shapes differ", why, figures)
         if difference is None:
-            return Check("head", FAILED, did, "values that are not finite", "no number came out: see the taps", figures)
-        saw = f"{moved('the logits', difference)}; with the tap of other tokens, {moved('they', effect)}"
+            return Check("head", FAILED, did, "the result is not finite", "see the check of the values", figures)
+        saw = f"{moved('the logits', difference)}; with the tap for other tokens, {moved('they', effect)}"
         if difference > _CLOSE:
-            why = "the last layer's tap is not what the head reads, which is taken after the final norm"
+            why = "the last layer's tap is not the input of lm_head, which is the value after the final norm"
             return Check("head", FAILED, did, saw, why, figures)
         if (effect or 0.0) < _SEEN:
-            why = "the logits hardly depend on what the head is given, so this says nothing: are the weights real?"
+            why = "the logits hardly depend on the input of lm_head, so this is inconclusive: are the weights trained?"
             return Check("head", WARNING, did, saw, why, figures)
         return Check("head", PASSED, did, saw, "", figures)
 
     def _cut(self, measured: Mapping[str, Any], passing: Sequence[Bypass]) -> Check:
-        """Nothing passes a tap by."""
-        did = f"kept each of {len(self.taps)} taps in turn and changed the tokens before it"
+        """Check that no value bypasses a tap."""
+        did = f"kept each of {len(self.taps)} taps in turn and changed all values before it"
         effect = measured["effect"] or 0.0
         declared = [value for value in passing if value.role]
         figures: dict[str, Any] = {
@@ -177,45 +162,45 @@ class _Judgement:
             "agreement": _most(measured["agree"]),
             "bypasses": [[value.name, value.index, value.role] for value in declared],
         }
-        saw = f"{moved('what lies behind a kept tap', _most(figures['moved']))}; "
-        saw += f"with no tap kept, {moved('the logits', measured['effect'])}"
+        saw = f"{moved('the values after a kept tap', _most(figures['moved']))}; "
+        saw += f"without a kept tap, {moved('the logits', measured['effect'])}"
         if declared:
             roles = dict.fromkeys(value.role for value in declared)
-            saw += f"; kept with the taps, because the family shares them: {' and '.join(roles)}"
+            saw += f"; kept with the taps, because layers of this family share them: {' and '.join(roles)}"
             saw += f" ({len(declared)} values such as {declared[0].name!r})"
         if figures["agreement"] is None or figures["agreement"] > _CLOSE:
-            why = f"cut and fed with its own values, the model gives other ones: {apart(figures['agreement'])}"
+            why = f"the cut model with its own values has different results: {apart(figures['agreement'])}"
             return Check("cut", FAILED, did, saw, why, figures)
         leaks = self._leaks(measured["moved"], passing)
         if leaks:
             return Check("cut", FAILED, did, saw, listed(leaks), figures)
         if effect < _SEEN:
-            why = "changing the tokens does not change the logits, so the cut test says nothing: are the weights real?"
+            why = "other tokens do not change the logits, so the cut test is inconclusive: are the weights trained?"
             return Check("cut", WARNING, did, saw, why, figures)
         quiet = [value for value in passing if not value.role]
         if quiet:
             at = self.taps[min(quiet[0].passed)].layer
-            why = f"{quiet[0].name!r} passes the tap of layer {at} by, though these tokens show no effect of it"
+            why = f"{quiet[0].name!r} bypasses the tap of layer {at}, but has no effect for these tokens"
             return Check("cut", WARNING, did, saw, why, figures)
         return Check("cut", PASSED, did, saw, "", figures)
 
     def _leaks(self, behind: Sequence[Sequence[Sequence[Any]]], passing: Sequence[Bypass]) -> list[str]:
-        """What moves behind a kept tap, and what carries it there."""
-        found = []
+        """Clauses for values that change after a kept tap, and the bypasses that may cause it."""
+        leaks = []
         for position, after in enumerate(behind):
             first = next((entry for entry in after if entry[1] is None or entry[1] > _SAME), None)
             if first is None:
                 continue
-            what = "the logits" if first[0] == len(self.taps) else f"the tap of layer {self.taps[first[0]].layer}"
+            changed = "the logits" if first[0] == len(self.taps) else f"the tap of layer {self.taps[first[0]].layer}"
             names = [repr(value.name) for value in passing if position in value.passed and not value.role]
-            through = f", through {_some(names)}" if names else ""
-            kept = f"though the tap of layer {self.taps[position].layer} was kept"
-            found.append(f"{moved(what, first[1])} {kept}{through}")
-        return found
+            through = f", through {listed(names, separator=', ')}" if names else ""
+            kept = f"although the tap of layer {self.taps[position].layer} was kept"
+            leaks.append(f"{moved(changed, first[1])} {kept}{through}")
+        return leaks
 
     def _between(self, passing: Sequence[Bypass]) -> Check:
-        """One token mixer with its state and one feed-forward block from tap to tap."""
-        did = "matched the patterns between the embeddings, the taps and the head"
+        """Check for one token mixer with its state and one feed-forward block between two taps."""
+        did = "matched the patterns between the embeddings, the taps and lm_head"
         stack = self.stack if isinstance(self.stack, DecoderStack) else None
         shares = any(value.role == "keys and values" for value in passing)
         try:
@@ -225,34 +210,29 @@ class _Judgement:
         problems, doubts = between.problems, between.doubts
         if problems or not doubts:
             return Check("between", FAILED if problems else PASSED, did, between.summary, listed(problems))
-        why = f"{listed(doubts)}; `locate` takes these for layers, and nothing in their names says so"
+        why = f"{listed(doubts)}; `locate` finds the same layers, but the friendly names do not confirm them"
         return Check("between", WARNING, did, between.summary, why)
 
     def _located(self) -> Check:
-        """The same values as those that `locate` finds."""
-        did = "compared with what `irtools locate` finds"
+        """Compare the taps with the values that `locate` finds."""
+        did = "compared the taps with the result of `irtools locate`"
         if not isinstance(self.stack, DecoderStack):
             return Check("located", NOT_APPLICABLE, did, why=f"nothing was located: {self.stack}")
         same, layers = SameValue(self.view, self.stack), self.stack.layers
         faults = [
-            f"layer {tap.layer} is annotated with {tap.locator.producer!r}, located was "
+            f"layer {tap.layer} is annotated with {tap.locator.producer!r}, but `locate` finds "
             f"{layers[tap.layer].locator.producer!r}"
             for tap in self.taps
             if tap.layer < len(layers) and not same(tap.layer, tap.locator)
         ]
         annotated = {tap.layer for tap in self.taps}
-        faults += [f"layer {layer} has no annotation" for layer in range(len(layers)) if layer not in annotated]
+        faults += [f"layer {layer} is not annotated" for layer in range(len(layers)) if layer not in annotated]
         faults += [f"there is no layer {layer}" for layer in sorted(annotated) if layer >= len(layers)]
         saw = f"{len(layers)} layers located, {len(self.taps)} annotated, {len(faults)} differences"
         return Check("located", FAILED if faults else PASSED, did, saw, listed(faults), {"differences": len(faults)})
 
 
 def _most(differences: Iterable[float | None]) -> float | None:
-    """The largest of some differences; None if one is no number."""
-    found = list(differences)
-    return None if None in found else max(filter(None, found), default=0.0)
-
-
-def _some(names: Sequence[str], most: int = 3) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    """Largest difference; None if one is None."""
+    values = list(differences)
+    return None if None in values else max(filter(None, values), default=0.0)

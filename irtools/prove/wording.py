@@ -1,4 +1,4 @@
-"""How the numeric steps say what they saw."""
+"""Text for the measurements of the numeric steps."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Sequence
 __all__ = ["apart", "listed", "moved"]
 
 _SMALL, _LARGE = 1e-3, 0.1
-"""Below and above which a percentage with one decimal place tells too little or too much."""
+"""Below the first, a percentage shows too few digits; from the second on, it needs no decimal place."""
 
 
-def moved(what: str, difference: float | None) -> str:
-    """How far something moved, relative to its largest magnitude, as a clause.
+def moved(subject: str, difference: float | None) -> str:
+    """Clause for a change relative to the largest magnitude.
 
     Examples
     --------
     >>> moved("it", 0.0), moved("it", 0.25), moved("it", None)
-    ('it stayed the same', 'it moved by 25% of the largest value', 'it became no number, or of another shape')
+    ('it did not change', 'it changed by 25% of the largest value', 'it became non-finite or changed shape')
     """
     if difference is None:
-        return f"{what} became no number, or of another shape"
-    return f"{what} moved by {_share(difference)}" if difference else f"{what} stayed the same"
+        return f"{subject} became non-finite or changed shape"
+    return f"{subject} changed by {_share(difference)}" if difference else f"{subject} did not change"
 
 
 def apart(difference: float | None) -> str:
-    """How far two values lie apart, relative to the largest magnitude, as a clause.
+    """Clause for the difference of two values relative to the largest magnitude.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def apart(difference: float | None) -> str:
     ('they are the same', 'they differ by 3.0e-07 of the largest value')
     """
     if difference is None:
-        return "they cannot be compared: one is no number, or of another shape"
+        return "they cannot be compared: one is not finite, or their shapes differ"
     return f"they differ by {_share(difference)}" if difference else "they are the same"
 
 
@@ -44,13 +44,13 @@ def _share(difference: float) -> str:
     return f"{difference:.{0 if difference >= _LARGE else 1}%} of the largest value"
 
 
-def listed(faults: Sequence[str], most: int = 3) -> str:
-    """The first few of some clauses, and how many more there are.
+def listed(items: Sequence[str], most: int = 3, separator: str = "; ") -> str:
+    """First few items and the number of the remaining ones.
 
     Examples
     --------
     >>> listed(["a", "b", "c"], most=2)
     'a; b; and 1 more'
     """
-    more = f"; and {len(faults) - most} more" if len(faults) > most else ""
-    return "; ".join(faults[:most]) + more
+    more = [f"and {len(items) - most} more"] if len(items) > most else []
+    return separator.join([*items[:most], *more])

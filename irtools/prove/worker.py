@@ -1,11 +1,11 @@
-"""The process that runs the numeric half of the steps on OpenVINO, and how the parent asks it.
+"""Process that makes the measurements of the numeric steps with OpenVINO, and its client in the parent process.
 
-A step called ``taps`` has a module ``irtools.prove.measure_taps`` with
+The step ``taps`` has a module ``irtools.prove.measure_taps`` with
 ``measure(session, request) -> dict``, which only this process imports. One process serves all
-steps: :class:`~irtools.prove.drive.Session` reads each model once. The parent::
+steps: :class:`~irtools.prove.drive.Session` reads each model once. Use in the parent::
 
     with Worker(Files.of(export)) as worker:
-        found = worker.measure("taps", {...}, progress=ui.detail)
+        measured = worker.measure("taps", {...}, progress=ui.detail)
 """
 
 from __future__ import annotations
@@ -16,35 +16,34 @@ from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from typing import Any
 
-from irtools.prove.drive import Files, Session, UndrivableError, first_words
+from irtools.prove.files import Files
 from irtools.runtime.lines import Child, Progress, serve
 from irtools.runtime.memory import peak_memory, reset_peak
 
 __all__ = ["Measured", "Worker"]
 
 TIMEOUT = 900.0
-"""Seconds without a sign of life; a large model compiles for minutes."""
+"""Maximum seconds without an answer or progress; a large model compiles for minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What came of a measurement.
+    """Result of a measurement.
 
     Attributes
     ----------
     value : mapping
-        What ``measure`` returned; empty unless it was done.
+        Result of ``measure``; empty if the measurement was not completed.
     inapplicable : str
-        Why the models cannot be driven, as a clause; ``""`` if they can.
+        Reason why the models cannot be run, as a clause; ``""`` if they can.
     broken : str
-        Why it could not be finished: the runtime's own words, or how the process ended.
+        Reason why the measurement was not completed: the message of the runtime, or how the process ended.
     properties : mapping of str to str
-        What the device was told.
+        Device properties for the compilation.
     made_up : sequence of str
-        Parts that the export lacks, so that what they would have made was made up.
-    seconds : float
+        Missing parts whose outputs were replaced by random numbers.
     peak_memory : int
-        Largest resident set of the process while it measured, in bytes; 0 where unknown.
+        Largest resident set of the process during the measurement, in bytes; 0 if unknown.
     """
 
     value: Mapping[str, Any]
@@ -57,24 +56,23 @@ class Measured:
 
     @property
     def done(self) -> bool:
-        """Whether there is a value."""
+        """True if the measurement was completed."""
         return not (self.inapplicable or self.broken)
 
     @property
     def remark(self) -> str:
-        """What to say about made-up inputs, to be put behind a clause; ``""`` if there are none."""
+        """Remark about random inputs, to append to a clause; ``""`` if there are none."""
         missing = " and ".join(f"openvino_{part}_model.xml" for part in self.made_up)
-        return f" (of made-up embeddings: there is no {missing})" if missing else ""
+        return f" (with random embeddings, because there is no {missing})" if missing else ""
 
 
 class Worker:
-    """The process, started when it is first needed and again after it died.
+    """Client of the process. It starts the process on first use, and again after the process ended.
 
     Parameters
     ----------
-    files : Files
     timeout : float
-        Seconds without an answer or progress after which it is ended.
+        Maximum seconds without an answer or progress.
     """
 
     def __init__(self, files: Files, *, timeout: float = TIMEOUT) -> None:
@@ -89,22 +87,13 @@ class Worker:
         self.close()
 
     def close(self) -> None:
-        """End the process; its memory is back."""
+        """End the process, which frees its memory."""
         if self._child is not None:
             self._child.close()
             self._child = None
 
     def measure(self, step: str, request: Mapping[str, Any], progress: Progress | None = None) -> Measured:
-        """Run ``irtools.prove.measure_<step>.measure(session, request)`` in the process.
-
-        Parameters
-        ----------
-        step : str
-        request : mapping
-            JSON.
-        progress : callable, optional
-            Takes what is being done, as a clause.
-        """
+        """Run ``irtools.prove.measure_<step>.measure(session, request)`` in the process; ``request`` is JSON."""
         if self._child is None:
             self._child = Child("irtools.prove.worker")
         job = {"step": step, "files": asdict(self._files), "request": dict(request)}
@@ -116,12 +105,14 @@ class Worker:
 
 
 class _Server:
-    """In the process: keeps the session from one step to the next."""
+    """Handler in the process; it keeps the session between steps."""
 
     def __init__(self) -> None:
         self._session: Any = None
 
     def __call__(self, job: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+        from irtools.prove.drive import Session, UndrivableError, first_words  # loads OpenVINO
+
         answer: dict[str, Any] = {"value": {}}
         reset_peak()
         try:
@@ -130,7 +121,7 @@ class _Server:
             answer["value"] = import_module(f"irtools.prove.measure_{job['step']}").measure(session, job["request"])
         except UndrivableError as error:
             answer["inapplicable"] = str(error)
-        except RuntimeError as error:  # OpenVINO raises nothing more special
+        except RuntimeError as error:  # OpenVINO raises no subclass
             answer["broken"] = first_words(error)
         if self._session is not None:
             self._session.release()

@@ -67,14 +67,14 @@ def test_options_become_settings(cli: Cli, asked: list[Settings], fixtures: Path
     ("arguments", "message"),
     [
         (("--steps", "tap"), "there is no step 'tap'"),
-        (("--steps", ","), "no step is left"),
-        (("--assistant-tokens", "1,x"), "not a list of numbers"),
+        (("--steps", ","), "no step is selected"),
+        (("--assistant-tokens", "1,x"), "no list of numbers"),
         (("--assistant-tokens", "0"), "at least 1"),
         (("--max-new-tokens", "1"), "at least 2"),
         (("--max-new-tokens", "9" * 20), "more than 1000000"),
         (("--assistant-tokens", "9" * 20), "at most 1000000"),
         (("--min-acceptance", "1.5"), "between 0 and 1"),
-        (("--min-acceptance", "0.5", "--steps", "taps"), "step runtime, which is left out"),
+        (("--min-acceptance", "0.5", "--steps", "taps"), "step runtime, which is not selected"),
         (("--min-acceptance", "0.5"), "there is no MTP head; give --draft"),
         (("--token-ids", "5"), "at least two tokens"),
         (("--token-ids", "5,-1"), "negative"),
@@ -205,8 +205,8 @@ def test_the_report_tells_each_step_and_what_follows(proof: Proof) -> None:
     assert "breaks even at - never never never" in lines
     assert "none 4.00 KiB 118 MiB" in lines
     advice = next(line for line in lines if line.startswith("recommendation"))
-    assert "leave it off: the best, 1 at a time, has 0.83 times" in advice
-    assert "it never breaks even" in advice
+    assert "leave drafting off: the best setting, 1 at a time, has 0.83 times" in advice
+    assert "drafting never breaks even" in advice
     assert lines[-1] == "1 step passed, 1 of them with a warning; 1 step does not apply"
 
 

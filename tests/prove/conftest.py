@@ -1,4 +1,4 @@
-"""Proofs through the command line, each run once however many tests and test processes look at it."""
+"""Proofs through the command line; each runs once for all tests and test processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 @dataclass(frozen=True)
 class Proved:
-    """What ``irtools prove --format json`` printed."""
+    """Output of ``irtools prove --format json``."""
 
     code: int
     out: str
@@ -34,34 +34,37 @@ class Proved:
 
     @property
     def envelope(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.out)
-        return found
+        envelope: dict[str, Any] = json.loads(self.out)
+        return envelope
 
     @property
     def proof(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.envelope["models"][0]["proof"]
-        return found
+        proof: dict[str, Any] = self.envelope["models"][0]["proof"]
+        return proof
+
+    def step(self, name: str) -> dict[str, Any]:
+        (step,) = (s for s in self.proof["steps"] if s["name"] == name)
+        return dict(step)
 
     def check(self, step: str, name: str) -> dict[str, Any]:
-        (found,) = (s for s in self.proof["steps"] if s["name"] == step)
-        (check,) = (c for c in found["checks"] if c["name"] == name)
+        (check,) = (c for c in self.step(step)["checks"] if c["name"] == name)
         return dict(check)
 
 
 def _irtools(*arguments: object) -> tuple[int | str | None, str, str]:
-    """Run the command line in this process; what it runs are processes of their own."""
+    """Run the command line in this process; it starts further processes."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
         main([str(argument) for argument in arguments])
     gc.unfreeze()
-    gc.enable()  # the command line leaves it off
-    said, told = (stream.buffer.getvalue().decode() for stream in (out, err))
-    return ended.value.code, said, told
+    gc.enable()  # the command line disables it
+    stdout, stderr = (stream.buffer.getvalue().decode() for stream in (out, err))
+    return ended.value.code, stdout, stderr
 
 
 @pytest.fixture(scope="session")
 def trained(proved: Callable[..., Proved], tmp_path_factory: pytest.TempPathFactory) -> Proved:
-    """The trained export through all steps, with the prompt ``zqab`` before the default ones."""
+    """All steps for the trained export, with the prompt ``zqab`` before the default prompts."""
     prompts = tmp_path_factory.mktemp("prompts") / "prompts.json"
     prompts.write_text(json.dumps(["zqab", *default_prompts()]))
     options = ("--assistant-tokens", "1,3", "--min-acceptance", "0.9")
@@ -70,7 +73,7 @@ def trained(proved: Callable[..., Proved], tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="session")
 def dflash(proved: Callable[..., Proved]) -> Proved:
-    """A pair with a random draft, on the prompt ``zqab``."""
+    """The runtime step for a pair with a random draft and the prompt ``zqab``."""
 
     def annotate(directory: Path) -> None:
         export = open_export(directory)
@@ -85,8 +88,8 @@ def dflash(proved: Callable[..., Proved]) -> Proved:
 def proved(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Proved]:
     """Prove a copy of a fixture.
 
-    ``proved(key, fixture, *arguments, edit=None)``: ``edit`` changes the copy before. The same key is
-    the same run, also in another process of pytest-xdist.
+    ``proved(key, fixture, *arguments, edit=None)``: ``edit`` changes the copy first. Calls with one key share one
+    run, also in other processes of pytest-xdist.
     """
     if not genai.available():
         pytest.skip("openvino-genai is not installed")

@@ -1,4 +1,4 @@
-"""Defects of MTP heads that leave the text as it is: edits of a copy of the trained export."""
+"""Defects of MTP heads that do not change the text: edits of a copy of the trained export."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STD = 0.05  # what the exporter's random weights of the shared exports have
 
 
 def values(change: Callable[[Any], Any], *names: str) -> Edit:
-    """Change the f32 constants of the head whose friendly names end so, or have it in them if it ends in a dot."""
+    """Change f32 constants of the head whose friendly names end in a name, or contain it if it ends in a dot."""
 
     def wanted(constant: Constant) -> bool:
         return any(constant.name.endswith(name) or (name.endswith(".") and name in constant.name) for name in names)
@@ -28,9 +28,9 @@ def values(change: Callable[[Any], Any], *names: str) -> Edit:
     def edit(directory: Path) -> None:
         file = directory / f"{HEAD}.bin"
         stored = bytearray(file.read_bytes())
-        found = [c for c in read_constants(iter_graphs(Document(file.with_suffix(".xml")).scan)) if wanted(c)]
-        assert found
-        for constant in found:
+        constants = [c for c in read_constants(iter_graphs(Document(file.with_suffix(".xml")).scan)) if wanted(c)]
+        assert constants
+        for constant in constants:
             old = np.frombuffer(bytes(stored[constant.offset : constant.end]), np.float32)
             stored[constant.offset : constant.end] = np.asarray(change(old), np.float32).tobytes()
         file.write_bytes(stored)
@@ -44,7 +44,7 @@ def random(seed: int = 5) -> Callable[[Any], Any]:
 
 
 def without(*pairs: tuple[str, str]) -> Edit:
-    """Let the readers of an op read what it was computed from."""
+    """Connect the readers of an op to the op before it."""
 
     def edit(ir: IR) -> None:
         for op, before in pairs:
@@ -66,7 +66,7 @@ def half(old: Any) -> Any:
 
 
 def shown_embeddings(ir: IR) -> None:
-    """An input is an output as well, and so has a second name."""
+    """Make an input an output too, which gives it a second name."""
     source = ir.output(ir.parameter("inputs_embeds"))
     ir.add("Result", [source], name="exposed", before=ir.result("logits")).set("output_names", "last_hidden_state")
 

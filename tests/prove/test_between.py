@@ -1,4 +1,4 @@
-"""What lies between the taps, judged by patterns and names: not by what `locate` believes."""
+"""Sublayers between the taps: patterns and friendly names decide, not the result of `locate`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from irtools.prove.between import Between, read_between
 
 
 def between(view: GraphView, stack: DecoderStack) -> Between:
-    """Of the annotation that this stack would get."""
+    """Sublayers between the taps of this stack's annotation."""
     taps = [Tap(layer.index, layer.locator, layer.source, view.unreshaped(layer.source)) for layer in stack.layers]
     return read_between(view, taps, find_head(view), stack, shares=False)
 
@@ -29,17 +29,17 @@ def test_two_layers_that_locate_takes_for_one_are_no_layer(name: str, fixtures: 
     first, second, *rest = stack.layers
     one = replace(second, sums=first.sums + second.sums, ops=first.ops | second.ops)
     merged = replace(stack, layers=tuple(replace(layer, index=i) for i, layer in enumerate([one, *rest])))
-    found = between(view, merged)
-    (problem,) = found.problems
+    regions = between(view, merged)
+    (problem,) = regions.problems
     assert "between the embeddings and the tap of layer 0 there is more than one token mixer" in problem
-    # Where names say nothing, an annotation like what was located is no failure, but doubtful.
-    nameless = replace(found, named=(None,) * len(found.named))
+    # Without layer numbers in names, an annotation that agrees with `locate` is doubtful, but no failure.
+    nameless = replace(regions, named=(None,) * len(regions.named))
     assert (nameless.problems, nameless.doubts) == ([], [problem])
 
 
 def test_unusual_layers_are_layers_if_their_names_say_so(fixtures: Path) -> None:
     export = irtools.open_export(fixtures / "zoo" / "hand_macaron")  # a feed-forward block on both sides of attention
-    found = between(export.target.graph, export.locate())
-    assert found.doubts == found.problems == []
-    nameless = replace(found, named=(None,) * len(found.named))
-    assert len(nameless.doubts) == len(found.taps)
+    regions = between(export.target.graph, export.locate())
+    assert regions.doubts == regions.problems == []
+    nameless = replace(regions, named=(None,) * len(regions.named))
+    assert len(nameless.doubts) == len(regions.taps)

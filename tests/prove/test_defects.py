@@ -1,9 +1,8 @@
-"""Whole proofs: the trained export, what is wrong with it and its text does not show, and the other exports."""
+"""Whole proofs: the trained export, a defect that the text does not show, and other exports."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -19,8 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 def failed(done: Proved, step: str) -> set[str]:
-    (found,) = (found for found in done.proof["steps"] if found["name"] == step)
-    return {check["name"] for check in found["checks"] if check["status"] == FAILED}
+    return {check["name"] for check in done.step(step)["checks"] if check["status"] == FAILED}
 
 
 def test_the_trained_head_passes_every_step_with_the_default_prompts(trained: Proved) -> None:
@@ -33,7 +31,7 @@ def test_the_trained_head_passes_every_step_with_the_default_prompts(trained: Pr
 
 
 def test_the_text_hides_the_head_of_another_export(proved: Prove) -> None:
-    """What the step head says of all other defects, its own tests show without GenAI."""
+    """The tests of the step head cover the other defects without GenAI."""
     edit, checks = defects_head.FAILING["head of another export"]
     done = proved("another", BASE, *DRAFTED, edit=edit)
 
@@ -51,15 +49,11 @@ STEPS: dict[str, tuple[str, str, str, str]] = {
 }
 
 
-def why(step: dict[str, Any]) -> str:
-    return str(step["why"])
-
-
 @pytest.mark.parametrize("name", STEPS)
 def test_a_step_passes_or_says_why_it_does_not_apply(name: str, proved: Prove) -> None:
     done = proved(name, name, "--assistant-tokens", "1", "--max-new-tokens", "4", *ZQAB)
 
     steps = done.proof["steps"]
     assert tuple(step["status"] for step in steps) == STEPS[name]
-    assert all(why(step) for step in steps if step["status"] == "not applicable")
+    assert all(step["why"] for step in steps if step["status"] == "not applicable")
     assert done.code == 0

@@ -1,4 +1,4 @@
-"""Driving models: every input that occurs is built, and the process that runs them fails in words."""
+"""Model calls: every known input is built, and the worker process reports its failures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import openvino as ov
 import pytest
 
 import irtools
-from irtools.prove.drive import Files, Session
+from irtools.prove.drive import Session
+from irtools.prove.files import Files
 from irtools.prove.inputs import Call, Feeder, UndrivableError
 from irtools.prove.worker import Worker
 from irtools.runtime.lines import Child
@@ -22,7 +23,7 @@ def session_of(directory: Path) -> Session:
     return Session(Files.of(irtools.open_export(directory)))
 
 
-# Two sequences that go on with five tokens after three.
+# Two sequences with five new tokens after three in the state.
 SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
     "llama": {"input_ids": (2, 5), "attention_mask": (2, 8), "position_ids": (2, 5), "beam_idx": (2,)},
     "qwen3_5_vl": {
@@ -73,7 +74,7 @@ def test_head_is_fed_what_it_is_given(fixtures: Path) -> None:
 
 
 def test_says_what_the_runtime_says(fixtures: Path) -> None:
-    """The same logits as from OpenVINO itself with inputs written down by hand."""
+    """The logits equal those of OpenVINO with hand-written inputs."""
     session = session_of(fixtures / "llama")
     runner = session.runner(session.model("target"))
     own = runner.run(TOKENS)[runner.output("logits")]

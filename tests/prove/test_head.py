@@ -1,4 +1,4 @@
-"""The step head: each defect that leaves the text as it is fails the checks that see it, and no other."""
+"""The step head: each defect that does not change the text fails exactly the expected checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from irtools.errors import InvalidIRError, LocateRefusedError
 from irtools.export import open_export
 from irtools.prove import measure_head
 from irtools.prove.drafting import Target, Text
-from irtools.prove.drive import Files, Session, UndrivableError
+from irtools.prove.drive import Session, UndrivableError
+from irtools.prove.files import Files
 from irtools.prove.head import head
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Step
 from irtools.prove.prompts import default_prompts
@@ -25,7 +26,7 @@ Copier = Callable[..., Path]
 
 
 class Here:
-    """Measures in this process."""
+    """Worker that measures in this process."""
 
     def __init__(self, directory: Path) -> None:
         self.session = Session(Files.of(open_export(directory)))
@@ -33,14 +34,14 @@ class Here:
     def measure(self, step: str, request: dict[str, Any], progress: object = None) -> Measured:
         assert step == "head"
         try:
-            found = measure_head.measure(self.session, json.loads(json.dumps(request)))
+            measured = measure_head.measure(self.session, json.loads(json.dumps(request)))
         except UndrivableError as error:
             return Measured({}, inapplicable=str(error))
-        return Measured(json.loads(json.dumps(found)))
+        return Measured(json.loads(json.dumps(measured)))
 
 
 class Recorded:
-    """The target of the trained export, run once for all heads that are put beside it."""
+    """The target of the trained export, run once for all heads."""
 
     def __init__(self) -> None:
         self._target: Target | None = None
@@ -64,7 +65,7 @@ def recorded() -> Recorded:
 
 
 def judge(directory: Path, prompts: Sequence[str] | None = None) -> Step:
-    """What the step says; the tokenizer of the tiny exports takes a byte for a token."""
+    """Result of the step; in the tiny exports, each byte of a prompt is a token."""
     export = open_export(directory)
     ids = [list(text.encode()) for text in prompts or default_prompts()]
     try:

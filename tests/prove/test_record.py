@@ -1,4 +1,4 @@
-"""The record of a proof: complete, the same each time but for times, comparable."""
+"""The record of a proof: complete, reproducible except for timing, comparable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The step runtime: counts that the contract states, texts that stay the same, refusals with their rules."""
+"""The step runtime: exact token counts, unchanged texts, refusals explained by rules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.prove.conftest import Proved
 Prove = Callable[..., Proved]
 RUN = ("--steps", "runtime", "--prompt", "zqab")
 ANSWER = "dkeaab" * 6 + "dkea"
-"""What the trained export says to the prompt, again and again."""
+"""Continuation of the prompt by the trained export."""
 
 
 def swap(directory: Path) -> None:
@@ -70,20 +70,20 @@ def test_a_head_with_the_concat_swapped_writes_the_same_text_and_is_not_accepted
     acceptance = done.check("runtime", "acceptance")
     assert counts(acceptance) == {1: (5, 33)}  # contract
     assert acceptance["status"] == FAILED
-    assert "below the 0.9 asked for. MTP034: " in acceptance["why"]
+    assert "below the required 0.9. MTP034: " in acceptance["why"]
     assert done.code == 1
 
 
 @pytest.mark.slow
 def test_dflash_is_counted_by_what_the_draft_processed(dflash: Proved) -> None:
-    """GenAI itself counts none. Nothing of this random draft is accepted: each token takes a pass of the target."""
+    """GenAI does not count drafted tokens for DFlash. The random draft is never accepted: one pass per token."""
     done = dflash
 
     assert done.check("runtime", "text")["figures"]["equal"]
     acceptance = done.check("runtime", "acceptance")
     (row,) = acceptance["figures"]["assistant_tokens"]
     assert (row["accepted"], row["passes"], row["passes_saved"]) == (0, 10, 0)
-    assert row["drafted"] == 2 * 7 + 1  # no draft for the first token and the last; one where two were too many
+    assert row["drafted"] == 2 * 7 + 1  # no draft for the first and the last token; one token where two are too many
     assert done.proof["drafting"] == "dflash"
     assert done.code == 0
 
@@ -125,7 +125,7 @@ def test_exports_that_it_is_not_for_are_told_why(fixtures: Path, monkeypatch: py
     assert "EXP003" in llava.checks[1].why
 
 
-# -- what follows from outcomes --------------------------------------------------------
+# -- checks from outcomes --------------------------------------------------------
 
 
 def outcome(*tokens: int, accepted: int = 0, drafted: int = 0, decode: float = 1.0) -> Outcome:
@@ -136,7 +136,7 @@ def outcome(*tokens: int, accepted: int = 0, drafted: int = 0, decode: float = 1
 
 @pytest.fixture
 def checks_of(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """The checks of the step when GenAI does what is said, one after the other."""
+    """Checks of the step for the given GenAI results in order."""
 
     def run(*decoded: Decoded, step: bool = False, **settings: Any) -> Any:
         answers = iter(decoded)
@@ -229,7 +229,7 @@ MESSAGES = {
     ),
     "anything else": ([], "no rule of irtools explains this"),
 }
-"""What GenAI 2026.4.1 said of the trained export without these files."""
+"""Messages of GenAI 2026.4.1 for the trained export without these files."""
 
 
 @pytest.mark.parametrize("message", MESSAGES)
@@ -271,18 +271,19 @@ def test_the_recommendation_is_the_fastest_or_off() -> None:
     assert off is not None
     assert off.assistant_tokens == 0
     assert "0.83 times" in off.text
-    assert off.text.endswith("it breaks even at 100% accepted")
+    assert off.text.endswith("drafting breaks even at 100% accepted")
     slower = advise(plain, {1: replace(slow, decode=13.0)})
     assert slower is not None
-    assert slower.text.endswith("it never breaks even: with all accepted, plain decoding would still be faster")
-    assert chosen.text.endswith("it breaks even at 12% accepted")
+    never = "drafting never breaks even: plain decoding would be faster even if all drafted tokens were accepted"
+    assert slower.text.endswith(never)
+    assert chosen.text.endswith("drafting breaks even at 12% accepted")
     faster = advise(plain, {2: replace(fast, decode=3.0)})
     assert faster is not None
-    assert faster.text.endswith("it breaks even whatever is accepted")
+    assert faster.text.endswith("drafting breaks even at any acceptance rate")
     undrafted = Totals(prompts=1, tokens=3, passes=3, decode=0.1)
     assert advise(plain, {1: undrafted}) is None
     assert nothing is not None
-    assert (nothing.assistant_tokens, "nothing" in nothing.text) == (0, True)
+    assert (nothing.assistant_tokens, "no drafted token" in nothing.text) == (0, True)
     assert advise(plain, {}) is None
     assert "device and prompts" in chosen.warning
     assert "too short" not in chosen.warning

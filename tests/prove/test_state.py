@@ -1,4 +1,4 @@
-"""The step state: sound exports pass, and a state that is miswired fails the check that sees it."""
+"""The step state: valid exports pass, and miswired state fails the expected check."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from ir_edit import IR
 
 import irtools
-from irtools.prove.drive import Files, Session, UndrivableError
+from irtools.prove.drive import Session, UndrivableError
+from irtools.prove.files import Files
 from irtools.prove.measure_state import measure
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, Step
 from irtools.prove.state import state
@@ -21,7 +22,7 @@ CHECKS = ("continuation", "causality", "reset", "growth", "reorder")
 
 
 class Here:
-    """Measures in this process."""
+    """Worker that measures in this process."""
 
     def __init__(self, export: irtools.Export) -> None:
         self.session = Session(Files.of(export))
@@ -60,7 +61,7 @@ def test_sound_head_passes_with_its_target(fixtures: Path) -> None:
 
 
 def _keep_only_the_last(ir: IR) -> None:
-    """A key state is written without its past."""
+    """Write a key state without its past."""
     assign = ir.typed("Assign")[0]
     joined = ir.producer(assign, 0)
     assert joined.get("type") == "Concat"
@@ -68,7 +69,7 @@ def _keep_only_the_last(ir: IR) -> None:
 
 
 def _cross(ir: IR) -> None:
-    """Two states are written with each other's values."""
+    """Swap the written values of two states."""
     first, _, second = ir.typed("Assign")[:3]
     one, other = ir.source(first, 0), ir.source(second, 0)
     ir.rewire(first, 0, other)
@@ -76,7 +77,7 @@ def _cross(ir: IR) -> None:
 
 
 def _forget_beams(ir: IR) -> None:
-    """A state is read without being reordered."""
+    """Read a state without reordering it."""
     beam = ir.parameter("beam_idx")
     gather = next(ir.by_id(edge.get("to-layer")) for edge in ir.consumers(ir.output(beam)))
     assert gather.get("type") == "Gather"
@@ -87,7 +88,7 @@ def _forget_beams(ir: IR) -> None:
 
 
 def _show_the_future(ir: IR) -> None:
-    """The mask of the attention is one for every token."""
+    """Unmask all tokens in attention."""
     attention = ir.typed("ScaledDotProductAttention")[0]
     mask = ir.source(attention, 3)
     dims = [int(dim.text) for dim in ir.port_of(mask).findall("dim")]

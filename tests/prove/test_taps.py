@@ -1,4 +1,4 @@
-"""The step taps: true annotations pass, each kind of wrong one fails the check that sees it."""
+"""The step taps: correct annotations pass, and each kind of wrong annotation fails the expected check."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from ir_edit import IR
 
 import irtools
 from irtools.errors import LocateRefusedError
-from irtools.prove.drive import Files, Session, UndrivableError
+from irtools.prove.drive import Session, UndrivableError
+from irtools.prove.files import Files
 from irtools.prove.measure_taps import measure
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Step
 from irtools.prove.taps import taps
@@ -30,7 +31,7 @@ Entries = list[list[Any]]
 
 
 class Here:
-    """Measures in this process: another one would read the model again for each test."""
+    """Worker that measures in this process; a separate process would have to start for each test."""
 
     def __init__(self, export: irtools.Export) -> None:
         self.session = Session(Files.of(export))
@@ -38,14 +39,14 @@ class Here:
     def measure(self, step: str, request: dict[str, Any], progress: object = None) -> Measured:
         assert step == "taps"
         try:
-            found = measure(self.session, json.loads(json.dumps(request)))
-            return Measured(found, made_up=sorted(self.session.made_up))
+            measured = measure(self.session, json.loads(json.dumps(request)))
+            return Measured(measured, made_up=sorted(self.session.made_up))
         except UndrivableError as error:
             return Measured({}, inapplicable=str(error))
 
 
 def judge(directory: Path, entries: Entries | None, text: str | None = None) -> Step:
-    """What the step says of an export in a directory of its own with this annotation."""
+    """Result of the step for a copy of an export with this annotation."""
     export = irtools.open_export(directory)
     ir = IR(export.target.path)
     if entries is not None:
@@ -63,7 +64,7 @@ def judge(directory: Path, entries: Entries | None, text: str | None = None) -> 
 
 
 def reweigh(directory: Path, make: Callable[..., Any]) -> None:
-    """Give an export in a directory of its own other weights, ``make(size=...)``."""
+    """Replace the weights of a copy of an export by ``make(size=...)``."""
     path = irtools.open_export(directory).target.path
     content = bytearray(path.with_suffix(".bin").read_bytes())
     for constant in IR(path).typed("Const"):
@@ -84,7 +85,7 @@ def failed(step: Step) -> set[str]:
 
 @pytest.fixture
 def truth_of(fixtures: Path, truth: Callable[[str], dict[str, Any]]) -> Callable[[str], Entries]:
-    """One value that carries each layer's hidden state, as running PyTorch showed."""
+    """One value with the hidden state of each layer, found by comparison with PyTorch."""
 
     def entries(name: str) -> Entries:
         zoo = fixtures / name / "truth.json"
