@@ -21,7 +21,7 @@ def closure(starts: Iterable[int], step: Callable[[int], Iterable[int]]) -> set[
     reached = set(starts)
     pending = list(reached)
     while pending:
-        fresh = set(step(pending.pop())) - reached
-        reached |= fresh
+        fresh = [op for op in step(pending.pop()) if op not in reached]
+        reached.update(fresh)
         pending += fresh
     return reached

@@ -156,7 +156,7 @@ GOOD = b"<net name='n' version='11'><layers><layer id='0' name='a' type='Add'/><
         (GOOD.replace(b"'a'", b"'a&#1;'"), "not well-formed"),
         (GOOD.replace(b"'a'", b"'a\xff'"), "not well-formed"),
         (GOOD.replace(b"'a'", b"'a<b'"), "not well-formed"),
-        (GOOD.replace(b"'0'", b"'zero'"), "'zero', which is no number"),
+        (GOOD.replace(b"'0'", b"'zero'"), "'zero', which is not a number"),
         (GOOD.replace(b"id='0' ", b""), "has no id"),
         (GOOD.replace(b"net", b"model"), "root element is <model>"),
         (b"<!DOCTYPE net [<!ENTITY a 'b'>]>" + GOOD, "document type declaration"),
