@@ -77,7 +77,6 @@ def find_config(start: Path, *, outside: Path | None = None) -> tuple[Path | Non
 
     Parameters
     ----------
-    start : Path
     outside : Path, optional
         Directory whose files do not count: the export under test.
 

@@ -89,15 +89,9 @@ class InvalidIRError(IrtoolsError):
     """
 
     def __init__(
-        self,
-        message: str,
-        *,
-        line: int | None = None,
-        column: int | None = None,
-        path: Path | None = None,
-        hint: str | None = None,
+        self, message: str, *, line: int | None = None, column: int | None = None, path: Path | None = None
     ) -> None:
-        super().__init__(message, path=path, hint=hint)
+        super().__init__(message, path=path)
         self.line = line
         self.column = column
 
@@ -125,10 +119,8 @@ class AnnotationDiffersError(IrtoolsError):
 
     exit_code = 1
 
-    def __init__(
-        self, message: str, *, old: str = "", new: str = "", path: Path | None = None, hint: str | None = None
-    ) -> None:
-        super().__init__(message, path=path, hint=hint)
+    def __init__(self, message: str, *, old: str, new: str, path: Path) -> None:
+        super().__init__(message, path=path)
         self.old = old
         self.new = new
 

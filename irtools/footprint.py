@@ -141,7 +141,6 @@ def footprint(export: Export, *, context: int = 4096, batch: int = 1) -> Footpri
 
     Parameters
     ----------
-    export : Export
     context : int
         Tokens in the state of each sequence.
     batch : int

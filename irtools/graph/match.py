@@ -122,7 +122,6 @@ class Probe:
 
     Parameters
     ----------
-    view : GraphView
     stream : collection of int
         Ops whose value depends on the token embeddings; empty for every op that is not constant.
     region : collection of int

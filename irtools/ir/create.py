@@ -29,7 +29,6 @@ def create_files(
 
     Parameters
     ----------
-    output_dir : Path
     files : mapping of str to bytes or iterable of bytes or memoryview
         Content by file name. The last file is the one that makes the others usable.
     directory : Path

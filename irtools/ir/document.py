@@ -26,7 +26,8 @@ def part_name(path: Path) -> str:
 class Document:
     """One part of an export: an ``.xml`` with its ``.bin`` beside it.
 
-    The file is read on first use; the weights are never read.
+    The file is read on first use; the weights are never read. Every property of the content raises an
+    ``ExportError`` if the file cannot be read, and an ``InvalidIRError`` if it is not a well-formed IR in UTF-8.
 
     Parameters
     ----------
@@ -65,13 +66,7 @@ class Document:
 
     @cached_property
     def data(self) -> bytes:
-        """Bytes of the file.
-
-        Raises
-        ------
-        ExportError
-            The file cannot be read.
-        """
+        """Bytes of the file, not validated."""
         try:
             return read_file(self.path)
         except OSError as error:
@@ -80,13 +75,7 @@ class Document:
 
     @cached_property
     def scan(self) -> Scan:
-        """Layers, edges and rt_info by file position.
-
-        Raises
-        ------
-        InvalidIRError
-            The file is not a well-formed IR in UTF-8.
-        """
+        """Layers, edges and rt_info by file position."""
         with about(self.path):
             scan = scan_ir(self.data)
         scan.path = self.path
@@ -94,26 +83,12 @@ class Document:
 
     @cached_property
     def rt_info(self) -> RtInfo:
-        """Model-level rt_info: strings, and mappings for nested entries.
-
-        Raises
-        ------
-        InvalidIRError
-            The file is not a well-formed IR in UTF-8.
-        """
+        """Model-level rt_info: strings, and mappings for nested entries."""
         return read_rt_info(self.scan)
 
     @property
     def annotation(self) -> str | None:
-        """Hidden-state annotation as written; None without one, ``""`` for one without a value.
-
-        Raises
-        ------
-        ExportError
-            The file cannot be read.
-        InvalidIRError
-            The file is not a well-formed IR in UTF-8.
-        """
+        """Hidden-state annotation as written; None without one, ``""`` for one without a value."""
         value = self.rt_info.get(ANNOTATION_KEY)
         return value if value is None or isinstance(value, str) else ""
 
@@ -124,8 +99,8 @@ class Document:
         Raises
         ------
         InvalidIRError
-            The file is not a well-formed IR in UTF-8, or two layers have the same id, so its edges are
-            ambiguous. A cycle is reported only by ``GraphView.topological``.
+            Two layers have the same id, so the edges are ambiguous. A cycle is reported only by
+            ``GraphView.topological``.
         """
         from irtools.graph.view import GraphView
 

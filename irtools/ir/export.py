@@ -24,7 +24,10 @@ __all__ = ["MTP_FILE", "TARGET_FILES", "Export", "open_export"]
 
 
 class Export(ModelDirectory):
-    """One export: a directory of IR files, or a single ``.xml``."""
+    """One export: a directory of IR files, or a single ``.xml``.
+
+    All methods accept the part names of :meth:`part`.
+    """
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(path)
@@ -40,11 +43,6 @@ class Export(ModelDirectory):
 
     def locate(self, part: str = "target") -> DecoderStack:
         """Locate the decoder stack of a part in its file, without pending changes (see ``edit().locate()``).
-
-        Parameters
-        ----------
-        part : str
-            Name of a part, see :meth:`part`.
 
         Raises
         ------
@@ -115,8 +113,6 @@ class Export(ModelDirectory):
 
         Parameters
         ----------
-        part : str
-            Name of a part, see :meth:`part`.
         stack : DecoderStack, optional
             Result of :meth:`locate`, if available.
         force : bool
@@ -142,11 +138,6 @@ class Export(ModelDirectory):
     def strip(self, part: str = "target") -> Patch:
         """Remove the annotation of a part in memory; :meth:`save` writes it.
 
-        Parameters
-        ----------
-        part : str
-            Name of a part, see :meth:`part`.
-
         Returns
         -------
         Patch
@@ -168,11 +159,6 @@ class Export(ModelDirectory):
 
         All edits of the block become one change at its end, after a check of the result. An exception in the
         block or in the check discards all of them. Nothing else may change the part while the block is open.
-
-        Parameters
-        ----------
-        part : str
-            Name of a part, see :meth:`part`.
 
         Returns
         -------
@@ -248,8 +234,6 @@ class Export(ModelDirectory):
             Friendly names of the first and the last ops of the piece; ``name:1`` is output 1 of an op.
         stateless : bool
             Convert states to inputs and outputs.
-        part : str
-            Name of a part, see :meth:`part`.
         check : bool
             Read the piece with OpenVINO before it gets its final name.
         progress : callable, optional

@@ -61,7 +61,6 @@ def explained(
 
     Parameters
     ----------
-    path : Path
     failure : str
         Predicate of the message: what failed.
     state : str
@@ -109,7 +108,6 @@ def temporary(path: Path, data: bytes | Iterable[bytes | memoryview], like: os.s
 
     Parameters
     ----------
-    path : Path
     data : bytes or iterable of bytes or memoryview
         Content, in pieces if it is too large for memory.
     like : os.stat_result or None

@@ -6,6 +6,7 @@ silently. One pass reads the bytes; only ops in an unusual spelling are parsed i
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -201,15 +202,20 @@ def _edge_offset(scan: Scan, number: int) -> int:
 
 def _cycle(scan: Scan, index: dict[int, int]) -> Iterator[Fault]:
     """One fault for the first cycle, if there is one."""
-    if not any(s in index and t in index and index[s] >= index[t] for s, _, t, _ in scan.edges):
+    backward = [s for s, _, t, _ in scan.edges if s in index and t in index and index[s] >= index[t]]
+    if not backward:
         return  # all edges lead forward in the file, as OpenVINO writes them
     import networkx as nx  # imported late: few files have a backward edge
 
-    edges = [(index[s], index[t]) for s, _, t, _ in scan.edges if s in index and t in index]
-    try:
-        cycle = [source for source, _ in nx.find_cycle(nx.DiGraph(sorted(edges)))]
-    except nx.NetworkXNoCycle:
+    graph = nx.empty_graph(len(scan.ids), nx.DiGraph)
+    graph.add_edges_from(sorted((index[s], index[t]) for s, _, t, _ in scan.edges if s in index and t in index))
+    stuck = set(graph)
+    with contextlib.suppress(nx.NetworkXUnfeasible):  # raised after all ops that no cycle feeds
+        for position in nx.topological_sort(graph):
+            stuck.remove(position)
+    if not stuck:
         return
+    cycle = [edge[0] for edge in nx.find_cycle(graph, min(stuck), orientation="reverse")][::-1]
     first = cycle.index(min(cycle))
     cycle = cycle[first:] + cycle[:first]
     path = [repr(scan.names[position]) for position in cycle[1:4]] + (["'...'"] if len(cycle) > 4 else [])

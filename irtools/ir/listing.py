@@ -38,7 +38,6 @@ def require_empty(output_dir: Path, directory: Path, *, in_place: bool = True) -
 
     Parameters
     ----------
-    output_dir : Path
     directory : Path
         The export.
     in_place : bool
@@ -72,7 +71,6 @@ def list_export(directory: Path, *, leave_out: str) -> tuple[list[Path], dict[Pa
 
     Parameters
     ----------
-    directory : Path
     leave_out : str
         Suffix of files to leave out.
 

@@ -101,14 +101,10 @@ def read_rt_info(scan: Scan) -> RtInfo:
         stack[-1][key] = attributes.get("value", children)
         stack.append(children)
 
-    def end(_: str) -> None:
-        if len(stack) > 1:
-            stack.pop()
-
     # Not an element tree: like OpenVINO, expat accepts undeclared namespace prefixes and any depth.
     parser = expat.ParserCreate("utf-8")
     parser.StartElementHandler = start
-    parser.EndElementHandler = end
+    parser.EndElementHandler = lambda _: stack.pop()
     parser.Parse(scan.data[where.start : where.end], True)
     return root
 

@@ -240,8 +240,6 @@ def save_export(
         Source export; it is not changed.
     changes : sequence of Change
         New content of some of its files.
-    output_dir : Path
-    progress : callable, optional
 
     Raises
     ------

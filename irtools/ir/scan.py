@@ -51,6 +51,7 @@ _DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml\s")
 _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 _REFERENCE = re.compile(r"&(?:#x([0-9a-fA-F]+)|#([0-9]+)|(lt|gt|amp|quot|apos));")
 _MAX_NESTING = 64  # levels of nested graphs
+_REENCODE = "but irtools edits only UTF-8; read it with OpenVINO and save it again to get UTF-8"
 _WHITESPACE = str.maketrans("\t\n\r", "   ")
 
 
@@ -151,26 +152,16 @@ def _number(data: bytes, offset: int, attributes: dict[str, str], key: str, tag:
 def _validate(data: bytes) -> None:
     """Validate the file with expat in one pass; only refused constructs have callbacks."""
     if data[:4] in (b"\xff\xfe\0\0", b"\0\0\xfe\xff") or data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4]:
-        raise UnsupportedEncodingError(
-            "the XML is UTF-16 or UTF-32, but irtools edits only UTF-8; "
-            "read it with OpenVINO and save it again to get UTF-8",
-            line=1,
-        )
+        raise UnsupportedEncodingError(f"the XML is UTF-16 or UTF-32, {_REENCODE}", line=1)
 
     def declaration(_version: str, encoding: str | None, _standalone: int) -> None:
         if encoding is not None and encoding.lower() not in ("utf-8", "utf8", "us-ascii", "ascii"):
-            raise UnsupportedEncodingError(
-                f"the XML declares the encoding {encoding!r}, but irtools edits only UTF-8; "
-                "read it with OpenVINO and save it again to get UTF-8",
-                line=1,
-            )
+            raise UnsupportedEncodingError(f"the XML declares the encoding {encoding!r}, {_REENCODE}", line=1)
 
     def doctype(*_: object) -> None:
         line = parser.CurrentLineNumber
-        raise InvalidIRError(
-            f"line {line}: the XML has a document type declaration, which no IR needs and irtools does not load",
-            line=line,
-        )
+        message = "the XML has a document type declaration, which no IR needs and irtools does not load"
+        raise InvalidIRError(f"line {line}: {message}", line=line)
 
     parser = expat.ParserCreate()
     parser.XmlDeclHandler = declaration

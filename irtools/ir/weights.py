@@ -100,7 +100,6 @@ def weights(graph: GraphView, kinds: Mapping[int, str] | None = None) -> tuple[W
 
     Parameters
     ----------
-    graph : GraphView
     kinds : mapping of int to str, optional
         Part of the model of each op at the top level, by layer id.
 

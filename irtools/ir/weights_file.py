@@ -17,7 +17,6 @@ def require_weights(
 
     Parameters
     ----------
-    path : Path
     needed : int
         Minimum size in bytes.
     reader : str
