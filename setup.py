@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: all packages that there are, and one that lies in another folder."""
+"""Settings that pyproject.toml cannot express: package discovery, plus one package in another folder."""
 
 from setuptools import find_packages, setup
 

@@ -22,7 +22,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # `irtools --help` imports this package: nothing heavy before it is asked for.
+    # Imported late: `irtools --help` imports this package and must not load anything heavy.
     if name not in _HOMES:
         raise AttributeError(f"module 'irtools' has no attribute {name!r}")
     from importlib import import_module

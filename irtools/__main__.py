@@ -1,7 +1,7 @@
-"""The process: ``irtools`` and ``python -m irtools``.
+"""Entry point of the process: ``irtools`` and ``python -m irtools``.
 
-Light on purpose. What it imports before a signal can be caught is little, so that an interrupt
-while the command line is being imported is no traceback.
+This module imports little before it handles signals, so an interrupt during the import of the command line
+prints no traceback.
 """
 
 import signal
@@ -14,10 +14,10 @@ _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 
 
 def main() -> None:
-    """Run the command line as this process and exit; a signal that ends it cleans up as Ctrl-C does."""
+    """Run the command line and exit; SIGTERM and SIGHUP clean up as Ctrl-C does."""
     try:
         for number in _ENDING:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup does, and a shell for `&`
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP, a shell SIGINT for `&`
                 signal.signal(number, _interrupt)
         from irtools.cli import main as run
 
@@ -29,11 +29,11 @@ def main() -> None:
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
-    """End like Ctrl-C; the next signal does not stop the cleaning up."""
+    """End like Ctrl-C; later signals do not interrupt the clean-up."""
     for other in _ENDING:
         if signal.getsignal(other) is _interrupt:
             signal.signal(other, signal.SIG_IGN)
-    # Not a class of its own: subprocess knows this one and does not wait for the child then.
+    # Not a separate class: on a KeyboardInterrupt, subprocess does not wait for the child without a limit.
     raise KeyboardInterrupt(number)
 
 

@@ -1,6 +1,6 @@
-"""Errors that a user can cause: one sentence each, with what to do about it.
+"""Errors that a user can cause. Each message is one sentence that says what is wrong and what to do.
 
-Every exception carries the exit code that the command line returns for it.
+Every exception carries the exit code of the command line.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ __all__ = [
 
 
 class IrtoolsError(Exception):
-    """Base class of everything that irtools raises on purpose.
+    """Base class of all errors that irtools raises on purpose.
 
     Attributes
     ----------
     exit_code : int
-        What the command line exits with (2: it could not do its work).
+        Exit code of the command line; 2 means that the command could not do its work.
     path : Path or None
-        The file or directory that it is about; ``str`` puts it before the message.
+        File or directory at fault; ``str`` puts it before the message.
     hint : str or None
-        What to do about it, when the message does not say it already.
+        Advice, if the message contains none.
     """
 
     exit_code = 2
@@ -58,7 +58,7 @@ class IrtoolsError(Exception):
 
 @contextmanager
 def about(path: Path | None) -> Iterator[None]:
-    """Say in the errors of what is done inside which file they are about, unless they know better."""
+    """Set ``path`` on errors raised in the block, unless they have a path or concern no model."""
     try:
         yield
     except IrtoolsError as error:
@@ -68,15 +68,15 @@ def about(path: Path | None) -> Iterator[None]:
 
 
 class UsageError(IrtoolsError):
-    """An option or argument that makes no sense."""
+    """An invalid option or argument."""
 
 
 class OptionError(UsageError):
-    """An option that makes no sense for any model: no model is named."""
+    """An option that is invalid for every model; the message names no model."""
 
 
 class ExportError(IrtoolsError):
-    """A model directory or file that is missing, empty, ambiguous or unreadable."""
+    """A missing, empty, ambiguous or unreadable model directory or file."""
 
 
 class InvalidIRError(IrtoolsError):
@@ -84,78 +84,58 @@ class InvalidIRError(IrtoolsError):
 
     Attributes
     ----------
-    line : int or None
-        Line of the fault, counted from 1.
-    column : int or None
-        Column of the fault, counted from 0.
+    line, column : int or None
+        Position of the fault; lines count from 1, columns from 0.
     """
 
     def __init__(
-        self,
-        message: str,
-        *,
-        line: int | None = None,
-        column: int | None = None,
-        path: Path | None = None,
-        hint: str | None = None,
+        self, message: str, *, line: int | None = None, column: int | None = None, path: Path | None = None
     ) -> None:
-        super().__init__(message, path=path, hint=hint)
+        super().__init__(message, path=path)
         self.line = line
         self.column = column
 
 
 class MalformedValueError(InvalidIRError):
-    """A number or name that the format requires is missing or unusable."""
+    """A missing or invalid number or name that the format requires."""
 
 
 class UnsupportedEncodingError(InvalidIRError):
-    """XML in an encoding whose bytes irtools does not edit (anything but UTF-8)."""
+    """XML in an encoding other than UTF-8, which irtools does not edit."""
 
 
 class LocateRefusedError(IrtoolsError):
-    """The graph has no decoder stack, or not exactly one that the witnesses agree on."""
+    """A graph without exactly one decoder stack that all witnesses agree on."""
 
 
 class AnnotationDiffersError(IrtoolsError):
-    """An annotation is there already and says something else.
+    """An existing annotation that differs from the new one.
 
     Attributes
     ----------
-    difference : str
-        The first difference, as a clause: ``it says nothing about layer 3``.
     old, new : str
-        The annotation in the file, and the one that was to be written.
+        The annotation in the file, and the one to be written.
     """
 
     exit_code = 1
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        difference: str = "",
-        old: str = "",
-        new: str = "",
-        path: Path | None = None,
-        hint: str | None = None,
-    ) -> None:
-        super().__init__(message, path=path, hint=hint)
-        self.difference = difference
+    def __init__(self, message: str, *, old: str, new: str, path: Path) -> None:
+        super().__init__(message, path=path)
         self.old = old
         self.new = new
 
 
 class CheckError(IrtoolsError):
-    """The runtime would not accept the new file, or that could not be found out; nothing was written."""
+    """A new file that the runtime rejects, or that could not be checked; nothing was written."""
 
 
 class EditError(IrtoolsError):
-    """An edit that cannot be made, or that would leave the IR inconsistent; nothing was changed."""
+    """An edit that is impossible, or that would make the IR inconsistent; nothing was changed."""
 
 
 class RenderError(IrtoolsError):
-    """A picture that cannot be drawn: no engine, or nothing to draw."""
+    """A picture that cannot be drawn because there is no layout engine or nothing to draw."""
 
 
 class SaveError(IrtoolsError):
-    """A file could not be written; the message says what is there now: the old one or the new one, whole."""
+    """A file that could not be written; the message says whether the old or the new one is there, complete."""

@@ -1,4 +1,4 @@
-"""An export, and what is done with it."""
+"""An export and the operations on it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ __all__ = ["Export", "open_export"]
 
 
 class Export(ModelDirectory, Drawable):
-    """One export: a directory of IR files, or a single ``.xml``."""
+    """One export: a directory of IR files, or a single ``.xml``.
+
+    All methods accept the part names of :meth:`part`.
+    """
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(path)
@@ -35,21 +38,12 @@ class Export(ModelDirectory, Drawable):
         return f"Export({str(self.path)!r})"
 
     def locate(self, part: str = "target") -> DecoderStack:
-        """Locate the decoder stack of a part, as its file is; for pending changes see ``edit().locate()``.
-
-        Parameters
-        ----------
-        part : str
-            As :meth:`part` takes it.
-
-        Returns
-        -------
-        DecoderStack
+        """Locate the decoder stack of a part in its file, without pending changes (see ``edit().locate()``).
 
         Raises
         ------
         LocateRefusedError
-            No decoder-only language model, or the witnesses contradict each other.
+            The part is not a decoder-only language model, or the witnesses contradict each other.
         """
         from irtools.decoder import locate
 
@@ -65,20 +59,20 @@ class Export(ModelDirectory, Drawable):
         ignore: Sequence[str] = (),
         rules: Sequence[str | Path] = (),
     ) -> Verification:
-        """Run the rules over the files; neither weights nor a device are needed.
+        """Apply the rules to the files; weights and a device are not needed.
 
         Parameters
         ----------
         expect_mtp : bool, optional
-            True: it is to be released with an MTP head; False: without one.
+            True if the export must have an MTP head, False if it must not have one.
         draft : path-like, optional
-            Directory of a draft to judge together with it.
+            Directory of a draft to verify with the export.
         target_runtime : str, optional
-            OpenVINO GenAI release that it is meant for.
+            OpenVINO GenAI release that must run the export.
         select, ignore : sequence of str
             Codes or groups of rules.
         rules : sequence of path-like
-            Folders of your own rules.
+            Folders of additional rules.
 
         Returns
         -------
@@ -88,9 +82,9 @@ class Export(ModelDirectory, Drawable):
         Raises
         ------
         ExportError
-            There is no IR here.
+            The directory contains no IR.
         UsageError
-            An argument makes no sense, or a rule failed.
+            An argument is invalid, or a rule failed.
 
         Examples
         --------
@@ -115,27 +109,21 @@ class Export(ModelDirectory, Drawable):
 
         Parameters
         ----------
-        part : str
-            As :meth:`part` takes it.
         stack : DecoderStack, optional
-            If it has been located already.
+            Result of :meth:`locate`, if available.
         force : bool
-            Replace an annotation that says something else.
-
-        Returns
-        -------
-        Patch
+            Replace an annotation that differs.
 
         Raises
         ------
         AnnotationDiffersError
-            There is another annotation, and no ``force``.
+            The part has a different annotation, and ``force`` is false.
         ExportError
             There is no such part, or it cannot be read.
         InvalidIRError
-            The file is no well-formed IR, or cannot be edited safely.
+            The file is not a well-formed IR, or cannot be edited safely.
         LocateRefusedError
-            No decoder-only language model, or the witnesses contradict each other.
+            The part is not a decoder-only language model, or the witnesses contradict each other.
         """
         from irtools.decoder import locate
         from irtools.surgery.annotate import annotate
@@ -144,24 +132,19 @@ class Export(ModelDirectory, Drawable):
         return self._keep(annotate(document, stack or locate(document, config=self.config), force=force))
 
     def strip(self, part: str = "target") -> Patch:
-        """Take the annotation out of a part in memory; :meth:`save` writes it.
-
-        Parameters
-        ----------
-        part : str
-            As :meth:`part` takes it.
+        """Remove the annotation of a part in memory; :meth:`save` writes it.
 
         Returns
         -------
         Patch
-            ``status`` is ``unchanged`` when there was none.
+            ``status`` is ``unchanged`` if there was no annotation.
 
         Raises
         ------
         ExportError
             There is no such part, or it cannot be read.
         InvalidIRError
-            The file is no well-formed IR, or cannot be edited safely.
+            The file is not a well-formed IR, or cannot be edited safely.
         """
         from irtools.surgery.strip import strip
 
@@ -170,19 +153,13 @@ class Export(ModelDirectory, Drawable):
     def edit(self, part: str = "target") -> Editor:
         """Edit a part in memory, in a ``with`` block; :meth:`save` writes it.
 
-        What the block does becomes one change when it ends: it is checked as a whole, and after an
-        exception, whether in the block or of the check, nothing of it is kept. Nothing else may change the part
-        while the block is open.
-
-        Parameters
-        ----------
-        part : str
-            As :meth:`part` takes it.
+        All edits of the block become one change at its end, after a check of the result. An exception in the
+        block or in the check discards all of them. Nothing else may change the part while the block is open.
 
         Returns
         -------
         Editor
-            Its methods are the edits.
+            Object whose methods are the edits.
 
         Raises
         ------
@@ -205,21 +182,21 @@ class Export(ModelDirectory, Drawable):
 
     @property
     def pending(self) -> tuple[Patch, ...]:
-        """The changes that :meth:`save` would write, one per file; several of one file are joined."""
+        """Changes that :meth:`save` would write, one per file; changes of the same file are joined."""
         return tuple(patch for patch in self._patches.values() if patch.changed)
 
     def _current(self, part: str) -> Document:
-        """A part with the changes that have been kept so far; itself without any."""
+        """Part with its pending changes."""
         document = self.part(part)
         known = self._patches.get(document.path)
         return Document(document.path, known.data, part=document.part) if known and known.changed else document
 
     def _keep(self, patch: Patch) -> Patch:
-        """Remember a change; the documents stay what the files are until it is saved."""
+        """Add a pending change; the documents show the files until it is saved."""
         known = self._patches.get(patch.path)
         if known is not None and known.data != patch.original:
             raise EditError(
-                "the part was changed while a block of edits was open, so what the block does is not kept; "
+                "the part was changed while a block of edits was open, so the edits of the block are discarded; "
                 "make all edits in one block, or one block after the other",
                 path=patch.path,
             )
@@ -238,46 +215,45 @@ class Export(ModelDirectory, Drawable):
         check: bool = True,
         progress: Callable[[int, int], None] | None = None,
     ) -> Piece:
-        """Cut a piece out of a part, and write it as a model of its own with just the weights that it needs.
+        """Extract a piece of a part as a separate model with only the weights that it needs.
 
-        Of a part with pending changes it is a piece of what :meth:`save` would write.
+        Pending changes of the part are included.
 
         Parameters
         ----------
         output_dir : path-like
-            Empty or absent; gets ``openvino_model.xml`` and ``.bin``.
+            Empty or absent directory for ``openvino_model.xml`` and ``.bin``.
         layers : str or int, optional
-            ``3``, ``3-5``, ``last`` or ``all``: layers of the decoder stack; or else ``from_`` and ``to``.
+            Layers of the decoder stack: ``3``, ``3-5``, ``last`` or ``all``. Use either this or ``from_`` and
+            ``to``.
         from_, to : str or sequence of str
-            Friendly names of the first ops of the piece and of the last; ``name:1`` is an output of one.
+            Friendly names of the first and the last ops of the piece; ``name:1`` is output 1 of an op.
         stateless : bool
-            Turn states into inputs and outputs.
-        part : str
-            As :meth:`part` takes it.
+            Convert states to inputs and outputs.
         check : bool
-            Let OpenVINO read the piece before it is there.
+            Read the piece with OpenVINO before it gets its final name.
         progress : callable, optional
-            Called while weights are copied: bytes done, bytes in all.
+            Called while weights are copied, with bytes done and total bytes.
 
         Returns
         -------
         Piece
-            What was cut: inputs, outputs, states, sizes.
+            Inputs, outputs, states and sizes of the piece.
 
         Raises
         ------
         EditError, UsageError
-            There are no such layers or ops, or no way leads from the ones to the others.
+            The layers or ops do not exist, or no path leads from the first ops to the last.
         LocateRefusedError
-            ``layers`` of a part without decoder stack.
+            ``layers`` was given for a part without a decoder stack.
         ExportError
             There is no such part, or its weights are missing, too short or unreadable.
         InvalidIRError
-            The file is no well-formed IR.
+            The file is not a well-formed IR.
         CheckError
             OpenVINO cannot read the piece; nothing was written.
         SaveError
-            It could not be written; what had been created was removed.
+            The piece could not be written; everything that was created was removed.
 
         Examples
         --------
@@ -305,17 +281,17 @@ class Export(ModelDirectory, Drawable):
     def save(
         self, output_dir: str | Path | None = None, *, check: bool = True, progress: Progress | None = None
     ) -> tuple[Saved, ...]:
-        """Write what was changed, in place or as a complete export elsewhere.
+        """Write pending changes, in place or as a complete export in another directory.
 
         Parameters
         ----------
         output_dir : path-like, optional
             Empty or absent directory for a complete export.
         check : bool
-            Let OpenVINO read a file whose graph was edited, and rehearse what the runtime does with one that
-            is annotated, before the old one is replaced.
+            Check each file before it replaces the old one: OpenVINO reads a file with an edited graph, and an
+            annotated file is processed as in the runtime.
         progress : callable, optional
-            Called while weights are copied: file, bytes done, bytes in all.
+            Called while weights are copied, with file, bytes done and total bytes.
 
         Returns
         -------
@@ -325,13 +301,12 @@ class Export(ModelDirectory, Drawable):
         Raises
         ------
         SaveError
-            The file that it names could not be written: it is as it was, unless the message says
-            that it was replaced and only its directory could not be flushed. In place, other files
-            may have been written before it; only what is left is written by the next call. With
-            ``output_dir`` what had been created is removed.
+            The named file could not be written. It is unchanged unless the message says that it was replaced
+            and only its directory could not be flushed. In place, files before it may have been written; the
+            next call writes the others. With ``output_dir``, everything that was created is removed.
         CheckError
-            The runtime would not take one of the files, its weights are missing, or the check could
-            not be run; nothing was written.
+            The runtime rejects one of the files, its weights are missing, or the check could not run; nothing
+            was written.
         """
         from irtools.ir.save import Change, save_export, save_files
         from irtools.runtime.check import checker
@@ -344,18 +319,18 @@ class Export(ModelDirectory, Drawable):
         return save_files(changes, written=lambda change: self._forget(change.path))
 
     def prove(self, settings: Settings | None = None, progress: Callable[[str], None] | None = None) -> Proof:
-        """Run the export: its taps, its state, its MTP head, drafted decoding. See :func:`irtools.prove.run.prove`.
+        """Run the export: taps, state, MTP head, speculative decoding. See :func:`irtools.prove.run.prove`.
 
-        What runs are the files, so a change that is pending is refused with an ``EditError``.
+        The files are run as they are on disk, so pending changes raise an ``EditError``.
         """
         from irtools.prove.run import prove
 
         for patch in self.pending:
-            raise EditError("there are changes that have not been written; save them first", path=patch.path)
+            raise EditError("there are pending changes; save them first", path=patch.path)
         return prove(self, settings, progress)
 
     def _forget(self, path: Path) -> None:
-        """Read the files again when they are asked for next: one of them has been written."""
+        """Drop a saved change and the cached documents, so the files are read again."""
         del self._patches[path]
         for name in ("parts", "target"):
             self.__dict__.pop(name, None)
@@ -369,14 +344,10 @@ def open_export(path: str | Path) -> Export:
     path : path-like
         A model directory, or one ``.xml`` file.
 
-    Returns
-    -------
-    Export
-
     Raises
     ------
     ExportError
-        There is no such directory or file, or the directory cannot be read.
+        The directory or file does not exist, or the directory cannot be read.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Discover rule packs: built-in ones, installed plug-ins and a user's own folder.
+"""Discover rule packs: built-in packs, installed plug-ins and folders of the user.
 
-All load the same way: every module of a pack is imported, and the objects of the wanted
-class that its modules define are collected. There is no list to keep.
+All packs load the same way: every module is imported, and the objects of one class at module level are
+collected. There is no list of rules to maintain.
 """
 
 from __future__ import annotations
@@ -27,41 +27,41 @@ T = TypeVar("T")
 
 
 def _modules(package: ModuleType, prefix: str) -> Iterator[ModuleType]:
-    """The modules of a pack whose names begin with ``prefix``; a pack that is one module is that module."""
+    """Modules of a pack whose names begin with ``prefix``; a single-module pack is its only module."""
     if not hasattr(package, "__path__"):
         yield package
         return
-    for found in sorted(pkgutil.walk_packages(package.__path__, package.__name__ + "."), key=lambda m: m.name):
-        if found.name.rpartition(".")[2].startswith(prefix):
-            yield importlib.import_module(found.name)
+    for info in sorted(pkgutil.walk_packages(package.__path__, package.__name__ + "."), key=lambda info: info.name):
+        if info.name.rpartition(".")[2].startswith(prefix):
+            yield importlib.import_module(info.name)
 
 
 @cache
 def _installed(prefix: str) -> tuple[ModuleType, ...]:
-    found: list[ModuleType] = []
+    modules: list[ModuleType] = []
     for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: (point.name != "builtin", point.name)):
         try:
-            found += _modules(importlib.import_module(point.module), prefix)
+            modules += _modules(importlib.import_module(point.module), prefix)
         except Exception as error:
             raise OptionError(
                 f"the rule pack {point.name!r} ({point.module}) cannot be loaded: {type(error).__name__}: {error}",
                 hint="Uninstall it or repair it.",
             ) from error
-    return tuple(found)
+    return tuple(modules)
 
 
 @cache
 def load_folder(folder: Path) -> tuple[ModuleType, ...]:
-    """Import every ``.py`` of a folder of rules, each as a module of its own.
+    """Import every ``.py`` of a folder of rules as a separate module.
 
     Raises
     ------
     OptionError
-        No such folder, or one of its modules cannot be imported.
+        The folder does not exist, or one of its modules cannot be imported.
     """
     if not folder.is_dir():
         raise OptionError(f"{folder}: no such folder of rules")
-    found = []
+    modules = []
     for path in sorted(folder.glob("*.py")):
         name = f"irtools_user_rules_{abs(hash(folder.resolve()))}_{path.stem}"
         spec = importlib.util.spec_from_file_location(name, path)
@@ -74,8 +74,8 @@ def load_folder(folder: Path) -> tuple[ModuleType, ...]:
         except Exception as error:
             del sys.modules[name]
             raise OptionError(f"{path}: cannot be loaded: {type(error).__name__}: {error}") from error
-        found.append(module)
-    return tuple(found)
+        modules.append(module)
+    return tuple(modules)
 
 
 def collect(wanted: type[T], folders: Iterable[Path] = (), *, prefix: str = "") -> tuple[T, ...]:
@@ -84,21 +84,13 @@ def collect(wanted: type[T], folders: Iterable[Path] = (), *, prefix: str = "") 
     Parameters
     ----------
     wanted : type
-        Such as ``Rule`` or ``Pattern``.
+        Class of the instances, such as ``Rule`` or ``Pattern``.
     folders : iterable of Path
-        A user's own folders of rules.
+        Folders of rules of the user.
     prefix : str
-        Look only into modules of installed packs whose names begin so (``pattern_``): locating a
-        stack needs no checks, and importing them all takes longer than locating.
-
-    Returns
-    -------
-    tuple
+        Prefix of the modules to import from installed packs (``pattern_``). Locating a decoder stack needs
+        no lint rules, and importing all of them takes longer than locating.
     """
     modules = [*_installed(prefix), *(module for folder in folders for module in load_folder(folder))]
-    found: dict[int, T] = {}
-    for module in modules:
-        for value in vars(module).values():
-            if isinstance(value, wanted):
-                found.setdefault(id(value), value)
-    return tuple(found.values())
+    values = (value for module in modules for value in vars(module).values() if isinstance(value, wanted))
+    return tuple({id(value): value for value in values}.values())

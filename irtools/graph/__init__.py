@@ -1,1 +1,1 @@
-"""The NetworkX view of one IR, and the matcher for patterns on it."""
+"""NetworkX view of one IR, and a pattern matcher on that view."""

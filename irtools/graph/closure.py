@@ -1,4 +1,4 @@
-"""What can be reached from some ops of a graph."""
+"""Ops that are reachable from other ops of a graph."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ __all__ = ["closure"]
 
 
 def closure(starts: Iterable[int], step: Callable[[int], Iterable[int]]) -> set[int]:
-    """Some ops and everything that is reached from them.
+    """Start ops and all ops reachable from them.
 
     Parameters
     ----------
     starts : iterable of int
         Layer ids.
     step : callable
-        Where an op leads to: what it is computed from, or what is computed from it.
+        Neighbours of an op to continue with, such as its producers or its consumers.
     """
-    found = set(starts)
-    pending = list(found)
+    # Not nx.descendants: the callers skip ops on the way, and constants are no nodes of the view.
+    reached = set(starts)
+    pending = list(reached)
     while pending:
-        fresh = [op for op in step(pending.pop()) if op not in found]
-        found.update(fresh)
+        fresh = [op for op in step(pending.pop()) if op not in reached]
+        reached.update(fresh)
         pending += fresh
-    return found
+    return reached

@@ -1,8 +1,8 @@
-"""Patterns: what a piece of a model looks like, and why something is not one.
+"""Patterns that recognise pieces of a model and give a reason when they do not match.
 
-A pattern is a small function over a :class:`Probe`. It returns a :class:`Match` (truthy) or
-says with ``probe.fail(reason, op)`` why it does not match, and at which op. Patterns live in
-rule packs and are discovered; the engine knows their roles only.
+A pattern is a small function over a :class:`Probe`. It returns a :class:`Match` (truthy), or
+``probe.fail(reason, op)`` with the reason and the op that did not fit. Patterns are discovered in rule packs;
+the engine knows only their roles.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from irtools.graph.view import GraphView, Source
 __all__ = ["ROLES", "Match", "Matcher", "Mismatch", "Pattern", "Probe", "pattern", "patterns"]
 
 ROLES = ("embedding", "feed_forward", "logits_tail", "mtp_fusion", "norm", "token_mixer")
-"""What patterns are asked for."""
+"""Pieces of a model that patterns recognise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A pattern that matched.
+    """Successful result of a pattern; truthy.
 
     Attributes
     ----------
     pattern : str
         Name of the pattern.
     kind : str
-        What it found, in the words of its role (``full_attention``, ``dense``, ``rms``).
+        Variant within the role (``full_attention``, ``dense``, ``rms``).
     anchor : int
-        Layer id of the op it was tried on.
+        Layer id of the op that the pattern was tried on.
     ops : mapping of str to int
-        Layer ids by what they are in the pattern.
+        Layer ids by their function in the pattern.
     tail : tuple of int
-        Ops it passed on the way, where the order matters (logits tail).
+        Layer ids of the ops between the lm_head and the logits, in order (logits tail only).
     """
 
     pattern: str
@@ -51,12 +51,10 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Why a pattern did not match. Falsy.
+    """Failed result of a pattern; falsy.
 
     Attributes
     ----------
-    pattern : str
-    reason : str
     op : int or None
         Layer id of the op that did not fit.
     """
@@ -84,12 +82,11 @@ class Pattern:
     name : str
         Kebab-case.
     anchors : tuple of str
-        Op types on which it is tried; empty for all.
+        Op types that the pattern is tried on; empty for all types.
     priority : int
-        Lower is tried first among the patterns of a role.
+        Order among the patterns of a role; the lowest is tried first.
     explanation : str
-        What it looks like, from the docstring.
-    function : callable
+        Docstring of the function, which describes the pattern.
     """
 
     role: str
@@ -101,7 +98,7 @@ class Pattern:
 
 
 def pattern(role: str, name: str, *anchors: str, priority: int = 50) -> Callable[[Function], Pattern]:
-    """Make a pattern of a function ``(probe, op) -> Match or Mismatch``."""
+    """Decorate a function ``(probe, op) -> Match or Mismatch`` as a pattern."""
     if role not in ROLES:
         raise ValueError(f"role {role!r} is none of {', '.join(ROLES)}")
 
@@ -113,25 +110,24 @@ def pattern(role: str, name: str, *anchors: str, priority: int = 50) -> Callable
 
 @cache
 def patterns(role: str) -> tuple[Pattern, ...]:
-    """The discovered patterns of a role, by priority and name."""
+    """Discovered patterns of a role, sorted by priority and name."""
     from irtools.registry import collect
 
-    found = (entry for entry in collect(Pattern, prefix="pattern_") if entry.role == role)
-    return tuple(sorted(found, key=lambda entry: (entry.priority, entry.name)))
+    entries = (entry for entry in collect(Pattern, prefix="pattern_") if entry.role == role)
+    return tuple(sorted(entries, key=lambda entry: (entry.priority, entry.name)))
 
 
 class Probe:
-    """What a pattern function looks at: the graph, and the region it was asked about.
+    """Graph and region that a pattern function examines.
 
     Parameters
     ----------
-    view : GraphView
     stream : collection of int
-        Ops whose value depends on the token embeddings. Empty: every op that is no constant.
+        Ops whose value depends on the token embeddings; empty for every op that is not constant.
     region : collection of int
-        The ops between two points of the residual stream; empty: the whole graph.
+        Ops between two points of the residual stream; empty for the whole graph.
     name : str
-        Of the pattern, for its results.
+        Name of the pattern, for its results.
     """
 
     def __init__(self, view: GraphView, stream: Collection[int], region: Collection[int], name: str) -> None:
@@ -141,11 +137,11 @@ class Probe:
         self._name = name
 
     def fail(self, reason: str, op: int | None = None) -> Mismatch:
-        """Say why there is no match, and at which op."""
+        """Report a mismatch with its reason and the op that did not fit."""
         return Mismatch(self._name, reason, op)
 
     def match(self, kind: str, anchor: int, ops: Mapping[str, int] | None = None, tail: tuple[int, ...] = ()) -> Match:
-        """Report a match; ``ops`` says what was found where."""
+        """Report a match; ``ops`` maps functions in the pattern to layer ids."""
         return Match(self._name, kind, anchor, ops or {}, tail)
 
     def type(self, op: int) -> str:
@@ -153,11 +149,11 @@ class Probe:
         return self.view.op_type(op)
 
     def constant(self, op: int) -> bool:
-        """Whether an op is computed from constants alone."""
+        """True if an op is computed from constants alone."""
         return self.view.constant(op)
 
     def on_stream(self, op: int) -> bool:
-        """Whether an op depends on the token embeddings."""
+        """True if an op depends on the token embeddings."""
         return op in self._stream if self._stream else not self.view.constant(op)
 
     def inputs(self, op: int) -> tuple[int, ...]:
@@ -165,7 +161,7 @@ class Probe:
         return self.view.producers(op)
 
     def moving(self, op: int) -> list[int]:
-        """Producers that are no constants."""
+        """Producers that are not constant."""
         return [source for source in self.view.producers(op) if not self.view.constant(source)]
 
     def streaming(self, op: int) -> list[int]:
@@ -178,13 +174,13 @@ class Probe:
         return ports[output].shape if output < len(ports) else ()
 
     def input_shape(self, op: int, index: int) -> tuple[int, ...]:
-        """Shape of what an input receives."""
+        """Shape of the value at an input; ``()`` if there is no such input."""
         sources: tuple[Source, ...] = self.view.inputs(op)
         port = self.view.port(sources[index]) if index < len(sources) else None
         return port.shape if port else ()
 
     def upward(self, op: int, through: Collection[str], limit: int = 64) -> int:
-        """Follow the first moving input while the type of the op is one of ``through``."""
+        """Follow the first non-constant input while the type of the op is in ``through``."""
         for _ in range(limit):
             moving = self.moving(op)
             if self.type(op) not in through or not moving:
@@ -193,7 +189,7 @@ class Probe:
         return op
 
     def ancestors(self, op: int, stop: Callable[[int], bool], limit: int = 4096) -> Iterator[int]:
-        """Ops above ``op``, nearest first; not beyond those for which ``stop`` is true."""
+        """Non-constant ops that ``op`` depends on, nearest first; the search ends at ops with ``stop(op)``."""
         seen, pending = {op}, [op]
         for current in pending:
             if len(seen) > limit:
@@ -207,32 +203,25 @@ class Probe:
 
 
 class Matcher:
-    """Tries the patterns of a role on the ops of a region.
-
-    Parameters
-    ----------
-    view : GraphView
-    stream : collection of int, optional
-        See :class:`Probe`.
-    """
+    """Apply the patterns of a role to ops; for ``stream`` see :class:`Probe`."""
 
     def __init__(self, view: GraphView, stream: Collection[int] = ()) -> None:
         self.view = view
         self.stream = stream
 
     def at(self, role: str, op: int, region: Collection[int] = ()) -> tuple[Match | None, list[Mismatch]]:
-        """Try every pattern of a role on one op.
+        """Try the patterns of a role on one op.
 
         Returns
         -------
         match : Match or None
         mismatches : list of Mismatch
-            Of the patterns tried before it, or of all.
+            Results of the patterns tried before the match; without one, of all patterns.
         """
         return self._first(((entry, op) for entry in patterns(role)), region)
 
     def find(self, role: str, region: Collection[int]) -> tuple[Match | None, list[Mismatch]]:
-        """The first match of a role in a region, patterns in order of priority."""
+        """First match of a role in a region, by priority of the patterns; returns the same as :meth:`at`."""
         by_type: dict[str, list[int]] = {}
         for op in region:
             by_type.setdefault(self.view.op_type(op), []).append(op)

@@ -1,1 +1,1 @@
-"""The files: parsing, rt_info, exact saving, the weights table."""
+"""Files of an export: parsing, rt_info, byte-exact saving, the weights table."""

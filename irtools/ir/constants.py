@@ -1,4 +1,4 @@
-"""The constants of an IR: what the XML says about the ``.bin``, without opening it."""
+"""Constants of an IR, read from the XML; the ``.bin`` is never opened."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ELEMENT_BITS = {
     **dict.fromkeys(("u32", "i32", "f32"), 32),
     **dict.fromkeys(("u64", "i64", "f64"), 64),
 }
-"""Bits per element. Strings are missing: their size depends on the content."""
+"""Bits per element. Strings are absent because their size depends on the content."""
 
 _WITH_BODIES = {"Loop", "TensorIterator", "If"}
 _PLAIN = re.compile(rb'<data element_type="(\w+)" shape="([\d, ]*)" offset="(\d{1,19})" size="(\d{1,19})"\s*/?>')
@@ -40,16 +40,14 @@ class Constant:
         Layer id in its graph.
     name : str
         Friendly name.
-    element_type : str
-    shape : tuple of int
     offset, size : int
         Bytes in the ``.bin``.
     span : Span
-        Its ``<layer>`` in the file.
+        Byte range of the ``<layer>`` in the file.
     in_body : bool
-        Whether it belongs to the body of a Loop, TensorIterator or If.
+        True if the constant is in the body of a Loop, TensorIterator or If.
     faults : tuple of str
-        Attributes of ``<data>`` that are missing or no number; the fields are then 0.
+        Attributes of ``<data>`` that are missing or not numeric; their fields are 0 or ``()``.
     """
 
     id: int
@@ -64,7 +62,7 @@ class Constant:
 
     @property
     def end(self) -> int:
-        """Offset behind its last byte."""
+        """Offset after the last byte."""
         return self.offset + self.size
 
     @property
@@ -74,7 +72,7 @@ class Constant:
 
 
 def byte_size(element_type: str, elements: int) -> int | None:
-    """Bytes that OpenVINO stores so many elements in; None if the type does not say.
+    """Number of bytes that OpenVINO stores elements in; None if the type does not determine it.
 
     Examples
     --------
@@ -84,13 +82,13 @@ def byte_size(element_type: str, elements: int) -> int | None:
     bits = ELEMENT_BITS.get(element_type)
     if bits is None:
         return None
-    if element_type in ("u3", "u6"):  # split over three bytes: 8 or 4 values
+    if element_type in ("u3", "u6"):  # three bytes hold 8 or 4 elements
         return 3 * -(-elements * bits // 24)
     return -(-elements * bits // 8)
 
 
 def iter_graphs(scan: Scan) -> Iterator[Scan]:
-    """A graph and, one after the other, every graph nested in it."""
+    """Yield a graph and all graphs nested in it."""
     yield scan
     if _WITH_BODIES.isdisjoint(scan.types):
         return
@@ -102,12 +100,12 @@ def iter_graphs(scan: Scan) -> Iterator[Scan]:
 
 
 def read_constants(graphs: Iterable[Scan]) -> tuple[Constant, ...]:
-    """Every constant of some graphs, in file order.
+    """Constants of graphs, in file order.
 
     Parameters
     ----------
     graphs : iterable of Scan
-        From :func:`iter_graphs`: the first is that of the model, the others are bodies.
+        From :func:`iter_graphs`: the first is the model, the others are bodies.
     """
     return tuple(
         _constant(graph.data, key, name, span, number > 0)
@@ -122,19 +120,19 @@ def _constant(data: bytes, key: int, name: str, span: Span, in_body: bool) -> Co
     if plain is not None:
         shape = tuple([int(dim) for dim in plain[2].split(b",")]) if plain[2].strip() else ()
         return Constant(key, name, plain[1].decode(), shape, int(plain[3]), int(plain[4]), span, in_body)
-    said = data_attributes(data, span)
-    shape_text = said.get("shape", "").strip()
+    attributes = data_attributes(data, span)
+    shape_text = attributes.get("shape", "").strip()
     dims = [dim.strip() for dim in shape_text.split(",")] if shape_text else []
-    faults = [key for key in ("offset", "size") if not _NUMBER.fullmatch(said.get(key, ""))]
-    if not all(_NUMBER.fullmatch(dim) for dim in dims) or "shape" not in said:
+    faults = [key for key in ("offset", "size") if not _NUMBER.fullmatch(attributes.get(key, ""))]
+    if not all(_NUMBER.fullmatch(dim) for dim in dims) or "shape" not in attributes:
         faults.append("shape")
     return Constant(
         key,
         name,
-        said.get("element_type", ""),
+        attributes.get("element_type", ""),
         () if "shape" in faults else tuple(map(int, dims)),
-        0 if "offset" in faults else int(said["offset"]),
-        0 if "size" in faults else int(said["size"]),
+        0 if "offset" in faults else int(attributes["offset"]),
+        0 if "size" in faults else int(attributes["size"]),
         span,
         in_body,
         tuple(faults),

@@ -1,7 +1,7 @@
-"""How irtools writes a file: under a temporary name beside it, flushed to the disk, then renamed.
+"""Low-level file writing: write a temporary file beside the target, flush it to the disk, rename it.
 
-Everything that is written goes through :func:`temporary`: parts of an export by way of
-:mod:`irtools.ir.save`, pictures and reports by way of :mod:`irtools.ir.output`.
+All files are written with :func:`temporary`. :mod:`irtools.ir.save` uses it for parts of an export,
+:mod:`irtools.ir.output` for pictures and reports.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ __all__ = [
 ]
 
 SUFFIX = ".irtools-tmp"
-"""How the names of temporary files end."""
+"""Suffix of temporary files."""
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-"""How a new file is opened."""
+"""Flags of ``os.open`` for a new file."""
 
 _LONGEST = 255 - len("..12345678") - len(SUFFIX)
 _ADVICE = {
@@ -51,45 +51,40 @@ _ADVICE = {
 @contextlib.contextmanager
 def explained(
     path: Path,
-    what: str = "cannot be written",
+    failure: str = "cannot be written",
     *,
     state: str = "",
     advice: str | None = None,
     elsewhere: str = "an --output-dir",
 ) -> Iterator[None]:
-    """Turn an operating system error into a sentence: what failed, what there is now, what to do.
+    """Convert an ``OSError`` to a ``SaveError`` with the failure, the current state and advice.
 
     Parameters
     ----------
-    path : Path
-    what : str
-        What failed.
+    failure : str
+        Predicate of the message: what failed.
     state : str
-        What there is now.
+        Current state of the files.
     advice : str, optional
-        Instead of what the error number suggests.
+        Advice that replaces the advice for the error number.
     elsewhere : str
-        How to name another place to write to.
-
-    Raises
-    ------
-    SaveError
+        Phrase for another output location in the advice.
     """
     try:
         yield
     except OSError as error:
         reason = (error.strerror or str(error) or type(error).__name__).lower()
-        known = _ADVICE.get(error.errno or 0, "see to that and try again").format(elsewhere=elsewhere)
+        advice = advice or _ADVICE.get(error.errno or 0, "fix that and try again").format(elsewhere=elsewhere)
         now = f" ({state})" if state else ""
-        raise SaveError(f"{what}: {reason}{now}; {advice or known}", path=path) from error
+        raise SaveError(f"{failure}: {reason}{now}; {advice}", path=path) from error
 
 
 def _stem(path: Path) -> str:
-    """What the names of the temporary files for a file begin with: no file system takes more than 255 bytes."""
+    """Prefix of the temporary files of a file, short enough for file systems with names of 255 bytes."""
     name = os.fsencode(path.name)
     if len(name) <= _LONGEST:
         return f".{path.name}."
-    import hashlib  # few names need it
+    import hashlib  # imported late: few names are so long
 
     digest = hashlib.sha256(name).hexdigest()[:16]
     return f".{os.fsdecode(name[: _LONGEST - 17]).encode('utf-8', 'ignore').decode()}.{digest}."
@@ -101,7 +96,7 @@ def beside(path: Path) -> Path:
 
 
 def stale(path: Path) -> Iterator[Path]:
-    """Temporary files for ``path`` that are there."""
+    """Existing temporary files for ``path``."""
     for other in path.parent.iterdir():
         if other.name.startswith(_stem(path)) and other.name.endswith(SUFFIX):
             yield other
@@ -109,19 +104,18 @@ def stale(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def temporary(path: Path, data: bytes | Iterable[bytes | memoryview], like: os.stat_result | None) -> Iterator[Path]:
-    """A flushed file with the new content beside ``path``; what is not renamed away is removed.
+    """Write a flushed temporary file beside ``path``; it is removed at the end unless it was renamed.
 
     Parameters
     ----------
-    path : Path
     data : bytes or iterable of bytes or memoryview
-        In pieces what is too large to be held at once.
+        Content, in pieces if it is too large for memory.
     like : os.stat_result or None
-        Of the old file, whose mode it gets, and owner and extended attributes where that is
-        allowed; None: there is no old file.
+        Status of the old file, or None without one. The new file gets its mode and, where permitted, its
+        owner and extended attributes.
     """
     name = beside(path)
-    try:  # before it is created: an interrupt can come between any two steps
+    try:  # starts before the file exists, because an interrupt can come between any two steps
         handle = os.open(name, NEW, 0o600 if like is not None else 0o666)
         try:
             for piece in (data,) if isinstance(data, bytes) else data:
@@ -138,7 +132,7 @@ def temporary(path: Path, data: bytes | Iterable[bytes | memoryview], like: os.s
 
 
 def write_all(handle: int, data: bytes | memoryview) -> None:
-    """Write all of it: one call may write less than it was given."""
+    """Write all data; one call of ``os.write`` may write only a part of it."""
     rest = memoryview(data)
     while rest:
         written = os.write(handle, rest)
@@ -153,7 +147,7 @@ def _keep_permissions(handle: int, path: Path, like: os.stat_result) -> None:
             os.fchown(handle, like.st_uid, like.st_gid)
     if hasattr(os, "listxattr"):
         for name in _extended_attributes(path):
-            with contextlib.suppress(OSError):  # one that may not be set does not stop the others
+            with contextlib.suppress(OSError):  # some attributes may not be set, such as security.selinux
                 os.setxattr(handle, name, os.getxattr(path, name))
     if hasattr(os, "fchmod"):
         os.fchmod(handle, stat.S_IMODE(like.st_mode))
@@ -172,7 +166,7 @@ def flush_directory(path: Path) -> None:
     Raises
     ------
     SaveError
-        It could not be flushed; the new file is there.
+        The directory could not be flushed; the new file is there.
     """
     if not hasattr(os, "O_DIRECTORY"):
         return
@@ -181,27 +175,27 @@ def flush_directory(path: Path) -> None:
     ):
         try:
             handle = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        except PermissionError:  # may be written but not read
+        except PermissionError:  # the directory may be writable but not readable
             return
         try:
             os.fsync(handle)
         except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # not every file system can
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot flush a directory
                 raise
         finally:
             os.close(handle)
 
 
 def make_directories(wanted: Iterable[Path], made: list[Path]) -> None:
-    """Make directories and those above them that are missing; each is added to ``made``.
+    """Create directories with their missing parents, and append each new one to ``made``.
 
     Raises
     ------
     SaveError
-        One of them is a link to nothing.
-    OSError
+        One of them is a dangling link.
     """
     for directory in wanted:
+        # Not `mkdir(parents=True)`, which does not tell which directories it created.
         missing = [parent for parent in (directory, *directory.parents) if not parent.exists()]
         for path in reversed(missing):
             if path.is_symlink():
@@ -211,7 +205,7 @@ def make_directories(wanted: Iterable[Path], made: list[Path]) -> None:
 
 
 def remove_made(made: Iterable[Path]) -> None:
-    """Remove what has been made, last first; a directory that somebody else has put something into stays."""
+    """Remove created files and directories, last first; a directory with other files in it stays."""
     for path in reversed(list(made)):
         with contextlib.suppress(OSError):
             path.rmdir() if path.is_dir() else path.unlink()

@@ -1,11 +1,12 @@
-"""Faults in the wiring of an IR: one pass over the bytes, each op read in full only when in doubt.
+"""Find faults in the wiring of an IR: duplicate ids, bad edges, cycles.
 
-OpenVINO refuses most of these with a message that names neither the file nor the op, and reads
-some silently.
+OpenVINO rejects most of these faults with a message that names neither the file nor the op, and accepts some
+silently. One pass reads the bytes; only ops in an unusual spelling are parsed in full.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ _ID = re.compile(rb"""\sid\s*=\s*["'](\d{1,9})["']""")
 
 
 class FaultKind(Enum):
-    """What can be wrong with the wiring."""
+    """Kinds of faults in the wiring."""
 
     DUPLICATE_ID = "two ops have the same layer id"
     DANGLING_EDGE = "an edge starts or ends nowhere"
@@ -39,12 +40,10 @@ class Fault:
 
     Attributes
     ----------
-    kind : FaultKind
-    message : str
     offset : int
-        Where in the file.
+        Byte offset in the file.
     op : str or None
-        Friendly name of the op concerned.
+        Friendly name of the op at fault.
     """
 
     kind: FaultKind
@@ -54,30 +53,30 @@ class Fault:
 
 
 def find_faults(graphs: Iterable[Scan]) -> tuple[Fault, ...]:
-    """Faults of the graphs of a file.
+    """Faults of all graphs of a file.
 
     Parameters
     ----------
     graphs : iterable of Scan
-        From :func:`irtools.ir.constants.iter_graphs`: that of the model and those of the bodies in it.
+        From :func:`irtools.ir.constants.iter_graphs`.
     """
     plain: bool | None = None
-    found: list[Fault] = []
+    faults: list[Fault] = []
     for graph in graphs:
         if plain is None:
-            # In the file, which all of them are in: a search would find ports in comments.
+            # Checked once: all graphs share the bytes of the file. A plain search would find ports in comments.
             plain = not has_markup(graph.data)
-        found += _graph_faults(graph, plain)
-    return tuple(found)
+        faults += _graph_faults(graph, plain)
+    return tuple(faults)
 
 
 def wiring_error(scan: Scan, kind: FaultKind) -> InvalidIRError:
-    """The error for a graph that cannot be walked: two ops with one id, or a cycle.
+    """Error for a graph with a fault that prevents its traversal.
 
     Parameters
     ----------
     scan : Scan
-        Of a graph that has such a fault.
+        Scan of a graph with such a fault.
     kind : FaultKind
         ``DUPLICATE_ID`` or ``CYCLE``.
     """
@@ -91,20 +90,20 @@ def wiring_error(scan: Scan, kind: FaultKind) -> InvalidIRError:
 def _graph_faults(scan: Scan, plain: bool) -> Iterator[Fault]:
     index = {key: position for position, key in enumerate(scan.ids)}
     if len(index) != len(scan.ids):
-        # What an edge means is open now: everything else would be a guess.
+        # Edges are ambiguous if ids repeat, so no other fault can be determined.
         yield from _duplicate_ids(scan)
         return
     ports = [(plain and _plain_ports(scan.data, span)) or _ports(scan.data, span) for span in scan.spans]
     for position, (inputs, outputs) in enumerate(ports):
         if None in inputs or None in outputs:
-            yield _fault(FaultKind.MALFORMED_PORT, scan, position, "has a port whose id is missing or no number")
+            yield _fault(FaultKind.MALFORMED_PORT, scan, position, "has a port whose id is missing or not a number")
     yield from _edge_faults(scan, index, ports)
     yield from _cycle(scan, index)
 
 
-def _fault(kind: FaultKind, scan: Scan, position: int, what: str) -> Fault:
+def _fault(kind: FaultKind, scan: Scan, position: int, problem: str) -> Fault:
     name = scan.names[position]
-    return Fault(kind, f"{scan.types[position]} {name!r} {what}", scan.spans[position].start, name)
+    return Fault(kind, f"{scan.types[position]} {name!r} {problem}", scan.spans[position].start, name)
 
 
 def _duplicate_ids(scan: Scan) -> Iterator[Fault]:
@@ -122,30 +121,30 @@ _CONSECUTIVE = [[b"%d" % i for i in range(n)] for n in range(64)]
 
 @cache
 def _numbered(inputs: int, ports: int) -> Ports:
-    """Ports as OpenVINO numbers them; few different ones, shared by thousands of ops."""
+    """Port ids as OpenVINO numbers them; cached because thousands of ops share few combinations."""
     return tuple(range(inputs)), tuple(range(inputs, ports))
 
 
 def _plain_ports(data: bytes, span: Span) -> Ports | None:
-    """Ids of the input and the output ports of one layer as OpenVINO writes it; None if it is written otherwise."""
+    """Port ids of a layer in the spelling of OpenVINO; None for any other spelling."""
     start, end = span
-    found = _PORT_ID.findall(data, start, end)
-    count = len(found)
-    if count != data.count(b"<port", start, end) or count >= len(_CONSECUTIVE) or found != _CONSECUTIVE[count]:
+    ids = _PORT_ID.findall(data, start, end)
+    count = len(ids)
+    if count != data.count(b"<port", start, end) or count >= len(_CONSECUTIVE) or ids != _CONSECUTIVE[count]:
         return None
     border = data.find(b"</input", start, end)
     return _numbered(data.count(b"<port", start, border) if border > 0 else 0, count)
 
 
 def _ports(data: bytes, span: Span) -> Ports:
-    """The same of any layer; None for an id that is no number."""
+    """Port ids of a layer in any spelling; None for an id that is not a number."""
     layer = data[span.start : span.end]
     ids: dict[str, list[int | None]] = {"input": [], "output": []}
     for side, where in child_spans(layer, Span(0, len(layer))):
         for tag, port in child_spans(layer, where) if side in ids else ():
             if tag == "port":
-                found = _PORT.match(layer, port.start)
-                number = _ID.search(found[1]) if found else None
+                opening = _PORT.match(layer, port.start)
+                number = _ID.search(opening[1]) if opening else None
                 ids[side].append(int(number[1]) if number else None)
     return ids["input"], ids["output"]
 
@@ -157,14 +156,14 @@ def _edge_faults(scan: Scan, index: dict[int, int], ports: list[Ports]) -> Itera
         if at is None:
             yield _dangling(scan, number, f"starts at layer {source}, which does not exist", index.get(target))
         elif source_port not in ports[at][1]:
-            what = f"starts at output port {source_port} of {scan.names[at]!r}, which it does not have"
-            yield _dangling(scan, number, what, at)
+            problem = f"starts at output port {source_port} of {scan.names[at]!r}, which does not exist"
+            yield _dangling(scan, number, problem, at)
         to = index.get(target)
         if to is None:
             yield _dangling(scan, number, f"ends at layer {target}, which does not exist", at)
         elif target_port not in ports[to][0]:
-            what = f"ends at input port {target_port} of {scan.names[to]!r}, which it does not have"
-            yield _dangling(scan, number, what, to)
+            problem = f"ends at input port {target_port} of {scan.names[to]!r}, which does not exist"
+            yield _dangling(scan, number, problem, to)
         else:
             feeds[to].append(target_port)
     for position, fed in enumerate(feeds):
@@ -173,22 +172,23 @@ def _edge_faults(scan: Scan, index: dict[int, int], ports: list[Ports]) -> Itera
             continue
         for port in wanted:
             if port is not None and port not in fed:
-                what = f"has nothing connected to its input port {port}"
-                yield _fault(FaultKind.UNCONNECTED_INPUT, scan, position, what)
+                yield _fault(
+                    FaultKind.UNCONNECTED_INPUT, scan, position, f"has nothing connected to its input port {port}"
+                )
         for port in sorted({port for port in fed if fed.count(port) > 1}):
-            what = f"has {fed.count(port)} edges into its input port {port}"
-            yield _fault(FaultKind.DOUBLED_INPUT, scan, position, what)
+            problem = f"has {fed.count(port)} edges into its input port {port}"
+            yield _fault(FaultKind.DOUBLED_INPUT, scan, position, problem)
 
 
-def _dangling(scan: Scan, number: int, what: str, op: int | None) -> Fault:
+def _dangling(scan: Scan, number: int, problem: str, op: int | None) -> Fault:
     source, source_port, target, target_port = scan.edges[number]
-    message = f"the edge from layer {source} port {source_port} to layer {target} port {target_port} {what}"
+    message = f"the edge from layer {source} port {source_port} to layer {target} port {target_port} {problem}"
     name = scan.names[op] if op is not None else None
     return Fault(FaultKind.DANGLING_EDGE, message, _edge_offset(scan, number), name)
 
 
 def _edge_offset(scan: Scan, number: int) -> int:
-    """Where an edge is written: looked for only when it is wrong."""
+    """Offset of an edge in the file; searched only for faulty edges."""
     wanted = [
         rb"""%s\s*=\s*["']\s*0*%d\s*["']""" % (key.encode(), value)
         for key, value in zip(("from-layer", "from-port", "to-layer", "to-port"), scan.edges[number], strict=True)
@@ -201,42 +201,23 @@ def _edge_offset(scan: Scan, number: int) -> int:
 
 
 def _cycle(scan: Scan, index: dict[int, int]) -> Iterator[Fault]:
-    """One fault for the ops that wait for each other, if there are any."""
-    backward = [(s, t) for s, _, t, _ in scan.edges if s in index and t in index and index[s] >= index[t]]
+    """One fault for the first cycle, if there is one."""
+    backward = [s for s, _, t, _ in scan.edges if s in index and t in index and index[s] >= index[t]]
     if not backward:
-        return  # every edge leads down the file, as OpenVINO writes it
-    waiting = [0] * len(scan.ids)
-    users: list[list[int]] = [[] for _ in scan.ids]
-    for source, _, target, _ in scan.edges:
-        if source in index and target in index:
-            waiting[index[target]] += 1
-            users[index[source]].append(index[target])
-    ready = [position for position, count in enumerate(waiting) if not count]
-    while ready:
-        for user in users[ready.pop()]:
-            waiting[user] -= 1
-            if not waiting[user]:
-                ready.append(user)
-    if any(waiting):
-        yield _cycle_fault(scan, waiting, users)
+        return  # all edges lead forward in the file, as OpenVINO writes them
+    import networkx as nx  # imported late: few files have a backward edge
 
-
-def _cycle_fault(scan: Scan, waiting: list[int], users: list[list[int]]) -> Fault:
-    stuck = {position for position, count in enumerate(waiting) if count}
-    producers: dict[int, int] = {}
-    for position in sorted(stuck):
-        for user in users[position]:
-            if user in stuck:
-                producers.setdefault(user, position)
-    # Going back from producer to producer, an op comes twice: from there on it is the cycle.
-    path, at = [], min(stuck)
-    while at not in path:
-        path.append(at)
-        at = producers[at]
-    cycle = path[path.index(at) :][::-1]
-    first = min(cycle)
-    cycle = cycle[cycle.index(first) :] + cycle[: cycle.index(first)]
-    shown = [scan.names[position] for position in cycle[:4]] + (["..."] if len(cycle) > 4 else [])
-    way = f", by way of {' -> '.join(map(repr, shown[1:]))}" if shown[1:] else ""
-    what = f"is in a cycle: it depends on its own output{way}"
-    return _fault(FaultKind.CYCLE, scan, first, what)
+    graph = nx.empty_graph(len(scan.ids), nx.DiGraph)
+    graph.add_edges_from(sorted((index[s], index[t]) for s, _, t, _ in scan.edges if s in index and t in index))
+    stuck = set(graph)
+    with contextlib.suppress(nx.NetworkXUnfeasible):  # raised after all ops that no cycle feeds
+        for position in nx.topological_sort(graph):
+            stuck.remove(position)
+    if not stuck:
+        return
+    cycle = [edge[0] for edge in nx.find_cycle(graph, min(stuck), orientation="reverse")][::-1]
+    first = cycle.index(min(cycle))
+    cycle = cycle[first:] + cycle[:first]
+    path = [repr(scan.names[position]) for position in cycle[1:4]] + (["'...'"] if len(cycle) > 4 else [])
+    through = f", by way of {' -> '.join(path)}" if path else ""
+    yield _fault(FaultKind.CYCLE, scan, cycle[0], f"is in a cycle: it depends on its own output{through}")

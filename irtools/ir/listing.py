@@ -1,4 +1,4 @@
-"""Look at a directory: is it empty, what is in it, and does it only hold exports."""
+"""Inspect directories: list an export, require an empty directory, suggest exports in sub-directories."""
 
 from __future__ import annotations
 
@@ -12,31 +12,25 @@ __all__ = ["list_export", "meant_instead", "real_path", "require_empty"]
 
 
 _SHOWN = 3
-"""How many folders a question names."""
+"""Number of folders that a suggestion names."""
 
 
 def meant_instead(directory: Path, targets: Collection[str]) -> str:
-    """Ask for one of the folders of a directory that are exports, or else for an export.
+    """Advice for an error message: name the sub-directories that are exports, or ask for an export.
 
     Parameters
     ----------
     directory : Path
-        Without an IR of its own.
+        Directory without an IR.
     targets : collection of str
-        Names of which an export has one.
-
-    Returns
-    -------
-    str
-        The end of an error's sentence.
+        File names of a target; an export contains one of them.
     """
-    # Not `Path.is_file`: it raises for a folder that may not be looked into.
-    holds = {folder: any(os.path.isfile(folder / name) for name in targets) for folder in directory.iterdir()}  # noqa: PTH113
-    found = sorted(folder for folder, is_export in holds.items() if is_export)
-    if not found:
+    # Not `Path.is_file`, which raises in a directory without search permission.
+    exports = sorted(path for path in directory.iterdir() if any(os.path.isfile(path / name) for name in targets))  # noqa: PTH113
+    if not exports:
         return "give an OpenVINO export"
-    more = ", ..." if len(found) > _SHOWN else ""
-    return f"did you mean {', '.join(map(str, found[:_SHOWN]))}{more}?"
+    more = ", ..." if len(exports) > _SHOWN else ""
+    return f"did you mean {', '.join(map(str, exports[:_SHOWN]))}{more}?"
 
 
 def require_empty(output_dir: Path, directory: Path, *, in_place: bool = True) -> None:
@@ -44,17 +38,17 @@ def require_empty(output_dir: Path, directory: Path, *, in_place: bool = True) -
 
     Parameters
     ----------
-    output_dir : Path
     directory : Path
         The export.
     in_place : bool
-        Whether what is to be written could take the place of what is there.
+        True if the command can also write in place; the message then says so.
 
     Raises
     ------
     SaveError
+        The directory is refused.
     OSError
-        It cannot be looked into.
+        The directory cannot be read.
     """
     source, output = real_path(directory), real_path(output_dir)
     if output == source:
@@ -69,32 +63,32 @@ def require_empty(output_dir: Path, directory: Path, *, in_place: bool = True) -
     except NotADirectoryError:
         raise SaveError("is a file, or lies below one; give an empty or new directory", path=output_dir) from None
     if first is not None:
-        raise SaveError(f"is not empty (it holds {first.name}); give an empty or new directory", path=output_dir)
+        raise SaveError(f"is not empty (it contains {first.name}); give an empty or new directory", path=output_dir)
 
 
 def list_export(directory: Path, *, leave_out: str) -> tuple[list[Path], dict[Path, Path]]:
-    """Everything in a directory, sub-directories too.
+    """List a directory recursively.
 
     Parameters
     ----------
-    directory : Path
     leave_out : str
-        Suffix of files that are not listed.
+        Suffix of files to leave out.
 
     Returns
     -------
     list of Path
-        Sub-directories, relative to it.
+        Sub-directories, relative to ``directory``.
     dict of Path to Path
-        Files, relative to it, and what they resolve to; IR files last.
+        Files relative to ``directory``, with their resolved paths; IR files last.
 
     Raises
     ------
     SaveError
-        A link that leads nowhere or in a circle.
+        There is a dangling or circular link.
     OSError
         A directory cannot be read.
     """
+    # Not `os.walk`, which neither reports circular links nor raises for an unreadable directory by default.
     folders: list[Path] = []
     files: dict[Path, Path] = {}
     pending = [(directory, frozenset({real_path(directory)}))]
@@ -104,25 +98,26 @@ def list_export(directory: Path, *, leave_out: str) -> tuple[list[Path], dict[Pa
             path = Path(entry.path)
             if entry.is_dir():
                 if real_path(path) in above:
-                    raise SaveError("links to a directory that it lies in; remove the link", path=path)
+                    raise SaveError("is a link to a directory that contains it; remove the link", path=path)
                 folders.append(path.relative_to(directory))
                 pending.append((path, above | {real_path(path)}))
             elif entry.is_file() and not entry.name.endswith(leave_out):
                 files[path.relative_to(directory)] = real_path(path)
             elif entry.is_symlink():
-                raise SaveError("is a link to nothing; download the file that it stands for, or remove it", path=path)
+                raise SaveError("is a link to nothing; download the missing file, or remove the link", path=path)
     return folders, dict(sorted(files.items(), key=lambda item: item[0].suffix == ".xml"))
 
 
 def real_path(path: Path) -> Path:
-    """Resolve symbolic links; not ``Path.resolve``, whose errors for circular ones differ between Pythons.
+    """Resolve symbolic links.
 
     Raises
     ------
     ExportError
-        A relative path, and the working directory has been deleted.
+        The path is relative and the working directory was deleted.
     """
+    # Not `Path.resolve`, whose errors for circular links differ between Python versions.
     try:
         return Path(os.path.realpath(path))
     except FileNotFoundError as error:
-        raise ExportError("the working directory is gone; change to another one", path=path) from error
+        raise ExportError("the working directory no longer exists; change to another one", path=path) from error

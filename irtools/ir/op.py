@@ -1,4 +1,4 @@
-"""One op of an IR, read in full from the bytes of its ``<layer>`` element."""
+"""Parse one op of an IR from the bytes of its ``<layer>`` element."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ __all__ = [
 ]
 
 DYNAMIC = -1
-"""How the IR, and therefore irtools, writes a dimension that is not known."""
+"""Value of a dynamic dimension, as in the IR."""
 
 _DATA = re.compile(rb"""<data((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*/?>""")
 _LAYER = re.compile(rb"""<layer((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*/?>""")
 PRECISIONS = {"FP64": "f64", "FP32": "f32", "FP16": "f16", "BF16": "bf16", "BOOL": "boolean", "STRING": "string"}
-"""Element types as OpenVINO prints them, by how the file spells them, where that is not just a matter of case."""
+"""Element types as OpenVINO prints them, by their spelling in the file; others differ only in case."""
 FLOATS = ("f32", "f16", "bf16", "f64")
-"""Element types of what is computed in floating point; those of compressed weights are not among them."""
+"""Element types of floating-point activations; the types of compressed weights are not included."""
 RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Identity"})
-"""Ops that hand on the same numbers in the same order and element type."""
+"""Ops that keep the elements, their order and their element type."""
 _NAME_SEPARATOR = re.compile(r"(?<!\\),")
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An input or output of an op.
+    """An input or output port of an op.
 
     Attributes
     ----------
     id : int
-        Port id in the file; output ports count on after the inputs.
+        Port id in the file; output ports continue the numbers of the inputs.
     element_type : str
         As OpenVINO prints it: ``f32``, ``i64``, ``u4``, ...
     shape : tuple of int
-        Dimensions; ``DYNAMIC`` (-1) for the unknown ones. The format does not tell a scalar
-        from an unknown rank: both are ``()``.
+        ``DYNAMIC`` (-1) for dynamic dimensions. The format does not distinguish a scalar from an unknown
+        rank; both are ``()``.
     names : tuple of str
         Tensor names (outputs only).
     """
@@ -75,14 +75,13 @@ class Op:
     name : str
         Friendly name.
     type, opset : str
-        ``MatMul`` and ``opset1``.
+        Such as ``MatMul`` and ``opset1``.
     attributes : mapping of str to str
-        What ``<data>`` says, verbatim.
-    inputs, outputs : tuple of Port
+        Attributes of ``<data>``, verbatim.
     rt_info : mapping of str to str
-        The op's own runtime attributes.
+        Runtime attributes of the op.
     span : Span
-        Its bytes in the file.
+        Byte range in the file.
     """
 
     id: int
@@ -97,18 +96,18 @@ class Op:
 
 
 def split_names(value: str) -> tuple[str, ...]:
-    r"""Split a list of tensor names; a comma inside a name is written ``\,``."""
+    r"""Split a list of tensor names; the file writes a comma in a name as ``\,``."""
     return tuple(part.replace("\\,", ",") for part in _NAME_SEPARATOR.split(value)) if value else ()
 
 
 def data_attributes(data: bytes, span: Span) -> dict[str, str]:
-    """Attributes of the ``<data>`` of one layer, without parsing the rest of it."""
+    """Attributes of the ``<data>`` of one layer, without parsing the rest of the layer."""
     match = _DATA.search(data, span.start, span.end)
     return parse_attributes(match[1]) if match else {}
 
 
 def layer_attributes(data: bytes, span: Span) -> dict[str, str]:
-    """Attributes of one ``<layer>`` tag itself, such as ``output_names`` of a Result."""
+    """Attributes of one ``<layer>`` tag, such as ``output_names`` of a Result."""
     match = _LAYER.match(data, span.start, span.end)
     return parse_attributes(match[1]) if match else {}
 
@@ -120,11 +119,11 @@ def _parser() -> etree.XMLParser:
     return etree.XMLParser(huge_tree=True, resolve_entities=False, no_network=True, load_dtd=False)
 
 
-def _integer(text: str, what: str) -> int:
+def _integer(text: str, field_name: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"a port whose {what} is {text!r}, which is no number") from None
+        raise ValueError(f"a port whose {field_name} is {text!r}, which is not a number") from None
 
 
 def _port(element: etree._Element) -> Port:
@@ -141,7 +140,7 @@ def parse_element(data: bytes, span: Span) -> etree._Element:
 
     try:
         return etree.fromstring(data[span.start : span.end], _parser())
-    except etree.XMLSyntaxError as error:  # well-formed, as expat has said, but beyond a limit of lxml
+    except etree.XMLSyntaxError as error:  # expat accepted the file, so the element exceeds a limit of lxml
         line = line_of(data, span.start)
         raise InvalidIRError(
             f"line {line}: an element that cannot be read, {error.msg}; export the model again", line=line
@@ -149,19 +148,12 @@ def parse_element(data: bytes, span: Span) -> etree._Element:
 
 
 def parse_op(data: bytes, span: Span) -> Op:
-    """Read the op whose ``<layer>`` lies at ``span``.
-
-    Parameters
-    ----------
-    data : bytes
-        A file that :func:`irtools.ir.scan.scan_ir` accepted.
-    span : Span
-        One of its ``Scan.spans``.
+    """Parse the op at ``span``, one of ``Scan.spans`` of a scanned file.
 
     Raises
     ------
     MalformedValueError
-        An id or a dimension is no number.
+        An id or a dimension is not a number.
     """
     layer = parse_element(data, span)
     try:

@@ -1,7 +1,8 @@
-"""Write what irtools makes itself: pictures, reports, baselines. Parts of an export: :mod:`irtools.ir.save`."""
+"""Write output of irtools: pictures, reports, baselines. For parts of an export see :mod:`irtools.ir.save`."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -13,44 +14,34 @@ __all__ = ["write_output"]
 
 
 def write_output(path: Path, data: bytes) -> Path:
-    """Write a file in one step: the old one or the new one is there, whole, whatever happens.
+    """Write a file atomically: after any failure the complete old or the complete new file is there.
 
-    A symbolic link is followed; mode, and where allowed owner and extended attributes, of an old
-    file are kept. A device or pipe is simply written to.
-
-    Parameters
-    ----------
-    path : Path
-    data : bytes
+    A symbolic link is followed. The new file keeps the mode and, where permitted, the owner and extended
+    attributes of the old file. A device or pipe is written directly.
 
     Returns
     -------
     Path
-        As given.
+        ``path`` unchanged.
 
     Raises
     ------
     SaveError
-        It could not be written; an old file is as it was, unless the message says that it was replaced.
+        The file could not be written. An old file is unchanged unless the message says that it was replaced.
     """
     with explained(path, elsewhere="another file"):
-        where = Path(os.path.realpath(path))
-        old = _status(where)
+        target = Path(os.path.realpath(path))
+        old = None
+        with contextlib.suppress(FileNotFoundError):
+            old = target.stat()
         if old is not None and stat.S_ISDIR(old.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if old is not None and not stat.S_ISREG(old.st_mode):
             path.write_bytes(data)
             return path
-        if old is not None and not os.access(where, os.W_OK):
+        if old is not None and not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        with temporary(where, data, old) as new:
-            new.replace(where)
-    flush_directory(where)
+        with temporary(target, data, old) as new:
+            new.replace(target)
+    flush_directory(target)
     return path
-
-
-def _status(path: Path) -> os.stat_result | None:
-    try:
-        return path.stat()
-    except FileNotFoundError:
-        return None

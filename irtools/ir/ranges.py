@@ -1,7 +1,7 @@
-"""Copy some constants of a ``.bin`` into a new one, range by range.
+"""Copy selected constants of a ``.bin`` to a new one, range by range.
 
-What is shared or overlaps in the old file does so in the new one, and every constant keeps its offset
-within a cache line. A few megabytes are held at a time, however large the files are.
+Shared and overlapping ranges stay shared and overlapping, and every constant keeps its offset within a cache
+line. Memory use is a few megabytes for files of any size.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from irtools.ir.scan import Span
 
 __all__ = ["Ranges"]
 
-_LINE = 64  # bytes of a cache line; OpenVINO itself writes one constant after the other
+_LINE = 64  # bytes of a cache line; OpenVINO itself does not align constants
 
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """Which bytes of a ``.bin`` go where in a new one.
+    """Mapping from byte ranges of a ``.bin`` to offsets in a new one.
 
     Attributes
     ----------
     old : tuple of Span
-        Bytes of the old file, in order, none twice.
+        Disjoint byte ranges of the old file, in order.
     new : tuple of int
-        Where each of them begins in the new file.
+        Start of each range in the new file.
     """
 
     old: tuple[Span, ...]
@@ -39,7 +39,7 @@ class Ranges:
 
     @classmethod
     def of(cls, constants: Iterable[Constant]) -> Ranges:
-        """The bytes of some constants."""
+        """Ranges that cover the given constants."""
         old: list[Span] = []
         for start, end in sorted({(constant.offset, constant.end) for constant in constants}):
             if old and start <= old[-1].end:
@@ -55,33 +55,33 @@ class Ranges:
 
     @property
     def size(self) -> int:
-        """Bytes of the new file."""
+        """Size of the new file in bytes."""
         return self.new[-1] + self.old[-1].end - self.old[-1].start if self.old else 0
 
     @property
     def needed(self) -> int:
-        """Bytes that the old file must have."""
+        """Minimum size of the old file in bytes."""
         return self.old[-1].end if self.old else 0
 
     def moved(self, offset: int) -> int:
-        """Where a byte of the old file is in the new one."""
+        """Offset in the new file of a byte of the old file."""
         at = bisect.bisect_right(self.old, offset, key=lambda span: span.start) - 1
         return self.new[at] + offset - self.old[at].start
 
     def read(self, path: Path, progress: Callable[[int, int], None] | None = None) -> Iterator[bytes | memoryview]:
-        """Content of the new file, a few megabytes at a time; each piece is valid until the next.
+        """Yield the content of the new file in pieces; each is valid until the next one is read.
 
         Parameters
         ----------
         path : Path
             The old ``.bin``.
         progress : callable, optional
-            Called with the bytes done and the bytes in all.
+            Called with the bytes done and the total bytes.
 
         Raises
         ------
         ExportError
-            The file cannot be read, or has become shorter.
+            The file cannot be read, or was truncated meanwhile.
         """
         if not self.old:
             return
@@ -98,7 +98,7 @@ class Ranges:
                     if progress is not None:
                         progress(position, self.size)
                 if position < begin + end - start:
-                    raise ExportError("has become shorter while it was copied; run the command again", path=path)
+                    raise ExportError("was truncated while it was copied; run the command again", path=path)
 
 
 @contextlib.contextmanager

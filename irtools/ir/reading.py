@@ -1,4 +1,4 @@
-"""Read the files of an export: a pipe or device among them would be waited for for ever."""
+"""Read regular files of an export; a pipe or device is refused because reading it could block forever."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 __all__ = ["LFS_POINTER", "chunks", "open_file", "read_file", "read_into"]
 
 LFS_POINTER = b"version https://git-lfs"
-"""How the file begins that a clone without Git-LFS leaves in place of the content."""
+"""First bytes of a Git-LFS pointer, which a clone without Git-LFS contains instead of the file."""
 _CHUNK = 8 << 20
 
 
@@ -21,24 +21,24 @@ def open_file(path: Path) -> BufferedReader:
     Raises
     ------
     OSError
-        It cannot be opened, or is no regular file.
+        The file cannot be opened, or is not a regular file.
     """
     mode = path.stat().st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # of a directory the system says what it is
-        raise OSError(errno.EINVAL, "is no regular file", str(path))
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # `open` reports a directory itself
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
     return path.open("rb")
 
 
 def read_file(path: Path) -> bytes:
-    """Bytes of a regular file. Raises as :func:`open_file` does."""
+    """Bytes of a regular file; raises the same errors as :func:`open_file`."""
     with open_file(path) as file:
         return file.read()
 
 
 def chunks(file: BufferedReader | FileIO, size: int | None = None) -> Iterator[memoryview]:
-    """The next ``size`` bytes of a file, or what there is; in pieces, each valid until the next is asked for.
+    """Yield up to ``size`` bytes of a file in pieces; each is valid until the next one is read.
 
-    One buffer is used for all: with new memory for each piece, copying takes eight times as long.
+    All pieces share one buffer: with a new buffer for each, copying takes eight times as long.
     """
     buffer = memoryview(bytearray(_CHUNK if size is None else min(_CHUNK, size)))
     left = size
@@ -51,5 +51,5 @@ def chunks(file: BufferedReader | FileIO, size: int | None = None) -> Iterator[m
 
 
 def read_into(file: BufferedReader | FileIO, buffer: memoryview) -> int:
-    """Fill a buffer from a file as far as one call does; 0 at its end."""
+    """Read into a buffer with one call; returns the byte count, 0 at the end of the file."""
     return file.readinto(buffer) or 0

@@ -1,8 +1,7 @@
-"""Write parts of an export, in place or as a complete export elsewhere.
+"""Write parts of an export, in place or as a complete export in another directory.
 
-A file is replaced in one step: a temporary file beside it is written in full, flushed to the
-disk, judged by a check if there is one, and renamed over the old file. Weights are never opened
-for writing; into another directory they go as clones, hard links or copies.
+A file is replaced atomically: a temporary file beside it is written, flushed to the disk, checked, and renamed
+over the old file. Weights are never opened for writing; another directory gets clones, hard links or copies.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ from irtools.ir.reading import chunks
 
 try:
     import fcntl
-except ImportError:  # Windows: changes are still noticed, and nothing is cloned
+except ImportError:  # Windows: without locks and clones; concurrent changes are still detected
     fcntl = None  # type: ignore[assignment]
 
 __all__ = ["Change", "Check", "Progress", "Saved", "save_export", "save_file", "save_files"]
 
 Check = Callable[[Path], tuple[str, ...]]
-"""Judges the temporary file; returns notes, or raises ``CheckError``."""
+"""Check of the temporary file; returns notes or raises ``CheckError``."""
 Progress = Callable[[Path, int, int], None]
-"""Called while a file is copied: file, bytes done, bytes in all."""
+"""Callback during a copy: file, bytes done, total bytes."""
 
 _WEIGHTS = (".bin", ".safetensors", ".gguf")
 _UNDONE = "what had been created was removed"
@@ -55,13 +54,12 @@ class Change:
 
     Attributes
     ----------
-    path : Path
     data : bytes
-        The new content.
+        New content.
     original : bytes
-        What the file is expected to hold now.
+        Expected current content of the file.
     check : callable or None
-        Judges the new file (under a temporary name) before it takes its place.
+        Check of the new file, under a temporary name, before the rename.
     """
 
     path: Path
@@ -76,11 +74,10 @@ class Saved:
 
     Attributes
     ----------
-    path : Path
     replaced_link : Path or None
-        What the symbolic link that was replaced had pointed to; that file is as it was.
+        Target of the symbolic link that was replaced; the target is unchanged.
     notes : tuple of str
-        What the check had to say.
+        Notes of the check.
     """
 
     path: Path
@@ -92,54 +89,41 @@ class Saved:
 
 
 def save_file(change: Change) -> Saved:
-    """Replace a file in one step.
+    """Replace a file atomically.
 
-    After a failure or a crash at any point the old file or the new one is there, whole. A crash
-    can leave a hidden temporary file beside it, which the next call for the same file removes.
-    Permissions are kept, and owner and extended attributes where that is allowed. A symbolic
-    link is replaced, never written through.
-
-    Parameters
-    ----------
-    change : Change
-
-    Returns
-    -------
-    Saved
+    After a failure or crash at any point, the complete old or the complete new file is there. A crash can
+    leave a hidden temporary file, which the next call for the same file removes. The new file keeps the mode
+    and, where permitted, the owner and extended attributes. A symbolic link is replaced; its target is never
+    written.
 
     Raises
     ------
     CheckError
-        The check refuses the new file; the old one is as it was.
+        The check rejects the new file; the old one is unchanged.
     SaveError
-        The file could not be written, changed meanwhile, or another irtools is at work on it: it is as
-        it was. Or it was written and its directory could not be flushed, as the message then says.
+        The file could not be written, changed meanwhile, or is in use by another irtools; it is unchanged.
+        If only the flush of the directory failed, the new file is there and the message says so.
     """
     return save_files([change])[0]
 
 
 def save_files(changes: Sequence[Change], written: Callable[[Change], None] | None = None) -> tuple[Saved, ...]:
-    """Replace files, each in one step as :func:`save_file` does, and none before all are checked.
+    """Replace several files, each as :func:`save_file` does, after all of them passed their checks.
 
     Parameters
     ----------
     changes : sequence of Change
-        At most one for a file.
+        At most one per file.
     written : callable, optional
-        Called when a file has been replaced.
-
-    Returns
-    -------
-    tuple of Saved
-        One per change.
+        Called after a file was replaced.
 
     Raises
     ------
     CheckError
-        A check refuses its file; no file was replaced.
+        A check rejects its file; no file was replaced.
     SaveError
-        The file that it names was not replaced, or the message says that it was; those before it
-        in ``changes`` may have been.
+        The named file was not replaced unless the message says so. Files before it in ``changes`` may have
+        been replaced.
     """
     with contextlib.ExitStack() as stack:
         ready = [stack.enter_context(_prepared(change)) for change in changes]
@@ -154,7 +138,7 @@ def save_files(changes: Sequence[Change], written: Callable[[Change], None] | No
 
 @contextlib.contextmanager
 def _prepared(change: Change) -> Iterator[Callable[[], Saved]]:
-    """A file that only has to be renamed into its place, by calling what is yielded."""
+    """Lock a file, write and check the temporary file, and yield the function that renames it."""
     path, state = change.path, "the old file is as it was"
     with explained(path, state=state), _lock(path) as locked:
         before = _unchanged(change)
@@ -175,15 +159,15 @@ def _prepared(change: Change) -> Iterator[Callable[[], Saved]]:
 
 
 def _reading(path: Path) -> contextlib.AbstractContextManager[None]:
-    """The same for what is only read, while a new directory is being filled."""
+    """Explain read errors while a new directory is being filled."""
     return explained(path, "cannot be read", state=_UNDONE, advice="repair it, or get the export again")
 
 
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[bool]:
-    """Keep other irtools off a file; says whether that was possible.
+    """Lock a file against other irtools processes; yields True if that was possible.
 
-    The lock is the kernel's: it ends with the process, however that ends, and leaves no file.
+    The kernel holds the lock. It ends with the process in any case and leaves no file.
     """
     if fcntl is None:
         yield False
@@ -195,7 +179,7 @@ def _lock(path: Path) -> Iterator[bool]:
     try:
         yield _locked(path, handle)
     finally:
-        with contextlib.suppress(OSError):  # it was only read
+        with contextlib.suppress(OSError):  # nothing was written to it
             os.close(handle)
 
 
@@ -204,7 +188,7 @@ def _locked(path: Path, handle: int) -> bool:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise SaveError("another irtools is at work on it; wait until it is done", path=path) from None
-    except OSError:  # some network file systems have no locks; changes are noticed without
+    except OSError:  # some network file systems have no locks; changes are detected without one
         return False
     if not os.path.samestat(os.fstat(handle), path.stat()):
         raise _changed(path)
@@ -220,7 +204,7 @@ def _changed(path: Path) -> SaveError:
 
 
 def _unchanged(change: Change) -> os.stat_result:
-    """Status of a file that still holds what it held when it was read."""
+    """Status of a file, after checking that it still has its original content."""
     try:
         status = change.path.stat()
         content = change.path.read_bytes()
@@ -232,7 +216,7 @@ def _unchanged(change: Change) -> os.stat_result:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove what a killed run left: while ``path`` is locked, nobody else has a temporary file for it."""
+    """Remove temporary files of a killed run; the lock on ``path`` excludes those of a running one."""
     with contextlib.suppress(OSError):
         for left in stale(path):
             left.unlink()
@@ -244,30 +228,23 @@ def _remove_stale(path: Path) -> None:
 def save_export(
     directory: Path, changes: Sequence[Change], output_dir: Path, *, progress: Progress | None = None
 ) -> tuple[Saved, ...]:
-    """Write a complete export into an empty or absent directory.
+    """Write a complete export to an empty or absent directory.
 
-    Everything in ``directory`` goes there, sub-directories too, symbolic links as what they
-    point to. Files are cloned where the file system can, else weights are hard-linked and the
-    rest copied. The changed files come last. A failure removes what was created.
+    All files of ``directory`` and its sub-directories are copied; symbolic links are followed. Files are
+    cloned if the file system supports it; otherwise weights are hard-linked and other files copied. Changed
+    files come last. A failure removes everything that was created.
 
     Parameters
     ----------
     directory : Path
-        The export to copy; it is not changed.
+        Source export; it is not changed.
     changes : sequence of Change
         New content of some of its files.
-    output_dir : Path
-    progress : callable, optional
-
-    Returns
-    -------
-    tuple of Saved
-        One per change.
 
     Raises
     ------
     CheckError
-        A check refuses its file.
+        A check rejects its file.
     SaveError
         The directory is not empty or lies inside the export, or a file could not be read or written.
     """
@@ -312,7 +289,7 @@ def _transfer(source: Path, target: Path, made: list[Path], progress: Progress |
 
 
 def _clone(reading: int, writing: int) -> bool:
-    """Let both files share their blocks until one is written; few file systems can."""
+    """Share the blocks of a file copy-on-write; only some file systems support this."""
     try:
         return fcntl is not None and fcntl.ioctl(writing, _FICLONE, reading) == 0
     except OSError:
@@ -320,7 +297,7 @@ def _clone(reading: int, writing: int) -> bool:
 
 
 def _hard_link(source: Path, target: Path) -> bool:
-    """Put a hard link in place of the empty file ``target``; not across file systems."""
+    """Replace the empty file ``target`` by a hard link; impossible across file systems."""
     link = beside(target)
     try:
         os.link(source, link)
@@ -350,7 +327,7 @@ def _copy(reading: int, writing: int, source: Path, progress: Progress | None) -
 
 
 def _place(target: Path, change: Change, made: list[Path]) -> Saved:
-    """Write one changed file into the new directory."""
+    """Write one changed file to the new directory."""
     with explained(target, state=_UNDONE):
         before = _unchanged(change)
         made.append(target)

@@ -1,11 +1,10 @@
 """Find the layers, edges and rt_info of an IR in its bytes.
 
-The file is validated by expat (well-formed, UTF-8, no DTD) and then scanned with regular
-expressions for the few tags that carry the graph. Ports, shapes and attributes are not
-read here: :mod:`irtools.ir.op` parses the bytes of one ``<layer>`` when somebody asks.
+Expat validates the file (well-formed, UTF-8, no DTD). Regular expressions then find the few tags that define
+the graph. :mod:`irtools.ir.op` parses ports, shapes and attributes of single layers on demand.
 
-Measured on a decoder of 265,000 ops (150 MB of XML): element trees of the whole file take
-9 s and 2.4 GB, this scan about 2.5 s and little more than the file itself.
+On a decoder of 265,000 ops (150 MB of XML), an element tree of the whole file takes 9 s and 2.4 GB; this scan
+takes about 2.5 s and little more memory than the file itself.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _LAYER_TOKEN = re.compile(
     rb"|(/?(?:layers|layer|rt_info))(?=[\s/>])" + _ATTRIBUTES + rb"\s*(/?)>)"
 )
 _EDGE = re.compile(rb"<edge(?=[\s/>])(" + _ATTRIBUTES + rb")\s*/?>")
-# What OpenVINO writes; saves 0.7 s of 1.1 s on 600,000 edges against parsing attributes.
+# The spelling of OpenVINO. Matching it instead of parsing attributes saves 0.7 s of 1.1 s on 600,000 edges.
 _PLAIN_EDGE = re.compile(
     rb'<edge from-layer="(\d{1,18})" from-port="(\d{1,18})" to-layer="(\d{1,18})" to-port="(\d{1,18})"\s*/>'
 )
@@ -51,7 +50,8 @@ _NO_MARKUP = re.compile(rb"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>", re.DOTALL)
 _DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml\s")
 _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 _REFERENCE = re.compile(r"&(?:#x([0-9a-fA-F]+)|#([0-9]+)|(lt|gt|amp|quot|apos));")
-_DEEPEST = 64  # levels of nested graphs
+_MAX_NESTING = 64  # levels of nested graphs
+_REENCODE = "but irtools edits only UTF-8; read it with OpenVINO and save it again to get UTF-8"
 _WHITESPACE = str.maketrans("\t\n\r", "   ")
 
 
@@ -63,27 +63,27 @@ class Span(NamedTuple):
 
 
 Edge: TypeAlias = tuple[int, int, int, int]
-"""One ``<edge>``: from layer, from port, to layer, to port, by the ids in the file."""
-# A plain tuple: 600,000 named ones take 0.5 s more.
+"""One ``<edge>``: ids of from layer, from port, to layer and to port."""
+# Not a NamedTuple: for 600,000 edges it takes 0.5 s more.
 
 
 @dataclass(slots=True)
 class Scan:
-    """What one graph (the model, or a Loop or If body) consists of, by file position.
+    """Elements of one graph (the model, or the body of a Loop or If) by file position.
 
     Attributes
     ----------
     data : bytes
-        The file. Spans index into it.
+        Content of the file; spans are offsets in it.
     net : dict
-        Attributes of ``<net>`` (empty for a body).
+        Attributes of ``<net>``; empty for a body.
     ids, names, types, spans : list
-        Layer id, friendly name, type and bytes of each ``<layer>``, in file order; ids may repeat in
-        a faulty file.
+        Layer id, friendly name, type and byte range of each ``<layer>``, in file order. Ids may repeat in a
+        faulty file.
     edges : list of Edge
-        In file order; a faulty file can name layers that do not exist.
+        In file order; a faulty file may refer to layers that do not exist.
     rt_infos : list of Span
-        Every model-level ``<rt_info>`` element; OpenVINO reads the first.
+        All model-level ``<rt_info>`` elements; OpenVINO reads the first.
     meta_data : Span or None
         The ``<meta_data>`` element of a version 10 file.
     net_tag : Span
@@ -91,9 +91,9 @@ class Scan:
     net_end : int
         Offset of ``</net>``.
     path : Path or None
-        The file, for messages; None for bytes of no file.
+        File name for messages; None if the bytes come from no file.
     nesting : int
-        How deep the graphs in it are nested; 0: there is none.
+        Depth of nested graphs; 0 without any.
     layers, edges_section : Span
         The ``<layers>`` and ``<edges>`` elements; empty without such a section.
     """
@@ -121,12 +121,12 @@ def line_of(data: bytes, offset: int) -> int:
 
 
 def _text(raw: bytes) -> str:
-    """Decode an attribute value as an XML parser would."""
+    """Decode an attribute value as an XML parser does."""
     value = raw.decode("utf-8")
     if value.isprintable() and "&" not in value:
         return value
     value = value.replace("\r\n", "\n").translate(_WHITESPACE)
-    # Not `xml.sax.saxutils`, which takes 20 ms to import for the sake of its URLs.
+    # Not `xml.sax.saxutils`, which imports urllib and so takes 20 ms.
     return _REFERENCE.sub(_character, value)
 
 
@@ -136,42 +136,32 @@ def _character(reference: re.Match[str]) -> str:
 
 
 def parse_attributes(raw: bytes) -> dict[str, str]:
-    """Attributes of a start tag from the bytes between its name and its ``>``."""
+    """Parse the attributes of a start tag from the bytes between its name and its ``>``."""
     return {m[1].decode(): _text(m[2] if m[2] is not None else m[3]) for m in _ATTRIBUTE.finditer(raw)}
 
 
 def _number(data: bytes, offset: int, attributes: dict[str, str], key: str, tag: str) -> int:
     value = attributes.get(key, "")
     if not _INTEGER.fullmatch(value):
-        what = f"has {key}={value!r}, which is no number" if key in attributes else f"has no {key}"
+        problem = f"has {key}={value!r}, which is not a number" if key in attributes else f"has no {key}"
         line = line_of(data, offset)
-        raise MalformedValueError(f"line {line}: <{tag}> {what}; export the model again", line=line)
+        raise MalformedValueError(f"line {line}: <{tag}> {problem}; export the model again", line=line)
     return int(value)
 
 
 def _validate(data: bytes) -> None:
-    """Let expat judge the file: one pass in C, no callbacks but for what is refused."""
+    """Validate the file with expat in one pass; only refused constructs have callbacks."""
     if data[:4] in (b"\xff\xfe\0\0", b"\0\0\xfe\xff") or data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4]:
-        raise UnsupportedEncodingError(
-            "the XML is UTF-16 or UTF-32, and irtools edits only UTF-8; "
-            "read it with openvino and save it again to get UTF-8",
-            line=1,
-        )
+        raise UnsupportedEncodingError(f"the XML is UTF-16 or UTF-32, {_REENCODE}", line=1)
 
     def declaration(_version: str, encoding: str | None, _standalone: int) -> None:
         if encoding is not None and encoding.lower() not in ("utf-8", "utf8", "us-ascii", "ascii"):
-            raise UnsupportedEncodingError(
-                f"the XML declares the encoding {encoding!r}, and irtools edits only UTF-8; "
-                "read it with openvino and save it again to get UTF-8",
-                line=1,
-            )
+            raise UnsupportedEncodingError(f"the XML declares the encoding {encoding!r}, {_REENCODE}", line=1)
 
     def doctype(*_: object) -> None:
         line = parser.CurrentLineNumber
-        raise InvalidIRError(
-            f"line {line}: the XML has a document type declaration, which no IR needs and irtools does not load",
-            line=line,
-        )
+        message = "the XML has a document type declaration, which no IR needs and irtools does not load"
+        raise InvalidIRError(f"line {line}: {message}", line=line)
 
     parser = expat.ParserCreate()
     parser.XmlDeclHandler = declaration
@@ -189,7 +179,7 @@ def _malformed(data: bytes, error: expat.ExpatError) -> InvalidIRError:
         return InvalidIRError("the file is a Git-LFS pointer, not the IR; run `git lfs pull` to get it", line=1)
     reason = expat.errors.messages.get(error.code, "malformed")
     if reason == "junk after document element":
-        reason = "text behind the end of the document"
+        reason = "text after the end of the document"
     elif reason in ("no element found", "unclosed token") or not data.rstrip().endswith(b"</net>"):
         reason += " (the file looks truncated)"
     return InvalidIRError(
@@ -201,22 +191,22 @@ def _malformed(data: bytes, error: expat.ExpatError) -> InvalidIRError:
 
 
 def has_markup(data: bytes) -> bool:
-    """Whether a file has comments, CDATA sections or processing instructions, but for its declaration."""
+    """True if a file has comments, CDATA sections or processing instructions after its XML declaration."""
     declaration = _DECLARATION.match(data)
     start = data.find(b"?>", declaration.end()) + 2 if declaration is not None else 0
-    # One byte is looked for in no time, two take 4 ms in 5 MB; every tag begins with "<".
+    # Searching for two bytes takes 4 ms in 5 MB because every tag begins with "<"; one byte is found much faster.
     return any(data.find(sign[1:], start) >= 0 and data.find(sign, start) >= 0 for sign in (b"<!", b"<?"))
 
 
 def _mask(data: bytes) -> bytes:
-    """Blank out comments, CDATA sections and processing instructions, keeping offsets."""
+    """Replace comments, CDATA sections and processing instructions by spaces, so offsets stay the same."""
     if not has_markup(data):
         return data
     return _NO_MARKUP.sub(lambda match: b" " * len(match[0]), data)
 
 
 def _mask_span(data: bytes, span: Span) -> bytes:
-    """The same for one element; the file is not copied when there is nothing to blank out."""
+    """Mask one element; the file is copied only if there is something to mask."""
     if data.find(b"<!", span.start, span.end) < 0 and data.find(b"<?", span.start, span.end) < 0:
         return data
     return _mask(data[: span.end])
@@ -228,26 +218,22 @@ def scan_ir(data: bytes) -> Scan:
     Parameters
     ----------
     data : bytes
-        The XML file, UTF-8 with or without a byte order mark.
-
-    Returns
-    -------
-    Scan
+        The XML file in UTF-8, with or without a byte order mark.
 
     Raises
     ------
     InvalidIRError
-        Not well-formed, not rooted at ``<net>``, or with layer ids that are no numbers.
+        The file is not well-formed, its root is not ``<net>``, or a layer id is not a number.
     UnsupportedEncodingError
-        UTF-16, UTF-32 or a declared encoding other than UTF-8.
+        The file is UTF-16 or UTF-32, or declares an encoding other than UTF-8.
     """
     return _scan_file(data, whole=True)
 
 
 def scan_outline(data: bytes) -> Scan:
-    """Validate a file and scan it as :func:`scan_ir` does, but for its layers and edges.
+    """Validate and scan a file like :func:`scan_ir`, without reading its layers and edges.
 
-    Where the sections ``layers`` and ``edges_section`` are is found; what is in them is not read.
+    The positions ``layers`` and ``edges_section`` are set.
     """
     return _scan_file(data, whole=False)
 
@@ -266,12 +252,12 @@ def _scan_file(data: bytes, *, whole: bool) -> Scan:
 
 
 def scan_graph(data: bytes, span: Span, path: Path | None = None) -> Scan:
-    """Scan the body of a Loop, TensorIterator or If: ``span`` covers its element.
+    """Scan the body of a Loop, TensorIterator or If at ``span``.
 
     Raises
     ------
     InvalidIRError
-        Too many graphs are nested in it: each level is scanned again for the one above it.
+        More than 64 graphs are nested. The limit bounds the time, because each level scans all levels in it.
     """
     masked = _mask_span(data, span)
     opening = _TAG.match(masked, span.start)
@@ -279,14 +265,16 @@ def scan_graph(data: bytes, span: Span, path: Path | None = None) -> Scan:
     if opening is not None and not opening[4]:
         with about(path):
             _scan_children(scan, masked, opening.end())
-            if scan.nesting >= _DEEPEST:
-                message = f"{scan.nesting + 1} graphs are nested in each other, and irtools reads {_DEEPEST}"
+            if scan.nesting >= _MAX_NESTING:
+                message = (
+                    f"{scan.nesting + 1} graphs are nested in each other, but irtools reads at most {_MAX_NESTING}"
+                )
                 raise InvalidIRError(f"line {line_of(data, span.start)}: {message}; export the model again")
     return scan
 
 
 def child_spans(data: bytes, span: Span) -> Iterator[tuple[str, Span]]:
-    """Name and extent of each child element of the element at ``span``."""
+    """Name and byte range of each child of the element at ``span``."""
     masked = _mask_span(data, span)
     opening = _TAG.match(masked, span.start)
     if opening is None or opening[4]:
@@ -298,7 +286,7 @@ def child_spans(data: bytes, span: Span) -> Iterator[tuple[str, Span]]:
 
 
 def _scan_children(scan: Scan, data: bytes, position: int, whole: bool = True) -> int:
-    """Read the children of ``<net>`` or a body; returns the offset of its end tag."""
+    """Scan the children of ``<net>`` or of a body; returns the offset of the end tag."""
     while (tag := _TAG.search(data, position)) is not None:
         closing, name, _, empty = tag.groups()
         if closing:
@@ -323,10 +311,10 @@ def _scan_children(scan: Scan, data: bytes, position: int, whole: bool = True) -
 
 
 def _skip_element(data: bytes, tag: re.Match[bytes]) -> int:
-    """Offset behind the element that ``tag`` opens: only tags of its own name can end it.
+    """Offset after the element that ``tag`` opens.
 
-    Searching for the name alone takes 0.1 s for the layers of a 130 MB file; a regular
-    expression that stops at every tag takes 0.5 s.
+    Only tags with the name of the element are searched: for the layers of a 130 MB file this takes 0.1 s, while
+    a regular expression that stops at every tag takes 0.5 s.
     """
     name, depth, position = tag[2], 1, tag.end()
     while depth:
@@ -334,18 +322,18 @@ def _skip_element(data: bytes, tag: re.Match[bytes]) -> int:
         if end < 0:
             return len(data)
         start = data.find(b"<" + name, position, end)
-        found = _TAG.match(data, start if start >= 0 else end)
-        if found is None:
+        other = _TAG.match(data, start if start >= 0 else end)
+        if other is None:
             position = end + 1
             continue
-        if found[2] == name:
-            depth += -1 if found[1] else 0 if found[4] else 1
-        position = found.end()
+        if other[2] == name:
+            depth += -1 if other[1] else 0 if other[4] else 1
+        position = other.end()
     return position
 
 
 def _scan_layers(scan: Scan, data: bytes, position: int) -> int:
-    """Record the ``<layer>`` elements of one ``<layers>``, skipping what is nested in them."""
+    """Record the ``<layer>`` elements of one ``<layers>`` without the layers nested in them."""
     ids, names, types, spans = scan.ids, scan.names, scan.types, scan.spans
     known_types: dict[bytes, str] = {}
     nested = rt_info = opened = 0

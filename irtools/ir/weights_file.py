@@ -1,4 +1,4 @@
-"""The ``.bin`` beside an ``.xml``: whether it is there, itself and long enough."""
+"""Check the ``.bin`` beside an ``.xml``: it exists, is no Git-LFS pointer and is long enough."""
 
 from __future__ import annotations
 
@@ -13,23 +13,18 @@ __all__ = ["require_weights"]
 def require_weights(
     path: Path, needed: int, reader: str, *, otherwise: str = "", error: type[IrtoolsError] = ExportError
 ) -> None:
-    """Make sure that a ``.bin`` is there and long enough.
+    """Require that a ``.bin`` exists and is long enough.
 
     Parameters
     ----------
-    path : Path
     needed : int
-        Bytes.
+        Minimum size in bytes.
     reader : str
-        What needs them, for the message.
+        Subject of the message: what needs the weights.
     otherwise : str
-        What can be done without them, for the message: ``, or ...``.
+        Alternative advice at the end of the message: ``, or ...``.
     error : type
-        What is raised when it is missing, a Git-LFS pointer, too short or unreadable.
-
-    Raises
-    ------
-    IrtoolsError
+        Exception to raise if the file is missing, a Git-LFS pointer, too short or unreadable.
     """
     try:
         with open_file(path) as file:

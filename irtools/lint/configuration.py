@@ -1,13 +1,13 @@
 """The configuration file: ``irtools.toml``, or ``[tool.irtools]`` in ``pyproject.toml``.
 
-It is looked for in the working directory and above. A file that lies inside the export that is
-being judged could make its own findings disappear: it counts only when the user says so.
+irtools searches the working directory and its parents. A file inside the export under test could hide
+that export's findings, so it counts only if the user names it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,34 +19,28 @@ __all__ = ["Config", "find_config", "load_config", "parse_severity"]
 
 T = TypeVar("T")
 _FILES = ("irtools.toml", "pyproject.toml")
-_KEYS = {
-    *("select", "ignore", "fail-on", "target-runtime", "expect-mtp", "rules", "baseline"),
-    *("severity", "per-file-ignores"),
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What the configuration file says; everything has a neutral default.
+    """Content of the configuration file; every value has a neutral default.
 
     Attributes
     ----------
     path : Path or None
-        The file; None when there is none.
+        The configuration file; None without one.
     select, ignore : tuple of str
         Codes or groups of rules.
-    fail_on : Severity or None
-    target_runtime : str or None
     expect_mtp : bool or None
         True is ``--expect-mtp``, False ``--no-mtp``.
     rules : tuple of Path
-        Folders of rules, relative to the file.
+        Folders of rules; the file writes them relative to its directory.
     baseline : Path or None
-        Relative to the file.
+        The file writes it relative to its directory.
     severity : mapping of str to Severity
         By code or group.
     per_file_ignores : mapping of str to tuple of str
-        Codes or groups by a pattern for file names.
+        Codes or groups, by file name pattern.
     """
 
     path: Path | None = None
@@ -61,35 +55,37 @@ class Config:
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
+_KEYS = sorted({item.name.replace("_", "-") for item in fields(Config)} - {"path"})
+
+
 def parse_severity(text: str, key: str, path: Path) -> Severity:
-    """A severity by its name, the value of a key of the configuration file.
+    """Severity from the value of a configuration key.
 
     Raises
     ------
     UsageError
-        It is none of error, warning, note.
+        The value is not error, warning or note.
     """
     try:
         return Severity[text.upper()]
     except KeyError:
-        raise UsageError(f"{key}: {text!r} is no severity", hint="Write error, warning or note.", path=path) from None
+        raise UsageError(f"{key}: {text!r} is not a severity", hint="Use error, warning or note.", path=path) from None
 
 
 def find_config(start: Path, *, outside: Path | None = None) -> tuple[Path | None, tuple[Path, ...]]:
-    """Look for the configuration file in a directory and above it.
+    """Find the configuration file in a directory or its parents.
 
     Parameters
     ----------
-    start : Path
     outside : Path, optional
-        A directory whose files do not count: the export that is being judged.
+        Directory whose files do not count: the export under test.
 
     Returns
     -------
     tuple
-        The nearest file that counts, or None; and the nearer ones that were passed over.
+        The nearest file that counts, or None; and the nearer files that were skipped.
     """
-    passed: list[Path] = []
+    skipped: list[Path] = []
     start = real_path(start)
     barred = real_path(outside) if outside is not None else None
     for directory in (start, *start.parents):
@@ -98,24 +94,22 @@ def find_config(start: Path, *, outside: Path | None = None) -> tuple[Path | Non
             if not _configures(path):
                 continue
             if barred is not None and real_path(path).is_relative_to(barred):
-                passed.append(path)
+                skipped.append(path)
             else:
-                return path, tuple(passed)
-    return None, tuple(passed)
+                return path, tuple(skipped)
+    return None, tuple(skipped)
 
 
 def _configures(path: Path) -> bool:
-    """Whether a file is ours: a pyproject.toml only with its table."""
-    if not path.is_file():
-        return False
-    if path.name != "pyproject.toml":
-        return True
+    """True for an irtools.toml, and for a pyproject.toml with a table [tool.irtools]."""
+    if path.name != "pyproject.toml" or not path.is_file():
+        return path.is_file()
     import tomllib
 
     try:
         tool = tomllib.loads(path.read_text("utf-8")).get("tool")
     except (OSError, ValueError):
-        return False  # somebody else's file, and somebody else's trouble
+        return False  # it may be another tool's file, so its faults are not reported
     return isinstance(tool, dict) and "irtools" in tool
 
 
@@ -125,25 +119,21 @@ def load_config(path: Path) -> Config:
     Parameters
     ----------
     path : Path
-        ``pyproject.toml``, or any other name for a file with the same keys at its top level.
-
-    Returns
-    -------
-    Config
+        ``pyproject.toml``, or a file of any other name with the same keys at the top level.
 
     Raises
     ------
     UsageError
-        It cannot be read, or says something that makes no sense.
+        The file cannot be read, or contains an invalid key or value.
     """
-    import tomllib  # here and above: few calls find such a file
+    import tomllib  # imported late, here and above: few runs have such a file
 
     try:
         content: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", path=path) from error
     except UnicodeDecodeError as error:
-        raise UsageError("is not UTF-8, as TOML must be", path=path) from error
+        raise UsageError("is not UTF-8, which TOML requires", path=path) from error
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"is not valid TOML: {error}", path=path) from error
     if path.name == "pyproject.toml":
@@ -155,7 +145,7 @@ def load_config(path: Path) -> Config:
 
 
 class _Reader:
-    """Turn the table into a ``Config``, complaining with the name of the key."""
+    """Convert the table to a ``Config``; errors name the key."""
 
     def __init__(self, path: Path, table: dict[str, Any]) -> None:
         self.path = path
@@ -164,9 +154,7 @@ class _Reader:
     def config(self) -> Config:
         for key in self.table:
             if key not in _KEYS:
-                raise UsageError(
-                    f"unknown key {key!r}", hint=f"The keys are {', '.join(sorted(_KEYS))}.", path=self.path
-                )
+                raise UsageError(f"unknown key {key!r}", hint=f"The keys are {', '.join(_KEYS)}.", path=self.path)
         fail_on = self._one(str, "fail-on", "a string")
         baseline = self._one(str, "baseline", "a string")
         return Config(
@@ -188,10 +176,10 @@ class _Reader:
             },
         )
 
-    def _one(self, kind: type[T], key: str, what: str) -> T | None:
+    def _one(self, kind: type[T], key: str, expected: str) -> T | None:
         value = self.table.get(key)
         if value is not None and not isinstance(value, kind):
-            raise UsageError(f"{key} must be {what}, not {value!r}", path=self.path)
+            raise UsageError(f"{key} must be {expected}, not {value!r}", path=self.path)
         if value == "":
             raise UsageError(f"{key} is empty", path=self.path)
         return value
@@ -206,7 +194,7 @@ class _Reader:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise UsageError(f"{key} must be a list of strings, not {value!r}", path=self.path)
         if "" in value:
-            raise UsageError(f"{key} holds an empty string", path=self.path)
+            raise UsageError(f"{key} contains an empty string", path=self.path)
         return tuple(value)
 
     def _codes(self, key: str, value: Any) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A model directory: which files in it are the parts of an export."""
+"""A model directory and the parts of the export in it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from irtools.model.document import Document, part_name
 __all__ = ["MTP_FILE", "TARGET_FILES", "ModelDirectory"]
 
 TARGET_FILES = ("openvino_model.xml", "openvino_language_model.xml")
-"""Names the runtime knows a target by."""
+"""File names that the runtime accepts for a target."""
 MTP_FILE = "openvino_mtp_model.xml"
 _SIDE_PARTS = ("tokenizer", "embeddings", "encoder", "mtp", "vision", "resampler", "merger", "projection", "decoder")
 
@@ -28,7 +28,7 @@ class ModelDirectory:
     Attributes
     ----------
     path : Path
-        As given.
+        The path as given: the directory or the ``.xml``.
     directory : Path
         The model directory.
     """
@@ -60,35 +60,35 @@ class ModelDirectory:
 
     @cached_property
     def parts(self) -> Mapping[str, Document]:
-        """Every IR of the directory by the name of its part (not read yet).
+        """All IRs of the directory by part name; the files are read on first use.
 
-        Files whose short names would be the same (``model.xml`` beside ``openvino_model.xml``) go by
-        their whole stems.
+        Files that would have the same short name (``model.xml`` beside ``openvino_model.xml``) have their stems
+        as part names.
         """
         paths = self._ir_files()
-        # A short name may not be the whole stem of another file either.
+        # A short name must also differ from the stems of other files.
         taken = Counter(name for path in paths for name in {part_name(path), path.stem})
         names = (part_name(path) if taken[part_name(path)] == 1 else path.stem for path in paths)
         return {name: Document(path, part=name) for name, path in zip(names, paths, strict=True)}
 
     def _ir_files(self) -> list[Path]:
         try:
-            # Not `glob`: it finds nothing in a directory that may not be read.
+            # Not `glob`, which finds nothing in an unreadable directory and raises no error.
             return sorted(path for path in self.directory.iterdir() if path.suffix == ".xml")
         except OSError as error:
-            if self._only:  # can be read all the same
+            if self._only:  # the file may be readable although its directory is not
                 return [self._only]
             reason = (error.strerror or type(error).__name__).lower()
             raise ExportError(f"cannot be read: {reason}", path=self.directory) from error
 
     @cached_property
     def config(self) -> Mapping[str, Any]:
-        """The content of ``config.json``; empty when there is none.
+        """Content of ``config.json``; empty without one.
 
         Raises
         ------
         ExportError
-            It is no JSON object in UTF-8.
+            The file cannot be read or is not a JSON object in UTF-8.
         """
         path = self.directory / "config.json"
         try:
@@ -100,12 +100,12 @@ class ModelDirectory:
         except (ValueError, RecursionError) as error:
             raise ExportError(f"is not valid JSON ({error}); restore it from the checkpoint", path=path) from error
         if not isinstance(content, dict):
-            raise ExportError("holds no JSON object; restore it from the checkpoint", path=path)
+            raise ExportError("is not a JSON object; restore it from the checkpoint", path=path)
         return content
 
     @property
     def target_candidates(self) -> tuple[Document, ...]:
-        """The files that could be the target: by the names the runtime knows, else the only other IR."""
+        """Candidates for the target: files with a name from ``TARGET_FILES``, else parts of no other known kind."""
         if self._only:
             known = (document for document in self.parts.values() if document.path == self._only)
             return (next(known, Document(self._only)),)
@@ -121,7 +121,7 @@ class ModelDirectory:
         Raises
         ------
         ExportError
-            There is none, or more than one file could be it.
+            There is no candidate, or more than one.
         """
         candidates = self.target_candidates
         if len(candidates) == 1:
@@ -143,13 +143,13 @@ class ModelDirectory:
 
     @property
     def mtp(self) -> Document | None:
-        """The MTP head, or None."""
+        """The MTP head; None without one."""
         return self.find_part("mtp")
 
     def find_part(self, name: str) -> Document | None:
-        """A part that the runtime knows by a name, such as ``text_embeddings``; None when it is not there.
+        """Part by the name that the runtime uses, such as ``text_embeddings``; None if it does not exist.
 
-        Of files that share the name, the runtime takes ``openvino_<name>_model.xml``.
+        If several files share the name, the result is ``openvino_<name>_model.xml``, as in the runtime.
         """
         return self._file(f"openvino_{name}_model.xml") or self.parts.get(name)
 
@@ -157,10 +157,10 @@ class ModelDirectory:
         return next((document for document in self.parts.values() if document.path.name == name), None)
 
     def part(self, name: str) -> Document:
-        """A part by name: ``target``, ``mtp``, or a stem without ``openvino_`` and ``_model``.
+        """Part by name: ``target``, ``mtp``, or a stem without ``openvino_`` and ``_model``.
 
-        Of files that share such a name, each goes by its whole stem; unless it is such a stem, the
-        name stands for the one that the runtime takes.
+        If several files share a short name, the short name means the file that the runtime reads; the whole stem
+        of a file selects exactly that file.
 
         Raises
         ------

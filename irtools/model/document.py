@@ -1,4 +1,4 @@
-"""One IR file: its bytes, and what is read from them on demand."""
+"""One IR file: its bytes, and the data parsed from them on demand."""
 
 from __future__ import annotations
 
@@ -20,28 +20,24 @@ __all__ = ["Document", "part_name"]
 
 
 def part_name(path: Path) -> str:
-    """Name of the part in a file: its stem without ``openvino_`` and ``_model``."""
+    """Part name of a file: its stem without ``openvino_`` and ``_model``."""
     return path.stem.removeprefix("openvino_").removesuffix("_model") or path.stem
 
 
 class Document(Drawable):
     """One part of an export: an ``.xml`` with its ``.bin`` beside it.
 
-    Nothing is read before it is asked for, and the weights never are.
+    The file is read on first use; the weights are never read. Every property of the content raises an
+    ``ExportError`` if the file cannot be read, and an ``InvalidIRError`` if it is not a well-formed IR in UTF-8.
 
     Parameters
     ----------
     path : path-like
         The ``.xml`` file.
     data : bytes, optional
-        Its content, if it has been read or changed already.
+        Content of the file, if it was already read or changed.
     part : str, optional
-        Name of the part; by default what :func:`part_name` says.
-
-    Attributes
-    ----------
-    path : Path
-    part : str
+        Name of the part; defaults to :func:`part_name` of the file.
 
     Examples
     --------
@@ -61,18 +57,12 @@ class Document(Drawable):
 
     @property
     def weights_path(self) -> Path:
-        """The ``.bin`` that belongs to the file."""
+        """Path of the ``.bin`` that belongs to the file."""
         return self.path.with_suffix(".bin")
 
     @cached_property
     def data(self) -> bytes:
-        """The bytes of the file.
-
-        Raises
-        ------
-        ExportError
-            The file cannot be read.
-        """
+        """Bytes of the file, not validated."""
         try:
             return read_file(self.path)
         except OSError as error:
@@ -81,13 +71,7 @@ class Document(Drawable):
 
     @cached_property
     def scan(self) -> Scan:
-        """Layers, edges and rt_info by file position.
-
-        Raises
-        ------
-        InvalidIRError
-            The file is no well-formed IR in UTF-8.
-        """
+        """Layers, edges and rt_info by file position."""
         with about(self.path):
             scan = scan_ir(self.data)
         scan.path = self.path
@@ -95,26 +79,12 @@ class Document(Drawable):
 
     @cached_property
     def rt_info(self) -> RtInfo:
-        """Model-level rt_info: strings, and mappings for what nests.
-
-        Raises
-        ------
-        InvalidIRError
-            The file is no well-formed IR in UTF-8.
-        """
+        """Model-level rt_info: strings, and mappings for nested entries."""
         return read_rt_info(self.scan)
 
     @property
     def annotation(self) -> str | None:
-        """The hidden-state annotation as written; None without one, ``""`` for one without value.
-
-        Raises
-        ------
-        ExportError
-            The file cannot be read.
-        InvalidIRError
-            The file is no well-formed IR in UTF-8.
-        """
+        """Hidden-state annotation as written; None without one, ``""`` for one without a value."""
         value = self.rt_info.get(ANNOTATION_KEY)
         return value if value is None or isinstance(value, str) else ""
 
@@ -125,8 +95,8 @@ class Document(Drawable):
         Raises
         ------
         InvalidIRError
-            The file is no well-formed IR in UTF-8, or two layers have one id, so that the edges do not
-            say which op they mean. A cycle is found by what needs an order (``GraphView.topological``).
+            Two layers have the same id, so the edges are ambiguous. A cycle is reported only by
+            ``GraphView.topological``.
         """
         from irtools.graph.view import GraphView  # networkx: not for what only reads rt_info
 
@@ -138,10 +108,10 @@ class Document(Drawable):
         return line_of(self.data, offset)
 
     def op(self, index: int) -> Op:
-        """The op at a position in ``scan`` (not its layer id; for that see ``graph.op``)."""
+        """Op at a position in ``scan``; for a layer id use ``graph.op``."""
         with about(self.path):
             return parse_op(self.data, self.scan.spans[index])
 
     def data_attributes(self, index: int) -> dict[str, str]:
-        """Attributes of the ``<data>`` of the op at a position in ``scan``; cheaper than ``op``."""
+        """Attributes of the ``<data>`` of the op at a position in ``scan``; faster than ``op``."""
         return data_attributes(self.data, self.scan.spans[index])

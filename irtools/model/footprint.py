@@ -1,4 +1,4 @@
-"""How much memory an export needs at least, from its files alone."""
+"""Minimum memory that an export needs, from its files alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from irtools.errors import InvalidIRError, UsageError
-from irtools.ir.constants import iter_graphs, read_constants
+from irtools.ir.constants import ELEMENT_BITS, iter_graphs, read_constants
 from irtools.ir.op import DYNAMIC
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
@@ -17,20 +17,7 @@ from irtools.model.weights import covered_bytes
 __all__ = ["KV_PRECISIONS", "UNKNOWN", "Footprint", "State", "Term", "footprint", "states"]
 
 KV_PRECISIONS = {"f32": 4, "f16": 2, "u8": 1}
-"""Bytes of one key or value in the precisions that runtimes keep them in."""
-_BYTES = {
-    "f64": 8,
-    "i64": 8,
-    "u64": 8,
-    "f32": 4,
-    "i32": 4,
-    "u32": 4,
-    "f16": 2,
-    "bf16": 2,
-    "i8": 1,
-    "u8": 1,
-    "boolean": 1,
-}
+"""Bytes of one KV cache element, by the precisions that runtimes store it in."""
 _PAST = ("past_key_values", "cache_params.past")
 _SIDE = ("tokenizer", "detokenizer")
 
@@ -40,21 +27,19 @@ UNKNOWN = (
     "code, tokenizers, images, the allocator's reserve",
     "scales of quantised keys and values, and the rounding of paged caches to whole blocks",
 )
-"""What no file tells."""
+"""Memory that cannot be computed from the files."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Cached values of one shape.
+    """Cached tensors of one shape and element type.
 
     Attributes
     ----------
     shape : tuple of int
         -1 for dynamic dimensions.
-    element_type : str
-        As the IR declares it.
     count : int
-        How many there are.
+        Number of such tensors.
     """
 
     shape: tuple[int, ...]
@@ -63,17 +48,15 @@ class State:
 
     @property
     def grows(self) -> bool:
-        """Whether it grows with the context: a dynamic dimension beside the batch."""
+        """True if the state grows with the context: it has a dynamic dimension other than the batch."""
         return DYNAMIC in self.shape[1:]
 
     def elements(self, context: int, batch: int) -> int:
-        """Values in all of them."""
-        fixed: int = prod(dim for dim in self.shape[1:] if dim != DYNAMIC)
-        growing = sum(dim == DYNAMIC for dim in self.shape[1:])
-        return self.count * batch * fixed * int(context**growing)
+        """Number of elements of all tensors together."""
+        return self.count * batch * prod(context if dim == DYNAMIC else dim for dim in self.shape[1:])
 
     def formula(self, context: int, batch: int) -> str:
-        """The same as a product."""
+        """Factors of ``elements`` as text."""
         factors = [f"{self.count} states", f"batch {batch}"]
         factors += [f"context {context}" if dim == DYNAMIC else str(dim) for dim in self.shape[1:]]
         return " x ".join(factors)
@@ -81,22 +64,19 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One summand.
+    """One summand of a footprint.
 
     Attributes
     ----------
     name : str
         ``target weights``, ``target keys and values``, ...
-    part : str
-        Name of the part.
     kind : str
-        ``weights``, ``keys and values`` (depends on their precision) or ``recurrent state``
-        (linear attention, convolution, state space: does not grow).
-    formula : str
-    elements : int
-        Values, for keys and values.
+        ``weights``, ``keys and values`` (size depends on the precision) or ``recurrent state`` (linear
+        attention, convolution or state space, which does not grow).
     bytes : int
-        For keys and values: in the precision that the IR declares.
+        For keys and values: bytes in the precision that the IR declares.
+    elements : int
+        Number of elements; 0 for weights.
     """
 
     name: str
@@ -107,20 +87,18 @@ class Term:
     elements: int = 0
 
     def size(self, precision: str) -> int:
-        """Bytes with keys and values in a precision."""
+        """Bytes if keys and values are stored in the given precision."""
         return self.elements * KV_PRECISIONS[precision] if self.kind == "keys and values" else self.bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What an export takes in memory at least.
+    """Minimum memory of an export.
 
     Attributes
     ----------
-    context, batch : int
-    terms : tuple of Term
     unread : tuple of str
-        Parts whose XML cannot be read; nothing of them is counted.
+        Parts whose XML cannot be read; they are not counted.
     """
 
     context: int
@@ -129,14 +107,14 @@ class Footprint:
     unread: tuple[str, ...] = ()
 
     def total(self, precision: str) -> int:
-        """Sum of all terms with keys and values in a precision."""
+        """Sum of all terms if keys and values are stored in the given precision."""
         return sum(term.size(precision) for term in self.terms)
 
 
 def states(document: Document) -> tuple[State, ...]:
-    """States of a part by shape: its variables, or the past values that are inputs of a stateless model."""
+    """States of a part by shape: its variables, or the past inputs of a stateless model."""
     graph = document.graph
-    found: Counter[tuple[tuple[int, ...], str]] = Counter()
+    counts: Counter[tuple[tuple[int, ...], str]] = Counter()
     seen: set[str] = set()
     for key in graph.by_type.get("ReadValue", ()):
         data = graph.data(key)
@@ -145,12 +123,12 @@ def states(document: Document) -> tuple[State, ...]:
         seen.add(data.get("variable_id", ""))
         outputs = graph.op(key).outputs
         shape = _dims(data["variable_shape"]) if "variable_shape" in data else outputs[0].shape if outputs else ()
-        found[shape, data.get("variable_type") or (outputs[0].element_type if outputs else "")] += 1
+        counts[shape, data.get("variable_type") or (outputs[0].element_type if outputs else "")] += 1
     for key in graph.parameters:
         port = graph.op(key).outputs[0]
         if any(name.startswith(_PAST) for name in (*port.names, graph.op_name(key))):
-            found[port.shape, port.element_type] += 1
-    return tuple(State(shape, kind, count) for (shape, kind), count in found.items())
+            counts[port.shape, port.element_type] += 1
+    return tuple(State(shape, kind, count) for (shape, kind), count in counts.items())
 
 
 def _dims(text: str) -> tuple[int, ...]:
@@ -159,27 +137,22 @@ def _dims(text: str) -> tuple[int, ...]:
 
 
 def footprint(export: ModelDirectory, *, context: int = 4096, batch: int = 1) -> Footprint:
-    """Add up what the files say about memory.
+    """Compute the minimum memory of an export from its files.
 
     Parameters
     ----------
-    export : ModelDirectory
     context : int
         Tokens in the state of each sequence.
     batch : int
-        Sequences.
-
-    Returns
-    -------
-    Footprint
+        Number of sequences.
 
     Raises
     ------
     UsageError
-        A context or batch below one.
+        The context or the batch is below one.
     """
     if context < 1 or batch < 1:
-        raise UsageError(f"context {context} and batch {batch}: both are at least 1")
+        raise UsageError(f"context {context} and batch {batch}: both must be at least 1")
     targets = export.target_candidates
     names = {export.mtp.path: "MTP"} if export.mtp is not None else {}
     names |= {targets[0].path: "target"} if len(targets) == 1 else {}
@@ -208,7 +181,7 @@ def _terms(name: str, document: Document, context: int, batch: int) -> Iterator[
     yield _weights(name, document)
     for state in states(document):
         elements = state.elements(context, batch)
-        width = _BYTES.get(state.element_type, 4)
+        width = -(-ELEMENT_BITS.get(state.element_type, 32) // 8)
         kind = "keys and values" if state.grows else "recurrent state"
         formula = state.formula(context, batch)
         formula += " x bytes of one" if state.grows else f" x {width} bytes"

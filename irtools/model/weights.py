@@ -1,10 +1,11 @@
-"""The weights of a part: every constant of the file, and what compression did to it.
+"""Weights of a part: every constant of the file, with its scale and zero point if it is compressed.
 
 Only the XML is read; the ``.bin`` is never opened.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -25,26 +26,24 @@ _BODY_OWNERS = ("Loop", "TensorIterator", "If")
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """A constant as the model uses it: together with what decompresses it.
+    """A constant with the constants that decompress it.
 
     Attributes
     ----------
     constant : Constant
-        That holds the values.
+        Constant with the values.
     shape : tuple of int
-        As the consumer sees it (a grouped constant is reshaped first).
+        Shape at the consumer; a grouped constant is reshaped before.
     kind : str
-        What it is for: ``embedding``, ``attention``, ``mlp``, ``experts``, ``head``, ... as
-        given to :func:`weights`; several (tied weights) are joined by ``+``; ``other`` when
-        nobody said.
+        Use in the model as given to :func:`weights`: ``embedding``, ``attention``, ``mlp``, ``experts``,
+        ``head``, ... Several uses (tied weights) are joined by ``+``; the default is ``other``.
     consumers : tuple of int
-        Layer ids of the ops that read it, in the graph that it is in.
+        Layer ids of the ops that read it, in its graph.
     body : str
-        Where it is when not at the top level: friendly name of the Loop or If and of the body,
-        separated by ``/``.
+        Path of the body that contains it, such as the friendly name of a Loop, ``/`` and the name of the body;
+        empty at the top level.
     owner : int or None
         Layer id of that Loop or If at the top level.
-    scale, zero_point : Constant or None
     """
 
     constant: Constant
@@ -58,7 +57,7 @@ class Weight:
 
     @property
     def parts(self) -> tuple[Constant, ...]:
-        """The constants it consists of."""
+        """The values, scale and zero point that exist."""
         return tuple(part for part in (self.constant, self.scale, self.zero_point) if part is not None)
 
     @property
@@ -73,12 +72,12 @@ class Weight:
 
     @property
     def learned(self) -> bool:
-        """Whether it looks like weights, and not like an axis, a shape, an epsilon or a flag."""
+        """True for probable weights; false for axes, shapes, epsilons and flags."""
         return self.elements > 1 and (self.scale is not None or self.constant.element_type not in _NOT_LEARNED)
 
     @property
     def group_size(self) -> int | None:
-        """Values that share one scale along the last axis; None per channel, per tensor or uncompressed."""
+        """Number of values per scale along the last axis; None if not compressed in groups."""
         scale, values = self.scale, self.constant.shape
         if scale is None or len(scale.shape) != len(values) or len(values) <= len(self.shape):
             return None
@@ -86,7 +85,7 @@ class Weight:
 
     @property
     def precision(self) -> str:
-        """Type and scheme: ``f32``, ``u4 asymmetric, groups of 64``, ``i8 symmetric, per channel``."""
+        """Element type and scheme: ``f32``, ``u4 asymmetric, groups of 64``, ``i8 symmetric, per channel``."""
         kind = self.constant.element_type
         if self.scale is None:
             return kind
@@ -96,63 +95,45 @@ class Weight:
         return f"{kind} {scheme}, per {'tensor' if self.scale.elements == 1 else 'channel'}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a graph is: at the top level, or in a body."""
-
-    body: str = ""
-    owner: int | None = None
-
-
-def _bodies(graph: GraphView, place: _Place) -> Iterator[tuple[GraphView, _Place]]:
-    for kind in _BODY_OWNERS:
-        for owner in graph.by_type.get(kind, ()):
-            for name, body in graph.bodies(owner).items():
-                path = f"{place.body}/{graph.op_name(owner)}/{name}".lstrip("/")
-                yield body, _Place(path, owner if place.owner is None else place.owner)
-
-
 def weights(graph: GraphView, kinds: Mapping[int, str] | None = None) -> tuple[Weight, ...]:
-    """The weights table: constants joined with their scale and zero point.
+    """Constants with their scales and zero points.
 
     Parameters
     ----------
-    graph : GraphView
     kinds : mapping of int to str, optional
-        What each op of the top level is part of, by layer id.
+        Part of the model of each op at the top level, by layer id.
 
     Returns
     -------
     tuple of Weight
-        In file order, bodies last. Every constant is in one of them, as values, scale or zero
-        point.
+        In file order, bodies last. Every constant is in one of them, as values, scale or zero point.
     """
-    return tuple(_weights(graph, kinds or {}, _Place()))
+    return tuple(_weights(graph, kinds or {}))
 
 
-def _weights(graph: GraphView, kinds: Mapping[int, str], place: _Place) -> Iterator[Weight]:
+def _weights(graph: GraphView, kinds: Mapping[int, str], body: str = "", owner: int | None = None) -> Iterator[Weight]:
     table = {constant.id: constant for constant in read_constants((graph.scan,))}
-    found: dict[int, Weight] = {}
+    candidates: dict[int, Weight] = {}
     taken: set[int] = set()
     for key, constant in table.items():
         end, users = _users(graph, key)
         values, scale, zero_point = _decompression(graph, end, table)
         if scale is None or values != key:
             scale = zero_point = None
-        kind = _kind(users if place.owner is None else (place.owner,), kinds)
-        found[key] = Weight(constant, _shape_after(graph, end), kind, users, place.body, place.owner, scale, zero_point)
-        taken |= {part.id for part in found[key].parts[1:]}
-    yield from (weight for key, weight in found.items() if key not in taken)
-    for body, inner in _bodies(graph, place):
-        yield from _weights(body, kinds, inner)
-
-
-def _kind(users: Iterable[int], kinds: Mapping[int, str]) -> str:
-    return "+".join(sorted({kinds[user] for user in users if user in kinds})) or "other"
+        uses = {kinds[user] for user in (users if owner is None else (owner,)) if user in kinds}
+        kind = "+".join(sorted(uses)) or "other"
+        weight = Weight(constant, _shape_after(graph, end), kind, users, body, owner, scale, zero_point)
+        candidates[key] = weight
+        taken |= {part.id for part in weight.parts[1:]}
+    yield from (weight for key, weight in candidates.items() if key not in taken)
+    for key in (key for kind in _BODY_OWNERS for key in graph.by_type.get(kind, ())):
+        for name, inner in graph.bodies(key).items():
+            path = f"{body}/{graph.op_name(key)}/{name}".lstrip("/")
+            yield from _weights(inner, kinds, path, key if owner is None else owner)
 
 
 def _users(graph: GraphView, key: int) -> tuple[int, tuple[int, ...]]:
-    """The last constant op on the way from a constant, and all ops behind such that are none."""
+    """Last constant op after a constant, and all non-constant consumers of the constant ops."""
     users: dict[int, None] = {}
     pending, seen, end = [key], {key}, key
     for current in pending:
@@ -172,7 +153,7 @@ def _users(graph: GraphView, key: int) -> tuple[int, tuple[int, ...]]:
 def _decompression(
     graph: GraphView, end: int, table: Mapping[int, Constant]
 ) -> tuple[int, Constant | None, Constant | None]:
-    """Constant with the values, scale and zero point of what arrives at ``end``."""
+    """Constant with the values (layer id), scale and zero point of the value computed by ``end``."""
     scale = zero_point = None
     key = end
     while key not in table:
@@ -188,12 +169,12 @@ def _decompression(
             key = sources[0]
         else:
             return key, None, None
-    # A product of two plain constants is no decompression.
+    # A product of two uncompressed constants is not a decompression.
     return (key, None, None) if table[key].element_type in _PLAIN else (key, scale, zero_point)
 
 
 def _leaf(graph: GraphView, key: int, table: Mapping[int, Constant]) -> Constant | None:
-    """The constant behind a chain of conversions."""
+    """Constant at the start of a chain of conversions."""
     while key not in table:
         sources = graph.producers(key)
         if graph.op_type(key) not in _PASSING or not sources:
@@ -211,18 +192,18 @@ def _elements(graph: GraphView, key: int) -> int:
     return prod(_shape_after(graph, key))
 
 
-def covered_bytes(found: Iterable[Constant]) -> int:
-    """Bytes of the ``.bin`` that some constant refers to; what several share counts once."""
+def covered_bytes(constants: Iterable[Constant]) -> int:
+    """Number of bytes of the ``.bin`` that constants use; shared bytes count once."""
     covered = end = 0
-    for offset, size in sorted((constant.offset, constant.size) for constant in found):
+    for offset, size in sorted((constant.offset, constant.size) for constant in constants):
         covered += max(0, offset + size - max(end, offset))
         end = max(end, offset + size)
     return covered
 
 
-def by_precision(found: Sequence[Weight]) -> dict[str, int]:
-    """Bytes per precision, the largest first."""
-    sizes: dict[str, int] = {}
-    for weight in found:
-        sizes[weight.precision] = sizes.get(weight.precision, 0) + weight.size
+def by_precision(table: Sequence[Weight]) -> dict[str, int]:
+    """Bytes by precision, largest first."""
+    sizes: Counter[str] = Counter()
+    for weight in table:
+        sizes[weight.precision] += weight.size
     return dict(sorted(sizes.items(), key=lambda item: (-item[1], item[0])))

@@ -112,7 +112,6 @@ def annotating(
             raise AnnotationDiffersError(
                 f"line {found[-1].line}: there is another {ANNOTATION_KEY} already: {difference}; "
                 "nothing was changed, --force replaces it",
-                difference=difference,
                 old=old or "",
                 new=new,
                 path=document.path,

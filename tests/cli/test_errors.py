@@ -41,7 +41,7 @@ def test_a_malformed_port_names_file_line_op_and_what_to_do(name: str, letter: P
     assert done.code == 2
     assert done.err == (
         f"irtools: error: a/openvino_model.xml: line {document.line(document.scan.spans[op])}: "
-        f"the op {document.scan.names[op]!r} has a port whose dimension is 'x', which is no number; "
+        f"the op {document.scan.names[op]!r} has a port whose dimension is 'x', which is not a number; "
         "export the model again, or restore the file\n"
     )
 
@@ -90,7 +90,7 @@ def test_a_refusal_names_the_file_once(fixtures: Path, cli: Callable[..., Done])
     assert done.err.count(str(fixtures / "bert" / "openvino_model.xml")) == 1
 
 
-GONE = "the working directory is gone; change to another one"
+GONE = "the working directory no longer exists; change to another one"
 
 
 @pytest.mark.parametrize(
@@ -181,15 +181,15 @@ def fifo(path: Path) -> None:
 
 
 NO_FILE = [
-    ("locate", "openvino_model.xml", fifo, "cannot be read: is no regular file"),
-    ("annotate", "openvino_model.xml", fifo, "cannot be read: is no regular file"),
-    ("strip", "openvino_model.xml", fifo, "cannot be read: is no regular file"),
-    ("inspect", "openvino_model.xml", fifo, "cannot be read: is no regular file"),
+    ("locate", "openvino_model.xml", fifo, "cannot be read: is not a regular file"),
+    ("annotate", "openvino_model.xml", fifo, "cannot be read: is not a regular file"),
+    ("strip", "openvino_model.xml", fifo, "cannot be read: is not a regular file"),
+    ("inspect", "openvino_model.xml", fifo, "cannot be read: is not a regular file"),
     ("locate", "openvino_model.xml", lambda path: (path.unlink(), path.mkdir()), "cannot be read: is a directory"),
-    ("locate", "openvino_model.xml", lambda path: (path.unlink(), path.symlink_to("/dev/zero")), "no regular file"),
-    ("annotate", "config.json", fifo, "cannot be read: is no regular file"),
-    ("inspect", "config.json", fifo, "cannot be read: is no regular file"),
-    ("annotate", "openvino_model.bin", fifo, "the weights cannot be read (is no regular file)"),
+    ("locate", "openvino_model.xml", lambda path: (path.unlink(), path.symlink_to("/dev/zero")), "not a regular file"),
+    ("annotate", "config.json", fifo, "cannot be read: is not a regular file"),
+    ("inspect", "config.json", fifo, "cannot be read: is not a regular file"),
+    ("annotate", "openvino_model.bin", fifo, "the weights cannot be read (is not a regular file)"),
 ]
 
 

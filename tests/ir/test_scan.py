@@ -132,7 +132,9 @@ def test_nested_graphs_are_read():
 
 @pytest.mark.parametrize("levels", [65, 5000])
 def test_absurdly_nested_graphs_are_refused_at_once(levels):
-    with pytest.raises(InvalidIRError, match=f"line 1: {levels} graphs are nested in each other, and irtools reads 64"):
+    with pytest.raises(
+        InvalidIRError, match=f"line 1: {levels} graphs are nested in each other, but irtools reads at most 64"
+    ):
         tuple(iter_graphs(scan_ir(nested(levels))))
 
 
@@ -151,12 +153,12 @@ GOOD = b"<net name='n' version='11'><layers><layer id='0' name='a' type='Add'/><
         (b"", "the file is empty"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "Git-LFS pointer"),
         (GOOD[:40], "truncated"),
-        (GOOD + b"junk", "not well-formed XML, text behind the end of the document; export"),
-        (GOOD + GOOD, "not well-formed XML, text behind the end of the document; export"),
+        (GOOD + b"junk", "not well-formed XML, text after the end of the document; export"),
+        (GOOD + GOOD, "not well-formed XML, text after the end of the document; export"),
         (GOOD.replace(b"'a'", b"'a&#1;'"), "not well-formed"),
         (GOOD.replace(b"'a'", b"'a\xff'"), "not well-formed"),
         (GOOD.replace(b"'a'", b"'a<b'"), "not well-formed"),
-        (GOOD.replace(b"'0'", b"'zero'"), "'zero', which is no number"),
+        (GOOD.replace(b"'0'", b"'zero'"), "'zero', which is not a number"),
         (GOOD.replace(b"id='0' ", b""), "has no id"),
         (GOOD.replace(b"net", b"model"), "root element is <model>"),
         (b"<!DOCTYPE net [<!ENTITY a 'b'>]>" + GOOD, "document type declaration"),

@@ -46,11 +46,11 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     [
         ("select = 'IR'", r"select must be a list of strings, not 'IR'"),
         ("ignore = [1]", r"ignore must be a list of strings"),
-        ("fail-on = 'fatal'", r"fail-on: 'fatal' is no severity.*error, warning or note"),
+        ("fail-on = 'fatal'", r"fail-on: 'fatal' is not a severity.*error, warning or note"),
         ("expect-mtp = 'yes'", r"expect-mtp must be true or false, not 'yes'"),
         ("colour = true", r"unknown key 'colour'.*The keys are"),
         ("severity = 3", r"severity must be a table"),
-        ("[severity]\nIR001 = 'bad'", r"severity.IR001: 'bad' is no severity"),
+        ("[severity]\nIR001 = 'bad'", r"severity.IR001: 'bad' is not a severity"),
         ("[per-file-ignores]\n'*' = 'IR'", r"per-file-ignores.\* must be a list of strings"),
         ("select = [", r"is not valid TOML"),
         ("select = ['\xff']", r"is not UTF-8"),

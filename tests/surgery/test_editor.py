@@ -173,7 +173,7 @@ def readers(document: Document, name: str) -> list[tuple[int, int]]:
 def test_what_is_pending_is_not_proved(falcon: Document) -> None:
     export = irtools.open_export(falcon.path.parent)
     edit(export, Rename(STATE, "second"))
-    with pytest.raises(EditError, match="changes that have not been written; save them first"):
+    with pytest.raises(EditError, match="there are pending changes; save them first"):
         export.prove()
 
 
