@@ -1,4 +1,4 @@
-"""The export as a person would draw it on a whiteboard."""
+"""Draw the overview of an export."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from functools import cached_property
 
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import RenderError
+from irtools.graph.closure import closure
+from irtools.graph.view import GraphView
 from irtools.ir.document import Document
 from irtools.ir.export import Export
 from irtools.render.layers import LayerDrawer, value_text
@@ -26,11 +28,10 @@ class ExportDrawer:
 
     Parameters
     ----------
-    export : Export
     stack : DecoderStack or None
-        Of the target; None when only a head is to be drawn.
+        Decoder stack of the target; None if only a head is drawn.
     alone : Document, optional
-        Draw this target, and no other part of the export.
+        Draw this target without the other parts of the export.
     """
 
     def __init__(self, export: Export, stack: DecoderStack | None, alone: Document | None = None) -> None:
@@ -42,7 +43,7 @@ class ExportDrawer:
 
     @cached_property
     def target(self) -> DrawnPart:
-        """The target."""
+        """The target part."""
         return DrawnPart(self._alone or self.export.target, self._stack)
 
     @cached_property
@@ -60,19 +61,11 @@ class ExportDrawer:
         return self._stack
 
     def whole(self, title: str, subtitle: Sequence[str], *, opened: bool = True) -> Picture:
-        """Draw inputs, embedding, layers, head, taps, other parts, MTP head.
-
-        Parameters
-        ----------
-        title : str
-        subtitle : sequence of str
-        opened : bool
-            Whether to open one layer of each kind.
-        """
+        """Draw inputs, embedding, layers, head, taps, other parts and MTP head, with a layer of each kind opened."""
         return self._both(title, subtitle, opened=opened, wired=False)
 
     def pair(self, title: str, subtitle: Sequence[str], *, opened: bool = True) -> Picture:
-        """Draw target, its layers closed, and MTP head, wired as the runtime wires them."""
+        """Draw the target with its layers closed and the MTP head, connected as in the runtime."""
         return self._both(title, subtitle, opened=opened, wired=True)
 
     def _both(self, title: str, subtitle: Sequence[str], *, opened: bool, wired: bool) -> Picture:
@@ -87,7 +80,7 @@ class ExportDrawer:
         return self._picture(title, subtitle)
 
     def head(self, part: DrawnPart, title: str, subtitle: Sequence[str], *, opened: bool = True) -> Picture:
-        """Draw one part that is a head or a draft: inputs, layers, output."""
+        """Draw a head or a draft: inputs, layers, output."""
         with self.sketch.frame("head", part.document.path.name, (self._part_line(part),), beside=True):
             self.omitted += draw_head(self.sketch, part, opened=opened)
         if not opened:
@@ -104,10 +97,10 @@ class ExportDrawer:
         hidden = f", hidden size {part.stack.hidden_size}" if part.stack else ""
         return f"{layers} layer{'s' if layers != 1 else ''}{hidden}, {weight_line(part.weights)}"
 
-    # -- the way in --------------------------------------------------------------------
+    # -- inputs --------------------------------------------------------------------
 
-    def _inputs(self, *, vision: bool = True) -> str:
-        """Boxes above the target; returns the key of the one that the target's embeddings come from."""
+    def _inputs(self, *, vision: bool) -> str:
+        """Draw the boxes above the target; return the key of the box that computes its embeddings."""
         embedding = self.export.find_part("text_embeddings") if self._alone is None else None
         if embedding is None or self.target.view.op_type(self.stack.embedding) != "Parameter":
             return ""
@@ -115,32 +108,18 @@ class ExportDrawer:
         self.sketch.box("input_ids", "input", "input_ids", ("i64 [B, S]",))
         self.sketch.box("embeddings", "embedding", "Text embeddings", (embedding.path.name, weight_line(part.weights)))
         self.sketch.arrow("input_ids", "embeddings")
-        others = [name for name in self.export.parts if any(word in name for word in _VISION)]
-        if others and vision:
-            sizes = [DrawnPart(self.export.parts[name]).weights for name in others]
-            lines = [
-                f"{name}: {weight_line(found).removeprefix('weights ')}"
-                for name, found in zip(others, sizes, strict=True)
-            ]
+        lines = [
+            f"{name}: {weight_line(DrawnPart(document).weights).removeprefix('weights ')}"
+            for name, document in self.export.parts.items()
+            if vision and any(word in name for word in _VISION)
+        ]
+        if lines:
             self.sketch.box("vision", "part", "Vision parts", lines)
         return "embeddings"
-
-    def _input_box(self, part: DrawnPart, key: int, prefix: str) -> str:
-        view = part.view
-        port = view.op(key).outputs[0]
-        name = port.names[0] if port.names else view.op_name(key)
-        return self.sketch.box(
-            f"{prefix}in{key}",
-            "input",
-            name,
-            (f"{port.element_type} {symbolic(port.shape, name)}",),
-            op=view.op_name(key),
-        )
 
     # -- the target ----------------------------------------------------------------------
 
     def _target(self, embeds: str, *, opened: bool) -> None:
-        """Draw the target."""
         part, stack, view = self.target, self.stack, self.target.view
         current = self._start(embeds)
         if part.blocks is None:
@@ -168,15 +147,16 @@ class ExportDrawer:
         self.sketch.arrow(below, "logits")
 
     def _start(self, embeds: str) -> str:
-        """The embedding, and what lies between it and layer 0."""
+        """Draw the embedding and its inputs; return the key of the box that enters layer 0."""
         part, stack, view = self.target, self.stack, self.target.view
         if view.op_type(stack.embedding) == "Parameter":
-            current = self._input_box(part, stack.embedding, "t")
+            current = _input_box(self.sketch, view, stack.embedding, "tin")
             if embeds:
                 self.sketch.arrow(embeds, current, style="wire")
                 self.sketch.arrow("vision", current, "image features", "wire")
         else:
-            ids = [self._input_box(part, key, "t") for key in self._indices(stack.embedding)]
+            above = closure([stack.embedding], view.pred.__getitem__)
+            ids = [_input_box(self.sketch, view, key, "tin") for key in view.parameters if key in above]
             current = self.sketch.box(
                 "embedding",
                 "embedding",
@@ -188,31 +168,19 @@ class ExportDrawer:
                 self.sketch.arrow(key, current)
         return current
 
-    def _indices(self, embedding: int) -> list[int]:
-        """Inputs of the model that an embedding is indexed by."""
-        view = self.target.view
-        seen, pending = {embedding}, [embedding]
-        while pending:
-            for source in view.producers(pending.pop()):
-                if source not in seen and not view.constant(source):
-                    seen.add(source)
-                    pending.append(source)
-        return [key for key in view.parameters if key in seen]
-
     def _weight_shape(self, op: int) -> str:
-        """Rows and columns of the weights that an op reads, the largest."""
-        found = sorted(self.target.weights_of([op]), key=lambda weight: weight.elements)
-        if not found:
+        """Shape of the largest weight that an op reads."""
+        weights = sorted(self.target.weights_of([op]), key=lambda weight: weight.elements)
+        if not weights:
             return ""
-        tied = (
-            ", shared with the " + ("embedding" if op == self.stack.head else "head") if "+" in found[-1].kind else ""
-        )
-        return f" {TIMES} ".join(map(str, found[-1].shape)) + tied
+        partner = "embedding" if op == self.stack.head else "head"
+        tied = f", shared with the {partner}" if "+" in weights[-1].kind else ""
+        return f" {TIMES} ".join(map(str, weights[-1].shape)) + tied
 
     # -- the MTP head ----------------------------------------------------------------------
 
     def _mtp(self, part: DrawnPart, *, wired: bool, opened: bool) -> None:
-        """Draw the MTP head beside the target, wired as the runtime wires it."""
+        """Draw the MTP head beside the target, connected as in the runtime."""
         with self.sketch.frame("mtp", f"MTP head: {part.document.path.name}", (self._part_line(part),), beside=True):
             self.omitted += draw_head(self.sketch, part, opened=opened)
         last = len(self.stack.layers) - 1
@@ -228,19 +196,22 @@ class ExportDrawer:
             self.sketch.arrow("head", "headclone", "same weights", "same")
 
 
-def draw_head(sketch: Sketch, part: DrawnPart, *, opened: bool = True) -> list[str]:
-    """Draw a head: inputs, fusion, layers, final norm, output; returns what was left out."""
+def _input_box(sketch: Sketch, view: GraphView, key: int, prefix: str) -> str:
+    port = view.op(key).outputs[0]
+    name = port.names[0] if port.names else view.op_name(key)
+    lines = (f"{port.element_type} {symbolic(port.shape, name)}",)
+    return sketch.box(f"{prefix}{key}", "input", name, lines, op=view.op_name(key))
+
+
+def draw_head(sketch: Sketch, part: DrawnPart, *, opened: bool) -> list[str]:
+    """Draw a head: inputs, fusion, layers, final norm, output; return descriptions of omitted content."""
     head, view = part.head, part.view
     if head is None:
         return []
     names: Mapping[int, tuple[str, ...]] = {key: view.op(key).outputs[0].names for key in view.parameters}
     fused = [key for key in view.parameters if {"hidden_states", "inputs_embeds"} & set(names[key])]
     for key in fused:
-        port = view.op(key).outputs[0]
-        name = port.names[0]
-        sketch.box(
-            f"min{key}", "input", name, (f"{port.element_type} {symbolic(port.shape, name)}",), op=view.op_name(key)
-        )
+        _input_box(sketch, view, key, "min")
     current = f"min{fused[0]}" if fused else ""
     if head.fusion is not None:
         projection = head.fusion.ops["projection"]
