@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 
 from irtools.decoder.blocks import Block, LayerBlocks, Link, StackBlocks
 from irtools.decoder.outside import Outside
@@ -69,10 +70,11 @@ def _distinct(values: Iterable[Outside]) -> list[Outside]:
     return list({(value.head, value.kind, value.layer, value.inputs): value for value in values}.values())
 
 
+@dataclass(eq=False)
 class LayerDrawer:
     """Draws the layers of one part into a sketch.
 
-    Parameters
+    Attributes
     ----------
     prefix : str
         Prefix of the box keys.
@@ -82,27 +84,19 @@ class LayerDrawer:
         Box keys of the model inputs that are already drawn, by tensor name.
     """
 
-    def __init__(
-        self,
-        sketch: Sketch,
-        part: DrawnPart,
-        blocks: StackBlocks,
-        prefix: str,
-        *,
-        opened: bool = True,
-        inputs: Mapping[str, str] | None = None,
-    ) -> None:
-        self.sketch = sketch
-        self.part = part
-        self.blocks = blocks
-        self.prefix = prefix
-        self.opened = opened
-        self.inputs = inputs or {}
-        self.kinds = layer_kinds(blocks.layers)
+    sketch: Sketch
+    part: DrawnPart
+    blocks: StackBlocks
+    prefix: str
+    opened: bool
+    inputs: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.kinds = layer_kinds(self.blocks.layers)
         self.omitted: list[str] = []
         self._shown: dict[int, int] = {}
         # A column of more than two opened layers does not fit on a page.
-        self._aside = opened and len(self.kinds) > _MOST_IN_COLUMN
+        self._aside = self.opened and len(self.kinds) > _MOST_IN_COLUMN
 
     def draw(self, current: str) -> str:
         """Draw all layers and the final norm below the box ``current``; return the key of the last box."""

@@ -207,10 +207,8 @@ def _whole(subject: _Subject) -> Iterator[Picture]:
     if subject.stack is not None and subject.is_target:
         for opened in (True, False):
             drawer = ExportDrawer(subject.export, subject.stack, subject.alone)
-            if request.pair:
-                yield drawer.pair(subject.title("target and MTP head"), subject.subtitle, opened=opened)
-            else:
-                yield drawer.whole(subject.title(""), subject.subtitle, opened=opened)
+            title = subject.title("target and MTP head" if request.pair else "")
+            yield drawer.whole(title, subject.subtitle, opened=opened, wired=request.pair)
     elif subject.drawn.blocks is not None:
         draft = "DFlash draft" if "dflash_mode" in subject.document.rt_info else subject.document.part
         content = "MTP head" if subject.document.part == "mtp" else draft

@@ -60,15 +60,18 @@ class ExportDrawer:
             raise RenderError("no decoder stack to draw", path=self.export.directory)
         return self._stack
 
-    def whole(self, title: str, subtitle: Sequence[str], *, opened: bool = True) -> Picture:
-        """Draw inputs, embedding, layers, head, taps, other parts and MTP head, with a layer of each kind opened."""
-        return self._both(title, subtitle, opened=opened, wired=False)
+    def whole(self, title: str, subtitle: Sequence[str], *, opened: bool, wired: bool = False) -> Picture:
+        """Draw inputs, embedding, layers, head, taps, other parts and MTP head.
 
-    def pair(self, title: str, subtitle: Sequence[str], *, opened: bool = True) -> Picture:
-        """Draw the target with its layers closed and the MTP head, connected as in the runtime."""
-        return self._both(title, subtitle, opened=opened, wired=True)
-
-    def _both(self, title: str, subtitle: Sequence[str], *, opened: bool, wired: bool) -> Picture:
+        Parameters
+        ----------
+        title : str
+        subtitle : sequence of str
+        opened : bool
+            Open one layer of each kind.
+        wired : bool
+            Keep the layers of the target closed, and connect it with the MTP head as the runtime does.
+        """
         embeds = self._inputs(vision=not wired)
         named = f"target: {self.target.document.path.name}"
         with self.sketch.frame("target", named, (self._part_line(self.target),), beside=True):
@@ -79,7 +82,7 @@ class ExportDrawer:
             self.omitted.append(_CLOSED)
         return self._picture(title, subtitle)
 
-    def head(self, part: DrawnPart, title: str, subtitle: Sequence[str], *, opened: bool = True) -> Picture:
+    def head(self, part: DrawnPart, title: str, subtitle: Sequence[str], *, opened: bool) -> Picture:
         """Draw a head or a draft: inputs, layers, output."""
         with self.sketch.frame("head", part.document.path.name, (self._part_line(part),), beside=True):
             self.omitted += draw_head(self.sketch, part, opened=opened)
