@@ -154,7 +154,7 @@ def _directories(
 ) -> tuple[tuple[Change, ...], tuple[Change, ...], tuple[Change, ...], tuple[str, ...]]:
     """Changes in config.json, in its versions and in the other files, and errors."""
     parts = (*a.parts.values(), *b.parts.values())
-    known = {_CONFIG, *(path.name for part in parts for path in (part.path, part.weights_path))}
+    compared = {_CONFIG, *(path.name for part in parts for path in (part.path, part.weights_path))}
     errors: list[str] = []
     config: tuple[Change, ...] = ()
     versions: tuple[Change, ...] = ()
@@ -164,7 +164,7 @@ def _directories(
     except IrtoolsError as error:
         errors.append(str(error))
     try:
-        files = tuple(file_changes(a.directory, b.directory, known))
+        files = tuple(file_changes(a.directory, b.directory, compared))
     except OSError as error:
         errors.append(f"{error.filename}: cannot be read: {error.strerror}")
     return config, versions, files, tuple(errors)

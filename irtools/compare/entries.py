@@ -121,8 +121,8 @@ def _flat(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]
             yield f"{path}{key}", json.dumps(inner, sort_keys=True)
 
 
-def file_changes(a: Path, b: Path, known: Collection[str]) -> Iterator[Change]:
-    """Files of two directories that differ, without those in ``known``.
+def file_changes(a: Path, b: Path, skipped: Collection[str]) -> Iterator[Change]:
+    """Files of two directories that differ, without hidden files and those in ``skipped``.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def file_changes(a: Path, b: Path, known: Collection[str]) -> Iterator[Change]:
     sides = [{path.name: path for path in folder.iterdir() if path.is_file()} for folder in (a, b)]
     for name in sorted(sides[0].keys() | sides[1].keys()):
         one, other = sides[0].get(name), sides[1].get(name)
-        if name in known or name.startswith("."):
+        if name in skipped or name.startswith("."):
             continue
         sizes = [size_text(path.stat().st_size) if path is not None else None for path in (one, other)]
         if one is None or other is None:

@@ -22,34 +22,21 @@ __all__ = [
     "WeightChange",
 ]
 
-Category = Literal[
-    "parts",
-    "ports",
-    "states",
-    "structure",
-    "shapes",
-    "weights",
-    "values",
-    "annotation",
-    "rt_info",
-    "versions",
-    "names",
-    "config",
-    "files",
-]
+Category = Literal["structure", "shapes", "rt_info", "versions"]
+"""Categories of changes of an op."""
 
 CATEGORIES: Mapping[str, str] = {
     "parts": "IRs that only one side has",
     "ports": "inputs and outputs: names, types, shapes, order",
-    "states": "cached values: types and shapes",
+    "states": "types and shapes of states",
     "structure": "layers and ops that were added, removed or changed",
     "shapes": "shapes and types of values inside the graph",
-    "weights": "precision and shape of weights, and what compression recorded about itself",
-    "values": "the numbers in weights of equal precision and shape",
-    "annotation": "which values the hidden-state annotation names",
+    "weights": "precision and shape of weights, and rt_info entries of weight compression",
+    "values": "values of weights with equal precision and shape",
+    "annotation": "values that the hidden-state annotation names",
     "rt_info": "other metadata of the IRs and of their ops",
     "versions": "versions of programs, of ops and of the format",
-    "names": "names of ops and states that are paired by structure",
+    "names": "names of paired ops and states",
     "config": "config.json",
     "files": "the other files of the directory",
 }
@@ -95,13 +82,7 @@ class OpRef:
 
 @dataclass(frozen=True, slots=True)
 class OpChange:
-    """A paired op that differs.
-
-    Attributes
-    ----------
-    category : str
-        ``structure``, ``shapes``, ``rt_info`` or ``versions``.
-    """
+    """A paired op that differs."""
 
     a: OpRef
     b: OpRef

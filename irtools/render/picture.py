@@ -46,11 +46,11 @@ KINDS = {
     "state": Kind("state, kept between calls", "#dbe9f6", shape="cylinder"),
     "shared": Kind("shared value, drawn once per use", "#ffffff", shape="note", style="dotted"),
     "sum": Kind("residual sum", "#ffffff", shape="circle"),
-    "layers": Kind("equal layers, closed", "#e3e3e3", shape="box3d"),
+    "layers": Kind("equal layers, collapsed", "#e3e3e3", shape="box3d"),
     "part": Kind("another part of the export", "#f7f7f7", shape="folder"),
     "tap": Kind("tap: hidden state of these layers", "#222222", text="#ffffff", shape="cds"),
-    "op": Kind("op that no pattern names", "#ffffff"),
-    "focus": Kind("the op that was asked for", "#ffffff", style="bold"),
+    "op": Kind("other op", "#ffffff"),
+    "focus": Kind("selected op", "#ffffff", style="bold"),
     "omitted": Kind("left out", "#ffffff", shape="box", style="dashed"),
 }
 

@@ -16,11 +16,11 @@ from irtools.render.part import DrawnPart, weight_line
 from irtools.render.picture import TIMES, Picture
 from irtools.render.sketch import Sketch
 from irtools.report.describe import SYMBOLS, symbolic
+from irtools.report.text import plural
 
 __all__ = ["ExportDrawer"]
 
 _VISION = ("vision", "resampler", "merger", "audio", "projection", "embeddings_pos")
-_CLOSED = "the inside of the layers"
 
 
 class ExportDrawer:
@@ -78,27 +78,22 @@ class ExportDrawer:
             self._target(embeds, opened=opened and not wired)
         if self.mtp is not None and self.mtp.head is not None:
             self._mtp(self.mtp, wired=wired, opened=opened)
-        if not opened:
-            self.omitted.append(_CLOSED)
-        return self._picture(title, subtitle)
+        return self._picture(title, subtitle, opened=opened)
 
     def head(self, part: DrawnPart, title: str, subtitle: Sequence[str], *, opened: bool) -> Picture:
         """Draw a head or a draft: inputs, layers, output."""
         with self.sketch.frame("head", part.document.path.name, (self._part_line(part),), beside=True):
             self.omitted += draw_head(self.sketch, part, opened=opened)
-        if not opened:
-            self.omitted.append(_CLOSED)
-        return self._picture(title, subtitle)
+        return self._picture(title, subtitle, opened=opened)
 
-    def _picture(self, title: str, subtitle: Sequence[str]) -> Picture:
-        return Picture(
-            title, tuple(subtitle), self.sketch.items, self.sketch.arrows, tuple(self.omitted), (", ".join(SYMBOLS),)
-        )
+    def _picture(self, title: str, subtitle: Sequence[str], *, opened: bool) -> Picture:
+        omitted = (*self.omitted, *(() if opened else ("the inside of the layers",)))
+        return Picture(title, tuple(subtitle), self.sketch.items, self.sketch.arrows, omitted, (", ".join(SYMBOLS),))
 
     def _part_line(self, part: DrawnPart) -> str:
         layers = len(part.blocks.layers) if part.blocks else 0
         hidden = f", hidden size {part.stack.hidden_size}" if part.stack else ""
-        return f"{layers} layer{'s' if layers != 1 else ''}{hidden}, {weight_line(part.weights)}"
+        return f"{plural(layers, 'layer')}{hidden}, {weight_line(part.weights)}"
 
     # -- inputs --------------------------------------------------------------------
 
