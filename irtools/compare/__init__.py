@@ -1,4 +1,4 @@
-"""Compare two exports, or two IRs: what changed, and nothing that only looks different."""
+"""Compare two exports, or two IRs, by structure."""
 
 from __future__ import annotations
 

@@ -1,18 +1,19 @@
 """Pair the ops of two graphs by structure.
 
-Colour refinement in the manner of Weisfeiler and Lehman: the colour of an op is its label, then
-again and again its colour together with those of its neighbours. Ops of equal colour are paired,
-those with the largest common surroundings first, and from each pair on along the edges. What an
-edit touched has no counterpart of equal colour with it, but one a few edges smaller.
+This is Weisfeiler-Lehman colour refinement. The first colour of an op is its label; each round
+combines the colour of an op with the colours of its neighbours. Ops of equal colour are paired, those
+with the largest equal neighbourhood first, and each pair spreads along the edges. An op near an edit
+has a counterpart only in an earlier round, whose colours cover a smaller neighbourhood.
 
-networkx has such hashes too; those do not know which input of an op an edge leads to, and take
-0.1 ms per op and round where interned tuples take 3 microseconds.
+The hashes of networkx (``weisfeiler_lehman_subgraph_hashes``) ignore input indices, and take 0.1 ms
+per op and round; interned tuples take 3 microseconds.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
 
 from irtools.compare.labels import COMMUTATIVE, Graph, Palette
 
@@ -20,31 +21,20 @@ __all__ = ["Alignment"]
 
 _ROUNDS = 6
 _BRIDGE = 4
-"""Ops in a row that one side may lack."""
+"""Maximum number of edges between a pair and the next one, over ops that one side lacks."""
 _Colours = tuple[dict[int, int], dict[int, int]]
 _Label = Callable[[Graph, int], int]
 
 
+@dataclass(eq=False)
 class Alignment:
-    """Pairs of ops, grown region by region.
+    """Pairs of ops: ``to_b`` maps an op of ``a`` to its counterpart, ``to_a`` the reverse."""
 
-    Parameters
-    ----------
-    a, b : Graph
-    palette : Palette
-
-    Attributes
-    ----------
-    to_b, to_a : dict of int to int
-        The other op of each pair.
-    """
-
-    def __init__(self, a: Graph, b: Graph, palette: Palette) -> None:
-        self.a = a
-        self.b = b
-        self.palette = palette
-        self.to_b: dict[int, int] = {}
-        self.to_a: dict[int, int] = {}
+    a: Graph
+    b: Graph
+    palette: Palette
+    to_b: dict[int, int] = field(default_factory=dict)
+    to_a: dict[int, int] = field(default_factory=dict)
 
     def pair(self, one: int, other: int) -> None:
         """Record a pair."""
@@ -52,7 +42,7 @@ class Alignment:
         self.to_a[other] = one
 
     def corresponds(self, one: int, other: int) -> bool:
-        """Whether two ops are a pair."""
+        """True if two ops are a pair."""
         return self.to_b.get(one, -1) == other
 
     def region(
@@ -68,12 +58,11 @@ class Alignment:
         Parameters
         ----------
         ops_a, ops_b : collection of int
-            Ops that are not constants, in topological order; those in pairs already are left out.
+            Non-constant ops in topological order; paired ops are skipped.
         anchors : iterable of (int, int)
-            Pairs that are known, if their types are equal.
+            Ops of the same role, which are paired if their types are equal.
         certain : bool
-            Only what is equal on both sides and unlike everything else; pairs in other regions may tell
-            the rest apart later.
+            Pair only ops of a unique colour. Pairs in other regions may separate the other ops later.
         """
         left_a = {op: place for place, op in enumerate(ops_a) if op not in self.to_b}
         left_b = {op: place for place, op in enumerate(ops_b) if op not in self.to_a}
@@ -90,13 +79,13 @@ class Alignment:
         rounds = self._refine(left_a, left_b, label) if left_a and left_b else []
         while rounds and left_a and left_b:
             colours = rounds.pop()
-            # An op by itself, without its surroundings, is only known when there is no other like it.
+            # Without its neighbourhood, an op is identified only if its label is unique.
             self._match(colours, left_a, left_b, lone=certain or not rounds)
 
     # -- colours -----------------------------------------------------------------------
 
     def _refine(self, left_a: dict[int, int], left_b: dict[int, int], label: _Label) -> list[_Colours]:
-        """Colours of every round, the coarsest first."""
+        """Colours of each round, the coarsest first."""
         sides = ((self.a, left_a), (self.b, left_b))
         first, second = ({op: label(graph, op) for op in left} for graph, left in sides)
         rounds: list[_Colours] = [(first, second)]
@@ -109,7 +98,7 @@ class Alignment:
             rounds.append((first, second))
             before, kinds = kinds, len({*first.values(), *second.values()})
             if kinds == before:
-                break  # a further round would tell no more apart
+                break  # a further round would separate no more ops
         return rounds
 
     def _colour(self, graph: Graph, op: int, colours: dict[int, int]) -> int:
@@ -135,7 +124,7 @@ class Alignment:
         return self.palette((colours[op], tuple(inputs), tuple(outputs)))
 
     def _number(self, graph: Graph, op: int) -> int:
-        """The same number on both sides for a pair; for others, that of all ops of their type."""
+        """Number of a pair, equal on both sides; an unpaired op has the number of its type."""
         one = op if graph is self.a else self.to_a.get(op)
         if one is None or one not in self.to_b:
             return self.palette(("unpaired", graph.view.op_type(op)))
@@ -144,21 +133,21 @@ class Alignment:
     # -- pairs -------------------------------------------------------------------------
 
     def _match(self, colours: _Colours, left_a: dict[int, int], left_b: dict[int, int], *, lone: bool) -> None:
-        """Pair ops of equal colour, the rarest colours first; ``lone``: only those that are alone with theirs."""
+        """Pair ops of equal colour, the rarest colours first; with ``lone``, only ops of a unique colour."""
         classes: dict[int, tuple[list[int], list[int]]] = {}
-        for side, (found, left) in enumerate(zip(colours, (left_a, left_b), strict=True)):
-            for op, colour in found.items():
+        for side, (by_op, left) in enumerate(zip(colours, (left_a, left_b), strict=True)):
+            for op, colour in by_op.items():
                 if op in left:
                     classes.setdefault(colour, ([], []))[side].append(op)
-        even = [pair for pair in classes.values() if len(pair[0]) == len(pair[1])]
-        for first, second in sorted(even, key=lambda pair: len(pair[0])):
+        even = [ops for ops in classes.values() if len(ops[0]) == len(ops[1])]
+        for first, second in sorted(even, key=lambda ops: len(ops[0])):
             if lone and len(first) > 1:
                 break
             named = {self.b.view.op_name(op): op for op in second}
             order = sorted(first, key=lambda op: self.a.view.op_name(op) not in named)
             for one in order:
                 if one not in left_a:
-                    continue  # paired meanwhile, along an edge
+                    continue  # already paired along an edge
                 other = named.get(self.a.view.op_name(one))
                 if other not in left_b:
                     free = [op for op in second if op in left_b]
@@ -171,21 +160,21 @@ class Alignment:
         return one in left_a and other in left_b and self.a.coarse(one) == self.b.coarse(other)
 
     def _spread(
-        self, known: Iterable[tuple[int, int]], left_a: dict[int, int], left_b: dict[int, int]
+        self, starts: Iterable[tuple[int, int]], left_a: dict[int, int], left_b: dict[int, int]
     ) -> list[tuple[int, int]]:
-        """Record pairs, and go on from them along the edges as long as it is clear what corresponds."""
-        found: list[tuple[int, int]] = []
-        pending = deque(known)
+        """Record pairs, and follow the edges from them while the counterpart is unambiguous; return the pairs."""
+        pairs: list[tuple[int, int]] = []
+        pending = deque(starts)
         while pending:
             one, other = pending.popleft()
             if not self._same_kind(one, other, left_a, left_b):
                 continue
             self.pair(one, other)
-            found.append((one, other))
+            pairs.append((one, other))
             del left_a[one], left_b[other]
             pending += self._operands(one, other)
             pending += self._readers(one, other, left_a, left_b)
-        return found
+        return pairs
 
     def _operands(self, one: int, other: int) -> Iterable[tuple[int, int]]:
         first, second = self.a.view.producers(one), self.b.view.producers(other)
@@ -201,11 +190,10 @@ class Alignment:
     ) -> Iterable[tuple[int, int]]:
         sides = ((self.a, one, left_a), (self.b, other, left_b))
         groups: list[dict[tuple[int, ...], list[int]]] = [{}, {}]
-        for found, (graph, op, left) in zip(groups, sides, strict=True):
+        for group, (graph, op, left) in zip(groups, sides, strict=True):
             for reader, index, port in graph.readers(op):
-                if reader not in left:
-                    continue
-                found.setdefault((graph.coarse(reader), index, port), []).append(reader)
+                if reader in left:
+                    group.setdefault((graph.coarse(reader), index, port), []).append(reader)
         return [
             (readers[0], groups[1][key][0])
             for key, readers in groups[0].items()
@@ -213,7 +201,7 @@ class Alignment:
         ]
 
     def _bridge(self, left_a: dict[int, int], left_b: dict[int, int]) -> None:
-        """Go on from pairs over ops that only one side has, to the nearest ops of equal label behind them."""
+        """Spread from pairs across unpaired ops to the nearest ops of equal label."""
         pending = deque(self.to_b.items() if left_a and left_b else ())
         while pending:
             one, other = pending.popleft()
@@ -224,15 +212,16 @@ class Alignment:
                     (near_a[label][0] + near_b[label][0], near_a[label][1], near_b[label][1])
                     for label in near_a.keys() & near_b.keys()
                 ]
-                found = self._spread([min(common)[1:]], left_a, left_b) if common else []
-                pending += found
-                if found:
-                    pending.append((one, other))
+                if common and (pairs := self._spread([min(common)[1:]], left_a, left_b)):
+                    pending += [*pairs, (one, other)]
 
     @staticmethod
     def _near(graph: Graph, op: int, left: dict[int, int], *, down: bool) -> dict[int, tuple[int, int]]:
-        """Distance and op by label: what is near an op behind others that are left; only what is alone there."""
-        found: dict[int, tuple[int, int]] = {}
+        """Distance and op by label: the nearest unpaired ops that are reached over unpaired ops.
+
+        A label counts only if it is unique at its distance.
+        """
+        near: dict[int, tuple[int, int]] = {}
         seen, level = {op}, [op]
         for distance in range(1, _BRIDGE + 1):
             after: dict[int, None] = {}
@@ -242,29 +231,28 @@ class Alignment:
             level = list(after)
             seen.update(level)
             counts = Counter(map(graph.coarse, level))
-            found |= {
+            near |= {
                 label: (distance, neighbour)
                 for neighbour in level
-                if counts[label := graph.coarse(neighbour)] == 1 and label not in found
+                if counts[label := graph.coarse(neighbour)] == 1 and label not in near
             }
-        return found
+        return near
 
     def _replaced(self, left_a: dict[int, int], left_b: dict[int, int]) -> None:
-        """Pair ops of different types that stand in the same place: same operands, same readers."""
+        """Pair ops of different types with the same operands and the same readers."""
         places: dict[tuple[object, ...], list[int]] = {}
         for op in left_b:
-            place = self._place(self.b, op)
-            if place is not None:
+            if (place := self._place(self.b, op)) is not None:
                 places.setdefault(place, []).append(op)
         for op in list(left_a):
             place = self._place(self.a, op)
-            found = places.get(place, []) if place is not None else []
-            if len(found) == 1 and found[0] in left_b:
-                self.pair(op, found[0])
-                del left_a[op], left_b[found[0]]
+            others = places.get(place, []) if place is not None else []
+            if len(others) == 1 and others[0] in left_b:
+                self.pair(op, others[0])
+                del left_a[op], left_b[others[0]]
 
     def _place(self, graph: Graph, op: int) -> tuple[object, ...] | None:
-        """Operands and readers of an op by the numbers of their pairs; None if some have no pair."""
+        """Pair numbers of the operands and readers of an op; None if one of them is unpaired."""
         view, paired = graph.view, self.to_b if graph is self.a else self.to_a
         sources = [source for source in view.producers(op) if not view.constant(source)]
         readers = sorted({consumer.op for consumer in view.consumers(op)})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -20,33 +20,33 @@ _CONFIG = "config.json"
 
 
 def compare(a: Operand, b: Operand, *, ignore: Collection[str] = (), part: str | None = None) -> Comparison:
-    """Say what changed between two exports, or two IRs.
+    """Compare two exports, or two IRs.
 
     Ops are paired by structure, layer by layer, so that other names, ids and orders in the file are
-    no difference of their own. Layers are paired by position; where one side has more of them, by
-    what they are made of, then by name.
+    not structural differences. Layers are paired by position; if one side has more layers, by
+    structure, then by name.
 
     Parameters
     ----------
     a, b : path-like or ModelDirectory
         Model directories, or ``.xml`` files.
     ignore : collection of str
-        Categories to leave out, of :data:`irtools.compare.CATEGORIES`; ``weights`` includes ``values``.
+        Keys of :data:`irtools.compare.CATEGORIES`; ``weights`` includes ``values``.
     part : str, optional
-        Only this part, as of :meth:`irtools.export.Export.part`.
+        Compare only this part, named as for :meth:`irtools.export.Export.part`.
 
     Returns
     -------
     Comparison
-        Frozen; ``equal``, ``counts`` and ``exit_code`` sum it up. A part that cannot be read has its
-        ``error``; the others are compared all the same.
+        The properties ``equal``, ``counts`` and ``exit_code`` summarise it. An unreadable part has
+        an ``error``; the other parts are compared.
 
     Raises
     ------
     UsageError
-        A category that there is not.
+        An unknown category.
     ExportError
-        There is no such file, directory or part.
+        A file, directory or part does not exist.
 
     Examples
     --------
@@ -58,8 +58,8 @@ def compare(a: Operand, b: Operand, *, ignore: Collection[str] = (), part: str |
     one, other = (side if isinstance(side, ModelDirectory) else ModelDirectory.open(side) for side in (a, b))
     if part is not None or not (one.path.is_dir() and other.path.is_dir()):
         documents = _chosen(one, other, part)
-        longer = () if "files" in ignored else tuple(surplus(*documents))
-        return Comparison(one.path, other.path, ignored, (_part(documents, one, other, ignored),), files=longer)
+        files = () if "files" in ignored else tuple(surplus(*documents))
+        return Comparison(one.path, other.path, ignored, (_part(documents, one, other, ignored),), files=files)
     shared, only = _parts(one, other)
     if not shared:
         raise ExportError(f"{one.path} and {other.path}: no IR is in both; give the .xml files to compare")
@@ -84,7 +84,7 @@ def _categories(words: Collection[str]) -> frozenset[str]:
     for word in words:
         if word not in CATEGORIES:
             close = get_close_matches(word, CATEGORIES, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(CATEGORIES)}"
+            hint = f"did you mean {close[0]!r}?" if close else f"give one of {', '.join(CATEGORIES)}"
             raise UsageError(f"there is no category {word!r} to ignore", hint=hint)
     return frozenset(words)
 
@@ -93,7 +93,7 @@ Documents = tuple[Document, Document]
 
 
 def _chosen(a: ModelDirectory, b: ModelDirectory, part: str | None) -> Documents:
-    """The documents to compare when it is not whole directories."""
+    """The documents to compare for a single part or file."""
     if part is not None:
         return _named(a, part), _named(b, part)
     file = (b if a.path.is_dir() else a).target
@@ -105,14 +105,14 @@ def _named(export: ModelDirectory, part: str) -> Document:
 
 
 def _beside(export: ModelDirectory, file: Document) -> Document:
-    """The file itself, or the part of a directory that has its name, else the target."""
+    """The file itself, or the part of the same name in a directory, otherwise the target."""
     if not export.path.is_dir():
         return export.target
     return export.parts.get(file.part) or export.target
 
 
 def _parts(a: ModelDirectory, b: ModelDirectory) -> tuple[list[Documents], tuple[Change, ...]]:
-    """Parts that both have, the target first, and those that one has."""
+    """Parts of both exports, the target first, and parts of one export."""
     first, second = dict(a.parts), dict(b.parts)
     shared: list[Documents] = []
     targets = _target(a), _target(b)
@@ -121,7 +121,7 @@ def _parts(a: ModelDirectory, b: ModelDirectory) -> tuple[list[Documents], tuple
     shared += [(first.pop(name), second.pop(name)) for name in sorted(first.keys() & second.keys())]
     only = [Change(name, document.path.name, None) for name, document in first.items()]
     only += [Change(name, None, document.path.name) for name, document in second.items()]
-    # A part without its weights is as good as none.
+    # A part without its weights file cannot be used.
     missing = [
         Change(
             f"weights of {pair[0].part}",
@@ -141,7 +141,7 @@ def _target(export: ModelDirectory) -> Document | None:
 def _part(documents: Documents, a: ModelDirectory, b: ModelDirectory, ignored: frozenset[str]) -> PartDiff:
     one, other = documents
     try:
-        # Only a target has a decoder stack; of a pair of files nobody knows before.
+        # Only a target has a decoder stack; a lone file may have one.
         located = all(_target(export) in (None, document) for export, document in ((a, one), (b, other)))
         configs = (a.config, b.config) if located else None
         return compare_parts(one.part, one, other, configs, ignored)
@@ -152,24 +152,19 @@ def _part(documents: Documents, a: ModelDirectory, b: ModelDirectory, ignored: f
 def _directories(
     a: ModelDirectory, b: ModelDirectory
 ) -> tuple[tuple[Change, ...], tuple[Change, ...], tuple[Change, ...], tuple[str, ...]]:
-    """config.json and the other files."""
-    known = {_CONFIG, *_ir_files(a), *_ir_files(b)}
+    """Changes in config.json, in its versions and in the other files, and errors."""
+    parts = (*a.parts.values(), *b.parts.values())
+    compared = {_CONFIG, *(path.name for part in parts for path in (part.path, part.weights_path))}
     errors: list[str] = []
     config: tuple[Change, ...] = ()
     versions: tuple[Change, ...] = ()
+    files: tuple[Change, ...] = ()
     try:
         config, versions = config_changes(a.config, b.config)
     except IrtoolsError as error:
         errors.append(str(error))
     try:
-        files = tuple(file_changes(a.directory, b.directory, known))
+        files = tuple(file_changes(a.directory, b.directory, compared))
     except OSError as error:
         errors.append(f"{error.filename}: cannot be read: {error.strerror}")
-        files = ()
     return config, versions, files, tuple(errors)
-
-
-def _ir_files(export: ModelDirectory) -> Iterator[str]:
-    for document in export.parts.values():
-        yield document.path.name
-        yield document.weights_path.name

@@ -1,10 +1,10 @@
-"""What can be compared without aligning ops: ports, metadata, config.json, files."""
+"""Compare ports, metadata, config.json and files, which need no alignment of ops."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,11 @@ __all__ = ["config_changes", "file_changes", "mappings", "metadata", "ports", "s
 
 _NUMBERED = re.compile(r"(Parameter|Result)_\d+")
 _COMPRESSION = "nncf/"
-_VERSION_KEYS = ("OpenVINO Runtime",)
+_VERSION_KEY = "OpenVINO Runtime"
 
 
 def mappings(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Change]:
-    """Entries that differ, in the order of the keys of ``a``, then of ``b``."""
+    """Entries that differ, in the key order of ``a``, then of ``b``."""
     for key in dict.fromkeys((*a, *b)):
         if a.get(key) != b.get(key):
             yield Change(key, a.get(key), b.get(key))
@@ -43,27 +43,24 @@ def ports(a: GraphView, b: GraphView) -> tuple[Change, ...]:
 
 
 def _inputs(view: GraphView) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for key in view.parameters:
-        op = view.op(key)
-        _record(found, op.outputs[0].names if op.outputs else (), op.outputs)
-    return found
+    outputs = [view.op(key).outputs for key in view.parameters]
+    return _by_name((ports[0].names if ports else (), ports) for ports in outputs)
 
 
 def _outputs(view: GraphView) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for key in view.results:
-        op = view.op(key)
-        _record(found, view.result_names(key), op.inputs)
-    return found
+    return _by_name((view.result_names(key), view.op(key).inputs) for key in view.results)
 
 
-def _record(found: dict[str, str], names: tuple[str, ...], ports: tuple[Port, ...]) -> None:
-    # A tensor can have several names, in no order that means anything; some are numbers of OpenVINO.
-    label = " = ".join(sorted(name for name in names if not _NUMBERED.fullmatch(name))) or f"{len(found)} (no name)"
-    while label in found:
-        label += " again"
-    found[label] = port_text(ports[0]) if ports else ""
+def _by_name(ends: Iterable[tuple[tuple[str, ...], tuple[Port, ...]]]) -> dict[str, str]:
+    """Type and shape by tensor names."""
+    texts: dict[str, str] = {}
+    for names, ports in ends:
+        # A tensor can have several names in arbitrary order; OpenVINO generates the numbered ones.
+        label = " = ".join(sorted(name for name in names if not _NUMBERED.fullmatch(name))) or f"{len(texts)} (no name)"
+        while label in texts:
+            label += " again"
+        texts[label] = port_text(ports[0]) if ports else ""
+    return texts
 
 
 def _kind(kind: str, a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Change]:
@@ -83,26 +80,25 @@ def metadata(a: Document, b: Document) -> Mapping[str, tuple[Change, ...]]:
     Returns
     -------
     mapping
-        With the keys ``rt_info``, ``versions`` and ``compression``.
+        Changes by ``rt_info``, ``versions`` and ``compression``.
     """
-    found: dict[str, list[Change]] = {"rt_info": [], "versions": [], "compression": []}
+    entries: dict[str, list[Change]] = {"rt_info": [], "versions": [], "compression": []}
     ir = [document.scan.net.get("version", "") for document in (a, b)]
     if ir[0] != ir[1]:
-        found["versions"].append(Change("IR format", *ir))
+        entries["versions"].append(Change("IR format", *ir))
     for change in mappings(flat_rt_info(a), flat_rt_info(b)):
-        if change.what.split("/")[0] == ANNOTATION_KEY:
-            continue
-        found[_category(change.what)].append(change)
-    return {key: tuple(changes) for key, changes in found.items()}
+        if change.what.split("/")[0] != ANNOTATION_KEY:
+            entries[_category(change.what)].append(change)
+    return {key: tuple(changes) for key, changes in entries.items()}
 
 
 def _category(key: str) -> str:
-    if _says_version(key) or key in _VERSION_KEYS:
+    if _is_version(key) or key == _VERSION_KEY:
         return "versions"
     return "compression" if key.startswith(_COMPRESSION) else "rt_info"
 
 
-def _says_version(key: str) -> bool:
+def _is_version(key: str) -> bool:
     return "version" in key.rsplit("/", 1)[-1].lower()
 
 
@@ -110,12 +106,10 @@ def _says_version(key: str) -> bool:
 
 
 def config_changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
-    """Entries of config.json that differ: those that say no version, and those that do."""
+    """Entries of config.json that differ: first the entries that are not versions, then the versions."""
     changes = list(mappings(dict(_flat(a)), dict(_flat(b))))
-    return (
-        tuple(change for change in changes if not _says_version(change.what)),
-        tuple(change for change in changes if _says_version(change.what)),
-    )
+    versions = tuple(change for change in changes if _is_version(change.what))
+    return tuple(change for change in changes if change not in versions), versions
 
 
 def _flat(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
@@ -126,8 +120,8 @@ def _flat(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]
             yield f"{path}{key}", json.dumps(inner, sort_keys=True)
 
 
-def file_changes(a: Path, b: Path, known: Collection[str]) -> Iterator[Change]:
-    """Files of two directories that differ, but for those with a known name.
+def file_changes(a: Path, b: Path, skipped: Collection[str]) -> Iterator[Change]:
+    """Files of two directories that differ, without hidden files and those in ``skipped``.
 
     Raises
     ------
@@ -137,7 +131,7 @@ def file_changes(a: Path, b: Path, known: Collection[str]) -> Iterator[Change]:
     sides = [{path.name: path for path in folder.iterdir() if path.is_file()} for folder in (a, b)]
     for name in sorted(sides[0].keys() | sides[1].keys()):
         one, other = sides[0].get(name), sides[1].get(name)
-        if name in known or name.startswith("."):
+        if name in skipped or name.startswith("."):
             continue
         sizes = [size_text(path.stat().st_size) if path is not None else None for path in (one, other)]
         if one is None or other is None:
@@ -148,9 +142,9 @@ def file_changes(a: Path, b: Path, known: Collection[str]) -> Iterator[Change]:
 
 
 def surplus(a: Document, b: Document) -> Iterator[Change]:
-    """What two ``.bin`` files hold beyond the last constant of their IRs, where that differs.
+    """Bytes after the last constant in two ``.bin`` files, if their numbers differ.
 
-    An IR that cannot be read says nothing: its part has an error of its own.
+    An unreadable IR gives no change; the comparison of its part reports the error.
     """
     try:
         if a.weights_path.stat().st_size == b.weights_path.stat().st_size:
@@ -159,10 +153,10 @@ def surplus(a: Document, b: Document) -> Iterator[Change]:
     except (OSError, IrtoolsError):
         return
     if extra[0] != extra[1]:
-        told = [
+        texts = [
             f"{plural(number, 'byte')} more than the IR needs" if number else "what the IR needs" for number in extra
         ]
-        yield Change(b.weights_path.name, *told)
+        yield Change(b.weights_path.name, *texts)
 
 
 def _beyond(document: Document) -> int:

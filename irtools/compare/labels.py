@@ -1,4 +1,4 @@
-"""Label the ops of a graph by what they compute, whatever they are called and numbered."""
+"""Label the ops of a graph by their computation, independent of names and ids."""
 
 from __future__ import annotations
 
@@ -13,51 +13,44 @@ from irtools.ir.op import Op, parse_element
 
 __all__ = ["COMMUTATIVE", "Graph", "Palette"]
 
-COMMUTATIVE = frozenset(
-    f"{kind}{suffix}"
-    for kind, suffixes in (
-        ("", ("Add", "Multiply", "Maximum", "Minimum", "Equal", "NotEqual", "SquaredDifference")),
-        ("Logical", ("And", "Or", "Xor")),
-        ("Bitwise", ("And", "Or", "Xor")),
-    )
-    for suffix in suffixes
-)
-"""Ops whose operands may be swapped."""
+_ARITHMETIC = ("Add", "Multiply", "Maximum", "Minimum", "Equal", "NotEqual", "SquaredDifference")
+_LOGIC = ("LogicalAnd", "LogicalOr", "LogicalXor", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
+COMMUTATIVE = frozenset((*_ARITHMETIC, *_LOGIC))
+"""Types of commutative ops."""
 _KINDS = {
     **dict.fromkeys(("i64", "i32", "u64", "u32"), "integer"),
     "boolean": "boolean",
     "string": "string",
 }
 _OF_STATES = frozenset(("variable_id", "variable_type", "variable_shape"))
-"""Attributes that are compared with the states."""
+"""Attributes that the comparison of states covers."""
 _WITH_BODIES = frozenset(("Loop", "TensorIterator", "If"))
 _INNER = frozenset(("internal_layer_id", "from-layer", "to-layer"))
 
 
 class Palette:
-    """Numbers for labels: equal ones get the same, on both sides."""
+    """Numbers labels; equal labels have equal numbers on both sides."""
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, int] = {}
+        self._numbers: dict[Hashable, int] = {}
 
     def __call__(self, label: Hashable) -> int:
         """The number of a label."""
-        return self._known.setdefault(label, len(self._known))
+        return self._numbers.setdefault(label, len(self._numbers))
 
 
 @dataclass(eq=False)
 class Graph:
-    """One graph, the model's or a body's, with a label for each of its ops.
+    """A graph of a model or body, with a label for each op.
 
     Attributes
     ----------
-    view : GraphView
     blob : Blob
         The weights of the file.
     palette : Palette
-        Of the comparison.
+        Shared by both sides of the comparison.
     body : str
-        Where it is, when not at the top level.
+        Path of the body; empty at the top level.
     """
 
     view: GraphView
@@ -75,49 +68,45 @@ class Graph:
 
     @property
     def ops(self) -> tuple[int, ...]:
-        """Ops that are no constants, in topological order."""
+        """Non-constant ops in topological order."""
         return tuple(op for op in self.view.topological if not self.view.constant(op))
 
     def number(self, source: Source | tuple[int, int], *, floats: bool = False) -> tuple[float, ...] | None:
-        """The numbers of a small constant that an op reads as it is."""
+        """Values of a small constant that an op reads directly; None for other sources."""
         constant = self.constants.get(source[0])
         return self.blob.numbers(constant, floats=floats) if constant is not None else None
 
     def bodies(self, op: int) -> Mapping[str, Graph]:
         """Graphs inside a Loop or If."""
-        found = self._bodies.get(op)
-        if found is None:
-            inside = self.view.bodies(op) if self.view.op_type(op) in _WITH_BODIES else {}
+        if op not in self._bodies:
+            views = self.view.bodies(op) if self.view.op_type(op) in _WITH_BODIES else {}
             path = f"{self.body}/{self.view.op_name(op)}".lstrip("/")
-            found = self._bodies[op] = {
-                name: Graph(view, self.blob, self.palette, f"{path}/{name}") for name, view in inside.items()
+            self._bodies[op] = {
+                name: Graph(view, self.blob, self.palette, f"{path}/{name}") for name, view in views.items()
             }
-        return found
+        return self._bodies[op]
 
     def coarse(self, op: int) -> int:
-        """Label by type, by which inputs are constants, and by the kind of its values."""
-        found = self._coarse.get(op)
-        if found is None:
+        """Label by op type, constant inputs, and kinds of the output types."""
+        label = self._coarse.get(op)
+        if label is None:
             view = self.view
             inputs = [view.constant(source) for source in view.producers(op)]
             if view.op_type(op) in COMMUTATIVE:
                 inputs.sort()
-            kinds = tuple([_KINDS.get(port.element_type, "number") for port in view.op(op).outputs])
-            found = self._coarse[op] = self.palette((view.op_type(op), tuple(inputs), kinds, self._port(op)))
-        return found
-
-    def _port(self, op: int) -> tuple[object, ...]:
-        """Type and rank of a model input: nothing else tells one from another."""
-        if self.view.op_type(op) != "Parameter":
-            return ()
-        return tuple((port.element_type, len(port.shape)) for port in self.view.op(op).outputs)
+            ports = view.op(op).outputs
+            kinds = tuple([_KINDS.get(port.element_type, "number") for port in ports])
+            # A model input has no inputs that would distinguish it.
+            own = [(port.element_type, len(port.shape)) for port in ports] if view.op_type(op) == "Parameter" else ()
+            label = self._coarse[op] = self.palette((view.op_type(op), tuple(inputs), kinds, tuple(own)))
+        return label
 
     def fine(self, op: int) -> int:
-        """Label by everything that says what an op computes: attributes, types, shapes, small constants, bodies."""
-        found = self._fine.get(op)
-        if found is None:
-            found = self._fine[op] = self.palette((self.coarse(op), self._details(op)))
-        return found
+        """Label by everything that determines the computation: attributes, types, shapes, small constants, bodies."""
+        label = self._fine.get(op)
+        if label is None:
+            label = self._fine[op] = self.palette((self.coarse(op), self._details(op)))
+        return label
 
     def _details(self, key: int) -> Hashable:
         op = self.view.op(key)
@@ -129,22 +118,18 @@ class Graph:
             constants.sort(key=repr)
         return (
             attributes(op),
-            self.values(key),
+            tuple([(port.element_type, port.shape) for port in op.outputs]),
             tuple(constants),
             tuple((name, body.digest) for name, body in self.bodies(key).items()),
             self.wiring(key) if op.type in _WITH_BODIES else (),
         )
 
-    def values(self, op: int) -> tuple[object, ...]:
-        """Types and shapes of what an op computes."""
-        return tuple((port.element_type, port.shape) for port in self.view.op(op).outputs)
-
     def widths(self, op: int) -> tuple[object, ...]:
-        """Static dimensions of what an op computes, in no order: what another exporter keeps."""
+        """Sorted static dimensions of each output, which do not depend on the exporter."""
         return tuple(sorted(dim for dim in port.shape if dim > 1) for port in self.view.op(op).outputs)
 
     def wiring(self, op: int) -> tuple[object, ...]:
-        """How the inputs and outputs of a Loop or If are connected to its bodies, without the ids inside."""
+        """Port maps of a Loop or If, without the layer ids of its bodies."""
         element = parse_element(self.view.scan.data, self.view.span(op))
         return tuple(
             (entry.tag, tuple(sorted((str(k), str(v)) for k, v in entry.attrib.items() if k not in _INNER)))
@@ -155,7 +140,7 @@ class Graph:
 
     @cached_property
     def digest(self) -> int:
-        """A label of the graph as a whole."""
+        """Label of the whole graph."""
         seen: dict[int, int] = {}
         for key in self.ops:
             inputs = [seen.get(source, -1) for source in self.view.producers(key)]
@@ -165,12 +150,12 @@ class Graph:
         return self.palette(tuple(sorted(seen.values())))
 
     def readers(self, op: int) -> Iterable[tuple[int, int, int]]:
-        """Ops that read an op: id, input index (0 where operands may be swapped) and output port."""
+        """Consumers of an op: id, input index (0 for commutative ops) and output port."""
         for consumer in self.view.consumers(op):
             swaps = self.view.op_type(consumer.op) in COMMUTATIVE
             yield consumer.op, 0 if swaps else consumer.input, consumer.port
 
 
 def attributes(op: Op) -> tuple[tuple[str, str], ...]:
-    """Attributes of an op, sorted; what says something about a state is left out."""
+    """Sorted attributes of an op, without those of a state."""
     return tuple(sorted((key, value) for key, value in op.attributes.items() if key not in _OF_STATES))

@@ -1,10 +1,10 @@
-"""What comparing yields. Frozen: reports only read it."""
+"""Frozen results of a comparison."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -22,50 +22,37 @@ __all__ = [
     "WeightChange",
 ]
 
-Category = Literal[
-    "parts",
-    "ports",
-    "states",
-    "structure",
-    "shapes",
-    "weights",
-    "values",
-    "annotation",
-    "rt_info",
-    "versions",
-    "names",
-    "config",
-    "files",
-]
+Category = Literal["structure", "shapes", "rt_info", "versions"]
+"""Categories of changes of an op."""
 
 CATEGORIES: Mapping[str, str] = {
     "parts": "IRs that only one side has",
     "ports": "inputs and outputs: names, types, shapes, order",
-    "states": "cached values: types and shapes",
+    "states": "types and shapes of states",
     "structure": "layers and ops that were added, removed or changed",
     "shapes": "shapes and types of values inside the graph",
-    "weights": "precision and shape of weights, and what compression recorded about itself",
-    "values": "the numbers in weights of equal precision and shape",
-    "annotation": "which values the hidden-state annotation names",
+    "weights": "precision and shape of weights, and rt_info entries of weight compression",
+    "values": "values of weights with equal precision and shape",
+    "annotation": "values that the hidden-state annotation names",
     "rt_info": "other metadata of the IRs and of their ops",
     "versions": "versions of programs, of ops and of the format",
-    "names": "names of ops and states that are paired by structure",
+    "names": "names of paired ops and states",
     "config": "config.json",
     "files": "the other files of the directory",
 }
-"""What can differ, and what ``ignore`` takes."""
+"""Description of each category of difference. The keys are the values of ``ignore``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that is not the same.
+    """One difference.
 
     Attributes
     ----------
     what : str
         Name of the port, key of the entry, aspect of the op, ...
     a, b : str or None
-        How it is on each side; None where it is missing.
+        The value on each side; None where it is missing.
     """
 
     what: str
@@ -80,12 +67,11 @@ class OpRef:
     Attributes
     ----------
     id : int
-        Layer id, in its graph.
+        Layer id in its graph.
     name : str
         Friendly name.
-    type : str
     body : str
-        Names of the Loop or If and of the body that it is in, separated by ``/``.
+        Path of the enclosing body: names of the Loop or If and of the body, separated by ``/``.
     """
 
     id: int
@@ -96,15 +82,7 @@ class OpRef:
 
 @dataclass(frozen=True, slots=True)
 class OpChange:
-    """An op that both sides have and that is not the same.
-
-    Attributes
-    ----------
-    a, b : OpRef
-    category : str
-        ``structure``, ``shapes``, ``rt_info`` or ``versions``.
-    changes : tuple of Change
-    """
+    """A paired op that differs."""
 
     a: OpRef
     b: OpRef
@@ -114,7 +92,7 @@ class OpChange:
 
 @dataclass(frozen=True, slots=True)
 class WeightChange:
-    """A weight that both sides have and that is not the same.
+    """A weight of a paired op that differs.
 
     Attributes
     ----------
@@ -123,10 +101,9 @@ class WeightChange:
     role : str
         ``embedding``, ``head``, or the type of the op.
     precision_a, precision_b : str
-        As of :class:`irtools.model.weights.Weight`.
-    shape_a, shape_b : tuple of int
+        Precisions as in :class:`irtools.model.weights.Weight`.
     values : bool
-        Whether only the numbers differ.
+        True if only the numbers differ.
     """
 
     a: OpRef
@@ -141,17 +118,17 @@ class WeightChange:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A stretch of the graph on both sides.
+    """A region of the graph on both sides.
 
     Attributes
     ----------
     kind : str
-        ``layer``, ``inputs`` (what comes before the layers, masks and positions), ``head`` (what
-        comes after) or ``graph`` (all of it, when no decoder stack was located).
+        ``layer``, ``inputs`` (ops before the layers, masks and positions), ``head`` (ops after the
+        layers) or ``graph`` (the whole graph, if no decoder stack was located).
     a, b : int or None
-        Positions of the layers; None for the other kinds, and on a side that lacks the layer.
+        Positions of the layers; None for the other kinds, and on a side without the layer.
     text_a, text_b : str
-        What the layer is on each side, in a few words.
+        Short description of the layer on each side.
     """
 
     kind: str
@@ -162,25 +139,22 @@ class Region:
 
     @property
     def one_sided(self) -> bool:
-        """Whether only one side has the layer."""
+        """True if only one side has the layer."""
         return self.kind == "layer" and (self.a is None) != (self.b is None)
 
 
 @dataclass(frozen=True, slots=True)
 class RegionDiff:
-    """What differs in one stretch of the graph.
+    """Differences in one region of the graph.
 
     Attributes
     ----------
-    region : Region
     ops_a, ops_b : int
-        How many ops it has, constants left out.
+        Number of ops without constants.
     removed, added : tuple of OpRef
         Ops that only ``a`` or only ``b`` has.
-    changed : tuple of OpChange
-    weights : tuple of WeightChange
     renamed : int
-        Ops that are paired and named otherwise.
+        Number of paired ops with different names.
     """
 
     region: Region
@@ -195,12 +169,12 @@ class RegionDiff:
 
 @dataclass(frozen=True, slots=True)
 class AnnotationChange:
-    """A layer for which two annotations do not name the same value.
+    """A layer for which two annotations name different values.
 
     Attributes
     ----------
     layer : str
-        As written.
+        Layer key as written in the annotation.
     a, b : str or None
         Producer and output index; None where the layer is missing.
     """
@@ -212,30 +186,26 @@ class AnnotationChange:
 
 @dataclass(frozen=True)
 class PartDiff:
-    """What differs in one part.
+    """Differences in one part.
 
     Attributes
     ----------
-    part : str
-        Its name.
     a, b : Path
-        The files.
+        The XML files.
     error : str or None
-        Why it could not be compared; everything else is then empty.
+        Reason for a failed comparison; everything else is then empty.
     layers_a, layers_b : int
-        Decoder layers; 0 when no stack was located.
+        Number of decoder layers; 0 if no decoder stack was located.
     ops_a, ops_b : int
-        At the top level, constants left out.
-    states_a, states_b : int
+        Number of ops at the top level without constants.
     ports, states, rt_info, versions, compression, names : tuple of Change
-        ``compression`` is what compression recorded in rt_info, ``names`` renamed states.
-    annotation : tuple of AnnotationChange
+        ``compression`` holds the rt_info entries of weight compression, ``names`` the renamed states.
     annotated : tuple of bool
-        Whether each side has an annotation.
+        For each side, True if it has an annotation.
     regions : tuple of RegionDiff
-        In order of computation.
+        In topological order.
     notes : tuple of str
-        What could not be compared, and why.
+        Descriptions of content that could not be compared, with reasons.
     """
 
     part: str
@@ -261,8 +231,8 @@ class PartDiff:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many differences there are of each category; only those that there are."""
-        found: Counter[str] = Counter(
+        """Number of differences by category, without zeros."""
+        counts: Counter[str] = Counter(
             ports=len(self.ports),
             states=len(self.states),
             rt_info=len(self.rt_info),
@@ -272,15 +242,15 @@ class PartDiff:
             annotation=len(self.annotation),
         )
         for diff in self.regions:
-            found["structure"] += len(diff.removed) + len(diff.added) + diff.region.one_sided
-            found["names"] += diff.renamed
-            found.update(change.category for change in diff.changed)
-            found.update("values" if weight.values else "weights" for weight in diff.weights)
-        return {category: found[category] for category in CATEGORIES if found[category]}
+            counts["structure"] += len(diff.removed) + len(diff.added) + diff.region.one_sided
+            counts["names"] += diff.renamed
+            counts.update(change.category for change in diff.changed)
+            counts.update("values" if weight.values else "weights" for weight in diff.weights)
+        return {category: counts[category] for category in CATEGORIES if counts[category]}
 
     @property
     def equal(self) -> bool:
-        """Whether nothing differs; False for one that could not be compared."""
+        """True if the part was compared and has no differences."""
         return self.error is None and not self.counts
 
 
@@ -291,17 +261,19 @@ class Comparison:
     Attributes
     ----------
     a, b : Path
-        As given.
+        Paths from the caller.
     ignored : frozenset of str
-        Categories that were left out.
+        Ignored categories.
     parts : tuple of PartDiff
-        One per part that both sides have, in the order of the names, the target first.
+        One for each part of both sides, in the order of the names, the target first.
     only : tuple of Change
-        Parts that one side has; the value is the file.
+        Parts that only one side has; the value is the file.
     config, files : tuple of Change
         Entries of config.json; other files.
     config_versions : tuple of Change
-        Entries of config.json that say a version.
+        Versions in config.json.
+    errors : tuple of str
+        Reasons for failed comparisons outside the parts.
     """
 
     a: Path
@@ -312,32 +284,32 @@ class Comparison:
     config: tuple[Change, ...] = ()
     config_versions: tuple[Change, ...] = ()
     files: tuple[Change, ...] = ()
-    errors: tuple[str, ...] = field(default=())
+    errors: tuple[str, ...] = ()
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many differences there are of each category; only those that there are."""
-        found: Counter[str] = Counter(
+        """Number of differences by category, without zeros."""
+        counts: Counter[str] = Counter(
             parts=len(self.only),
             config=len(self.config),
             versions=len(self.config_versions),
             files=len(self.files),
         )
         for part in self.parts:
-            found.update(part.counts)
-        return {category: found[category] for category in CATEGORIES if found[category]}
+            counts.update(part.counts)
+        return {category: counts[category] for category in CATEGORIES if counts[category]}
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """Why something could not be compared."""
+        """Reasons for failed comparisons."""
         return (*self.errors, *(part.error for part in self.parts if part.error is not None))
 
     @property
     def equal(self) -> bool:
-        """Whether everything could be compared and nothing differs."""
+        """True if everything was compared and nothing differs."""
         return not self.failures and not self.counts
 
     @property
     def exit_code(self) -> int:
-        """0 equal, 1 different, 2 something could not be compared."""
+        """Exit code: 0 equal, 1 different, 2 a comparison failed."""
         return 2 if self.failures else int(not self.equal)

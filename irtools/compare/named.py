@@ -1,8 +1,7 @@
-"""What names ops: states by their variables, hidden states by the annotation."""
+"""Compare states by variable, and hidden states by annotation."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 from irtools.compare.model import AnnotationChange, Change
@@ -15,78 +14,75 @@ __all__ = ["compare_annotations", "compare_states", "read_states"]
 
 
 def compare_states(pair: Pair) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
-    """States that differ, and states that are only named otherwise.
+    """Changed states, and renamed states.
 
-    A state is known by its variable; one that the other side does not have, by the op that reads it.
+    States are matched by variable; if the other side lacks the variable, by the paired ReadValue.
     """
     a, b = read_states(pair.a.view), read_states(pair.b.view)
     owners = {op: name for name, (op, _) in b.items()}
-    found: list[Change] = []
+    changed: list[Change] = []
     renamed: list[Change] = []
     for name, (op, text) in a.items():
         other = name if name in b else owners.get(pair.alignment.to_b.get(op, -1))
         if other is None or (other != name and other in a):
-            found.append(Change(name, text, None))
+            changed.append(Change(name, text, None))
             continue
         _, now = b.pop(other)
         if other != name:
             renamed.append(Change(f"state {name}", name, other))
         if text != now:
-            found.append(Change(name, text, now))
-    found += [Change(name, None, text) for name, (_, text) in b.items()]
-    return tuple(found), tuple(renamed)
+            changed.append(Change(name, text, now))
+    changed += [Change(name, None, text) for name, (_, text) in b.items()]
+    return tuple(changed), tuple(renamed)
 
 
 def read_states(view: GraphView) -> dict[str, tuple[int, str]]:
-    """Reading op, type and shape of each state, by variable."""
-    found: dict[str, tuple[int, str]] = {}
+    """ReadValue op, and type and shape, of each state by variable."""
+    states: dict[str, tuple[int, str]] = {}
     for key in view.by_type.get("ReadValue", ()):
         op = view.op(key)
-        declared = op.attributes.get("variable_type", ""), op.attributes.get("variable_shape", "")
-        shape = f"[{declared[1].replace(' ', '')}]" if declared[1] else ""
-        text = f"{declared[0]} {shape}" if all(declared) else port_text(op.outputs[0]) if op.outputs else ""
-        found.setdefault(op.attributes.get("variable_id", ""), (key, text))
-    return found
+        kind, shape = op.attributes.get("variable_type"), op.attributes.get("variable_shape", "").replace(" ", "")
+        text = f"{kind} [{shape}]" if kind and shape else port_text(op.outputs[0]) if op.outputs else ""
+        states.setdefault(op.attributes.get("variable_id", ""), (key, text))
+    return states
 
 
 def compare_annotations(pair: Pair) -> tuple[tuple[AnnotationChange, ...], bool]:
-    """Layers whose hidden states are not the same values.
+    """Layers whose hidden states are different values.
 
     Returns
     -------
     tuple of AnnotationChange
     bool
-        Whether the annotations name the same values in other words.
+        True if the annotations differ but name the same values.
     """
-    said = [side.document.annotation for side in (pair.a, pair.b)]
-    if said[0] == said[1]:
+    text_a, text_b = pair.a.document.annotation, pair.b.document.annotation
+    if text_a == text_b:
         return _moved(pair), False
-    sides = [_read(side) for side in (pair.a, pair.b)]
-    first, second = sides
-    found = []
+    first, second = _read(pair.a), _read(pair.b)
+    changes = []
     for layer in sorted(first.keys() | second.keys(), key=lambda layer: (len(layer), layer)):
         one, other = first.get(layer), second.get(layer)
         if one is None or other is None or not _same_value(pair, one, other):
-            found.append(AnnotationChange(layer, _text(one), _text(other)))
-    if not found and None in said:
-        found.append(AnnotationChange("", said[0], said[1]))
-    return tuple(found), not found
+            changes.append(AnnotationChange(layer, _text(one), _text(other)))
+    if not changes and None in (text_a, text_b):
+        changes.append(AnnotationChange("", text_a, text_b))
+    return tuple(changes), not changes
 
 
 def _moved(pair: Pair) -> tuple[AnnotationChange, ...]:
-    """The same text can name other values: where names were exchanged."""
-    if pair.same or pair.a.document.annotation is None:
+    """Layers whose locator is equal on both sides but names another op, because names were exchanged."""
+    if pair.same:
         return ()
-    locators = _read(pair.a)
     return tuple(
         AnnotationChange(layer, _text(locator), f"{_text(locator)}, another op")
-        for layer, locator in locators.items()
-        if isinstance(locator, Locator) and _known(pair, locator, locator) is False
+        for layer, locator in _read(pair.a).items()
+        if isinstance(locator, Locator) and _paired(pair, locator, locator) is False
     )
 
 
 def _read(side: Side) -> Mapping[str, Locator | str]:
-    """What an annotation says by layer; the text itself, if it cannot be understood."""
+    """Locators of an annotation by layer; the text itself if it is malformed."""
     text = side.document.annotation
     if text is None:
         return {}
@@ -99,12 +95,12 @@ def _read(side: Side) -> Mapping[str, Locator | str]:
 def _same_value(pair: Pair, one: Locator | str, other: Locator | str) -> bool:
     if isinstance(one, str) or isinstance(other, str):
         return one == other
-    known = _known(pair, one, other)
-    return one == other if known is None else known
+    paired = _paired(pair, one, other)
+    return one == other if paired is None else paired
 
 
-def _known(pair: Pair, one: Locator, other: Locator) -> bool | None:
-    """Whether two locators name ops that are a pair; None when a name does not say which op it means."""
+def _paired(pair: Pair, one: Locator, other: Locator) -> bool | None:
+    """True if two locators name the same output of paired ops; None if an op is ambiguous, missing or unpaired."""
     first, second = _op(pair.a, one), _op(pair.b, other)
     if first is None or second is None or first not in pair.alignment.to_b or second not in pair.alignment.to_a:
         return None
@@ -113,9 +109,7 @@ def _known(pair: Pair, one: Locator, other: Locator) -> bool | None:
 
 def _op(side: Side, locator: Locator) -> int | None:
     names = side.view.scan.names
-    if Counter(names)[locator.producer] != 1:
-        return None
-    return side.view.scan.ids[names.index(locator.producer)]
+    return side.view.scan.ids[names.index(locator.producer)] if names.count(locator.producer) == 1 else None
 
 
 def _text(locator: Locator | str | None) -> str | None:

@@ -1,14 +1,14 @@
-"""What differs between the ops of two aligned graphs."""
+"""Compare the ops of two aligned graphs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from irtools.compare.align import Alignment
 from irtools.compare.labels import COMMUTATIVE, Graph, attributes
-from irtools.compare.model import Change, OpChange, OpRef, WeightChange
+from irtools.compare.model import Category, Change, OpChange, OpRef, WeightChange
 from irtools.compare.stored import StoredPair
 from irtools.graph.view import GraphView, Source
 from irtools.ir.constants import Constant
@@ -26,7 +26,7 @@ _MOST_NUMBERS = 8
 
 @dataclass
 class Found:
-    """Differences of one region while they are gathered; fields as of ``RegionDiff``."""
+    """Mutable differences of one region; the fields are those of ``RegionDiff``."""
 
     removed: list[OpRef] = field(default_factory=list)
     added: list[OpRef] = field(default_factory=list)
@@ -41,7 +41,7 @@ def port_text(port: Port) -> str:
 
 
 def renamed(one: str, other: str) -> bool:
-    """Whether two names differ in more than the number that OpenVINO gives what has no name."""
+    """True if two names differ in more than the number in a name that OpenVINO generated."""
     if one == other:
         return False
     first, second = _GENERATED.fullmatch(one), _GENERATED.fullmatch(other)
@@ -49,51 +49,41 @@ def renamed(one: str, other: str) -> bool:
 
 
 class OpComparer:
-    """Compares ops that are paired, and lists those that are not.
-
-    Parameters
-    ----------
-    stored : StoredPair
-        The weights of both files.
-    """
+    """Compares paired ops, and lists unpaired ones."""
 
     def __init__(self, stored: StoredPair) -> None:
         self.stored = stored
 
-    def compare(self, alignment: Alignment, ops_a: Collection[int], ops_b: Collection[int], found: Found) -> None:
-        """Compare some ops of ``a`` with their pairs, and find ops of ``b`` that have none."""
+    def compare(self, alignment: Alignment, ops_a: Collection[int], ops_b: Collection[int], differences: Found) -> None:
+        """Compare ops of ``a`` with their counterparts, and record unpaired ops of both sides."""
         for op in ops_a:
             other = alignment.to_b.get(op)
             if other is not None:
-                self._pair(alignment, op, other, found)
+                self._pair(alignment, op, other, differences)
             elif alignment.a.view.op_type(op) not in _PORTS:
-                found.removed.append(_ref(alignment.a, op))
+                differences.removed.append(_ref(alignment.a, op))
         for op in ops_b:
             if op not in alignment.to_a and alignment.b.view.op_type(op) not in _PORTS:
-                found.added.append(_ref(alignment.b, op))
+                differences.added.append(_ref(alignment.b, op))
 
-    def _pair(self, alignment: Alignment, one: int, other: int, found: Found) -> None:
+    def _pair(self, alignment: Alignment, one: int, other: int, differences: Found) -> None:
         a, b = alignment.a, alignment.b
         refs = (_ref(a, one), _ref(b, other))
-        found.weights += self.stored.compare(a, b, refs)
+        differences.weights += self.stored.compare(a, b, refs)
         first, second = a.view.op(one), b.view.op(other)
-        structure = [*_rewired(alignment, one, other)]
+        changes: dict[Category, list[Change]] = {"shapes": [], "structure": [*_rewired(alignment, one, other)]}
         if a.fine(one) != b.fine(other):
-            structure += _attributes(first, second)
-            structure += self._inside(alignment, one, other, found)
-            self._add(found, refs, "shapes", list(_outputs(first, second)))
-        structure += _constants(a, b, first, second)
-        self._add(found, refs, "structure", structure)
-        self._add(found, refs, "rt_info", list(_rt_info(first, second)))
-        if first.opset != second.opset:
-            self._add(found, refs, "versions", [Change("opset", first.opset, second.opset)])
-        found.renamed += renamed(first.name, second.name)
+            changes["structure"] += _attributes(first, second)
+            changes["structure"] += self._inside(alignment, one, other, differences)
+            changes["shapes"] += _outputs(first, second)
+        changes["structure"] += _constants(a, b, first, second)
+        entries = _entries(first.rt_info, second.rt_info)
+        changes["rt_info"] = [entry for entry in entries if not entry.what.startswith(_NAME_KEYS)]
+        changes["versions"] = [Change("opset", first.opset, second.opset)] if first.opset != second.opset else []
+        differences.changed += (OpChange(*refs, kind, tuple(changed)) for kind, changed in changes.items() if changed)
+        differences.renamed += renamed(first.name, second.name)
 
-    def _add(self, found: Found, refs: tuple[OpRef, OpRef], category: str, changes: list[Change]) -> None:
-        if changes:
-            found.changed.append(OpChange(*refs, category, tuple(changes)))  # type: ignore[arg-type]
-
-    def _inside(self, alignment: Alignment, one: int, other: int, found: Found) -> Iterator[Change]:
+    def _inside(self, alignment: Alignment, one: int, other: int, differences: Found) -> Iterator[Change]:
         """Compare the bodies of a Loop or If."""
         a, b = alignment.a, alignment.b
         first, second = a.bodies(one), b.bodies(other)
@@ -101,7 +91,7 @@ class OpComparer:
             inner = Alignment(first[name], second[name], alignment.palette)
             ops_a, ops_b = inner.a.ops, inner.b.ops
             inner.region(ops_a, ops_b)
-            self.compare(inner, ops_a, ops_b, found)
+            self.compare(inner, ops_a, ops_b, differences)
         if first and a.wiring(one) != b.wiring(other):
             yield Change("connections of the body", "", "")
 
@@ -114,9 +104,11 @@ def _attributes(first: Op, second: Op) -> Iterator[Change]:
     if first.type != second.type:
         yield Change("type", first.type, second.type)
         return
-    one, other = dict(attributes(first)), dict(attributes(second))
-    if first.type in _PORTS:
-        return  # what they say are the type and shape of the port
+    if first.type not in _PORTS:  # their attributes repeat the type and shape of the port
+        yield from _entries(dict(attributes(first)), dict(attributes(second)))
+
+
+def _entries(one: Mapping[str, str], other: Mapping[str, str]) -> Iterator[Change]:
     for key in sorted(one.keys() | other.keys()):
         if one.get(key) != other.get(key):
             yield Change(key, one.get(key), other.get(key))
@@ -131,7 +123,7 @@ def _outputs(first: Op, second: Op) -> Iterator[Change]:
 
 
 def _constants(a: Graph, b: Graph, first: Op, second: Op) -> Iterator[Change]:
-    """Small constants that an op reads as they are: axes, shapes, an epsilon."""
+    """Changes in the small constants that an op reads directly: axes, shapes, an epsilon."""
     counts = len(a.view.inputs(first.id)), len(b.view.inputs(second.id))
     if counts[0] != counts[1]:
         yield Change("number of inputs", *map(str, counts))
@@ -155,56 +147,43 @@ def _declared(constant: Constant) -> str:
 
 
 def _direct(graph: Graph, op: Op) -> list[Constant | None]:
-    """Constants that an op reads as they are; None for an input that is computed from constants."""
+    """Constants that an op reads directly; None for an input that is computed from constants."""
     inputs = [source for source in graph.view.inputs(op.id) if graph.view.constant(source.op)]
     return [graph.constants.get(source.op) for source in inputs]
 
 
 def _comparable(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    """Whether they are part of what an op is; several floats are weights."""
-    return len(one) == len(other) == 1 or _whole(one, other)
-
-
-def _whole(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return all(isinstance(value, int) for value in (*one, *other))
+    """True if constants belong to the structure: single values or integers. Several floats are weights."""
+    return len(one) == len(other) == 1 or all(isinstance(value, int) for value in (*one, *other))
 
 
 def _close(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    """Whether two numbers are the same but for the precision that they are stored in."""
+    """True if floats are equal within the precision of f16."""
     return all(abs(x - y) <= 1e-3 * abs(x) and isinstance(x, float) for x, y in zip(one, other, strict=False))
 
 
 def _value_text(constant: Constant, numbers: tuple[float, ...]) -> str:
-    """Numbers as they are; bytes that spell a word, as tokenizers store them, as that word."""
+    """The numbers; printable u8 bytes, which tokenizers use for words, as text."""
     text = "".join(chr(int(number)) for number in numbers) if constant.element_type == "u8" else ""
-    return f'"{text}"' if len(text) > 1 and text.isascii() and text.isprintable() else _number_text(numbers)
-
-
-def _number_text(numbers: tuple[float, ...]) -> str:
+    if len(text) > 1 and text.isascii() and text.isprintable():
+        return f'"{text}"'
     shown = ", ".join(f"{number:g}" if isinstance(number, float) else str(number) for number in numbers[:_MOST_NUMBERS])
     more = ", ..." if len(numbers) > _MOST_NUMBERS else ""
     return shown if len(numbers) == 1 else f"[{shown}{more}]"
 
 
-def _rt_info(first: Op, second: Op) -> Iterator[Change]:
-    one, other = first.rt_info, second.rt_info
-    for key in sorted(one.keys() | other.keys()):
-        if one.get(key) != other.get(key) and not key.startswith(_NAME_KEYS):
-            yield Change(key, one.get(key), other.get(key))
-
-
 def _rewired(alignment: Alignment, one: int, other: int) -> Iterator[Change]:
-    """Inputs that come from somewhere else, both places being on both sides."""
+    """Inputs with another producer or output; inputs with an unpaired producer are skipped."""
     a, b = alignment.a.view, alignment.b.view
     first, second = a.inputs(one), b.inputs(other)
     wanted = {(alignment.to_b.get(source.op), source.port) for source in first}
     swaps = a.op_type(one) in COMMUTATIVE
     for index, (source, now) in enumerate(zip(first, second, strict=False)):
-        known = source.op in alignment.to_b and now.op in alignment.to_a
+        paired = source.op in alignment.to_b and now.op in alignment.to_a
         same = now in wanted if swaps else alignment.corresponds(source.op, now.op)
-        if known and not same:
+        if paired and not same:
             yield Change(f"input {index}", a.op_name(source.op), b.op_name(now.op))
-        elif known and not swaps and _output(a, source) != _output(b, now):
+        elif paired and not swaps and _output(a, source) != _output(b, now):
             outputs = _output(a, source), _output(b, now)
             yield Change(f"input {index}", *(f"{output} of {a.op_name(source.op)}" for output in outputs))
 

@@ -27,27 +27,31 @@ def compare_parts(part: str, a: Document, b: Document, configs: Configs | None, 
     ----------
     part : str
         Name of the part.
-    a, b : Document
     configs : tuple of mapping, optional
-        Content of config.json on both sides, when there is a decoder stack to locate.
+        Content of config.json on both sides, if the parts have a decoder stack to locate.
     ignored : collection of str
-        Categories to leave out.
+        Categories to ignore.
 
     Raises
     ------
     InvalidIRError
-        One is no IR, or its edges make no sense.
+        A file is not an IR, or its edges are invalid.
     ExportError
-        One cannot be read.
+        A file cannot be read.
     """
     pair = pair_up(a, b, configs)
     stored = StoredPair(pair.a.graph, pair.b.graph, pair.a.roles(), values=not {"weights", "values"} & set(ignored))
     regions = tuple(_regions(pair, stored))
-    found = metadata(a, b)
+    entries = metadata(a, b)
     states, names = compare_states(pair)
-    annotation, other_words = compare_annotations(pair)
-    if other_words:
+    annotation, reworded = compare_annotations(pair)
+    if reworded:
         names = (*names, Change("annotation", a.annotation, b.annotation))
+    notes = list(pair.notes)
+    if stored.unread:
+        notes.append(
+            f"the values of {plural(stored.unread, 'weight')} could not be read: a .bin is missing or too short"
+        )
     diff = PartDiff(
         part=part,
         a=a.path,
@@ -60,21 +64,16 @@ def compare_parts(part: str, a: Document, b: Document, configs: Configs | None, 
         states_b=len(read_states(pair.b.view)),
         ports=ports(pair.a.view, pair.b.view),
         states=states,
-        rt_info=found["rt_info"],
-        versions=found["versions"],
-        compression=found["compression"],
+        rt_info=entries["rt_info"],
+        versions=entries["versions"],
+        compression=entries["compression"],
         names=names,
         annotation=annotation,
         annotated=(a.annotation is not None, b.annotation is not None),
         regions=regions,
-        notes=(*pair.notes, *_unread(stored)),
+        notes=tuple(notes),
     )
     return _without(diff, frozenset(ignored))
-
-
-def _unread(stored: StoredPair) -> Iterator[str]:
-    if stored.unread:
-        yield f"the numbers of {plural(stored.unread, 'weight')} could not be read: a .bin is missing or too short"
 
 
 def _regions(pair: Pair, stored: StoredPair) -> Iterator[RegionDiff]:
@@ -82,23 +81,23 @@ def _regions(pair: Pair, stored: StoredPair) -> Iterator[RegionDiff]:
     quiet = pair.same and (stored.same or not stored.values)
     for region in pair.regions:
         ops_a, ops_b = pair.a.ops(region, region.a), pair.b.ops(region, region.b)
-        found = Found()
+        differences = Found()
         if not region.one_sided and not quiet:
-            comparer.compare(pair.alignment, ops_a, ops_b, found)
+            comparer.compare(pair.alignment, ops_a, ops_b, differences)
         yield RegionDiff(
             region,
             len(ops_a),
             len(ops_b),
-            tuple(found.removed),
-            tuple(found.added),
-            tuple(found.changed),
-            tuple(found.weights),
-            found.renamed,
+            tuple(differences.removed),
+            tuple(differences.added),
+            tuple(differences.changed),
+            tuple(differences.weights),
+            differences.renamed,
         )
 
 
 def _without(diff: PartDiff, ignored: frozenset[str]) -> PartDiff:
-    """Leave out what is ignored."""
+    """Drop the ignored categories."""
     empty: dict[str, Any] = {name: () for name in _FIELDS if name in ignored}
     if "weights" in ignored:
         empty["compression"] = ()

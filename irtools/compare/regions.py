@@ -1,4 +1,4 @@
-"""Stretches of a graph: before the layers, each layer, after them; and which stretch is which on the other side."""
+"""Regions of a graph (inputs, each layer, head) and the pairing of the layers of two graphs."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from irtools.graph.view import GraphView
 __all__ = ["INPUTS", "Regions", "find_regions", "pair_layers"]
 
 INPUTS = -1
-"""Key of what comes before the layers; those have their positions as keys, what comes after has their number."""
+"""Region key of the ops before the layers. A layer's key is its position; the head's key is the number of layers."""
 _SINKS = ("Assign", "Result")
 
 
 @dataclass(frozen=True)
 class Regions:
-    """Which op is where.
+    """Assignment of ops to regions.
 
     Attributes
     ----------
     of : mapping of int to int
-        Region of each op that is no constant.
+        Region of each op that is not constant.
     ops : mapping of int to tuple of int
         Ops by region, in topological order.
     layers : tuple of DecoderLayer
-        Empty when no stack was located: then everything is in ``INPUTS``.
+        Empty if no decoder stack was located; every op is then in ``INPUTS``.
     """
 
     of: Mapping[int, int]
@@ -37,15 +37,7 @@ class Regions:
 
 
 def find_regions(view: GraphView, stack: DecoderStack | None) -> Regions:
-    """Give every op to a region.
-
-    An op that only one layer uses, such as the one that reads its state, belongs to that layer.
-
-    Parameters
-    ----------
-    view : GraphView
-    stack : DecoderStack or None
-    """
+    """Assign every op to a region; an op with readers in one layer only, such as a ReadValue, belongs to that layer."""
     order = [op for op in view.topological if not view.constant(op)]
     of: dict[int, int] = {}
     if stack is not None:
@@ -55,11 +47,11 @@ def find_regions(view: GraphView, stack: DecoderStack | None) -> Regions:
     ops: dict[int, list[int]] = {}
     for op in order:
         ops.setdefault(of.setdefault(op, INPUTS), []).append(op)
-    return Regions(of, {key: tuple(found) for key, found in ops.items()}, stack.layers if stack else ())
+    return Regions(of, {key: tuple(members) for key, members in ops.items()}, stack.layers if stack else ())
 
 
 def _add_head(view: GraphView, stack: DecoderStack, order: Sequence[int], of: dict[int, int]) -> None:
-    """What is computed from the last residual sum."""
+    """Assign the ops after the last residual sum to the head."""
     below = {stack.last_sum}
     for op in order:
         if op not in of and below.intersection(view.producers(op)):
@@ -68,10 +60,10 @@ def _add_head(view: GraphView, stack: DecoderStack, order: Sequence[int], of: di
 
 
 def _add_private(view: GraphView, stack: DecoderStack, order: Sequence[int], of: dict[int, int]) -> None:
-    """Ops that only one layer needs: states and inputs of its own, and what writes them."""
+    """Assign ops that only one layer uses: its states and inputs, and the ops that write them."""
     for op in order:
         if op not in of and view.op_type(op) in _SINKS:
-            # A Result of the last layer may be one of keys: its producer says where it belongs.
+            # A Result can return the keys of a layer (stateless models); its producer then gives the region.
             homes = {of[source] for source in view.producers(op) if source in of}
             if len(homes) == 1:
                 of[op] = homes.pop()
@@ -81,36 +73,26 @@ def _add_private(view: GraphView, stack: DecoderStack, order: Sequence[int], of:
         if op in shared:
             shared.update(view.producers(op))
             continue
-        # Who only asks for the shape of a state does not use it.
+        # A ShapeOf reads the shape of a state and not its values.
         readers = [consumer.op for consumer in view.consumers(op) if view.op_type(consumer.op) != "ShapeOf"]
         homes = {of.get(reader, INPUTS) for reader in readers}
         if op in of or len(homes) != 1 or not 0 <= (home := homes.pop()) < len(stack.layers):
             continue
-        # Masks and positions have only one reader too when there is one layer: then only states count.
+        # With one layer, masks and positions have only one reader as well; then only states are assigned.
         if len(stack.layers) > 1 or _serves_state(view, op, readers, cached):
             of[op] = home
             cached.add(op)
 
 
 def _serves_state(view: GraphView, op: int, readers: Sequence[int], cached: Set[int]) -> bool:
-    """Whether an op reads a state, is one, or prepares one."""
+    """True if an op is a state, reads one, or prepares one."""
     if "ReadValue" in (view.op_type(op), *map(view.op_type, view.producers(op))):
         return True
     return all(reader in cached and view.op_type(reader) != "Gather" for reader in readers)
 
 
 def pair_layers(a: tuple[GraphView, Regions], b: tuple[GraphView, Regions]) -> list[Region]:
-    """Say which layer is which: by position, else by pattern, else by name.
-
-    Parameters
-    ----------
-    a, b : tuple of GraphView and Regions
-
-    Returns
-    -------
-    list of Region
-        Layers only, in order.
-    """
+    """Layer regions in order, paired by position; with unequal layer counts, by structure and name."""
     first, second = a[1].layers, b[1].layers
     if len(first) == len(second):
         return [_region(one, other) for one, other in zip(first, second, strict=True)]
@@ -135,41 +117,38 @@ def _types(view: GraphView, regions: Regions, layer: DecoderLayer) -> Counter[st
 
 
 def _aligned(scores: Sequence[Sequence[float]], rows: int, columns: int) -> list[tuple[int | None, int | None]]:
-    """The alignment in order with the highest sum of scores; where several have it, the pairs come first."""
+    """Monotonic alignment with the highest sum of scores; on equal sums, pairs are preferred.
+
+    Layers match by degrees, and ``difflib.SequenceMatcher`` only knows equal or unequal items.
+    """
     best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
     for i in reversed(range(rows)):
         for j in reversed(range(columns)):
             best[i][j] = max(scores[i][j] + best[i + 1][j + 1], best[i + 1][j], best[i][j + 1])
-    found: list[tuple[int | None, int | None]] = []
+    steps: list[tuple[int | None, int | None]] = []
     i = j = 0
     while i < rows and j < columns:
         if best[i][j] == scores[i][j] + best[i + 1][j + 1]:
-            found.append((i, j))
+            steps.append((i, j))
             i, j = i + 1, j + 1
         elif best[i][j] == best[i + 1][j]:
-            found.append((i, None))
+            steps.append((i, None))
             i += 1
         else:
-            found.append((None, j))
+            steps.append((None, j))
             j += 1
-    return [*found, *((row, None) for row in range(i, rows)), *((None, column) for column in range(j, columns))]
+    return [*steps, *((row, None) for row in range(i, rows)), *((None, column) for column in range(j, columns))]
 
 
 def _region(one: DecoderLayer | None, other: DecoderLayer | None) -> Region:
-    return Region(
-        "layer",
-        None if one is None else one.index,
-        None if other is None else other.index,
-        _text(one),
-        _text(other),
-    )
+    index_a = None if one is None else one.index
+    index_b = None if other is None else other.index
+    return Region("layer", index_a, index_b, _text(one), _text(other))
 
 
 def _text(layer: DecoderLayer | None) -> str:
-    """What a layer is, in a few words."""
+    """Token mixer and feed-forward of a layer."""
     if layer is None:
         return ""
-    words = [layer.mixer.replace("_", " ")] if layer.mixer != "none" else []
-    if layer.feed_forward != "none":
-        words.append({"dense": "dense MLP"}.get(layer.feed_forward, layer.feed_forward))
-    return " + ".join(words)
+    feed_forward = "dense MLP" if layer.feed_forward == "dense" else layer.feed_forward
+    return " + ".join(kind for kind in (layer.mixer.replace("_", " "), feed_forward) if kind != "none")

@@ -1,9 +1,9 @@
-"""Two IRs side by side, their ops paired region by region."""
+"""Two IRs with their ops paired region by region."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from irtools.compare.align import Alignment
@@ -23,15 +23,7 @@ Configs = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Side:
-    """One IR.
-
-    Attributes
-    ----------
-    document : Document
-    graph : Graph
-    regions : Regions
-    stack : DecoderStack or None
-    """
+    """One IR."""
 
     document: Document
     graph: Graph
@@ -44,35 +36,29 @@ class Side:
         return self.graph.view
 
     def roles(self) -> dict[int, str]:
-        """Ops whose weights have a name of their own."""
+        """Ops whose weights have a special role."""
         return {self.stack.embedding: "embedding", self.stack.head: "head"} if self.stack is not None else {}
 
-    def key(self, region: Region, layer: int | None) -> int | None:
-        """Key of a region on this side; None when it lacks it."""
-        if region.kind == "layer":
-            return layer
-        return len(self.regions.layers) if region.kind == "head" else INPUTS
-
     def ops(self, region: Region, layer: int | None) -> tuple[int, ...]:
-        """Ops of a region in topological order."""
-        key = self.key(region, layer)
-        return self.regions.ops.get(key, ()) if key is not None else ()
+        """Ops of a region in topological order; none if ``layer``, the position on this side, is None."""
+        if region.kind == "layer" and layer is None:
+            return ()
+        other = len(self.regions.layers) if region.kind == "head" else INPUTS
+        return self.regions.ops.get(other if layer is None else layer, ())
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Both IRs, aligned.
+    """Two aligned IRs.
 
     Attributes
     ----------
-    a, b : Side
-    alignment : Alignment
     regions : tuple of Region
-        In order of computation.
+        In topological order.
     same : bool
-        Whether layers and edges are the same bytes in both files.
+        True if the layers and edges are the same bytes in both files.
     notes : tuple of str
-        What could not be compared, and why.
+        Descriptions of content that could not be compared, with reasons.
     """
 
     a: Side
@@ -80,7 +66,7 @@ class Pair:
     alignment: Alignment
     regions: tuple[Region, ...]
     same: bool
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
 
 def pair_up(a: Document, b: Document, configs: Configs | None) -> Pair:
@@ -88,16 +74,15 @@ def pair_up(a: Document, b: Document, configs: Configs | None) -> Pair:
 
     Parameters
     ----------
-    a, b : Document
     configs : tuple of mapping, optional
-        Content of config.json on both sides, when there is a decoder stack to locate.
+        Content of config.json on both sides, if the IRs have a decoder stack to locate.
 
     Raises
     ------
     InvalidIRError
-        One is no IR, or its edges make no sense.
+        A file is not an IR, or its edges are invalid.
     ExportError
-        One cannot be read.
+        A file cannot be read.
     """
     notes: list[str] = []
     stacks = _stacks((a, b), configs, notes)
@@ -117,7 +102,7 @@ def pair_up(a: Document, b: Document, configs: Configs | None) -> Pair:
 def _stacks(
     documents: tuple[Document, Document], configs: Configs | None, notes: list[str]
 ) -> tuple[DecoderStack | None, DecoderStack | None]:
-    """Both stacks, or none: layers of one side alone have no counterpart."""
+    """Both decoder stacks or none, because the layers of one stack have no counterpart without the other."""
     if configs is None:
         return None, None
     try:
@@ -130,7 +115,7 @@ def _stacks(
 def _side(document: Document, stack: DecoderStack | None, palette: Palette, notes: list[str]) -> Side:
     blob = Blob(document.weights_path)
     if blob.fault is not None:
-        notes.append(f"weights and small constants are compared by type and shape alone: {blob.fault}")
+        notes.append(f"weights and small constants are compared only by type and shape: {blob.fault}")
     graph = Graph(document.graph, blob, palette)
     return Side(document, graph, find_regions(graph.view, stack), stack)
 
@@ -157,22 +142,25 @@ def _align(alignment: Alignment, one: Side, other: Side, regions: list[Region]) 
             ops = one.ops(region, region.a), other.ops(region, region.b)
             alignment.region(*ops, anchors=_anchors(region, one, other), certain=certain)
     # An edit may have moved an op from one region to another.
-    alone = [{region.a for region in regions if region.b is None}, {region.b for region in regions if region.a is None}]
-    rest = [
-        [op for op in side.regions.of if side.regions.of[op] not in lonely]
-        for side, lonely in zip((one, other), alone, strict=True)
-    ]
-    rank = [side.view.rank for side in (one, other)]
-    alignment.region(*(sorted(ops, key=places.__getitem__) for ops, places in zip(rest, rank, strict=True)))
+    alone_a = {region.a for region in regions if region.b is None}
+    alone_b = {region.b for region in regions if region.a is None}
+    alignment.region(
+        *(
+            sorted(
+                (op for op, region in side.regions.of.items() if region not in alone), key=side.view.rank.__getitem__
+            )
+            for side, alone in ((one, alone_a), (other, alone_b))
+        )
+    )
 
 
 def _align_inputs(alignment: Alignment, one: Side, other: Side) -> None:
     """Pair model inputs by their tensor names."""
-    known = {name: key for key in other.view.parameters for name in _tensor_names(other.view, key)}
+    by_name = {name: key for key in other.view.parameters for name in _tensor_names(other.view, key)}
     for key in filter(one.regions.of.__contains__, one.view.parameters):
-        found = {known[name] for name in _tensor_names(one.view, key) if name in known}
-        if len(found) == 1 and not found & alignment.to_a.keys() and found <= other.regions.of.keys():
-            alignment.pair(key, found.pop())
+        matches = {by_name[name] for name in _tensor_names(one.view, key) if name in by_name}
+        if len(matches) == 1 and not matches & alignment.to_a.keys() and matches <= other.regions.of.keys():
+            alignment.pair(key, matches.pop())
 
 
 def _tensor_names(view: GraphView, op: int) -> tuple[str, ...]:
@@ -180,13 +168,12 @@ def _tensor_names(view: GraphView, op: int) -> tuple[str, ...]:
 
 
 def _anchors(region: Region, one: Side, other: Side) -> list[tuple[int, int]]:
-    """Ops that correspond by what they are for."""
+    """Pairs of ops with the same role: residual sums of a layer, lm_head or embedding."""
     if one.stack is None or other.stack is None:
         return []
     if region.a is not None and region.b is not None:
-        sums = zip(one.stack.layers[region.a].sums, other.stack.layers[region.b].sums, strict=False)
-        same = len(one.stack.layers[region.a].sums) == len(other.stack.layers[region.b].sums)
-        return list(sums) if same else []
+        first, second = one.stack.layers[region.a].sums, other.stack.layers[region.b].sums
+        return list(zip(first, second, strict=True)) if len(first) == len(second) else []
     if region.kind == "head":
         return [(one.stack.head, other.stack.head)]
     return [(one.stack.embedding, other.stack.embedding)]

@@ -1,4 +1,4 @@
-"""Weights of paired ops: their precision, shape and numbers."""
+"""Compare the weights of paired ops: precision, shape and values."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ class StoredPair:
     ----------
     a, b : Graph
         The graphs of the models.
-    roles : tuple of mapping
-        For each side, what some ops are: ``embedding``, ``head``.
+    roles : dict of int to str
+        Role of ops of ``a``: ``embedding`` or ``head``.
     values : bool
-        Whether to compare the numbers too.
+        Compare the values as well.
     """
 
     def __init__(self, a: Graph, b: Graph, roles: dict[int, str], *, values: bool) -> None:
-        self._tables = {id(graph.blob): _table(graph) for graph in (a, b)}
+        self._tables = {
+            id(graph.blob): {weight.constant.span.start: weight for weight in weights(graph.view)} for graph in (a, b)
+        }
         self._roles = roles
         self.values = values
         self.unread = 0
@@ -36,19 +38,17 @@ class StoredPair:
         self._blobs = (a.blob, b.blob)
 
     def compare(self, a: Graph, b: Graph, ops: tuple[OpRef, OpRef]) -> Iterator[WeightChange]:
-        """Compare what two paired ops read from their files."""
+        """Compare the weights of two paired ops."""
         sides = [list(self._read(graph, op.id)) for graph, op in zip((a, b), ops, strict=True)]
         for one, other in zip(*sides, strict=False):
             if self._plain(one) and self._plain(other):
-                continue  # an axis, a shape, an index: part of what the op is
+                continue  # an axis, a shape or an index belongs to the structure
             same_shape = one.shape == other.shape or one.elements == other.elements == 1
             differs = one.precision != other.precision or not same_shape
             if differs or (self.values and one.elements > 1 and self._other_numbers(one, other)):
-                yield self._change(ops, one, other, values=not differs)
-
-    def _change(self, ops: tuple[OpRef, OpRef], one: Weight, other: Weight, *, values: bool) -> WeightChange:
-        role = ops[0].type if ops[0].body else self._roles.get(ops[0].id, ops[0].type)
-        return WeightChange(*ops, role, one.precision, other.precision, one.shape, other.shape, values)
+                role = ops[0].type if ops[0].body else self._roles.get(ops[0].id, ops[0].type)
+                precisions, shapes = (one.precision, other.precision), (one.shape, other.shape)
+                yield WeightChange(*ops, role, *precisions, *shapes, values=not differs)
 
     @staticmethod
     def _plain(weight: Weight) -> bool:
@@ -75,13 +75,9 @@ class StoredPair:
         return same is False
 
 
-def _table(graph: Graph) -> dict[int, Weight]:
-    return {weight.constant.span.start: weight for weight in weights(graph.view)}
-
-
 def _leaves(graph: Graph, op: int) -> list[int]:
-    """Constants that a constant op is computed from, in the order of inputs."""
-    found: list[int] = []
+    """Constants that a constant op is computed from, in input order."""
+    leaves: list[int] = []
     seen, pending = {op}, [op]
     while pending:
         current = pending.pop()
@@ -89,8 +85,8 @@ def _leaves(graph: Graph, op: int) -> list[int]:
         seen.update(fresh)
         pending += reversed(fresh)
         if graph.view.op_type(current) in ("Const", "Constant"):
-            found.append(current)
-    return found
+            leaves.append(current)
+    return leaves
 
 
 def _same_files(a: Blob, b: Blob) -> bool:

@@ -1,1 +1,1 @@
-"""Pictures: dot, svg, png, pdf."""
+"""Render pictures as DOT, SVG, PNG or PDF."""

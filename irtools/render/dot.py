@@ -1,4 +1,4 @@
-"""A picture as DOT text: what every engine lays out, and what ``-o x.dot`` writes."""
+"""Convert a picture to DOT text, the input of every engine and the output of ``-o x.dot``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def _text(value: str) -> str:
-    """Text for an HTML-like label: escaped, and without what XML cannot hold."""
+    """Escape text for an HTML-like label and replace characters that XML does not allow."""
     return escape(_INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", value))
 
 
@@ -127,17 +127,7 @@ def _legend(picture: Picture) -> str:
 
 
 def to_dot(picture: Picture) -> str:
-    """Write a picture as DOT.
-
-    Parameters
-    ----------
-    picture : Picture
-
-    Returns
-    -------
-    str
-        The same text for the same picture, always.
-    """
+    """Convert a picture to DOT text; equal pictures give equal text."""
     graph = graphviz.Digraph("irtools", comment=None)
     graph.attr(
         label=_title(picture),

@@ -1,10 +1,11 @@
-"""From a request to a file: always an answer, in time."""
+"""Render a request to a file within a time limit."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from irtools.errors import RenderError
 from irtools.model.directory import ModelDirectory
@@ -18,9 +19,9 @@ from irtools.text import plural
 __all__ = ["SECONDS", "Drawing", "first_in_time", "render"]
 
 SECONDS = 3.2
-"""For everything after the program has started: the answer is there within 5 s."""
+"""Time limit after program start; with the start, an answer takes at most 5 s."""
 _NEXT_START = (0.45, 0.6, 0.75)
-"""When to begin with a coarser picture, as shares of the time that is left for layouts."""
+"""Start times of coarser layouts, as shares of the layout time."""
 _GRACE = 10.0
 _PAUSE = 0.01
 _MANY_BOXES = 150
@@ -33,9 +34,9 @@ class Drawing:
     Attributes
     ----------
     data : bytes
-        The file.
+        Content of the file.
     picture : Picture
-        What is on it; ``picture.omitted`` says what was left out.
+        The picture that was drawn; ``picture.omitted`` lists omitted content.
     """
 
     data: bytes
@@ -47,28 +48,22 @@ def render(export: ModelDirectory, request: Request, form: str = "svg", *, secon
 
     Parameters
     ----------
-    export : ModelDirectory
-    request : Request
     form : str
         ``svg``, ``png``, ``pdf`` or ``dot``.
     seconds : float
-        After which there is a picture, if need be a coarser one than was asked for.
-
-    Returns
-    -------
-    Drawing
+        Time limit. If the requested picture takes longer, a coarser one is returned.
 
     Raises
     ------
     RenderError
-        No engine (``dot`` needs none), or nothing to draw.
+        No engine is available (``dot`` needs none), or there is nothing to draw.
     UsageError
-        An op, layer or part that does not exist.
+        An op, layer or part does not exist.
     """
     started = time.monotonic()
     if form != "dot":
-        _ = shown_part(export, request.part)  # no export: more to the point than no engine
-        engine_command()  # no engine: say so before any work
+        _ = shown_part(export, request.part)  # a missing export is reported before a missing engine
+        engine_command()  # a missing engine is reported before any work
     candidates = pictures(export, request)
     if form == "dot":
         picture = next(candidates)
@@ -80,62 +75,48 @@ def render(export: ModelDirectory, request: Request, form: str = "svg", *, secon
 def first_in_time(
     candidates: Iterator[Picture], form: str, started: float, deadline: float, *, at_once: int = 1
 ) -> Drawing:
-    """Draw the first picture whose layout is ready by the deadline, trying coarser ones in good time.
+    """Draw the finest picture whose layout is ready at the deadline, or else the first one after it.
 
     Parameters
     ----------
     candidates : iterator of Picture
-        The finest first.
+        The finest picture first.
     form : str
+        One of ``FORMATS``.
     started, deadline : float
-        As ``time.monotonic`` counts.
+        Times of ``time.monotonic``.
     at_once : int
-        How many to begin with.
+        Number of layouts to start immediately.
     """
-    with _Race(candidates, form) as race:
-        return race.run(started, deadline, at_once)
-
-
-class _Race:
-    """Lays out the picture that was asked for and, when that takes long, coarser ones beside it."""
-
-    def __init__(self, candidates: Iterator[Picture], form: str) -> None:
-        self._candidates = candidates
-        self._form = form
-        self._running: list[tuple[Picture, Layout]] = []
-        self._slow: list[str] = []
-
-    def __enter__(self) -> _Race:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        for _, layout in self._running:
-            layout.close()
-
-    def _start(self) -> None:
-        picture = next(self._candidates, None)
-        if picture is None:
-            return
-        shown = picture.without(*self._slow)
-        boxes = len(picture.boxes)
-        layout = Layout(to_dot(shown), self._form, dpi=DPI if boxes <= _MANY_BOXES else LARGE_DPI)
-        self._running.append((shown, layout))
-        self._slow.append(f"a finer picture of {plural(boxes, 'element')}, whose layout took too long")
-
-    def run(self, started: float, deadline: float, at_once: int) -> Drawing:
-        """Return the finest picture that is ready by the deadline, or else the first one after it."""
-        for _ in range(at_once):
-            self._start()
+    layouts = _layouts(candidates, form)
+    running: list[tuple[Picture, Layout]] = []
+    # Coarser layouts run beside the finest one, not after it: so the finest one can use all the time, and a
+    # coarser one is ready if the finest one needs more.
+    try:
+        running += islice(layouts, at_once)
         begun = time.monotonic()
         starts = [begun + share * max(deadline - begun, 1.0) for share in _NEXT_START]
         while True:
             now = time.monotonic()
             if starts and now >= starts[0]:
                 starts.pop(0)
-                self._start()
-            for position, (picture, layout) in enumerate(self._running):
+                running += islice(layouts, 1)
+            for position, (picture, layout) in enumerate(running):
                 if (position == 0 or now >= deadline) and (data := layout.result()) is not None:
                     return Drawing(data, picture)
             if now > max(deadline, begun) + _GRACE:
                 raise RenderError(f"no layout was found in {now - started:.0f} s; -o FILE.dot works without")
             time.sleep(_PAUSE)
+    finally:
+        for _, layout in running:
+            layout.close()
+
+
+def _layouts(candidates: Iterator[Picture], form: str) -> Iterator[tuple[Picture, Layout]]:
+    """Start the layout of each picture; a coarser picture names the finer ones that took too long."""
+    slow: list[str] = []
+    for picture in candidates:
+        shown = picture.without(*slow)
+        boxes = len(picture.boxes)
+        yield shown, Layout(to_dot(shown), form, dpi=DPI if boxes <= _MANY_BOXES else LARGE_DPI)
+        slow.append(f"a finer picture of {plural(boxes, 'element')}, whose layout took too long")

@@ -1,4 +1,4 @@
-"""Lay out DOT text in a child process that can be killed."""
+"""Lay out DOT text in a child process, which can be killed."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from irtools.render.metrics import fit_text
 __all__ = ["DPI", "FORMATS", "LARGEST_SIDE", "LARGE_DPI", "Layout", "engine_command"]
 
 FORMATS = ("svg", "png", "pdf")
-"""What an engine draws."""
+"""Output formats that need an engine."""
 DPI = 144
-"""Of a PNG: twice the points of the SVG, sharp on today's screens."""
+"""PNG resolution: two pixels per SVG point, sharp on high-resolution screens."""
 LARGE_DPI = 96
-"""Of a PNG with many boxes: drawing and packing pixels takes longer than the layout."""
+"""Resolution of a PNG with many boxes: painting and compressing the pixels takes longer than the layout."""
 LARGEST_SIDE = 5000
-"""Pixels of a PNG; a larger drawing is scaled down (drawing and packing more takes seconds)."""
+"""Maximum side of a PNG in pixels. A larger drawing is scaled down, because compressing it takes seconds."""
 
 _FONTS = Path(__file__).parent / "fonts"
-# What Liberation Sans covers; other letters need the fonts of the machine.
+# Characters that Liberation Sans covers; others need system fonts.
 _COVERED = re.compile("[\x00-\u024f\u0370-\u052f\u2000-\u206f\u20a0-\u20bf\u2190-\u21ff\u2200-\u22ff]*")
 _PROLOGUE = re.compile(r"<!DOCTYPE.*?>\s*|<!--.*?-->\s*", re.DOTALL)
 
 
 @cache
 def engine_command() -> tuple[str, ...]:
-    """The command that lays out: ``dot`` on PATH, else the engine inside pygraphviz.
+    """Layout command: ``dot`` on PATH, otherwise the engine in pygraphviz.
 
     Raises
     ------
     RenderError
-        There is neither.
+        Neither is available.
     """
     dot = shutil.which("dot")
     if dot:
@@ -54,21 +54,21 @@ def engine_command() -> tuple[str, ...]:
 
 
 class Layout:
-    """A layout under way in a process of its own.
+    """A running layout process.
 
     Parameters
     ----------
     dot : str
-        What to lay out.
+        DOT text.
     form : str
         One of ``FORMATS``.
     dpi : int
-        Of a PNG.
+        Resolution of a PNG.
 
     Raises
     ------
     RenderError
-        There is no engine, or it cannot be run.
+        No engine is available, or it cannot be started.
     """
 
     def __init__(self, dot: str, form: str, *, dpi: int = DPI) -> None:
@@ -92,9 +92,9 @@ class Layout:
                 raise RenderError(f"{command[0]}: cannot be run: {error.strerror}") from error
 
     def result(self) -> bytes | None:
-        """The drawing, None while it is not finished.
+        """Return the drawing, or None while the layout is running.
 
-        An SVG has no document type and no comments: nothing in it names another file.
+        The document type and the comments of an SVG are removed, so that it refers to no other file.
 
         Raises
         ------
@@ -105,23 +105,22 @@ class Layout:
         if code is None:
             return None
         if code or not self._output.is_file():
-            said = self._messages.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            raise RenderError(f"Graphviz could not draw this ({said[-1] if said else f'exit code {code}'})")
+            messages = self._messages.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            raise RenderError(f"Graphviz could not draw this ({messages[-1] if messages else f'exit code {code}'})")
         data = self._output.read_bytes()
         return fit_text(_PROLOGUE.sub("", data.decode("utf-8"))).encode() if self._form == "svg" else data
 
     def close(self) -> None:
-        """Kill the process if it still runs, and remove its files."""
+        """Kill the process if it is running, and remove its files."""
         self._process.kill()
         self._process.wait()
         self._folder.cleanup()
 
 
 def _font_configuration(dot: str, folder: Path) -> str:
-    """Show the engine our own font, and those of the machine only when the text needs them.
+    """Fontconfig file with the packaged font, and with the system fonts only if the text needs them.
 
-    With one font the result does not depend on the machine, and no cache of hundreds of
-    fonts has to be built first.
+    With one font the result is the same on every machine, and fontconfig does not have to index hundreds of fonts.
     """
     system = "" if _COVERED.fullmatch(dot) else '<include ignore_missing="yes">/etc/fonts/fonts.conf</include>'
     return (

@@ -1,4 +1,4 @@
-"""Draw the layers of a stack: equal ones collapsed, each kind opened once."""
+"""Draw decoder layers: equal layers are collapsed, and one layer of each kind is opened."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 
 from irtools.anatomy.blocks import Block, LayerBlocks, Link, StackBlocks
 from irtools.anatomy.describe import block_facts, block_title, symbolic
@@ -46,7 +47,7 @@ _MOST_RANGES = 4
 
 
 def _short(numbers: Iterable[int]) -> str:
-    """Ranges of layers; of many only the first and the last."""
+    """Layer numbers as ranges; a long list keeps its first two ranges and its last."""
     parts = ranges(numbers).split(", ")
     return ", ".join(parts) if len(parts) <= _MOST_RANGES else ", ".join([*parts[:2], "...", parts[-1]])
 
@@ -56,7 +57,7 @@ def _layers(numbers: Sequence[int]) -> str:
 
 
 def value_text(part: DrawnPart, source: Source) -> str:
-    """Precision and shape of a value: ``f32 [B, S, 32]``."""
+    """Precision and shape of a value, for example ``f32 [B, S, 32]``."""
     port = part.view.port(source)
     if port is None:
         return ""
@@ -66,50 +67,40 @@ def value_text(part: DrawnPart, source: Source) -> str:
 
 
 def _distinct(values: Iterable[Outside]) -> list[Outside]:
-    """One of each kind of value per block that reads it."""
+    """Keep one value of each kind per block that reads it."""
     return list({(value.head, value.kind, value.layer, value.inputs): value for value in values}.values())
 
 
+@dataclass(eq=False)
 class LayerDrawer:
     """Draws the layers of one part into a sketch.
 
-    Parameters
+    Attributes
     ----------
-    sketch : Sketch
-    part : DrawnPart
-    blocks : StackBlocks
     prefix : str
-        Of the keys of its boxes.
+        Prefix of the box keys.
     opened : bool
-        Whether to open one layer of each kind.
+        Open one layer of each kind.
     inputs : mapping of str to str
-        Keys of the boxes of model inputs that have been drawn, by tensor name.
+        Box keys of the model inputs that are already drawn, by tensor name.
     """
 
-    def __init__(
-        self,
-        sketch: Sketch,
-        part: DrawnPart,
-        blocks: StackBlocks,
-        prefix: str,
-        *,
-        opened: bool = True,
-        inputs: Mapping[str, str] | None = None,
-    ) -> None:
-        self.sketch = sketch
-        self.part = part
-        self.blocks = blocks
-        self.prefix = prefix
-        self.opened = opened
-        self.inputs = inputs or {}
-        self.kinds = layer_kinds(blocks.layers)
+    sketch: Sketch
+    part: DrawnPart
+    blocks: StackBlocks
+    prefix: str
+    opened: bool
+    inputs: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.kinds = layer_kinds(self.blocks.layers)
         self.omitted: list[str] = []
         self._shown: dict[int, int] = {}
-        # More than two kinds below each other make a picture that no page holds.
-        self._aside = opened and len(self.kinds) > _MOST_IN_COLUMN
+        # A column of more than two opened layers does not fit on a page.
+        self._aside = self.opened and len(self.kinds) > _MOST_IN_COLUMN
 
     def draw(self, current: str) -> str:
-        """Draw all layers and the final norm below a box; returns the key of the last one."""
+        """Draw all layers and the final norm below the box ``current``; return the key of the last box."""
         for number, segment in enumerate(self._segments()):
             first, last = min(segment.runs[0].indices), max(index for run in segment.runs for index in run.indices)
             title = f"{segment.repeat} {TIMES} layers {first}-{last}"
@@ -126,17 +117,17 @@ class LayerDrawer:
         return self.layer(self.blocks.closing, (self.blocks.closing,), current)
 
     def _beside(self, position: int, kind: LayerKind) -> str:
-        """Open one layer of a kind in a frame that stands beside the column of closed ones; returns its last box."""
+        """Open one layer of a kind in a frame beside the column of closed layers; return its last box."""
         key = f"{self.prefix}kind{position}"
         with self.sketch.frame(key, f"{_LETTERS[position]}: {kind.text}", (_layers(kind.indices),)):
             entry = self.sketch.box(f"{key}entry", "layers", "the layer before", column=key)
             return self.layer(kind.layers[0], kind.layers, entry)
 
     def _segments(self) -> tuple[Segment, ...]:
-        found = segments(self.kinds)
-        if sum(len(segment.runs) for segment in found) <= _MOST_UNITS:
-            return found
-        self.omitted.append("the order of the layers, which has no short form: their numbers tell it")
+        repeated = segments(self.kinds)
+        if sum(len(segment.runs) for segment in repeated) <= _MOST_UNITS:
+            return repeated
+        self.omitted.append("the order of the layers, which has no short form; see the layer numbers")
         runs = tuple(Run(position, len(kind.layers), kind.indices) for position, kind in enumerate(self.kinds))
         return (Segment(1, runs),)
 
@@ -158,9 +149,9 @@ class LayerDrawer:
         position = self.kinds.index(kind)
         like = f"like layer {self._shown[position]}" if position in self._shown else kind.text
         like = f"{_LETTERS[position]}: {kind.text}" if self._aside else like
-        found = self.part.weights_of(op for layer in layers for block in layer.blocks for op in block.ops)
+        weights = self.part.weights_of(op for layer in layers for block in layer.blocks for op in block.ops)
         key = self.sketch.box(
-            f"{self.prefix}layer{layers[0].index}", "layers", label, (like, weight_line(found)), column=self.prefix
+            f"{self.prefix}layer{layers[0].index}", "layers", label, (like, weight_line(weights)), column=self.prefix
         )
         self.sketch.arrow(current, key, self._entry_text(layers[0]))
         return key
@@ -170,7 +161,7 @@ class LayerDrawer:
         return next((value_text(self.part, source) for source in sources), "")
 
     def _tap(self, run: Run, current: str) -> None:
-        """Mark the hidden states of a run; that of the last layer is behind the final norm."""
+        """Mark the hidden states of a run. The last layer has none here: its tap is after the final norm."""
         stack = self.part.stack
         taps = [index for index in run.indices if stack and index < len(stack.layers) - 1]
         if taps:
@@ -180,9 +171,9 @@ class LayerDrawer:
     # -- one layer opened ----------------------------------------------------------------
 
     def layer(self, layer: LayerBlocks, equal: Sequence[LayerBlocks], current: str) -> str:
-        """Draw the blocks of one layer, weights averaged over those that it stands for."""
+        """Draw the blocks of one layer, with the weight sizes of all the layers that it represents."""
         keys = [f"{self.prefix}L{layer.index}b{position}" for position in range(len(layer.blocks))]
-        # What stands beside the main line comes first: the engine then puts it to the left of it.
+        # Boxes beside the main line come first: the engine then places them to the left of it.
         for number, value in enumerate(_distinct(layer.outside)):
             self._outside(value, f"{keys[value.head]}o{number}", keys[value.head])
         for key, block in zip(keys, layer.blocks, strict=True):

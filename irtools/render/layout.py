@@ -1,11 +1,12 @@
-"""Run by :mod:`irtools.render.engine` as a process of its own: lays out a DOT file and draws it.
+"""Script that lays out and draws a DOT file; :mod:`irtools.render.engine` runs it in a child process.
 
-The engine inside the pygraphviz wheel is C code that no Python signal handler interrupts;
-a process can be killed.
+The engine in the pygraphviz wheel is C code that a Python signal handler cannot interrupt, but a
+process can be killed.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -13,21 +14,18 @@ __all__ = ["main"]
 
 
 def main(arguments: list[str]) -> int:
-    """Draw: ``layout.py -Tpng -oOUTPUT [-Gname=value ...] INPUT``, as ``dot`` takes them."""
+    """Draw with the arguments of ``dot``: ``-Tpng -oOUTPUT [-Gname=value ...] INPUT``."""
     import pygraphviz
 
-    *settings, source = arguments
-    drawing = pygraphviz.AGraph(string=Path(source).read_text(encoding="utf-8"))
-    form = output = ""
-    for setting in settings:
-        if setting.startswith("-T"):
-            form = setting[2:]
-        elif setting.startswith("-o"):
-            output = setting[2:]
-        else:
-            name, _, value = setting.removeprefix("-G").partition("=")
-            drawing.graph_attr[name] = value
-    Path(output).write_bytes(drawing.draw(format=form, prog="dot"))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-T", dest="form")
+    parser.add_argument("-o", dest="output", type=Path)
+    parser.add_argument("-G", dest="settings", action="append", default=[])
+    parser.add_argument("source", type=Path)
+    options = parser.parse_args(arguments)
+    drawing = pygraphviz.AGraph(string=options.source.read_text(encoding="utf-8"))
+    drawing.graph_attr.update(setting.split("=", 1) for setting in options.settings)
+    options.output.write_bytes(drawing.draw(format=options.form, prog="dot"))
     return 0
 
 

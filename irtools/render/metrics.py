@@ -1,7 +1,7 @@
-"""Widths of text in the font that pictures are laid out with.
+"""Text widths in the layout font.
 
-An SVG is drawn with whatever font its viewer has. With the width written beside each text, a
-viewer squeezes or spreads its own font to fit the boxes.
+An SVG viewer uses its own fonts. With a ``textLength`` on each text, the viewer fits its font to
+the boxes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _FONTS = {
 _TEXT = re.compile(r'<text ([^>]*?font-size="([0-9.]+)"[^>]*)>([^<]*)</text>')
 
 
+# fontTools also reads these tables, but it would be a dependency of every install for four tables of two fixed fonts.
 @cache
 def _advances(bold: bool) -> Mapping[int, float]:
-    """Width of each character, by code point, in units of the font size."""
+    """Width of each character by code point, in units of the font size."""
     data = _FONTS[bold].read_bytes()
     (count,) = struct.unpack_from(">H", data, 4)
     tables = {}
@@ -38,7 +39,7 @@ def _advances(bold: bool) -> Mapping[int, float]:
 
 
 def _glyphs(data: bytes, cmap: int) -> Mapping[int, int]:
-    """Glyph of each character: the table of format 4, which every TrueType font has."""
+    """Glyph of each character, from the cmap subtable of format 4, which both fonts have."""
     (count,) = struct.unpack_from(">H", data, cmap + 2)
     offsets = (struct.unpack_from(">HHL", data, cmap + 4 + 8 * index)[2] + cmap for index in range(count))
     start = next(offset for offset in offsets if struct.unpack_from(">H", data, offset)[0] == 4)
@@ -48,27 +49,28 @@ def _glyphs(data: bytes, cmap: int) -> Mapping[int, int]:
     deltas = struct.unpack_from(f">{half}h", data, start + 16 + 4 * half)
     places = start + 16 + 6 * half
     ranges = struct.unpack_from(f">{half}H", data, places)
-    found = {}
+    glyphs = {}
     for index, (low, high, delta, where) in enumerate(zip(starts, ends, deltas, ranges, strict=True)):
         for code in range(low, min(high, 0xFFFE) + 1):
             glyph = code
             if where:
                 (glyph,) = struct.unpack_from(">H", data, places + 2 * index + where + 2 * (code - low))
             if glyph:
-                found[code] = (glyph + delta) & 0xFFFF
-    return found
+                glyphs[code] = (glyph + delta) & 0xFFFF
+    return glyphs
 
 
 def text_width(text: str, size: float, *, bold: bool = False) -> float | None:
-    """Width of a line in the units of ``size``; None when the font lacks a character."""
+    """Width of a line in the units of ``size``; None if the font lacks a character."""
     advances = _advances(bold)
-    widths = [advances.get(ord(character)) for character in text]
-    known = [width for width in widths if width is not None]
-    return sum(known) * size if len(known) == len(widths) else None
+    try:
+        return sum(advances[ord(character)] for character in text) * size
+    except KeyError:
+        return None
 
 
 def fit_text(svg: str) -> str:
-    """Write the width beside every text of an SVG that Graphviz drew."""
+    """Add a ``textLength`` to every text of an SVG from Graphviz."""
 
     def fitted(match: re.Match[str]) -> str:
         attributes, size, content = match.groups()

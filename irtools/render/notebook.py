@@ -1,4 +1,4 @@
-"""What a notebook shows for the Python objects: their ``_repr_svg_`` calls in here."""
+"""SVG pictures for notebooks: the ``_repr_svg_`` methods of the Python objects."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ def svg_of(shown: object) -> str | None:
     Returns
     -------
     str or None
-        None when it cannot be drawn (no engine, not readable); the notebook then shows its
-        ``repr``.
+        None if the object cannot be drawn (no engine, unreadable file). The notebook then shows its ``repr``.
     """
     started = time.monotonic()
     try:
@@ -46,7 +45,7 @@ def _pictures(shown: object) -> Iterator[Picture]:
 
 
 def stack_picture(stack: DecoderStack) -> Picture:
-    """The layers of a stack, as far as it knows them without its graph."""
+    """Picture of the decoder layers from the stack alone, without its graph."""
     sketch = Sketch()
     current = sketch.box("start", "embedding", "embeddings", (f"hidden size {stack.hidden_size}",))
     last = len(stack.layers) - 1
@@ -56,11 +55,8 @@ def stack_picture(stack: DecoderStack) -> Picture:
         if following and (following.mixer, following.feed_forward) == (layer.mixer, layer.feed_forward):
             continue
         numbers = range(start, index + 1)
-        words = (
-            MIXERS.get(layer.mixer, layer.mixer),
-            {"dense": "dense MLP"}.get(layer.feed_forward, layer.feed_forward),
-        )
-        text = " + ".join(word for word in words if word != "none")
+        feed_forward = "dense MLP" if layer.feed_forward == "dense" else layer.feed_forward
+        text = " + ".join(word for word in (MIXERS.get(layer.mixer, layer.mixer), feed_forward) if word != "none")
         title = f"layer{'s' if len(numbers) > 1 else ''} {ranges(numbers)}"
         key = sketch.box(f"layer{start}", "layers", title, (text,), hint=layer.locator.producer)
         sketch.arrow(current, key)
@@ -68,7 +64,7 @@ def stack_picture(stack: DecoderStack) -> Picture:
         if taps:
             sketch.arrow(key, sketch.box(f"tap{start}", "tap", f"tap {ranges(taps)}"), style="tap")
         current, start = key, index + 1
-    norm = sketch.box("end", "norm", "what the head reads")
+    norm = sketch.box("end", "norm", "input of the head")
     sketch.arrow(current, norm)
     sketch.arrow(norm, sketch.box("taplast", "tap", f"tap {last}"), style="tap")
     sketch.arrow(norm, sketch.box("head", "head", "Head"))

@@ -1,7 +1,8 @@
-"""Draw ops one by one."""
+"""Draw individual ops."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
@@ -21,12 +22,7 @@ _MANY_USES = 3
 
 
 class OpsDrawer:
-    """Draws ops of one part.
-
-    Parameters
-    ----------
-    part : DrawnPart
-    """
+    """Draws ops of one part."""
 
     def __init__(self, part: DrawnPart) -> None:
         self.part = part
@@ -40,16 +36,16 @@ class OpsDrawer:
 
     @cached_property
     def _block_of(self) -> Mapping[int, str]:
-        """Kind of the box for each op that a pattern names."""
+        """Box kind of each op in a recognised block."""
         if self.part.blocks is None:
             return {}
         layers = (*self.part.blocks.layers, self.part.blocks.closing)
-        found = {
+        kinds = {
             op: BOX_KINDS.get(block.kind, "mixer") for layer in layers for block in layer.blocks for op in block.ops
         }
         if self.part.stack:
-            found |= {self.part.stack.embedding: "embedding", self.part.stack.head: "head"}
-        return found
+            kinds |= {self.part.stack.embedding: "embedding", self.part.stack.head: "head"}
+        return kinds
 
     def draw(
         self,
@@ -62,37 +58,33 @@ class OpsDrawer:
         frames: bool = False,
         most: int = 0,
     ) -> Picture:
-        """Draw some ops.
+        """Draw ops.
 
         Parameters
         ----------
         ops : sequence of int
-            The most important first, if they may be too many.
-        title : str
-        subtitle : iterable of str
+            The most important ops first, because ``most`` cuts the end.
         focus : collection of int
-            Ops to draw with a thick border.
+            Ops with a thick border.
         groups : sequence of Block
-            Ops to draw as one box.
+            Blocks to draw as one box each.
         frames : bool
             Put the ops of each block into a frame.
         most : int
-            Draw no more than this; 0 for no limit.
+            Maximum number of ops; 0 for no limit.
         """
-        self._most, self._focus = most, frozenset(focus)
+        self._focus = frozenset(focus)
         omitted = []
         if most and len(ops) > most:
             omitted.append(
                 f"{len(ops) - most} of {len(ops)} ops without constants, beyond the limit of {most} (--max-nodes)"
             )
         drawn = list(ops)[:most] if most else list(ops)
-        names = [self.view.op_name(key) for key in drawn]
-        self._scope = _common_scope(names)
+        self._scope = _common_scope([self.view.op_name(key) for key in drawn])
         self._drawn = frozenset(drawn)
         self._group = {op: min(group.ops) for group in groups for op in group.ops if group.ops <= self._drawn}
         self._titles = {min(group.ops): group for group in groups}
-        rest = self._frames(drawn) if frames else drawn
-        for key in rest:
+        for key in self._frames(drawn) if frames else drawn:
             self._box(key)
         for key in drawn:
             self._arrows(key)
@@ -107,7 +99,7 @@ class OpsDrawer:
         )
 
     def _frames(self, drawn: Sequence[int]) -> list[int]:
-        """Frame the ops of each block; returns those that are in none."""
+        """Put the ops of each block into a frame; return the other ops."""
         if self.part.blocks is None:
             return list(drawn)
         done: set[int] = set()
@@ -136,7 +128,7 @@ class OpsDrawer:
         return f"n{self._group.get(op, op)}"
 
     def _grouped(self, key: int) -> None:
-        """Draw several ops as the one box that a pattern names."""
+        """Draw the ops of a block as one box."""
         block = self._titles[key]
         names = [self._without_scope(self.view.op_name(op)) for op in block.ops]
         name = _shorten(_common_scope([f"{name}." for name in names]).rstrip("./") or names[0])
@@ -178,7 +170,7 @@ class OpsDrawer:
                 self._use(key, source, label)
 
     def _use(self, key: int, source: Source, label: str) -> None:
-        """Draw a shared value, or one that comes from outside the picture, beside the op that reads it."""
+        """Draw a shared value, or a value from outside the picture, beside the op that reads it."""
         if source.op not in self._drawn and source.op in self._shape_ops and key not in self._shape_ops:
             return
         view, name = self.view, self.view.op_name(source.op)
@@ -194,12 +186,15 @@ class OpsDrawer:
 
     @cached_property
     def _layer_of(self) -> Mapping[int, int]:
-        """The decoder layer that an op belongs to."""
+        """Decoder layer of each op."""
         layers = self.part.blocks.layers if self.part.blocks else ()
         return {op: layer.index for layer in layers for block in layer.blocks for op in block.ops}
 
     def _shared(self, op: int) -> bool:
-        """Whether a value is drawn once per use: read in several layers or many places, and not the stream itself."""
+        """True if a value is drawn once per use: it has readers in several layers, or many readers.
+
+        A value of the residual stream needs twice as many readers, because its edges are the main line of the picture.
+        """
         users = {consumer.op for consumer in self.view.consumers(op)} & self._drawn
         if self.part.blocks is not None and op in self.part.blocks.stream.ops:
             return len(users) > 2 * _MANY_USES
@@ -213,24 +208,24 @@ class OpsDrawer:
         hidden = self.part.stack.hidden_size if self.part.stack else None
         on_stream = self.part.blocks is not None and source.op in self.part.blocks.stream.ops
         stream = on_stream and port.shape[-1:] == (hidden,)
-        known = self.part.blocks is not None and self.view.op_type(source.op) == "Parameter"
-        name = port.names[0] if port.names and known else ""
-        which = f"output {self.view.output_index(source)}: " if len(self.view.op(source.op).outputs) > 1 else ""
-        return f"{which}{port.element_type} {symbolic(port.shape, name, stream=stream)}"
+        is_input = self.part.blocks is not None and self.view.op_type(source.op) == "Parameter"
+        name = port.names[0] if port.names and is_input else ""
+        output = f"output {self.view.output_index(source)}: " if len(self.view.op(source.op).outputs) > 1 else ""
+        return f"{output}{port.element_type} {symbolic(port.shape, name, stream=stream)}"
 
 
 def _common_scope(names: Sequence[str]) -> str:
-    """The dotted scope that most names begin with, so that it need not be written in every box."""
-    counts: dict[str, int] = {}
+    """The longest dotted scope of more than half of the names; the boxes omit it."""
+    counts: Counter[str] = Counter()
     for name in names:
         scope = name.split("/", 1)[0]
         while "." in scope:
             scope = scope.rsplit(".", 1)[0]
-            counts[scope + "."] = counts.get(scope + ".", 0) + 1
+            counts[f"{scope}."] += 1
     often = [scope for scope, count in counts.items() if count * 2 > len(names)]
     return max(often, key=len, default="")
 
 
 def _shorten(name: str) -> str:
-    """A name that fits a box: the end of it tells more than the beginning."""
+    """Shorten a name to fit a box; its end is more specific than its beginning."""
     return name if len(name) <= _LONGEST_NAME else "\N{HORIZONTAL ELLIPSIS}" + name[-_LONGEST_NAME:]

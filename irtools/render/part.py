@@ -1,4 +1,4 @@
-"""One part of an export as it is drawn: its graph, blocks and weights."""
+"""Graph, blocks and weights of one part of an export, for pictures and tables."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import cached_property
 
 from irtools.anatomy.blocks import StackBlocks, head_blocks, stack_blocks
 from irtools.decoder.stack import DecoderStack
+from irtools.graph.closure import closure
 from irtools.graph.match import Match, Matcher
 from irtools.graph.view import GraphView, Source
 from irtools.model.directory import ModelDirectory
@@ -32,22 +33,21 @@ WEIGHT_KINDS = {
     "shared_expert": "experts",
     "norm": "norm",
 }
-"""What the weights of a block are for, by its kind."""
+"""Purpose of the weights of a block, by block kind."""
 
 
 def shown_part(export: ModelDirectory, name: str) -> Document:
-    """A part to show: the one of that name, and for the target of an export without one its decoder or largest IR.
+    """Find the part to show; for ``target`` in an export without one, the decoder or the largest IR.
 
     Parameters
     ----------
-    export : ModelDirectory
     name : str
-        As :meth:`ModelDirectory.part` takes it.
+        Part name as for :meth:`ModelDirectory.part`.
 
     Raises
     ------
     ExportError
-        There is no such part, no IR at all, or several could be the target.
+        The export has no such part, has no IR, or has several candidates for the target.
     """
     if name != "target" or export.target_candidates or not export.parts:
         return export.part(name)
@@ -63,22 +63,24 @@ def _interest(document: Document) -> tuple[bool, bool, int]:
 
 
 def weight_line(*layers: Collection[Weight]) -> str:
-    """Size and precision of some weights: ``weights 27.0 KiB u4 + f32``.
+    """Size and precisions of weights, for example ``weights 27.0 KiB u4 + f32``.
 
-    Types that make up less than a twentieth are not named.
+    Types that hold less than 5 % of the bytes are omitted.
 
     Parameters
     ----------
     *layers : collection of Weight
-        Those of each of some equal layers; the size is that of one.
+        The weights of each layer in a group of equal layers; the size is that of one layer.
     """
     sizes = [sum(weight.size for weight in layer if weight.learned) for layer in layers]
     total = sum(sizes)
     if not total:
         return ""
     by_type: Counter[str] = Counter()
-    for weight in (weight for layer in layers for weight in layer if weight.learned):
-        by_type[weight.constant.element_type] += weight.size
+    for layer in layers:
+        for weight in layer:
+            if weight.learned:
+                by_type[weight.constant.element_type] += weight.size
     types = sorted((kind for kind in by_type if by_type[kind] * 20 >= total), key=lambda kind: (-by_type[kind], kind))
     limit = "up to " if min(sizes) < max(sizes) else ""
     return f"weights {limit}{size_text(max(sizes))} {' + '.join(types)}"
@@ -86,15 +88,14 @@ def weight_line(*layers: Collection[Weight]) -> str:
 
 @dataclass(frozen=True)
 class Head:
-    """An MTP head: what joins its inputs, and its blocks.
+    """An MTP head.
 
     Attributes
     ----------
     fusion : Match or None
-        The Concat and its projection.
-    blocks : StackBlocks
+        The Concat that joins the inputs, and its projection.
     end : Source
-        Its output.
+        The output of the head.
     """
 
     fusion: Match | None
@@ -103,14 +104,7 @@ class Head:
 
 
 class DrawnPart:
-    """What pictures and tables need to know about one IR; each is worked out once.
-
-    Parameters
-    ----------
-    document : Document
-    stack : DecoderStack or None
-        Its decoder stack, if it has one.
-    """
+    """Cached facts about one IR."""
 
     def __init__(self, document: Document, stack: DecoderStack | None = None) -> None:
         self.document = document
@@ -118,19 +112,19 @@ class DrawnPart:
 
     @property
     def view(self) -> GraphView:
-        """Its graph."""
+        """The graph of the IR."""
         return self.document.graph
 
     @cached_property
     def blocks(self) -> StackBlocks | None:
-        """Its layers as blocks, None when there is no decoder stack and no head."""
+        """The layers as blocks; None without a decoder stack or head."""
         if self.stack is not None:
             return stack_blocks(self.view, self.stack)
         return self.head.blocks if self.head else None
 
     @cached_property
     def head(self) -> Head | None:
-        """The part as an MTP head: fusion, layers and an output that is no logits."""
+        """The part as an MTP head: fusion, layers, and a hidden state as output."""
         view = self.view
         results = [result for result in view.results if view.inputs(result)]
         named = [result for result in results if "last_hidden_state" in view.result_names(result)]
@@ -138,7 +132,7 @@ class DrawnPart:
             return None
         end = view.inputs(named[0])[0]
         fusion = self._fusion
-        roots = [fusion.ops["projection"]] if fusion else [key for key in view.parameters if self._embeds(key)]
+        roots = [fusion.ops["projection"]] if fusion else self._inputs("inputs_embeds")
         if not roots:
             return None
         blocks = head_blocks(view, roots, end)
@@ -147,44 +141,36 @@ class DrawnPart:
     @cached_property
     def _fusion(self) -> Match | None:
         matcher = Matcher(self.view)
-        found = (matcher.at("mtp_fusion", key)[0] for key in self.view.by_type.get("Concat", ()))
-        return next((match for match in found if match), None)
+        matches = (matcher.at("mtp_fusion", key)[0] for key in self.view.by_type.get("Concat", ()))
+        return next((match for match in matches if match), None)
 
-    def _embeds(self, key: int) -> bool:
-        return "inputs_embeds" in self.view.op(key).outputs[0].names
+    def _inputs(self, *names: str) -> list[int]:
+        """Model inputs with one of the tensor names."""
+        return [key for key in self.view.parameters if not set(names).isdisjoint(self.view.op(key).outputs[0].names)]
 
     @cached_property
     def kinds(self) -> Mapping[int, str]:
-        """What each op is part of, by layer id, in the words of the weights table."""
+        """Kind of each op for the weights table, by layer id."""
         if self.stack is not None:
-            found = {self.stack.embedding: "embedding", self.stack.head: "head"}
+            kinds = {self.stack.embedding: "embedding", self.stack.head: "head"}
         else:
             matcher = Matcher(self.view)
             gathers = self.view.by_type.get("Gather", ())
-            found = {key: "embedding" for key in gathers if matcher.at("embedding", key)[0]}
+            kinds = {key: "embedding" for key in gathers if matcher.at("embedding", key)[0]}
         if self.blocks is not None:
             if self.stack is None:
-                found |= dict.fromkeys(self._before_layers(self.blocks), "fusion")
+                kinds |= dict.fromkeys(self._before_layers(self.blocks), "fusion")
             for layer in (*self.blocks.layers, self.blocks.closing):
                 for block in layer.blocks:
                     if block.kind in WEIGHT_KINDS:
-                        found |= dict.fromkeys(block.ops, WEIGHT_KINDS[block.kind])
-        return found
+                        kinds |= dict.fromkeys(block.ops, WEIGHT_KINDS[block.kind])
+        return kinds
 
     def _before_layers(self, blocks: StackBlocks) -> set[int]:
-        """What a head does with its inputs before they reach the layers."""
-        view = self.view
-        inputs = [
-            key for key in view.parameters if {"hidden_states", "inputs_embeds"} & set(view.op(key).outputs[0].names)
-        ]
+        """Ops of a head between its inputs and its layers."""
+        inputs = self._inputs("hidden_states", "inputs_embeds")
         stop = {op for layer in (*blocks.layers, blocks.closing) for block in layer.blocks for op in block.ops}
-        found: set[int] = set()
-        while inputs:
-            for key in view.succ[inputs.pop()]:
-                if key not in stop and key not in found:
-                    found.add(key)
-                    inputs.append(key)
-        return found
+        return closure(inputs, lambda key: [user for user in self.view.succ[key] if user not in stop]) - {*inputs}
 
     @cached_property
     def weights(self) -> tuple[Weight, ...]:
@@ -193,14 +179,13 @@ class DrawnPart:
 
     @cached_property
     def _by_consumer(self) -> Mapping[int, tuple[Weight, ...]]:
-        found: dict[int, list[Weight]] = {}
+        weights: dict[int, list[Weight]] = {}
         for weight in self.weights:
-            owner = weight.owner
-            for consumer in weight.consumers if owner is None else (owner,):
-                found.setdefault(consumer, []).append(weight)
-        return {consumer: tuple(weights) for consumer, weights in found.items()}
+            for consumer in weight.consumers if weight.owner is None else (weight.owner,):
+                weights.setdefault(consumer, []).append(weight)
+        return {consumer: tuple(read) for consumer, read in weights.items()}
 
     def weights_of(self, ops: Iterable[int]) -> tuple[Weight, ...]:
-        """The weights that some ops read, each once."""
-        found = {(weight.body, weight.constant.id): weight for op in ops for weight in self._by_consumer.get(op, ())}
-        return tuple(found[key] for key in sorted(found))
+        """The weights that the ops read, without duplicates."""
+        read = {(weight.body, weight.constant.id): weight for op in ops for weight in self._by_consumer.get(op, ())}
+        return tuple(read[key] for key in sorted(read))

@@ -1,29 +1,27 @@
-"""What a picture consists of, before anything is laid out: boxes, frames, arrows, notes."""
+"""Model of a picture before layout: boxes, frames, arrows, notes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-__all__ = ["KINDS", "TIMES", "Arrow", "Box", "Frame", "Kind", "Picture", "walk"]
+__all__ = ["KINDS", "TIMES", "Arrow", "Box", "Frame", "Kind", "Picture"]
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How one kind of box looks.
+    """Appearance of one kind of box.
 
     Attributes
     ----------
     label : str
-        In the legend.
+        Text in the legend.
     fill, text : str
         Colours, ``#rrggbb``.
-    shape : str
-        Of Graphviz.
-    style : str
-        Of Graphviz, beside ``filled``.
+    shape, style : str
+        Graphviz attributes; ``filled`` is added to the style.
     """
 
     label: str
@@ -33,8 +31,8 @@ class Kind:
     style: str = ""
 
 
-# Boxes of one shape differ in lightness by at least 6 steps of L*, so they stay apart in greyscale
-# and for colour-blind readers; the hues (after Okabe and Ito) only help those who see them.
+# Boxes of one shape differ in lightness by at least 6 steps of L*, so that greyscale prints and
+# colour-blind readers can distinguish them. The hues follow Okabe and Ito.
 KINDS = {
     "input": Kind("input or output of the model", "#ffffff", shape="box", style="rounded"),
     "norm": Kind("norm", "#ededed"),
@@ -48,11 +46,11 @@ KINDS = {
     "state": Kind("state, kept between calls", "#dbe9f6", shape="cylinder"),
     "shared": Kind("shared value, drawn once per use", "#ffffff", shape="note", style="dotted"),
     "sum": Kind("residual sum", "#ffffff", shape="circle"),
-    "layers": Kind("equal layers, closed", "#e3e3e3", shape="box3d"),
+    "layers": Kind("equal layers, collapsed", "#e3e3e3", shape="box3d"),
     "part": Kind("another part of the export", "#f7f7f7", shape="folder"),
     "tap": Kind("tap: hidden state of these layers", "#222222", text="#ffffff", shape="cds"),
-    "op": Kind("op that no pattern names", "#ffffff"),
-    "focus": Kind("the op that was asked for", "#ffffff", style="bold"),
+    "op": Kind("other op", "#ffffff"),
+    "focus": Kind("selected op", "#ffffff", style="bold"),
     "omitted": Kind("left out", "#ffffff", shape="box", style="dashed"),
 }
 
@@ -64,19 +62,17 @@ class Box:
     Attributes
     ----------
     key : str
-        Unique in the picture, stable from run to run.
+        Unique in the picture and stable between runs.
     kind : str
         Key of ``KINDS``.
-    title : str
-        First line.
     lines : tuple of str
-        The lines below it.
+        Lines below the title.
     hint : str
-        Shown by a viewer when the pointer rests on it.
+        Tooltip.
     op : str
-        Friendly name of the op it stands for, if one.
+        Friendly name, if the box is one op.
     column : str
-        Boxes of one column are drawn below each other where that is possible.
+        Boxes of one column are drawn below each other where possible.
     """
 
     key: str
@@ -94,13 +90,10 @@ class Frame:
 
     Attributes
     ----------
-    key : str
-    title : str
-    items : tuple of Box or Frame
     lines : tuple of str
-        The lines below the title.
+        Lines below the title.
     beside : bool
-        Put the title beside the first box, where arrows go around it, and not above all.
+        Place the title beside the first box, so that arrows go around it, instead of above all boxes.
     """
 
     key: str
@@ -112,18 +105,18 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """An edge.
+    """An edge between two boxes.
 
     Attributes
     ----------
     tail, head : str
-        Keys of boxes.
+        Box keys.
     label : str
         Precision and shape of the value.
     style : str
-        ``data``, ``skip`` (residual), ``state``, ``tap``, ``shared``, ``wire`` (done by the
-        runtime, not in the files), ``same`` (the same weights) or ``below`` (not drawn: only
-        puts the head below the tail).
+        ``data``, ``skip`` (residual), ``state``, ``tap``, ``shared``, ``wire`` (a connection that
+        the runtime makes), ``same`` (the same weights) or ``below`` (invisible: places the head
+        below the tail).
     """
 
     tail: str
@@ -134,17 +127,14 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Everything that is drawn.
+    """A complete picture.
 
     Attributes
     ----------
-    title : str
     subtitle : tuple of str
         Lines below the title.
-    items : tuple of Box or Frame
-    arrows : tuple of Arrow
     omitted : tuple of str
-        What was left out, a sentence each: told on stderr and in the picture.
+        Descriptions of omitted content, shown on stderr and in the picture.
     key_lines : tuple of str
         Abbreviations, shown below the legend.
     """
@@ -153,23 +143,22 @@ class Picture:
     subtitle: tuple[str, ...]
     items: tuple[Box | Frame, ...]
     arrows: tuple[Arrow, ...]
-    omitted: tuple[str, ...] = field(default=())
-    key_lines: tuple[str, ...] = field(default=())
+    omitted: tuple[str, ...] = ()
+    key_lines: tuple[str, ...] = ()
 
     @property
     def boxes(self) -> tuple[Box, ...]:
-        """All boxes, in order, those in frames included."""
-        return tuple(walk(self.items))
+        """All boxes in order, including those in frames."""
+        return tuple(_boxes(self.items))
 
     def without(self, *sentences: str) -> Picture:
-        """The same picture saying that more was left out."""
+        """Copy the picture and add descriptions of omitted content."""
         return replace(self, omitted=(*self.omitted, *sentences))
 
 
-def walk(items: tuple[Box | Frame, ...]) -> Iterator[Box]:
-    """Every box in a tree of frames."""
+def _boxes(items: tuple[Box | Frame, ...]) -> Iterator[Box]:
     for item in items:
         if isinstance(item, Box):
             yield item
         else:
-            yield from walk(item.items)
+            yield from _boxes(item.items)

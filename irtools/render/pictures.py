@@ -1,4 +1,4 @@
-"""Which picture a request asks for, and the coarser ones to fall back on."""
+"""Build the picture for a request, and coarser pictures as fallbacks."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ from irtools.text import plural
 __all__ = ["MOST_NODES", "Request", "pictures"]
 
 MOST_NODES = {"svg": 500, "pdf": 500, "png": 300, "dot": 0}
-"""Ops that are drawn at most, by format: more take long to lay out, or to paint. Nothing is laid out for DOT."""
+"""Maximum number of drawn ops by format, which keeps layout and painting fast. DOT needs no layout: no limit."""
 _COARSER = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to draw. Without anything: the whole export.
+    """Content of a picture. The default is the whole export.
 
     Attributes
     ----------
     part : str
-        As the command line names it.
+        Part name as on the command line.
     layer : int or None
-        One decoder layer, op by op.
+        Draw one decoder layer op by op.
     around : str or None
-        Friendly name or layer id of an op.
+        Friendly name or layer id of an op whose neighbourhood is drawn.
     radius : int
-        How many steps around it.
+        Maximum distance from that op, in edges.
     between : tuple of str or None
-        Two ops.
+        Draw the paths between two ops.
     pair : bool
-        Target and MTP head, wired as the runtime wires them.
+        Draw the target and the MTP head, connected as in the runtime.
     full : bool
-        Every op.
+        Draw every op.
     most : int
-        Ops that are drawn at most; 0 for no limit.
+        Maximum number of drawn ops; 0 for no limit.
     usual : int
-        As many are drawn when the layout of more takes too long.
+        Number of drawn ops if the layout of ``most`` ops takes too long.
     """
 
     part: str = "target"
@@ -67,26 +67,24 @@ class Request:
 
     @property
     def generous(self) -> bool:
-        """Whether more than usual is to be drawn: the usual picture is then worth laying out beside it."""
+        """True if more ops than usual are requested. The usual picture is then laid out at the same time."""
         return self.full and self.most > self.usual > 0
 
 
 def pictures(export: ModelDirectory, request: Request, document: Document | None = None) -> Iterator[Picture]:
-    """The picture that was asked for, then coarser ones, the last of which is always quick to lay out.
+    """Yield the requested picture, then coarser ones; the layout of the last one is always fast.
 
     Parameters
     ----------
-    export : ModelDirectory
-    request : Request
     document : Document, optional
-        Draw this one alone, whatever ``request.part`` says.
+        Draw this IR alone and ignore ``request.part``.
 
     Raises
     ------
     RenderError
-        There is nothing of the kind to draw.
+        The requested content does not exist.
     UsageError
-        An op, layer or part that does not exist.
+        An op, layer or part does not exist.
     """
     subject = _Subject(export, request, document)
     if request.layer is not None:
@@ -104,7 +102,7 @@ def pictures(export: ModelDirectory, request: Request, document: Document | None
 
 
 class _Subject:
-    """The part that a request is about, and what is known of it."""
+    """The part that a request draws."""
 
     def __init__(self, export: ModelDirectory, request: Request, document: Document | None) -> None:
         self.export = export
@@ -115,12 +113,12 @@ class _Subject:
 
     @property
     def view(self) -> GraphView:
-        """Its graph."""
+        """The graph of the part."""
         return self.document.graph
 
     @cached_property
     def stack(self) -> DecoderStack | None:
-        """The decoder stack of the part; without one, ``refusal`` says why."""
+        """The decoder stack of the part; if it has none, ``refusal`` holds the reason."""
         if "logits" not in self._outputs and not self.is_target:
             return None
         try:
@@ -136,18 +134,18 @@ class _Subject:
 
     @cached_property
     def drawn(self) -> DrawnPart:
-        """The part as it is drawn."""
+        """The part with its blocks and weights."""
         return DrawnPart(self.document, self.stack)
 
     @property
     def is_target(self) -> bool:
-        """Whether the part is the export's target."""
+        """True if the part is a target candidate of the export."""
         return any(self.document.path == target.path for target in self.export.target_candidates)
 
-    def title(self, what: str) -> str:
-        """Name of the export and what of it is shown."""
+    def title(self, content: str) -> str:
+        """Name of the export, and the content of the picture."""
         name = self.export.directory.resolve().name
-        return f"{name}: {what}" if what else name
+        return f"{name}: {content}" if content else name
 
     @cached_property
     def subtitle(self) -> tuple[str, ...]:
@@ -161,7 +159,7 @@ class _Subject:
 
 
 def _limited(subject: _Subject, draw: Callable[[_Subject, int], Picture]) -> Iterator[Picture]:
-    """A picture of ops, then the same with a quarter of them."""
+    """Yield a picture of ops, then the same picture with a quarter of its boxes."""
     picture = draw(subject, subject.request.most)
     yield picture
     yield draw(subject, max(len(picture.boxes) // _COARSER, 1))
@@ -170,7 +168,9 @@ def _limited(subject: _Subject, draw: Callable[[_Subject, int], Picture]) -> Ite
 def _layer(subject: _Subject, most: int) -> Picture:
     index = subject.request.layer or 0
     if subject.drawn.blocks is None:
-        raise RenderError(f"no layers to draw: {subject.refusal or 'it is no decoder'}", path=subject.document.path)
+        raise RenderError(
+            f"no layers to draw: {subject.refusal or 'the part has no decoder stack'}", path=subject.document.path
+        )
     ops, folded = layer_ops(subject.drawn, index)
     lines = [*subject.subtitle, f"{plural(folded, 'op')} of shape arithmetic not drawn" if folded else ""]
     title, norms = subject.title(f"layer {index}"), layer_norms(subject.drawn, index)
@@ -181,14 +181,14 @@ def _selection(subject: _Subject, most: int) -> Picture:
     request, view = subject.request, subject.view
     if request.around is not None:
         focus = [find_op(view, request.around)]
-        what = f"{plural(request.radius, 'step')} around {view.op_name(focus[0])}"
+        content = f"{plural(request.radius, 'step')} around {view.op_name(focus[0])}"
         ops = around(view, focus[0], request.radius)
     else:
         focus = [find_op(view, name) for name in request.between or ()]
-        what = f"from {view.op_name(focus[0])} to {view.op_name(focus[1])}"
+        content = f"from {view.op_name(focus[0])} to {view.op_name(focus[1])}"
         ops = between(view, *focus)
     marked = {user for op in focus for user in users(view, op)}
-    return OpsDrawer(subject.drawn).draw(ops, subject.title(what), subject.subtitle, focus=marked, most=most)
+    return OpsDrawer(subject.drawn).draw(ops, subject.title(content), subject.subtitle, focus=marked, most=most)
 
 
 def _full(subject: _Subject, most: int) -> Picture:
@@ -196,34 +196,32 @@ def _full(subject: _Subject, most: int) -> Picture:
     lines = list(subject.subtitle)
     if subject.refusal and subject.is_target:
         lines.append(f"no decoder stack: {subject.refusal}")
-    what = "every op" if subject.is_target else f"{subject.document.part}, every op"
-    return OpsDrawer(subject.drawn).draw(order, subject.title(what), lines, most=most)
+    content = "every op" if subject.is_target else f"{subject.document.part}, every op"
+    return OpsDrawer(subject.drawn).draw(order, subject.title(content), lines, most=most)
 
 
 def _whole(subject: _Subject) -> Iterator[Picture]:
-    """The whiteboard, then with all layers closed; op by op for what has no layers."""
+    """Yield the overview, then the overview with all layers closed; a part without layers is drawn op by op."""
     request = subject.request
     if request.pair and (subject.export.mtp is None or not subject.is_target):
         raise RenderError("no MTP head (openvino_mtp_model.xml) to draw a pair with", path=subject.export.directory)
     if subject.stack is not None and subject.is_target:
         for opened in (True, False):
             drawer = ExportDrawer(subject.export, subject.stack, subject.alone)
-            if request.pair:
-                yield drawer.pair(subject.title("target and MTP head"), subject.subtitle, opened=opened)
-            else:
-                yield drawer.whole(subject.title(""), subject.subtitle, opened=opened)
+            title = subject.title("target and MTP head" if request.pair else "")
+            yield drawer.whole(title, subject.subtitle, opened=opened, wired=request.pair)
     elif subject.drawn.blocks is not None:
         draft = "DFlash draft" if "dflash_mode" in subject.document.rt_info else subject.document.part
-        what = "MTP head" if subject.document.part == "mtp" else draft
+        content = "MTP head" if subject.document.part == "mtp" else draft
         for opened in (True, False):
             drawer = ExportDrawer(subject.export, subject.stack)
-            yield drawer.head(subject.drawn, subject.title(what), subject.subtitle, opened=opened)
+            yield drawer.head(subject.drawn, subject.title(content), subject.subtitle, opened=opened)
     else:
         yield from _limited(subject, _full)
 
 
 def _card(subject: _Subject) -> Picture:
-    """One box that says how much there is: the layout of it cannot fail."""
+    """One box with the size of the part, whose layout is always fast."""
     count = len(subject.view)
     box = Box("card", "omitted", subject.document.path.name, (plural(count, "op"), *subject.subtitle))
     return Picture(subject.title(""), (), (box,), (), (f"all {plural(count, 'op')}",))

@@ -1,12 +1,16 @@
-"""Which ops a picture is about."""
+"""Select the ops of a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
+from itertools import islice
+
+import networkx as nx
 
 from irtools.anatomy.blocks import Block
 from irtools.anatomy.kinds import layer_kinds
 from irtools.errors import UsageError
+from irtools.graph.closure import closure
 from irtools.graph.view import GraphView
 from irtools.render.part import DrawnPart
 
@@ -16,56 +20,37 @@ _REORDERS = ("Gather", "Convert", "Reshape", "Slice")
 
 
 def users(view: GraphView, op: int) -> list[int]:
-    """The op itself, or for a constant the ops that read it, through what decompresses it."""
-    found, pending = [], [op]
+    """The op itself, or the ops that read a constant, directly or after decompression."""
+    pending = [op]
     for key in pending:
-        if not view.constant(key):
-            found.append(key)
-        else:
+        if view.constant(key):
             pending += [consumer.op for consumer in view.consumers(key) if consumer.op not in pending]
-    return found
+    return [key for key in dict.fromkeys(pending) if not view.constant(key)]
 
 
 def around(view: GraphView, op: int, radius: int) -> list[int]:
-    """Ops within some steps of one, nearest first; a constant stands for the ops that read it."""
-    starts = users(view, op)
-    found, pending = dict.fromkeys(starts, 0), list(starts)
-    for key in pending:
-        if found[key] < radius:
-            fresh = [other for other in (*view.pred[key], *view.succ[key]) if other not in found]
-            found |= dict.fromkeys(fresh, found[key] + 1)
-            pending += dict.fromkeys(fresh)
-    return sorted(found, key=lambda key: (found[key], view.rank[key]))
-
-
-def _reached(neighbours: Mapping[int, Iterable[int]], starts: Collection[int]) -> set[int]:
-    """Everything that can be reached from some ops, themselves included."""
-    found, pending = set(starts), list(starts)
-    while pending:
-        for key in neighbours[pending.pop()]:
-            if key not in found:
-                found.add(key)
-                pending.append(key)
-    return found
+    """Ops at most ``radius`` edges from an op, nearest first; a constant is replaced by the ops that read it."""
+    layers = nx.bfs_layers(view.to_undirected(as_view=True), users(view, op))
+    return [key for layer in islice(layers, radius + 1) for key in sorted(layer, key=view.rank.__getitem__)]
 
 
 def between(view: GraphView, start: int, end: int) -> list[int]:
-    """Ops on a path from one op to another, in the order of computation.
+    """Ops on the paths between two ops, in topological order.
 
     Raises
     ------
     UsageError
-        No path leads from either to the other.
+        No path connects the ops in either direction.
     """
     for first, last in ((start, end), (end, start)):
-        ops = _reached(view.succ, users(view, first)) & _reached(view.pred, users(view, last))
+        ops = closure(users(view, first), view.succ.__getitem__) & closure(users(view, last), view.pred.__getitem__)
         if ops:
             return sorted(ops, key=view.rank.__getitem__)
-    raise UsageError(f"no path leads from {view.op_name(start)!r} to {view.op_name(end)!r} or back")
+    raise UsageError(f"no path connects {view.op_name(start)!r} and {view.op_name(end)!r}; give two ops on one path")
 
 
 def full_order(part: DrawnPart) -> list[int]:
-    """All ops, those of one layer of each kind and those outside layers first."""
+    """All ops; the first layer of each kind and the ops outside the layers come first."""
     view = part.view
     everything = [key for key in view.topological if not view.constant(key)]
     if part.stack is None or part.blocks is None:
@@ -76,24 +61,24 @@ def full_order(part: DrawnPart) -> list[int]:
 
 
 def shape_ops(view: GraphView) -> frozenset[int]:
-    """Ops that only look at shapes: ShapeOf and what is computed from such alone."""
-    found: set[int] = set()
+    """Shape arithmetic: ShapeOf ops and ops computed from their values alone."""
+    ops: set[int] = set()
     for key in view.topological:
         if view.constant(key) or view.op_type(key) == "ReadValue":
             continue
         sources = [source for source in view.producers(key) if not view.constant(source)]
-        if view.op_type(key) == "ShapeOf" or (sources and all(source in found for source in sources)):
-            found.add(key)
-    return frozenset(found)
+        if view.op_type(key) == "ShapeOf" or (sources and ops.issuperset(sources)):
+            ops.add(key)
+    return frozenset(ops)
 
 
 def layer_ops(part: DrawnPart, index: int) -> tuple[list[int], int]:
-    """Ops of a decoder layer and its states, and how many ops of shape arithmetic are left out.
+    """Ops of a decoder layer and its states, and the number of omitted shape-arithmetic ops.
 
     Raises
     ------
     UsageError
-        There is no such layer.
+        The layer does not exist.
     """
     view, stack = part.view, part.stack
     layers = part.blocks.layers if part.blocks else ()
@@ -105,41 +90,31 @@ def layer_ops(part: DrawnPart, index: int) -> tuple[list[int], int]:
     if index == len(layers) - 1:
         inside -= {op for block in part.blocks.closing.blocks for op in block.ops}
     states = {state.op for block in layers[index].blocks for state in block.states}
-    wanted = inside | states | _reads(view, states, ops) | _writes(view, states, inside)
+    wanted = inside | _reads(view, states, ops) | _writes(view, states, inside)
     skipped = wanted & shape_ops(view)
     return sorted(wanted - skipped, key=view.rank.__getitem__), len(skipped)
 
 
 def _reads(view: GraphView, states: Collection[int], ops: Collection[int]) -> set[int]:
-    """What stands between the states of a layer and its ops: reordering by beam."""
-    found: set[int] = set()
-    pending = list(states)
-    while pending:
-        for key in set(view.succ[pending.pop()]) - found:
-            if key not in ops and view.op_type(key) in _REORDERS:
-                found.add(key)
-                pending.append(key)
-    return found
+    """The states of a layer, and the ops that reorder them by beam before the ops of the layer."""
+    return closure(
+        states, lambda op: [key for key in view.succ[op] if key not in ops and view.op_type(key) in _REORDERS]
+    )
 
 
 def _writes(view: GraphView, states: Collection[int], inside: Collection[int]) -> set[int]:
-    """The ops that write the states of a layer, and what stands between its ops and them."""
+    """The ops that write the states of a layer, and the ops between them and the layer."""
     variables = {view.data(key).get("variable_id") for key in states} - {None}
-    found = {key for key in view.by_type.get("Assign", ()) if view.data(key).get("variable_id") in variables}
-    above, pending = set(found), list(found)
-    while pending:
-        for key in view.pred[pending.pop()]:
-            if key not in inside and key not in above:
-                above.add(key)
-                pending.append(key)
+    ops = {key for key in view.by_type.get("Assign", ()) if view.data(key).get("variable_id") in variables}
+    above = closure(ops, lambda op: [source for source in view.pred[op] if source not in inside])
     for key in sorted(above, key=view.rank.__getitem__):
-        if any(source in inside or source in found for source in view.pred[key]):
-            found.add(key)
-    return found
+        if any(source in inside or source in ops for source in view.pred[key]):
+            ops.add(key)
+    return ops
 
 
 def layer_norms(part: DrawnPart, index: int) -> list[Block]:
-    """Norms of a layer, those inside its blocks included."""
+    """Norms of a layer, including those inside its blocks."""
     if part.blocks is None:
         return []
     blocks = part.blocks.layers[index].blocks

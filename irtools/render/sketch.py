@@ -1,4 +1,4 @@
-"""Collects boxes and arrows while a picture is made."""
+"""Collect boxes and arrows for a picture."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Sketch:
         op: str = "",
         column: str = "",
     ) -> str:
-        """Add a box to the innermost frame, unless its key is there already; returns the key."""
+        """Add a box to the innermost frame, unless its key exists already; return the key."""
         if key in self._keys:
             return key
         self._keys.add(key)
@@ -37,12 +37,12 @@ class Sketch:
         return key
 
     def arrow(self, tail: str, head: str, label: str = "", style: str = "data") -> None:
-        """Add an arrow; a second one of the same style between the same boxes is left out."""
+        """Add an arrow, unless one of the same style connects the same boxes already."""
         self._arrows.setdefault((tail, head, style), Arrow(tail, head, label, style))
 
     @contextmanager
     def frame(self, key: str, title: str, lines: Iterable[str] = (), *, beside: bool = False) -> Iterator[None]:
-        """Frame what is added inside the ``with``."""
+        """Put everything that is added inside the ``with`` block into a frame."""
         self._levels.append([])
         yield
         items = tuple(self._levels.pop())
@@ -51,11 +51,10 @@ class Sketch:
 
     @property
     def items(self) -> tuple[Box | Frame, ...]:
-        """What was added at the outermost level."""
+        """Boxes and frames at the outermost level."""
         return tuple(self._levels[0])
 
     @property
     def arrows(self) -> tuple[Arrow, ...]:
-        """The arrows whose ends are both there."""
-        known = self._keys
-        return tuple(arrow for arrow in self._arrows.values() if arrow.tail in known and arrow.head in known)
+        """Arrows with an existing box at each end."""
+        return tuple(arrow for arrow in self._arrows.values() if {arrow.tail, arrow.head} <= self._keys)

@@ -1,4 +1,4 @@
-"""The export as a person would draw it on a whiteboard."""
+"""Draw the overview of an export."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from functools import cached_property
 from irtools.anatomy.describe import SYMBOLS, symbolic
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import RenderError
+from irtools.graph.closure import closure
+from irtools.graph.view import GraphView
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 from irtools.render.layers import LayerDrawer, value_text
 from irtools.render.part import DrawnPart, weight_line
 from irtools.render.picture import TIMES, Picture
 from irtools.render.sketch import Sketch
+from irtools.text import plural
 
 __all__ = ["ExportDrawer"]
 
 _VISION = ("vision", "resampler", "merger", "audio", "projection", "embeddings_pos")
-_CLOSED = "the inside of the layers"
 
 
 class ExportDrawer:
@@ -26,11 +28,10 @@ class ExportDrawer:
 
     Parameters
     ----------
-    export : ModelDirectory
     stack : DecoderStack or None
-        Of the target; None when only a head is to be drawn.
+        Decoder stack of the target; None if only a head is drawn.
     alone : Document, optional
-        Draw this target, and no other part of the export.
+        Draw this target without the other parts of the export.
     """
 
     def __init__(self, export: ModelDirectory, stack: DecoderStack | None, alone: Document | None = None) -> None:
@@ -42,7 +43,7 @@ class ExportDrawer:
 
     @cached_property
     def target(self) -> DrawnPart:
-        """The target."""
+        """The target part."""
         return DrawnPart(self._alone or self.export.target, self._stack)
 
     @cached_property
@@ -59,55 +60,45 @@ class ExportDrawer:
             raise RenderError("no decoder stack to draw", path=self.export.directory)
         return self._stack
 
-    def whole(self, title: str, subtitle: Sequence[str], *, opened: bool = True) -> Picture:
-        """Draw inputs, embedding, layers, head, taps, other parts, MTP head.
+    def whole(self, title: str, subtitle: Sequence[str], *, opened: bool, wired: bool = False) -> Picture:
+        """Draw inputs, embedding, layers, head, taps, other parts and MTP head.
 
         Parameters
         ----------
         title : str
         subtitle : sequence of str
         opened : bool
-            Whether to open one layer of each kind.
+            Open one layer of each kind.
+        wired : bool
+            Keep the layers of the target closed, and connect it with the MTP head as the runtime does.
         """
-        return self._both(title, subtitle, opened=opened, wired=False)
-
-    def pair(self, title: str, subtitle: Sequence[str], *, opened: bool = True) -> Picture:
-        """Draw target, its layers closed, and MTP head, wired as the runtime wires them."""
-        return self._both(title, subtitle, opened=opened, wired=True)
-
-    def _both(self, title: str, subtitle: Sequence[str], *, opened: bool, wired: bool) -> Picture:
         embeds = self._inputs(vision=not wired)
         named = f"target: {self.target.document.path.name}"
         with self.sketch.frame("target", named, (self._part_line(self.target),), beside=True):
             self._target(embeds, opened=opened and not wired)
         if self.mtp is not None and self.mtp.head is not None:
             self._mtp(self.mtp, wired=wired, opened=opened)
-        if not opened:
-            self.omitted.append(_CLOSED)
-        return self._picture(title, subtitle)
+        return self._picture(title, subtitle, opened=opened)
 
-    def head(self, part: DrawnPart, title: str, subtitle: Sequence[str], *, opened: bool = True) -> Picture:
-        """Draw one part that is a head or a draft: inputs, layers, output."""
+    def head(self, part: DrawnPart, title: str, subtitle: Sequence[str], *, opened: bool) -> Picture:
+        """Draw a head or a draft: inputs, layers, output."""
         with self.sketch.frame("head", part.document.path.name, (self._part_line(part),), beside=True):
             self.omitted += draw_head(self.sketch, part, opened=opened)
-        if not opened:
-            self.omitted.append(_CLOSED)
-        return self._picture(title, subtitle)
+        return self._picture(title, subtitle, opened=opened)
 
-    def _picture(self, title: str, subtitle: Sequence[str]) -> Picture:
-        return Picture(
-            title, tuple(subtitle), self.sketch.items, self.sketch.arrows, tuple(self.omitted), (", ".join(SYMBOLS),)
-        )
+    def _picture(self, title: str, subtitle: Sequence[str], *, opened: bool) -> Picture:
+        omitted = (*self.omitted, *(() if opened else ("the inside of the layers",)))
+        return Picture(title, tuple(subtitle), self.sketch.items, self.sketch.arrows, omitted, (", ".join(SYMBOLS),))
 
     def _part_line(self, part: DrawnPart) -> str:
         layers = len(part.blocks.layers) if part.blocks else 0
         hidden = f", hidden size {part.stack.hidden_size}" if part.stack else ""
-        return f"{layers} layer{'s' if layers != 1 else ''}{hidden}, {weight_line(part.weights)}"
+        return f"{plural(layers, 'layer')}{hidden}, {weight_line(part.weights)}"
 
-    # -- the way in --------------------------------------------------------------------
+    # -- inputs --------------------------------------------------------------------
 
-    def _inputs(self, *, vision: bool = True) -> str:
-        """Boxes above the target; returns the key of the one that the target's embeddings come from."""
+    def _inputs(self, *, vision: bool) -> str:
+        """Draw the boxes above the target; return the key of the box that computes its embeddings."""
         embedding = self.export.find_part("text_embeddings") if self._alone is None else None
         if embedding is None or self.target.view.op_type(self.stack.embedding) != "Parameter":
             return ""
@@ -115,32 +106,18 @@ class ExportDrawer:
         self.sketch.box("input_ids", "input", "input_ids", ("i64 [B, S]",))
         self.sketch.box("embeddings", "embedding", "Text embeddings", (embedding.path.name, weight_line(part.weights)))
         self.sketch.arrow("input_ids", "embeddings")
-        others = [name for name in self.export.parts if any(word in name for word in _VISION)]
-        if others and vision:
-            sizes = [DrawnPart(self.export.parts[name]).weights for name in others]
-            lines = [
-                f"{name}: {weight_line(found).removeprefix('weights ')}"
-                for name, found in zip(others, sizes, strict=True)
-            ]
+        lines = [
+            f"{name}: {weight_line(DrawnPart(document).weights).removeprefix('weights ')}"
+            for name, document in self.export.parts.items()
+            if vision and any(word in name for word in _VISION)
+        ]
+        if lines:
             self.sketch.box("vision", "part", "Vision parts", lines)
         return "embeddings"
-
-    def _input_box(self, part: DrawnPart, key: int, prefix: str) -> str:
-        view = part.view
-        port = view.op(key).outputs[0]
-        name = port.names[0] if port.names else view.op_name(key)
-        return self.sketch.box(
-            f"{prefix}in{key}",
-            "input",
-            name,
-            (f"{port.element_type} {symbolic(port.shape, name)}",),
-            op=view.op_name(key),
-        )
 
     # -- the target ----------------------------------------------------------------------
 
     def _target(self, embeds: str, *, opened: bool) -> None:
-        """Draw the target."""
         part, stack, view = self.target, self.stack, self.target.view
         current = self._start(embeds)
         if part.blocks is None:
@@ -168,15 +145,16 @@ class ExportDrawer:
         self.sketch.arrow(below, "logits")
 
     def _start(self, embeds: str) -> str:
-        """The embedding, and what lies between it and layer 0."""
+        """Draw the embedding and its inputs; return the key of the box that enters layer 0."""
         part, stack, view = self.target, self.stack, self.target.view
         if view.op_type(stack.embedding) == "Parameter":
-            current = self._input_box(part, stack.embedding, "t")
+            current = _input_box(self.sketch, view, stack.embedding, "tin")
             if embeds:
                 self.sketch.arrow(embeds, current, style="wire")
                 self.sketch.arrow("vision", current, "image features", "wire")
         else:
-            ids = [self._input_box(part, key, "t") for key in self._indices(stack.embedding)]
+            above = closure([stack.embedding], view.pred.__getitem__)
+            ids = [_input_box(self.sketch, view, key, "tin") for key in view.parameters if key in above]
             current = self.sketch.box(
                 "embedding",
                 "embedding",
@@ -188,31 +166,19 @@ class ExportDrawer:
                 self.sketch.arrow(key, current)
         return current
 
-    def _indices(self, embedding: int) -> list[int]:
-        """Inputs of the model that an embedding is indexed by."""
-        view = self.target.view
-        seen, pending = {embedding}, [embedding]
-        while pending:
-            for source in view.producers(pending.pop()):
-                if source not in seen and not view.constant(source):
-                    seen.add(source)
-                    pending.append(source)
-        return [key for key in view.parameters if key in seen]
-
     def _weight_shape(self, op: int) -> str:
-        """Rows and columns of the weights that an op reads, the largest."""
-        found = sorted(self.target.weights_of([op]), key=lambda weight: weight.elements)
-        if not found:
+        """Shape of the largest weight that an op reads."""
+        weights = sorted(self.target.weights_of([op]), key=lambda weight: weight.elements)
+        if not weights:
             return ""
-        tied = (
-            ", shared with the " + ("embedding" if op == self.stack.head else "head") if "+" in found[-1].kind else ""
-        )
-        return f" {TIMES} ".join(map(str, found[-1].shape)) + tied
+        partner = "embedding" if op == self.stack.head else "head"
+        tied = f", shared with the {partner}" if "+" in weights[-1].kind else ""
+        return f" {TIMES} ".join(map(str, weights[-1].shape)) + tied
 
     # -- the MTP head ----------------------------------------------------------------------
 
     def _mtp(self, part: DrawnPart, *, wired: bool, opened: bool) -> None:
-        """Draw the MTP head beside the target, wired as the runtime wires it."""
+        """Draw the MTP head beside the target, connected as in the runtime."""
         with self.sketch.frame("mtp", f"MTP head: {part.document.path.name}", (self._part_line(part),), beside=True):
             self.omitted += draw_head(self.sketch, part, opened=opened)
         last = len(self.stack.layers) - 1
@@ -228,19 +194,22 @@ class ExportDrawer:
             self.sketch.arrow("head", "headclone", "same weights", "same")
 
 
-def draw_head(sketch: Sketch, part: DrawnPart, *, opened: bool = True) -> list[str]:
-    """Draw a head: inputs, fusion, layers, final norm, output; returns what was left out."""
+def _input_box(sketch: Sketch, view: GraphView, key: int, prefix: str) -> str:
+    port = view.op(key).outputs[0]
+    name = port.names[0] if port.names else view.op_name(key)
+    lines = (f"{port.element_type} {symbolic(port.shape, name)}",)
+    return sketch.box(f"{prefix}{key}", "input", name, lines, op=view.op_name(key))
+
+
+def draw_head(sketch: Sketch, part: DrawnPart, *, opened: bool) -> list[str]:
+    """Draw a head: inputs, fusion, layers, final norm, output; return descriptions of omitted content."""
     head, view = part.head, part.view
     if head is None:
         return []
     names: Mapping[int, tuple[str, ...]] = {key: view.op(key).outputs[0].names for key in view.parameters}
     fused = [key for key in view.parameters if {"hidden_states", "inputs_embeds"} & set(names[key])]
     for key in fused:
-        port = view.op(key).outputs[0]
-        name = port.names[0]
-        sketch.box(
-            f"min{key}", "input", name, (f"{port.element_type} {symbolic(port.shape, name)}",), op=view.op_name(key)
-        )
+        _input_box(sketch, view, key, "min")
     current = f"min{fused[0]}" if fused else ""
     if head.fusion is not None:
         projection = head.fusion.ops["projection"]

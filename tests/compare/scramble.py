@@ -1,4 +1,4 @@
-"""Write an IR anew with other names, ids and order of layers; it computes the same."""
+"""Rewrite an IR with other names, ids and order of layers, without changing its computation."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def _rename(layers: etree._Element) -> None:
 
 
 def _renumber(layers: etree._Element, chance: random.Random) -> None:
-    found = layers.findall("layer")
-    new = [str(10 + 3 * number) for number in range(len(found))]
+    ops = layers.findall("layer")
+    new = [str(10 + 3 * number) for number in range(len(ops))]
     chance.shuffle(new)
-    ids = {layer.get("id"): number for layer, number in zip(found, new, strict=True)}
+    ids = {layer.get("id"): number for layer, number in zip(ops, new, strict=True)}
     parent = layers.getparent()
     assert parent is not None
-    for layer in found:
+    for layer in ops:
         layer.set("id", ids[layer.get("id")])
     for edge in parent.findall("edges/edge"):
         edge.set("from-layer", ids[edge.get("from-layer")])
@@ -44,7 +44,7 @@ def _renumber(layers: etree._Element, chance: random.Random) -> None:
         edge.set("from-layer", ids[edge.get("from-layer")])
         edge.set("to-layer", ids[edge.get("to-layer")])
     fixed = ("Parameter", "Result")
-    moving = [layer for layer in found if layer.get("type") not in fixed]
+    moving = [layer for layer in ops if layer.get("type") not in fixed]
     chance.shuffle(moving)
     order = iter(moving)
-    layers[:] = [layer if layer.get("type") in fixed else next(order) for layer in found]
+    layers[:] = [layer if layer.get("type") in fixed else next(order) for layer in ops]

@@ -1,4 +1,4 @@
-"""Comparing: what differs in real pairs and in copies with one known edit, and nothing else."""
+"""Comparison of real pairs, and of copies with one known edit."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def types(part: PartDiff, which: str) -> Counter[str]:
 
 @pytest.mark.parametrize("name", ["falcon", "qwen3_5_moe_vl", "gemma4_vl", "bert", "qwen3_dflash", "zoo/t5"])
 def test_a_copy_is_equal(name: str, fixtures: Path, export_copy: Copy) -> None:
-    found = compare(fixtures / name, export_copy(name, "copy"))
-    assert found.equal
-    assert found.counts == {}
-    assert found.exit_code == 0
+    comparison = compare(fixtures / name, export_copy(name, "copy"))
+    assert comparison.equal
+    assert comparison.counts == {}
+    assert comparison.exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_other_names_ids_and_order_are_one_kind_of_difference(name: str, fixture
         path for path in copy.glob("*.xml") if path.name in ("openvino_model.xml", "openvino_language_model.xml")
     )
     openvino.Core().read_model(target)  # still an IR
-    found = compare(fixtures / name, copy)
-    assert set(found.counts) == {"names"}
+    comparison = compare(fixtures / name, copy)
+    assert set(comparison.counts) == {"names"}
     assert compare(fixtures / name, copy, ignore=["names"]).equal
 
 
@@ -90,9 +90,9 @@ def test_swapped_operands_of_a_sum_are_no_difference(fixtures: Path, export_copy
 def test_stripped_names_the_annotation_and_nothing_else(fixtures: Path, export_copy: Copy) -> None:
     copy = export_copy("qwen3")
     edit(copy / "openvino_model.xml", r"\s*<hidden_states_decoder_layers [^>]*/>", "")
-    found = compare(fixtures / "qwen3", copy)
-    assert set(found.counts) == {"annotation"}
-    changes = only(found).annotation
+    comparison = compare(fixtures / "qwen3", copy)
+    assert set(comparison.counts) == {"annotation"}
+    changes = only(comparison).annotation
     assert [change.layer for change in changes] == ["0", "1", "2", "3"]
     assert all(change.a and change.b is None for change in changes)
     assert compare(fixtures / "qwen3", copy, ignore=["annotation"]).equal
@@ -101,9 +101,9 @@ def test_stripped_names_the_annotation_and_nothing_else(fixtures: Path, export_c
 def test_an_annotation_that_names_another_value_differs_for_that_layer(fixtures: Path, export_copy: Copy) -> None:
     copy = export_copy("qwen3")
     edit(copy / "openvino_model.xml", r"(layers\.1/aten::add/Add)_1(&quot;,&quot;output_index)", r"\1\2")
-    found = compare(fixtures / "qwen3", copy)
-    assert set(found.counts) == {"annotation"}
-    (change,) = only(found).annotation
+    comparison = compare(fixtures / "qwen3", copy)
+    assert set(comparison.counts) == {"annotation"}
+    (change,) = only(comparison).annotation
     assert (change.layer, change.a, change.b) == (
         "1",
         "__module.model.layers.1/aten::add/Add_1, output 0",
@@ -120,9 +120,9 @@ def test_other_weights_are_found_where_they_are(fixtures: Path, export_copy: Cop
     content = bytearray(weights.read_bytes())
     content[offset + 1] ^= 0x55
     weights.write_bytes(content)
-    found = compare(fixtures / "llama", copy)
-    assert found.counts == {"values": 1}
-    ((region, weight),) = [(diff.region, weight) for diff in only(found).regions for weight in diff.weights]
+    comparison = compare(fixtures / "llama", copy)
+    assert comparison.counts == {"values": 1}
+    ((region, weight),) = [(diff.region, weight) for diff in only(comparison).regions for weight in diff.weights]
     assert (region.a, region.b, weight.values, weight.a.type) == (2, 2, True, "MatMul")
     assert compare(fixtures / "llama", copy, ignore=["values"]).equal
     assert compare(fixtures / "llama", copy, ignore=["weights"]).equal
@@ -131,9 +131,9 @@ def test_other_weights_are_found_where_they_are(fixtures: Path, export_copy: Cop
 def test_a_changed_attribute_is_told_with_its_op(fixtures: Path, export_copy: Copy) -> None:
     copy = export_copy("llama")
     edit(copy / "openvino_model.xml", r'causal="false"', 'causal="true"')
-    found = compare(fixtures / "llama", copy)
-    assert found.counts == {"structure": 1}
-    ((region, change),) = [(diff.region, op) for diff in only(found).regions for op in diff.changed]
+    comparison = compare(fixtures / "llama", copy)
+    assert comparison.counts == {"structure": 1}
+    ((region, change),) = [(diff.region, op) for diff in only(comparison).regions for op in diff.changed]
     assert (region.a, change.a.type) == (0, "ScaledDotProductAttention")
     assert [(aspect.what, aspect.a, aspect.b) for aspect in change.changes] == [("causal", "false", "true")]
 
@@ -141,9 +141,9 @@ def test_a_changed_attribute_is_told_with_its_op(fixtures: Path, export_copy: Co
 def test_an_exchanged_activation_is_one_changed_op(fixtures: Path, export_copy: Copy) -> None:
     copy = export_copy("llama")
     edit(copy / "openvino_model.xml", r'type="Swish" version="opset4"', 'type="SoftSign" version="opset9"')
-    found = compare(fixtures / "llama", copy, ignore=["versions"])
-    assert found.counts == {"structure": 1}
-    (change,) = [op for diff in only(found).regions for op in diff.changed]
+    comparison = compare(fixtures / "llama", copy, ignore=["versions"])
+    assert comparison.counts == {"structure": 1}
+    (change,) = [op for diff in only(comparison).regions for op in diff.changed]
     assert [(aspect.what, aspect.a, aspect.b) for aspect in change.changes] == [("type", "Swish", "SoftSign")]
 
 
@@ -164,9 +164,9 @@ def test_a_small_constant_is_part_of_the_structure(fixtures: Path, export_copy: 
     width = int(data[source].get("size")) // 4
     content[place : place + 2 * width] = content[place + width : place + 2 * width] + content[place : place + width]
     weights.write_bytes(content)
-    found = compare(fixtures / "llama", copy)
-    assert set(found.counts) == {"structure"}
-    changes = [op for diff in only(found).regions for op in diff.changed]
+    comparison = compare(fixtures / "llama", copy)
+    assert set(comparison.counts) == {"structure"}
+    changes = [op for diff in only(comparison).regions for op in diff.changed]
     assert len(changes) >= len(users)  # constants of equal value lie at one place
     told = {(aspect.what, aspect.a, aspect.b) for op in changes for aspect in op.changes if op.a.type == "Transpose"}
     assert told == {("constant 0", "[0, 2, 1, 3]", "[2, 0, 1, 3]")}
@@ -206,12 +206,12 @@ def test_ports_are_compared_by_name_type_and_order(fixtures: Path, export_copy: 
     copy = export_copy("falcon")
     path = copy / "openvino_model.xml"
     edit(path, r'names="position_ids"', 'names="positions"')
-    found = compare(fixtures / "falcon", copy)
-    assert [(change.what, change.a, change.b) for change in only(found).ports] == [
+    comparison = compare(fixtures / "falcon", copy)
+    assert [(change.what, change.a, change.b) for change in only(comparison).ports] == [
         ("input position_ids", "i64 [?,?]", None),
         ("input positions", None, "i64 [?,?]"),
     ]
-    assert set(found.counts) == {"ports"}
+    assert set(comparison.counts) == {"ports"}
     assert compare(fixtures / "falcon", copy, ignore=["ports"]).equal
 
 
@@ -220,10 +220,10 @@ def test_metadata_versions_and_compression_are_told_apart(fixtures: Path, export
     path = copy / "openvino_model.xml"
     edit(path, r'<transformers_version value="[^"]*"', '<transformers_version value="9.9.9"')
     edit(path, r'<framework value="pytorch"', '<framework value="onnx"')
-    found = compare(fixtures / "qwen3", copy)
-    assert found.counts == {"rt_info": 1, "versions": 1}
-    assert only(found).rt_info[0].what == "conversion_parameters/framework"
-    assert only(found).versions[0].b == "9.9.9"
+    comparison = compare(fixtures / "qwen3", copy)
+    assert comparison.counts == {"rt_info": 1, "versions": 1}
+    assert only(comparison).rt_info[0].what == "conversion_parameters/framework"
+    assert only(comparison).versions[0].b == "9.9.9"
     assert compare(fixtures / "qwen3", copy, ignore=["rt_info", "versions"]).equal
 
 
@@ -231,9 +231,11 @@ def test_metadata_versions_and_compression_are_told_apart(fixtures: Path, export
 
 
 def test_precisions_of_one_checkpoint_are_the_only_difference(fixtures: Path) -> None:
-    found = compare(fixtures / "zoo/llama_int8", fixtures / "zoo/llama_int4", part="target")
-    assert set(found.counts) <= {"weights", "values", "versions", "rt_info"}
-    weights = [(weight, diff.region) for diff in only(found).regions for weight in diff.weights if not weight.values]
+    comparison = compare(fixtures / "zoo/llama_int8", fixtures / "zoo/llama_int4", part="target")
+    assert set(comparison.counts) <= {"weights", "values", "versions", "rt_info"}
+    weights = [
+        (weight, diff.region) for diff in only(comparison).regions for weight in diff.weights if not weight.values
+    ]
     assert {weight.precision_b for weight, _ in weights} == {"u4 asymmetric, groups of 64"}
     assert {weight.precision_a for weight, _ in weights} == {"u8 asymmetric, per channel"}
     assert Counter(region.a for _, region in weights) == {0: 7, 1: 7, 2: 7, 3: 7}
@@ -244,9 +246,9 @@ def test_precisions_of_one_checkpoint_are_the_only_difference(fixtures: Path) ->
 def test_weights_halved_by_openvino_are_the_only_difference(fixtures: Path, tmp_path: Path) -> None:
     plain, halved = fixtures / "llama" / "openvino_model.xml", tmp_path / "openvino_model.xml"
     openvino.save_model(openvino.Core().read_model(plain), halved, compress_to_fp16=True)
-    found = compare(plain, halved)
-    assert set(found.counts) == {"weights"}
-    weights = [weight for diff in only(found).regions for weight in diff.weights]
+    comparison = compare(plain, halved)
+    assert set(comparison.counts) == {"weights"}
+    weights = [weight for diff in only(comparison).regions for weight in diff.weights]
     assert {(weight.precision_a, weight.precision_b) for weight in weights} == {("f32", "f16")}
     roles = Counter(weight.role for weight in weights)
     assert (roles["embedding"], roles["head"]) == (1, 1)
@@ -254,8 +256,8 @@ def test_weights_halved_by_openvino_are_the_only_difference(fixtures: Path, tmp_
 
 
 def test_stateless_has_ports_in_place_of_states(fixtures: Path) -> None:
-    found = compare(fixtures / "qwen3", fixtures / "zoo/qwen3_stateless", part="target")
-    part = only(found)
+    comparison = compare(fixtures / "qwen3", fixtures / "zoo/qwen3_stateless", part="target")
+    part = only(comparison)
     assert (part.states_a, part.states_b) == (8, 0)
     assert all(change.b is None for change in part.states)
     added = [change.what for change in part.ports if change.a is None]
@@ -271,16 +273,18 @@ def test_an_export_without_mtp_lacks_one_part(fixtures: Path, export_copy: Copy)
     copy = export_copy("qwen3_5_vl")
     for path in copy.glob("openvino_mtp_model.*"):
         path.unlink()
-    found = compare(fixtures / "qwen3_5_vl", copy)
-    assert found.counts == {"parts": 1}
-    assert [(change.what, change.a, change.b) for change in found.only] == [("mtp", "openvino_mtp_model.xml", None)]
+    comparison = compare(fixtures / "qwen3_5_vl", copy)
+    assert comparison.counts == {"parts": 1}
+    assert [(change.what, change.a, change.b) for change in comparison.only] == [
+        ("mtp", "openvino_mtp_model.xml", None)
+    ]
     assert compare(fixtures / "qwen3_5_vl", copy, ignore=["parts"]).equal
 
 
 @pytest.mark.parametrize("other", ["llama_export", "llama_trace", "llama_eager", "llama_onnx"])
 def test_another_exporter_has_the_same_layers_with_the_same_products(other: str, fixtures: Path) -> None:
-    found = compare(fixtures / "llama", fixtures / "zoo" / other, part="target")
-    part = only(found)
+    comparison = compare(fixtures / "llama", fixtures / "zoo" / other, part="target")
+    part = only(comparison)
     assert [(diff.region.a, diff.region.b) for diff in part.regions if diff.region.kind == "layer"] == [
         (layer, layer) for layer in range(4)
     ]
@@ -295,8 +299,8 @@ def test_another_exporter_has_the_same_layers_with_the_same_products(other: str,
 
 
 def test_layers_that_one_side_lacks_are_told_as_layers(fixtures: Path) -> None:
-    found = compare(fixtures / "llama", fixtures / "zoo/llama_onelayer", part="target")
-    part = only(found)
+    comparison = compare(fixtures / "llama", fixtures / "zoo/llama_onelayer", part="target")
+    part = only(comparison)
     assert (part.layers_a, part.layers_b) == (4, 1)
     alone = [diff.region for diff in part.regions if diff.region.one_sided]
     assert [(region.a, region.b) for region in alone] == [(1, None), (2, None), (3, None)]
@@ -305,8 +309,8 @@ def test_layers_that_one_side_lacks_are_told_as_layers(fixtures: Path) -> None:
 
 
 def test_what_has_no_stack_is_compared_as_a_whole(fixtures: Path) -> None:
-    found = compare(fixtures / "bert", fixtures / "zoo/bert_mlm", part="target")
-    part = only(found)
+    comparison = compare(fixtures / "bert", fixtures / "zoo/bert_mlm", part="target")
+    part = only(comparison)
     assert [diff.region.kind for diff in part.regions] == ["graph"]
     assert any("not layer by layer" in note for note in part.notes)
     added = types(part, "added")
@@ -320,22 +324,22 @@ def test_what_has_no_stack_is_compared_as_a_whole(fixtures: Path) -> None:
 def test_a_broken_part_does_not_stop_the_others(fixtures: Path, export_copy: Copy) -> None:
     copy = export_copy("qwen3_5_vl")
     (copy / "openvino_mtp_model.xml").write_text("<net name='x'><layers>")
-    found = compare(fixtures / "qwen3_5_vl", copy)
-    assert found.exit_code == 2
-    broken = [part.part for part in found.parts if part.error is not None]
+    comparison = compare(fixtures / "qwen3_5_vl", copy)
+    assert comparison.exit_code == 2
+    broken = [part.part for part in comparison.parts if part.error is not None]
     assert broken == ["mtp"]
-    assert all(part.equal for part in found.parts if part.error is None)
+    assert all(part.equal for part in comparison.parts if part.error is None)
 
 
 def test_weights_that_are_missing_are_told(fixtures: Path, export_copy: Copy) -> None:
     copy = export_copy("falcon")
     (copy / "openvino_model.bin").unlink()
-    found = compare(fixtures / "falcon", copy)
-    assert set(found.counts) == {"parts"}
-    assert any("cannot be read" in note for part in found.parts for note in part.notes)
+    comparison = compare(fixtures / "falcon", copy)
+    assert set(comparison.counts) == {"parts"}
+    assert any("cannot be read" in note for part in comparison.parts for note in part.notes)
     (copy / "openvino_model.bin").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
-    found = compare(fixtures / "falcon", copy)
-    assert any("could not be read" in note for part in found.parts for note in part.notes)
+    comparison = compare(fixtures / "falcon", copy)
+    assert any("could not be read" in note for part in comparison.parts for note in part.notes)
 
 
 def test_missing_sides_and_unknown_words_are_errors(fixtures: Path, tmp_path: Path) -> None:
@@ -365,6 +369,6 @@ def test_ten_thousand_ops_within_five_seconds(fixtures: Path, export_copy: Copy)
     scramble(copy / "openvino_language_model.xml")
     gc.collect()
     start = time.process_time()
-    found = compare(fixtures / "scale", copy)
+    comparison = compare(fixtures / "scale", copy)
     assert time.process_time() - start < 5
-    assert found.counts == {"names": 5526}
+    assert comparison.counts == {"names": 5526}

@@ -1,4 +1,4 @@
-"""Layout in a process of its own: formats, fonts, engines, and what happens when it takes long."""
+"""Layout in a child process: formats, fonts, engines and time limits."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def png_size(data: bytes) -> tuple[int, int]:
 
 
 def png_pixels(data: bytes) -> bytes:
-    """The filtered rows of a PNG: equal for equal pictures, all but constant for a blank one."""
+    """The filtered rows of a PNG: equal for equal pictures, nearly constant for a blank one."""
     packed, position = b"", 8
     while position < len(data):
         (length,) = struct.unpack(">I", data[position : position + 4])

@@ -1,4 +1,4 @@
-"""What is on the pictures, as boxes, arrows and DOT text."""
+"""Content of pictures: boxes, arrows and DOT text."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def picture(path: Path, **asked: object) -> Picture:
     return next(pictures(open_export(path), Request(**asked)))  # type: ignore[arg-type]
 
 
-def titles(found: Picture, kind: str) -> list[str]:
-    return [box.title for box in found.boxes if box.kind == kind]
+def titles(shown: Picture, kind: str) -> list[str]:
+    return [box.title for box in shown.boxes if box.kind == kind]
 
 
 SNAPSHOTS = {
@@ -76,11 +76,11 @@ def test_dot_does_not_depend_on_the_run(fixtures: Path) -> None:
 @pytest.mark.parametrize("name", EXPORTS)
 def test_arrows_join_boxes_and_keys_are_unique(fixtures: Path, name: str) -> None:
     for asked in ({}, {"full": True}, {"part": "mtp"} if name == "qwen3_5_vl" else {}):
-        found = picture(fixtures / name, **asked)
-        keys = [box.key for box in found.boxes]
+        shown = picture(fixtures / name, **asked)
+        keys = [box.key for box in shown.boxes]
         assert len(keys) == len(set(keys))
-        assert {arrow.tail for arrow in found.arrows} | {arrow.head for arrow in found.arrows} <= set(keys)
-        assert {box.kind for box in found.boxes} <= KINDS.keys()
+        assert {arrow.tail for arrow in shown.arrows} | {arrow.head for arrow in shown.arrows} <= set(keys)
+        assert {box.kind for box in shown.boxes} <= KINDS.keys()
 
 
 @pytest.mark.parametrize("name", [name for name in EXPORTS if name not in ("bert", "qwen3_dflash")])
@@ -88,25 +88,23 @@ def test_whiteboard_has_every_layer_and_tap_once(fixtures: Path, name: str) -> N
     config = json.loads((fixtures / name / "config.json").read_text())
     config = config.get("text_config", config)
     count = config.get("num_hidden_layers") or config["n_layer"]
-    found = picture(fixtures / name)
-    taps = [index for title in titles(found, "tap") if "of the target" not in title for index in numbers(title)]
+    shown = picture(fixtures / name)
+    taps = [index for title in titles(shown, "tap") if "of the target" not in title for index in numbers(title)]
     assert sorted(taps) == list(range(count))
-    assert titles(found, "head")[0] == "Head"
-    assert "logits" in titles(found, "input")
-    assert found.omitted == ()
+    assert titles(shown, "head")[0] == "Head"
+    assert "logits" in titles(shown, "input")
+    assert shown.omitted == ()
 
 
 def numbers(text: str) -> list[int]:
     """The layers that a title such as ``tap 0-2, 4`` names."""
-    found: list[int] = []
-    for low, high in re.findall(r"(\d+)(?:-(\d+))?", text):
-        found += range(int(low), int(high or low) + 1)
-    return found
+    spans = re.findall(r"(\d+)(?:-(\d+))?", text)
+    return [layer for low, high in spans for layer in range(int(low), int(high or low) + 1)]
 
 
 def test_each_kind_is_opened_once(fixtures: Path) -> None:
-    found = picture(fixtures / "qwen3_5_moe_vl")
-    target = next(item for item in found.items if isinstance(item, Frame) and item.key == "target")
+    shown = picture(fixtures / "qwen3_5_moe_vl")
+    target = next(item for item in shown.items if isinstance(item, Frame) and item.key == "target")
     frames = [(item.title, *item.lines) for item in target.items if isinstance(item, Frame)]
     assert frames == [
         ("layers 0-2", "linear attention + experts and shared expert", "3 equal layers in a row, drawn once"),
@@ -119,48 +117,48 @@ def test_each_kind_is_opened_once(fixtures: Path) -> None:
 
 
 def test_mtp_head_stands_beside_the_target(fixtures: Path) -> None:
-    found = picture(fixtures / "qwen3_5_vl")
-    assert [item.key for item in found.items if isinstance(item, Frame)] == ["target", "mtp"]
-    wires = {(arrow.tail, arrow.label) for arrow in found.arrows if arrow.style == "wire"}
+    shown = picture(fixtures / "qwen3_5_vl")
+    assert [item.key for item in shown.items if isinstance(item, Frame)] == ["target", "mtp"]
+    wires = {(arrow.tail, arrow.label) for arrow in shown.arrows if arrow.style == "wire"}
     assert ("embeddings", "next token") in wires
-    assert titles(found, "fusion") == ["Fusion"]
+    assert titles(shown, "fusion") == ["Fusion"]
 
 
 def test_pair_is_wired_as_the_runtime_does(fixtures: Path) -> None:
-    found = picture(fixtures / "qwen3_5_vl", pair=True)
-    names = {box.key: box.title for box in found.boxes}
-    wires = [(names[arrow.tail], names[arrow.head]) for arrow in found.arrows if arrow.style in ("wire", "same")]
+    shown = picture(fixtures / "qwen3_5_vl", pair=True)
+    names = {box.key: box.title for box in shown.boxes}
+    wires = [(names[arrow.tail], names[arrow.head]) for arrow in shown.arrows if arrow.style in ("wire", "same")]
     assert ("tap 3, after the norm", "hidden_states") in wires
     assert ("Text embeddings", "inputs_embeds") in wires
     assert ("last_hidden_state", "Head") in wires
     assert ("Head", "Head") in wires  # the target's weights
-    assert titles(found, "layers") == ["layers 0-2", "layer 3"]
+    assert titles(shown, "layers") == ["layers 0-2", "layer 3"]
 
 
 def test_shapes_and_precisions_are_on_the_edges(fixtures: Path) -> None:
-    found = picture(fixtures / "llama")
-    labels = {arrow.label for arrow in found.arrows if arrow.style == "data" and arrow.label}
+    shown = picture(fixtures / "llama")
+    labels = {arrow.label for arrow in shown.arrows if arrow.style == "data" and arrow.label}
     assert labels == {"f32 [B, S, 32]"}
-    assert all(arrow.label for arrow in found.arrows if arrow.style == "shared")
+    assert all(arrow.label for arrow in shown.arrows if arrow.style == "shared")
 
 
 def test_weights_are_lines_not_boxes(fixtures: Path) -> None:
-    found = picture(fixtures / "qwen3_5_vl_int4", full=True)
-    assert not {"Const", "Convert"} & {box.title for box in found.boxes if "zero_point" in box.op}
-    assert "Const" not in {box.title for box in found.boxes}
-    products = [box for box in found.boxes if box.title == "MatMul"]
+    shown = picture(fixtures / "qwen3_5_vl_int4", full=True)
+    assert not {"Const", "Convert"} & {box.title for box in shown.boxes if "zero_point" in box.op}
+    assert "Const" not in {box.title for box in shown.boxes}
+    products = [box for box in shown.boxes if box.title == "MatMul"]
     assert any("u4" in line for box in products for line in box.lines)
 
 
 def test_shared_values_are_drawn_once_per_use(fixtures: Path) -> None:
     export = open_export(fixtures / "llama")
-    found = picture(fixtures / "llama", full=True, most=0)
+    shown = picture(fixtures / "llama", full=True, most=0)
     (mask,) = {
         export.target.graph.producers(key)[3] for key in export.target.graph.by_type["ScaledDotProductAttention"]
     }
-    stubs = [box for box in found.boxes if box.kind == "shared" and box.op == export.target.graph.op_name(mask)]
+    stubs = [box for box in shown.boxes if box.kind == "shared" and box.op == export.target.graph.op_name(mask)]
     assert len(stubs) == len(export.target.graph.by_type["ScaledDotProductAttention"])
-    assert not [arrow for arrow in found.arrows if arrow.tail == f"n{mask}"]
+    assert not [arrow for arrow in shown.arrows if arrow.tail == f"n{mask}"]
 
 
 def test_full_has_every_op_and_says_what_it_has_not(fixtures: Path) -> None:
@@ -176,13 +174,13 @@ def test_full_has_every_op_and_says_what_it_has_not(fixtures: Path) -> None:
 
 def test_layer_has_its_ops_in_frames(fixtures: Path) -> None:
     export = open_export(fixtures / "llama")
-    found = picture(fixtures / "llama", layer=2)
+    shown = picture(fixtures / "llama", layer=2)
     stack = export.locate()
-    drawn = {box.key.removeprefix("n") for box in found.boxes if box.kind in ("attention", "mlp", "sum")}
+    drawn = {box.key.removeprefix("n") for box in shown.boxes if box.kind in ("attention", "mlp", "sum")}
     assert {int(key) for key in drawn} <= set(stack.layers[2].ops)
-    assert [item.title for item in found.items if isinstance(item, Frame)] == ["Full attention", "Dense MLP"]
-    assert len([box for box in found.boxes if box.title in ("ReadValue", "Assign")]) == 4
-    assert len(titles(found, "norm")) == 2
+    assert [item.title for item in shown.items if isinstance(item, Frame)] == ["Full attention", "Dense MLP"]
+    assert len([box for box in shown.boxes if box.title in ("ReadValue", "Assign")]) == 4
+    assert len(titles(shown, "norm")) == 2
     with pytest.raises(UsageError, match="no layer 9"):
         picture(fixtures / "llama", layer=9)
 
@@ -225,14 +223,14 @@ def test_nothing_to_pair_with(fixtures: Path) -> None:
 
 
 def test_what_has_no_stack_is_drawn_op_by_op(fixtures: Path) -> None:
-    found = picture(fixtures / "bert")
-    assert any("no decoder stack" in line for line in found.subtitle)
-    assert "ScaledDotProductAttention" in titles(found, "op")
+    shown = picture(fixtures / "bert")
+    assert any("no decoder stack" in line for line in shown.subtitle)
+    assert "ScaledDotProductAttention" in titles(shown, "op")
 
 
 def test_coarser_pictures_get_smaller_and_end_with_a_card(fixtures: Path) -> None:
     for asked in (Request(), Request(full=True), Request(layer=0)):
-        sizes = [len(found.boxes) for found in pictures(open_export(fixtures / "qwen3_5_vl"), asked)]
+        sizes = [len(shown.boxes) for shown in pictures(open_export(fixtures / "qwen3_5_vl"), asked)]
         assert sizes == sorted(sizes, reverse=True)
         assert sizes[-1] == 1
 
@@ -244,14 +242,14 @@ def test_hostile_names_are_only_text(export_copy: Callable[..., Path]) -> None:
     assert text.count(f'name="{name}"') == 1
     hostile = "&lt;b&gt;&quot;]; a -&gt; b \\N &#10;\N{CJK UNIFIED IDEOGRAPH-6F22}&lt;script&gt;"
     path.write_text(text.replace(f'name="{name}"', f'name="{hostile}"'), encoding="utf-8")
-    found = next(pictures(open_export(path), Request(around="<script>", radius=1)))
-    labels = "".join(re.findall(r"label=<(.*)>", to_dot(found)))
+    shown = next(pictures(open_export(path), Request(around="<script>", radius=1)))
+    labels = "".join(re.findall(r"label=<(.*)>", to_dot(shown)))
     assert "<script>" not in labels
     assert "&lt;script&gt;" in labels
 
 
 def lightness(colour: str) -> float:
-    """L* of ``#rrggbb``: what is left of a colour in greyscale."""
+    """L* of ``#rrggbb``, the lightness in greyscale."""
     red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (red, green, blue)]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
@@ -277,7 +275,7 @@ def test_text_stands_out_from_its_box() -> None:
 
 def test_layer_types_of_the_config_can_be_read_off_the_picture(fixtures: Path) -> None:
     config = json.loads((fixtures / "qwen3_5_moe_vl" / "config.json").read_text())["text_config"]
-    found = picture(fixtures / "qwen3_5_moe_vl")
-    by_title = {box.title: box for box in found.boxes}
+    shown = picture(fixtures / "qwen3_5_moe_vl")
+    by_title = {box.title: box for box in shown.boxes}
     assert by_title["Router"].lines[0] == f"top {config['num_experts_per_tok']} of {config['num_experts']}"
     assert f"convolution over {config['linear_conv_kernel_dim']} tokens" in by_title["Linear attention"].lines
