@@ -73,7 +73,7 @@ FALCON = "__module.transformer.h.{}/aten::add/Add"
         (locators(l0=("nowhere", 0)), "no op has this name"),
         (locators(l0=(FALCON.format(0), 1)), "the op has 1 outputs and no index 1"),
         (locators(l0=(FALCON.format(0), 0), l1=(FALCON.format(0), 0)), "layers 0 and 1 share"),
-        (locators(l0=("attention_mask", 0)), "the value has the shape [?,?], not three dimensions"),
+        (locators(l0=("attention_mask", 0)), "the value has the shape [?,?]; the runtime needs rank 3"),
         (locators(l0=("logits", 0)), "no op has this name"),
     ],
 )
@@ -98,7 +98,7 @@ def test_a_name_that_two_ops_have_is_a_problem(annotated: Callable[..., tuple[Pa
 def test_another_annotation_than_meant_is_a_problem(annotated: Callable[..., tuple[Path, Path, str]]) -> None:
     path, weights, annotation = annotated("falcon")
     assert problems(check_file(path, weights, annotation.replace("h.0", "h.1"))) == [
-        "OpenVINO reads another annotation from it"
+        "OpenVINO reads another annotation from the file"
     ]
 
 
@@ -168,7 +168,7 @@ def test_a_last_layer_that_the_head_does_not_read_is_a_note(
     assert not remark.problem
     head = ov.Core().read_model(path).output("logits").get_node().input_value(0).get_node()
     reads = head.input_value(0).get_node().get_friendly_name()
-    assert remark.message == f"the head reads {reads!r} after the conversion, and not {names[3]!r} of layer 3"
+    assert remark.message == f"after the conversion the head reads {reads!r}, not {names[3]!r} of layer 3"
 
 
 @pytest.mark.parametrize(
