@@ -29,6 +29,8 @@ class Match:
     ----------
     pattern : str
         Name of the pattern.
+    role : str
+        Role of the pattern.
     kind : str
         What it found, in the words of its role (``full_attention``, ``dense``, ``rms``).
     anchor : int
@@ -40,6 +42,7 @@ class Match:
     """
 
     pattern: str
+    role: str
     kind: str
     anchor: int
     ops: Mapping[str, int] = field(default_factory=dict)
@@ -130,23 +133,23 @@ class Probe:
         Ops whose value depends on the token embeddings. Empty: every op that is no constant.
     region : collection of int
         The ops between two points of the residual stream; empty: the whole graph.
-    name : str
-        Of the pattern, for its results.
+    pattern : Pattern
+        Named in the results.
     """
 
-    def __init__(self, view: GraphView, stream: Collection[int], region: Collection[int], name: str) -> None:
+    def __init__(self, view: GraphView, stream: Collection[int], region: Collection[int], pattern: Pattern) -> None:
         self.view = view
         self.region = region
         self._stream = stream
-        self._name = name
+        self._pattern = pattern
 
     def fail(self, reason: str, op: int | None = None) -> Mismatch:
         """Say why there is no match, and at which op."""
-        return Mismatch(self._name, reason, op)
+        return Mismatch(self._pattern.name, reason, op)
 
     def match(self, kind: str, anchor: int, ops: Mapping[str, int] | None = None, tail: tuple[int, ...] = ()) -> Match:
         """Report a match; ``ops`` says what was found where."""
-        return Match(self._name, kind, anchor, ops or {}, tail)
+        return Match(self._pattern.name, self._pattern.role, kind, anchor, ops or {}, tail)
 
     def type(self, op: int) -> str:
         """Type of an op."""
@@ -248,7 +251,7 @@ class Matcher:
         for entry, op in candidates:
             if entry.anchors and self.view.op_type(op) not in entry.anchors:
                 continue
-            result = entry.function(Probe(self.view, self.stream, region, entry.name), op)
+            result = entry.function(Probe(self.view, self.stream, region, entry), op)
             if isinstance(result, Match):
                 return result, mismatches
             mismatches.append(result)
