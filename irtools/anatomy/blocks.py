@@ -1,4 +1,4 @@
-"""What the patterns see inside each decoder layer: norms, token mixer, feed-forward, sums, and their wiring."""
+"""Decoder layers as blocks that patterns name (norms, token mixer, feed-forward, sums), and their wiring."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from irtools.graph.view import GraphView, Source
 
 __all__ = ["Block", "LayerBlocks", "Link", "StackBlocks", "head_blocks", "stack_blocks"]
 
-# Moves and plain arithmetic say little about what a layer is, and compilers drop a product with ones or a
-# sum with zeros; products with weights, activations, reductions, attention and loops say it.
-_TELLS_NOTHING = {
+# Data movement and plain arithmetic do not distinguish kinds of layers: compilers drop a product with ones or a sum
+# with zeros.
+_UNDISTINCTIVE = {
     "Reshape",
     "Squeeze",
     "Unsqueeze",
@@ -72,8 +72,6 @@ class Link:
     ----------
     tail, head : int
         Positions in ``LayerBlocks.blocks``; a tail of -1 is the value that enters the layer.
-    source : Source
-        The value.
     """
 
     tail: int
@@ -87,14 +85,12 @@ class LayerBlocks:
 
     Attributes
     ----------
-    index : int
     entry : int
         Layer id of the op whose value enters the layer.
     blocks : tuple of Block
         In the order of computation.
-    links : tuple of Link
     outside : tuple of Outside
-        Values that blocks read and that the layer does not compute from its input.
+        Values that blocks read but the layer does not compute from its input.
     signature : Signature
         Equal for layers of equal structure.
     """
@@ -109,15 +105,12 @@ class LayerBlocks:
 
 @dataclass(frozen=True, slots=True)
 class StackBlocks:
-    """A stack, or a head without logits, as blocks.
+    """A decoder stack or an MTP head as blocks.
 
     Attributes
     ----------
-    layers : tuple of LayerBlocks
     closing : LayerBlocks
-        What comes after the last residual sum: the final norm.
-    stream : Stream
-        The residual stream that they are on.
+        The blocks after the last residual sum: the final norm.
     """
 
     layers: tuple[LayerBlocks, ...]
@@ -130,48 +123,41 @@ class StackBlocks:
 
 
 def stack_blocks(view: GraphView, stack: DecoderStack) -> StackBlocks:
-    """Take a located stack apart.
-
-    Parameters
-    ----------
-    view : GraphView
-        The graph that the stack was located in.
-    stack : DecoderStack
-    """
+    """Split a located decoder stack into blocks."""
     stream = Stream(view, (stack.embedding,), stack.head_input, ancestors(view, stack.head_input.op))
     sums = [stream.residual(op) or _bare(stream, op) for layer in stack.layers for op in layer.sums if op in stream.ops]
-    pieces = {piece.sum.op: piece for piece in stretches(stream, sums)}
-    groups = [[pieces[op] for op in layer.sums if op in pieces] for layer in stack.layers]
+    sublayers = {sublayer.sum.op: sublayer for sublayer in stretches(stream, sums)}
+    groups = [[sublayers[op] for op in layer.sums if op in sublayers] for layer in stack.layers]
     entries = [stack.stream_start, *(layer.source.op for layer in stack.layers[:-1])]
     ends = [*entries[1:], stack.last_sum]
     return _Wiring(stream).build(groups, entries, ends)
 
 
 def head_blocks(view: GraphView, roots: Iterable[int], end: Source) -> StackBlocks:
-    """Take an MTP head apart: what lies between its fusion and its output.
+    """Split an MTP head into blocks, from its fusion to its output.
 
     Parameters
     ----------
     view : GraphView
     roots : iterable of int
-        Layer ids of where its residual stream starts.
+        Layer ids of the ops where its residual stream starts.
     end : Source
         Its output.
     """
     stream = Stream(view, roots, end, ancestors(view, end.op))
-    pieces = stretches(stream, walk(stream))
+    sublayers = stretches(stream, walk(stream))
     groups: list[list[Stretch]] = []
-    for piece in pieces:
-        if not groups or (piece.mixes and any(earlier.mixes for earlier in groups[-1])):
+    for sublayer in sublayers:
+        if not groups or (sublayer.mixes and any(earlier.mixes for earlier in groups[-1])):
             groups.append([])
-        groups[-1].append(piece)
+        groups[-1].append(sublayer)
     start = min(stream.roots)
     ends = [group[-1].sum.op for group in groups]
     return _Wiring(stream).build(groups, [start, *ends[:-1]], ends)
 
 
 def _bare(stream: Stream, op: int) -> Sum:
-    """A residual sum that the walk does not understand: the earlier operand is the skip."""
+    """A residual sum that ``Stream.residual`` rejects: the earlier operand is the skip."""
     first, *rest = sorted(stream.sources[op], key=stream.rank.__getitem__)
     return Sum(op, first, tuple(rest))
 
@@ -181,12 +167,7 @@ def _kinds(blocks: Iterable[Block]) -> list[str]:
 
 
 class _Wiring:
-    """Links between the blocks of one stream, and what they read from outside.
-
-    Parameters
-    ----------
-    stream : Stream
-    """
+    """Finds the links between the blocks of one stream, and the values that they read from outside."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -196,7 +177,7 @@ class _Wiring:
 
     def build(self, groups: Sequence[Sequence[Stretch]], entries: Sequence[int], ends: Sequence[int]) -> StackBlocks:
         splitter = Splitter(self.stream)
-        states = {state.op for group in groups for piece in group for state in piece.states}
+        states = {state.op for group in groups for sublayer in group for state in sublayer.states}
         self.outside = OutsideReader(self.stream, states)
         split = [splitter.layer(group, entry, end) for group, entry, end in zip(groups, entries, ends, strict=True)]
         last = ends[-1] if ends else min(self.stream.roots)
@@ -224,8 +205,8 @@ class _Wiring:
                         continue
                     if source.op in owner or source.op == entry:
                         links[Link(tail, head, source)] = None
-                    elif (found := self.outside.read(head, source, self.layer_of)) is not None:
-                        outside[found] = None
+                    elif (value := self.outside.read(head, source, self.layer_of)) is not None:
+                        outside[value] = None
         return LayerBlocks(
             index, entry, tuple(blocks), tuple(links), tuple(outside), self._signature(blocks, links, outside)
         )
@@ -238,13 +219,13 @@ class _Wiring:
         )
 
     def _shape_of(self, block: Block) -> tuple[object, ...]:
-        """What a block computes with, whatever its names, numbers and precision."""
+        """The structure of a block, independent of names, constants and precision."""
         if block.kind in ("norm", "sum"):
             return (block.match.kind,) if block.match else ()
         counts: Counter[tuple[object, ...]] = Counter()
         for op in block.ops:
             kind = self.view.op_type(op)
-            if kind in _TELLS_NOTHING and block.kind != "op":
+            if kind in _UNDISTINCTIVE and block.kind != "op":
                 continue
             sources = [source for source in self.view.inputs(op) if self.view.constant(source.op)]
             shapes = [port.shape for source in sources if (port := self.view.port(source)) and len(port.shape) > 1]

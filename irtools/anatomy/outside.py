@@ -1,4 +1,4 @@
-"""Values that the blocks of a layer read and that the layer does not compute: masks, rotary tables, other layers."""
+"""Values that a layer reads but does not compute: masks, rotary tables, values of other layers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Outside:
     layer : int or None
         The layer that computes it.
     source : Source
-        One such value, if there are several of the kind.
+        The first of several values that are equal in the other fields.
     """
 
     head: int
@@ -41,7 +41,7 @@ class Outside:
 
 
 class OutsideReader:
-    """Says what a value from outside a layer is; each is worked out once.
+    """Classifies values from outside a layer, each only once.
 
     Parameters
     ----------
@@ -54,23 +54,24 @@ class OutsideReader:
         self.stream = stream
         self._states = frozenset(states)
         self.view = stream.view
-        self._known: dict[int, tuple[str, tuple[str, ...]] | None] = {}
-        self._seen: dict[tuple[object, ...], Source] = {}
+        self._described: dict[int, tuple[str, tuple[str, ...]] | None] = {}
+        self._first: dict[tuple[object, ...], Source] = {}
 
     def read(self, head: int, source: Source, layer_of: Mapping[int, int]) -> Outside | None:
-        """Describe a value; None for cached states and shape arithmetic."""
-        if source.op not in self._known:
-            self._known[source.op] = self._describe(source)
-        known = self._known[source.op]
-        if known is None:
+        """Classify a value; None for cached states and shape arithmetic."""
+        if source.op not in self._described:
+            self._described[source.op] = self._describe(source)
+        description = self._described[source.op]
+        if description is None:
             return None
+        kind, inputs = description
         layer = self._layer(source.op, layer_of)
-        kind = "layer" if layer is not None else known[0]
-        first = self._seen.setdefault((kind, layer, known[1]), source)
-        return Outside(head, kind, known[1], layer, first)
+        if layer is not None:
+            kind = "layer"
+        return Outside(head, kind, inputs, layer, self._first.setdefault((kind, layer, inputs), source))
 
     def _layer(self, op: int, layer_of: Mapping[int, int]) -> int | None:
-        """The layer that computes a value, or whose value it is in another form."""
+        """The layer that computes a value or the values that it is computed from."""
         pending, seen = [op] if op in self.stream.ops else [], {op}
         while pending:
             current = pending.pop()
@@ -100,7 +101,7 @@ class OutsideReader:
         return "mask" if masks else "input", inputs
 
     def _inputs(self, above: set[int]) -> tuple[str, ...]:
-        """Names of the model inputs among some ops, in the model's order."""
+        """Names of the model inputs among ``above``, in the model's order."""
         view = self.view
         names = []
         for op in view.parameters:

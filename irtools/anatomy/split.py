@@ -1,4 +1,4 @@
-"""Split the stretches of a layer into blocks, as the pattern rules name them."""
+"""Split the sublayers of a decoder layer into the blocks that pattern rules name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LARGEST_UNNAMED = 24
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some ops of a layer that a pattern names, or one op that none does.
+    """Ops of a layer that a pattern names, or one op that no pattern names.
 
     Attributes
     ----------
@@ -28,10 +28,8 @@ class Block:
         ``dense``, ``router``, ``experts``, ``shared_expert``, ``sum``, ``fusion`` or ``op``.
     ops : frozenset of int
         Layer ids.
-    match : Match or None
-        What the pattern said.
     states : tuple of State
-        Cached values that it reads.
+        Cached values that the block reads.
     """
 
     kind: str
@@ -41,12 +39,7 @@ class Block:
 
 
 class Splitter:
-    """Splits the stretches of one stream.
-
-    Parameters
-    ----------
-    stream : Stream
-    """
+    """Splits the sublayers of one stream."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -54,56 +47,44 @@ class Splitter:
         self.matcher = Matcher(stream.view, stream.ops)
 
     def layer(self, group: Sequence[Stretch], entry: int, end: int) -> list[Block]:
-        """Split one layer.
-
-        Parameters
-        ----------
-        group : sequence of Stretch
-            Its stretches.
-        entry, end : int
-            Layer ids of the values that enter and leave it.
-        """
+        """Split one layer; ``entry`` and ``end`` are the layer ids of the values that enter and leave it."""
         blocks: list[Block] = []
-        for piece in group:
-            own = self._own(piece)
-            kinds = [self._kind(piece, position) for position in range(len(piece.branches))]
+        for sublayer in group:
+            own = self._own(sublayer)
+            kinds = [self._kind(sublayer, position) for position in range(len(sublayer.branches))]
             routed = any(kind == "experts" for kind, _ in kinds)
-            for branch, out, (kind, match) in zip(piece.branches, piece.sum.branches, kinds, strict=True):
-                mixing = match is None or match.pattern != "dense"
+            for branch, out, (kind, match) in zip(sublayer.branches, sublayer.sum.branches, kinds, strict=True):
+                mixing = match is None or match.role == "token_mixer"
                 named = "shared_expert" if routed and kind == "dense" else kind
-                core = Block(named, frozenset(), match, piece.states if mixing and kind != "experts" else ())
-                blocks += self._branch(branch & own, piece.sum.skip, out, core)
-            blocks.append(Block("sum", frozenset({piece.sum.op, *piece.sum.inner})))
-        done = {op for block in blocks for op in block.ops}.union(*(piece.ops for piece in group))
-        blocks += self._rest(self._between(entry, end) - done, [entry, *(piece.sum.op for piece in group)])
+                core = Block(named, frozenset(), match, sublayer.states if mixing else ())
+                blocks += self._branch(branch & own, sublayer.sum.skip, out, core)
+            blocks.append(Block("sum", frozenset({sublayer.sum.op, *sublayer.sum.inner})))
+        done = {op for block in blocks for op in block.ops}.union(*(sublayer.ops for sublayer in group))
+        blocks += self._rest(self._between(entry, end) - done, [entry, *(sublayer.sum.op for sublayer in group)])
         rank = self.stream.rank
         return self._absorbed(sorted(blocks, key=lambda block: max(rank[op] for op in block.ops)))
 
-    def _kind(self, piece: Stretch, position: int) -> tuple[str, Match | None]:
-        """What one branch of a stretch is, and the pattern that says so."""
-        if piece.mixing_branch is not None and position == piece.mixing_branch[0]:
-            return piece.mixer, piece.mixing_branch[1]
-        if piece.mixing_branch is None and piece.states and position == 0:
-            return piece.mixer, None
-        match, _ = self.matcher.find("token_mixer", piece.branches[position])
+    def _kind(self, sublayer: Stretch, position: int) -> tuple[str, Match | None]:
+        """The kind of one branch of a sublayer, and the match that determines it."""
+        if sublayer.mixing_branch is not None and position == sublayer.mixing_branch[0]:
+            return sublayer.mixer, sublayer.mixing_branch[1]
+        if sublayer.mixing_branch is None and sublayer.states and position == 0:
+            return sublayer.mixer, None
+        match, _ = self.matcher.find("token_mixer", sublayer.branches[position])
         if match is None:
-            match, _ = self.matcher.find("feed_forward", piece.branches[position])
+            match, _ = self.matcher.find("feed_forward", sublayer.branches[position])
         return (match.kind, match) if match else ("", None)
 
-    def _own(self, piece: Stretch) -> frozenset[int]:
-        """Ops of a stretch that depend on what enters it.
+    def _own(self, sublayer: Stretch) -> set[int]:
+        """Ops of a sublayer that depend on its input.
 
-        The others are computed from the embeddings for all layers, or belong to a value that
-        another layer shares; the stretch is only the first to need them.
+        The other ops are computed from the embeddings for all layers, or belong to a value that another layer shares.
+        The sublayer is only the first to need them.
         """
-        found = {piece.sum.skip}
-        for op in sorted(piece.ops, key=self.stream.rank.__getitem__):
-            if found & set(self.stream.sources[op]):
-                found.add(op)
-        return frozenset(found)
+        return self._below({sublayer.sum.skip}, sublayer.ops)
 
     def _absorbed(self, blocks: list[Block]) -> list[Block]:
-        """Give a change of form that is left over to the block that reads it, else to the one before it."""
+        """Move each unnamed value-preserving op into the block that reads it, or else into the block before it."""
         owner = {op: position for position, block in enumerate(blocks) for op in block.ops}
         for block in reversed(blocks):
             op = next(iter(block.ops))
@@ -123,26 +104,17 @@ class Splitter:
         ]
 
     def closing(self, last: int) -> list[Block]:
-        """What lies between the last sum and the end of the stream: the final norm."""
-        region = self._between(last, self.stream.end.op) - {last}
-        return self._rest(region, [last])
+        """Blocks between the last sum and the end of the stream: the final norm."""
+        return self._rest(self._between(last, self.stream.end.op), [last])
 
     def _between(self, start: int, end: int) -> set[int]:
-        """Ops of the stream that depend on ``start`` and that ``end`` depends on; not ``start``."""
-        above, pending, floor = {end}, [end], self.stream.rank.get(start, -1)
-        while pending:
-            for source in self.stream.sources.get(pending.pop(), ()):
-                if source not in above and self.stream.rank[source] > floor:
-                    above.add(source)
-                    pending.append(source)
-        found = {start}
-        for op in sorted(above, key=self.stream.rank.__getitem__):
-            if found & set(self.stream.sources[op]):
-                found.add(op)
-        return found - {start}
+        """Ops of the stream on the paths from ``start`` to ``end``, without ``start``."""
+        sources, rank, floor = self.stream.sources, self.stream.rank, self.stream.rank.get(start, -1)
+        above = closure([end], lambda op: [source for source in sources.get(op, ()) if rank[source] > floor])
+        return self._below({start}, above) - {start}
 
     def _branch(self, branch: frozenset[int], value: int, out: int, core: Block) -> list[Block]:
-        """Norms at either end of a branch, and its core between them."""
+        """Split a branch into its norms at either end, and its core."""
         blocks = []
         before = self._norm_after(branch, value)
         rest = branch - (before.ops if before else frozenset())
@@ -159,7 +131,7 @@ class Splitter:
 
     def norms_within(self, ops: Collection[int]) -> list[Block]:
         """Norms inside a block, such as those of queries and keys."""
-        found: list[Block] = []
+        norms: list[Block] = []
         left = frozenset(ops)
         for op in sorted(ops, key=self.stream.rank.__getitem__):
             match = self.matcher.at("norm", op)[0] if op in left else None
@@ -167,12 +139,12 @@ class Splitter:
             if match and value is not None and self._width(value) == self._width(op):
                 inside = self._above(op, left) - (self._above(value, left) if value in left else set())
                 if self._closed(inside, op, value):
-                    found.append(Block("norm", self._extended(inside, op, left), match))
-                    left -= found[-1].ops
-        return found
+                    norms.append(Block("norm", self._extended(inside, op, left), match))
+                    left -= norms[-1].ops
+        return norms
 
     def _rest(self, ops: set[int], values: Sequence[int]) -> list[Block]:
-        """Blocks outside all branches: norms after a sum, feed-forward without a residual, single ops."""
+        """Blocks outside all branches: norms after a sum, feed-forward without residual, single ops."""
         blocks = []
         pending = list(values)
         for value in pending:
@@ -185,13 +157,13 @@ class Splitter:
         return [*blocks, Block("dense", frozenset(ops), match)] if match else blocks + self._unnamed(ops)
 
     def _unnamed(self, ops: Collection[int]) -> list[Block]:
-        """Ops that no pattern names, one block each; very many are one block, which says so."""
+        """Blocks for ops that no pattern names: one each, or a single block for very many ops."""
         if len(ops) > _LARGEST_UNNAMED:
             return [Block("op", frozenset(ops))]
         return [Block("op", frozenset({op})) for op in sorted(ops, key=self.stream.rank.__getitem__)]
 
     def _norm_after(self, branch: frozenset[int], value: int) -> Block | None:
-        """The norm that reads ``value`` and that the rest of the branch reads."""
+        """The norm at the start of a branch, which reads ``value``."""
         width = self._width(value)
         for op in sorted(branch, key=self.stream.rank.__getitem__)[:_LARGEST_UNNAMED]:
             match, _ = self.matcher.at("norm", op)
@@ -202,7 +174,7 @@ class Splitter:
         return None
 
     def _norm_before(self, branch: frozenset[int], out: int) -> Block | None:
-        """The norm that the branch ends with."""
+        """The norm at the end of a branch."""
         for op in self.stream.unscaled(out):
             match = self.matcher.at("norm", op)[0] if op in branch else None
             start = self._norm_input(match) if match else None
@@ -215,7 +187,7 @@ class Splitter:
     def _norm_input(
         self, match: Match, value: int | None = None, *, through: Collection[str] = _BEFORE_MEAN
     ) -> int | None:
-        """The value that a norm reads, before it is converted or centred; not beyond ``value``."""
+        """The input of a norm before it is converted or centered, not searched beyond ``value``."""
         op = match.ops.get("input")
         while op is not None and op != value and op in self.stream.ops and self.view.op_type(op) in through:
             op = self.view.producers(op)[0]
@@ -233,7 +205,7 @@ class Splitter:
         return (target for target in self.view.succ[op] if target in self.stream.ops)
 
     def _closed(self, ops: Collection[int], out: int, value: int) -> bool:
-        """Whether only ``value`` enters a set of ops and only that of ``out`` leaves it."""
+        """True if only ``value`` enters a set of ops and only the value of ``out`` leaves it."""
         inside = {*ops, value}
         return all(
             inside.issuperset(self.stream.sources[op]) and (op == out or inside.issuperset(self._readers(op)))
@@ -241,7 +213,7 @@ class Splitter:
         )
 
     def _extended(self, ops: set[int], out: int, branch: Collection[int]) -> frozenset[int]:
-        """Take in the weight and bias that follow a norm, and a change of form."""
+        """Add the weight, bias and value-preserving ops that follow a norm."""
         while True:
             readers = [reader for reader in self._readers(out) if reader in branch]
             if len(readers) != 1 or len(list(self._readers(out))) != 1 or not self._affine(readers[0], out):
@@ -250,14 +222,14 @@ class Splitter:
             ops.add(out)
 
     def _affine(self, op: int, value: int) -> bool:
-        """Whether an op multiplies or shifts a value by constants, or hands it on in another form."""
+        """True if an op scales or shifts a value by constants, or preserves it."""
         if self.view.op_type(op) in PASSES_ON:
             return self.view.producers(op)[0] == value
         others = [source for source in self.view.producers(op) if source != value]
         return self.view.op_type(op) in _AFFINE and all(map(self.view.constant, others))
 
     def _experts(self, ops: frozenset[int], match: Match) -> list[Block]:
-        """Router, shared expert and experts."""
+        """Split a mixture of experts into router, shared expert and experts."""
         ranked = {op for op in ops if self.view.op_type(op) == "TopK"}
         routed = self._below({match.ops["router"]}, set().union(*(self._above(op, ops) for op in ranked)))
         weighted = self._below(routed, ops)
@@ -272,12 +244,12 @@ class Splitter:
         return [Block(kind, frozenset(part), match) for kind, part in parts if part]
 
     def _below(self, start: set[int], ops: Collection[int]) -> set[int]:
-        """``start`` and what depends on it, within ``ops``."""
-        found = set(start)
+        """``start`` and the ops that depend on it, within ``ops``."""
+        below = set(start)
         for op in sorted(ops, key=self.stream.rank.__getitem__):
-            if found & set(self.stream.sources[op]):
-                found.add(op)
-        return found
+            if not below.isdisjoint(self.stream.sources[op]):
+                below.add(op)
+        return below
 
     def _has_weights(self, op: int) -> bool:
         return self.view.op_type(op) == "MatMul" and any(map(self.view.constant, self.view.producers(op)))

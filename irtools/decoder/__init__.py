@@ -22,18 +22,14 @@ def locate(document: Document, config: Mapping[str, Any] | None = None) -> Decod
     document : Document
         The target, or any other part with an output named ``logits``.
     config : mapping, optional
-        Content of config.json. One witness among others, never a requirement.
-
-    Returns
-    -------
-    DecoderStack
+        Content of config.json. It is one witness among others, never required.
 
     Raises
     ------
     LocateRefusedError
-        The graph is no decoder-only language model, or the witnesses contradict each other.
+        The graph is not a decoder-only language model, or the witnesses contradict each other.
     InvalidIRError
-        The file is no IR, or its edges make no sense.
+        The file is not an IR, or its edges are inconsistent.
 
     Examples
     --------

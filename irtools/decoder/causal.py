@@ -1,4 +1,4 @@
-"""Whether a stack is a decoder: tokens see only earlier ones, and nothing of another model."""
+"""Checks that a stack is a decoder: causal, and without cross-attention."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ _COMPARISONS = {"Less", "LessEqual", "Greater", "GreaterEqual"}
 _IN_ORDER = {"linear_attention", "state_space", "convolution"}
 
 
-def cross_attention(pieces: Iterable[Stretch]) -> Stretch | None:
-    """The first stretch whose keys come from somewhere else than the residual stream."""
-    return next((piece for piece in pieces if piece.mixer == "cross_attention"), None)
+def cross_attention(sublayers: Iterable[Stretch]) -> Stretch | None:
+    """The first sublayer whose keys come from outside the residual stream."""
+    return next((sublayer for sublayer in sublayers if sublayer.mixer == "cross_attention"), None)
 
 
-def looks_causal(view: GraphView, pieces: Iterable[Stretch]) -> bool:
-    """Whether any token mixer keeps a state, masks the future, or runs in order.
+def looks_causal(view: GraphView, sublayers: Iterable[Stretch]) -> bool:
+    """True if any token mixer keeps a state, masks the future, or runs in order.
 
-    An encoder's attention has none of these: no cached values, and a mask that only hides
-    padding.
+    An encoder has none of these: its attention caches nothing, and its mask only hides padding.
     """
     masks: dict[int, bool] = {}
-    for piece in pieces:
-        if piece.states or piece.mixer in _IN_ORDER:
+    for sublayer in sublayers:
+        if sublayer.states or sublayer.mixer in _IN_ORDER:
             return True
-        if piece.mixing_branch is None:
+        if sublayer.mixing_branch is None:
             continue
-        match = piece.mixing_branch[1]
+        match = sublayer.mixing_branch[1]
         if view.data(match.anchor).get("causal", "false") == "true":
             return True
         for mask in (op for name, op in match.ops.items() if name.startswith("mask")):
@@ -43,7 +42,7 @@ def looks_causal(view: GraphView, pieces: Iterable[Stretch]) -> bool:
 
 
 def _hides_future(view: GraphView, mask: int) -> bool:
-    """Whether positions are compared with positions, or a constant table of both is used."""
+    """True if the mask compares positions with positions, or reads a constant table of both."""
     if _is_table(view, mask):
         return True
     seen, pending = {mask}, [mask]
@@ -54,7 +53,7 @@ def _hides_future(view: GraphView, mask: int) -> bool:
         if kind in _COMPARISONS and sum(not view.constant(source) for source in sources) == 2:
             return True
         if kind not in ("MatMul", "Gather") and any(_is_table(view, source) for source in sources):
-            return True  # a table that is looked up or multiplied holds weights, not a mask
+            return True  # a table that a MatMul or Gather reads holds weights, not a mask
         if kind not in SHAPE_OPS:
             fresh = [source for source in sources if source not in seen and not view.constant(source)]
             seen.update(fresh)
@@ -63,7 +62,7 @@ def _hides_future(view: GraphView, mask: int) -> bool:
 
 
 def _is_table(view: GraphView, op: int) -> bool:
-    """A constant with a square of positions in its last two axes."""
+    """True for a constant whose last two axes have the same size."""
     if not view.constant(op):
         return False
     ports = view.op(op).outputs

@@ -1,4 +1,4 @@
-"""Witness: what every path from the embeddings to the head passes."""
+"""Witness: dominators, the ops on every path from the embeddings to the lm_head."""
 
 from __future__ import annotations
 
@@ -12,16 +12,10 @@ _ROOT = -1  # layer ids are not negative
 
 
 def chain(stream: Stream) -> tuple[int, ...]:
-    """Meeting points that every path from the embeddings to the head input passes, in order.
+    """Layer ids of the meeting points on every path from the embeddings to the lm_head input, in order.
 
-    An op that reads one value of the stream is passed exactly when that value is, so only ops
-    that read several, and the embeddings, are looked at: less than half of the graph, and half
-    the time.
-
-    Returns
-    -------
-    tuple of int
-        Layer ids.
+    A path passes an op with one input from the stream exactly if it passes that input. The graph is therefore
+    reduced to the embeddings and the ops with several inputs: less than half of the ops, and half the time.
     """
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_edges_from((_ROOT, root) for root in stream.roots)
@@ -32,27 +26,22 @@ def chain(stream: Stream) -> tuple[int, ...]:
         for source in sources
     )
     nearest = nx.immediate_dominators(graph, _ROOT)
-    found: list[int] = []
-    current: int | None = stream.meeting_point(stream.end.op)
-    while current is not None and current != _ROOT:
-        found.append(current)
+    dominators: list[int] = []
+    current = stream.meeting_point(stream.end.op)
+    while current != _ROOT:
+        dominators.append(current)
         current = nearest.get(current, _ROOT)
-    return tuple(reversed(found))
+    return tuple(reversed(dominators))
 
 
 def dominating_sums(stream: Stream) -> tuple[Sum, ...]:
-    """Find the residual sums among the dominators of the head input.
+    """Find the residual sums among the dominators of the lm_head input, from the embeddings to the lm_head.
 
-    A dominating Add is a residual sum when the value it adds to comes from a dominator, too.
-    Reshapes in the stream and sums of three do not disturb this; a value that bypasses a layer
-    hides that layer's sums.
-
-    Returns
-    -------
-    tuple of Sum
-        From the embeddings to the head.
+    A dominating Add is a residual sum if its skip value comes from a dominator, too. Reshapes in the stream and sums
+    of three values do not matter. A value that bypasses a layer hides that layer's sums.
     """
-    passed = chain(stream)
-    known = set(passed)
-    residuals = (stream.residual(op) for op in passed)
-    return tuple(found for found in residuals if found is not None and stream.meeting_point(found.skip) in known)
+    dominators = dict.fromkeys(chain(stream))
+    sums = map(stream.residual, dominators)
+    return tuple(
+        residual for residual in sums if residual is not None and stream.meeting_point(residual.skip) in dominators
+    )

@@ -1,4 +1,4 @@
-"""The two ends of the residual stream: the head and the embeddings."""
+"""The two ends of the residual stream: the lm_head and the token embeddings."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from irtools.decoder.stream import ancestors
 from irtools.errors import LocateRefusedError
 from irtools.graph.match import Match, Matcher
 from irtools.graph.view import GraphView, Source
+from irtools.ir.op import DYNAMIC
 
 __all__ = ["Head", "find_embeddings", "find_head"]
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The head and how the logits come from it.
+    """The lm_head and the path from it to the logits.
 
     Attributes
     ----------
     op : int
         Layer id of the MatMul.
     input : Source
-        The value it reads: the hidden state of the last layer.
+        The value that the MatMul reads: the hidden state of the last layer.
     shape : tuple of int
-        Of that value.
+        Shape of that value.
     scores : tuple of int
         Shape of the logits.
     logits : int
@@ -41,17 +42,17 @@ class Head:
 
     @property
     def vocabulary(self) -> int:
-        """Last dimension of the logits, -1 if unknown."""
+        """Last dimension of the logits; -1 if unknown."""
         return self.scores[-1] if self.scores else -1
 
 
 def find_head(view: GraphView) -> Head:
-    """Find the head above the output named ``logits``.
+    """Find the lm_head above the output named ``logits``.
 
     Raises
     ------
     LocateRefusedError
-        There is no such output, or it is not computed by one MatMul with constant weights.
+        There is no such output, or it is not computed by a single MatMul with constant weights.
     """
     named = [result for result in view.results if "logits" in view.result_names(result)]
     if not named:
@@ -64,7 +65,7 @@ def find_head(view: GraphView) -> Head:
     if match is None:
         miss = misses[-1]
         where = f" ({view.op_name(miss.op)})" if miss.op is not None else ""
-        raise LocateRefusedError(f"no head found above the output 'logits': {miss.reason}{where}")
+        raise LocateRefusedError(f"no lm_head was found above the output 'logits': {miss.reason}{where}")
     op = match.ops["head"]
     source = next(source for source in view.inputs(op) if not view.constant(source.op))
     port = view.port(source)
@@ -74,44 +75,38 @@ def find_head(view: GraphView) -> Head:
 
 
 def find_embeddings(view: GraphView, head: Head) -> tuple[tuple[Match, ...], set[int]]:
-    """Find the token embeddings that the head's input is computed from.
+    """Find the token embeddings that the input of the lm_head is computed from.
 
     Returns
     -------
     embeddings : tuple of Match
         The best first.
     above : set of int
-        Ancestors of the head input.
+        Ancestors of the lm_head input.
 
     Raises
     ------
     LocateRefusedError
-        The head's input is computed from no token embedding, or the logits score no tokens.
+        The lm_head input does not depend on a token embedding, or the logits are not scores of tokens.
     """
     above = ancestors(view, head.input.op)
     matcher = Matcher(view)
-    found: list[Match] = []
-    for anchor in ("Gather", "Parameter"):
-        for op in view.by_type.get(anchor, ()):
-            if op in above:
-                match, _ = matcher.at("embedding", op)
-                if match is not None:
-                    found.append(match)
-    width = head.shape[-1] if head.shape else -1
-    ranked = sorted(found, key=lambda match: _preference(view, match, head, width))
-    if not ranked:
+    candidates = [op for anchor in ("Gather", "Parameter") for op in view.by_type.get(anchor, ()) if op in above]
+    matches = [match for op in candidates if (match := matcher.at("embedding", op)[0]) is not None]
+    if not matches:
         inputs = ", ".join(repr(view.op_name(op)) for op in view.parameters if op in above) or "no input"
         raise LocateRefusedError(
             f"the logits are computed from {inputs} without a token embedding (a Gather of rows by token ids, or "
             "an input of embeddings): this is not a decoder-only language model"
         )
-    _require_token_scores(view, head, ranked[0])
-    best = _preference(view, ranked[0], head, width)[:2]
-    return tuple(match for match in ranked if _preference(view, match, head, width)[:2] == best), above
+    matches.sort(key=lambda match: _preference(view, match, head))
+    _require_token_scores(view, head, matches[0])
+    best = _preference(view, matches[0], head)[:2]
+    return tuple(match for match in matches if _preference(view, match, head)[:2] == best), above
 
 
 def _require_token_scores(view: GraphView, head: Head, embedding: Match) -> None:
-    """Refuse classifiers: logits of rank 2 that are not the scores of one token for the vocabulary."""
+    """Refuse classifiers: their logits have rank 2 but are not the scores of one token."""
     rank = len(head.scores)
     if rank in (0, 3) or (rank == 2 and _rows(view, embedding) == head.vocabulary):
         return
@@ -122,18 +117,16 @@ def _require_token_scores(view: GraphView, head: Head, embedding: Match) -> None
 
 
 def _rows(view: GraphView, embedding: Match) -> int | None:
-    """Rows of the embedding table, None for an input of embeddings."""
+    """Rows of the embedding table; None for an input of embeddings."""
     return view.output(embedding.ops["table"]).shape[0] if "table" in embedding.ops else None
 
 
-def _preference(view: GraphView, match: Match, head: Head, width: int) -> tuple[int, int, int]:
-    """Sort key: the names the runtime feeds first, then a table of the vocabulary's size (an input has none), width."""
+def _preference(view: GraphView, match: Match, head: Head) -> tuple[bool, bool, bool]:
+    """Sort key: inputs that the runtime feeds first, then a table of the vocabulary's size, then the hidden width."""
     start = match.ops.get("ids", match.anchor)
     names = {view.op_name(start), *view.output(start).names}
-    known = 0 if names & {"input_ids", "inputs_embeds"} else 1
-    outputs = view.output(match.anchor).shape
     return (
-        known,
-        0 if _rows(view, match) in (None, head.vocabulary) else 1,
-        0 if outputs and outputs[-1] == width else 1,
+        names.isdisjoint({"input_ids", "inputs_embeds"}),
+        _rows(view, match) not in (None, head.vocabulary),  # an input of embeddings has no table
+        view.output(match.anchor).shape[-1:] != (head.shape[-1:] or (DYNAMIC,)),
     )

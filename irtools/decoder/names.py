@@ -1,4 +1,4 @@
-"""Witness: the scopes in friendly names."""
+"""Witness: numbered scopes in friendly names."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from irtools.graph.view import GraphView
 __all__ = ["Scopes", "read_names"]
 
 _NUMBERED = re.compile(r"(?<=[./])(\d+)(?=[./])")
-_SAMPLE = 96  # names looked at per stretch: enough to outvote the ops that two layers share
+_SAMPLE = 96  # names read per sublayer: enough to outvote the ops that two layers share
 
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """What names say about the stretches.
+    """The scope of the decoder stack, and the layer numbers under it.
 
     Attributes
     ----------
     prefix : str
         Scope of the stack, up to the layer number (``__module.model.layers.``).
     layers : tuple of int or None
-        Layer number of each stretch.
+        Layer number of each sublayer.
     """
 
     prefix: str
     layers: tuple[int | None, ...]
 
     def number(self, name: str) -> int | None:
-        """Layer number in a friendly name, None when it is not under the scope."""
+        """Layer number in a friendly name; None if the name is not under the scope."""
         if not name.startswith(self.prefix):
             return None
         match = _NUMBERED.match(name, len(self.prefix))
@@ -45,34 +45,26 @@ class Scopes:
         return self.prefix.rstrip("./")
 
 
-def read_names(view: GraphView, pieces: Sequence[Stretch]) -> Scopes | None:
-    """Find the scope under which the stretches are numbered.
+def read_names(view: GraphView, sublayers: Sequence[Stretch]) -> Scopes | None:
+    """Find the scope that numbers the sublayers; None if there is none.
 
-    Names are evidence only: the prefix may be anything, nested, or missing.
-
-    Returns
-    -------
-    Scopes or None
-        None when no scope numbers the stretches.
+    Names are only evidence: the prefix may be anything, nested, or missing.
     """
     votes: list[dict[str, Counter[int]]] = []
-    for piece in pieces:
-        found: dict[str, Counter[int]] = {}
-        for op in (piece.sum.op, *islice(sorted(piece.ops), _SAMPLE)):
+    for sublayer in sublayers:
+        counts: dict[str, Counter[int]] = {}
+        for op in (sublayer.sum.op, *islice(sorted(sublayer.ops), _SAMPLE)):
             name = view.op_name(op)
             for match in _NUMBERED.finditer(name):
-                found.setdefault(name[: match.start()], Counter())[int(match[1])] += 1
-        votes.append(found)
-    spread = Counter(prefix for found in votes for prefix in found)
+                counts.setdefault(name[: match.start()], Counter())[int(match[1])] += 1
+        votes.append(counts)
+    spread = Counter(prefix for counts in votes for prefix in counts)
     if not spread:
         return None
 
-    # The stack's scope covers most stretches; of two that do, the one whose numbers vary.
-    def merit(prefix: str) -> tuple[int, int, int]:
-        numbers = {found[prefix].most_common(1)[0][0] for found in votes if prefix in found}
-        return spread[prefix], len(numbers), -len(prefix)
+    def layers(prefix: str) -> tuple[int | None, ...]:
+        return tuple(counts[prefix].most_common(1)[0][0] if prefix in counts else None for counts in votes)
 
-    best = max(spread, key=merit)
-    if spread[best] * 2 <= len(pieces):
-        return None
-    return Scopes(best, tuple(found[best].most_common(1)[0][0] if best in found else None for found in votes))
+    # The stack's scope covers most sublayers. If several scopes do, it is the one whose numbers vary.
+    best = max(spread, key=lambda prefix: (spread[prefix], len({*layers(prefix)} - {None}), -len(prefix)))
+    return Scopes(best, layers(best)) if spread[best] * 2 > len(sublayers) else None

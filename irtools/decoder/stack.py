@@ -1,4 +1,4 @@
-"""What locating a decoder stack yields. Frozen: later stages only read it."""
+"""The located decoder stack, its layers and the evidence. Frozen: later stages only read it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["DecoderLayer", "DecoderStack", "Rejection", "Verdict"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one witness says.
+    """The verdict of one witness.
 
     Attributes
     ----------
     witness : str
         ``walk``, ``dominators``, ``names``, ``state`` or ``config``.
     agrees : bool or None
-        None when it has nothing to say.
+        None if the witness does not apply.
     reason : str
-        Why, as a sentence without full stop.
+        A sentence without a full stop.
     """
 
     witness: str
@@ -43,9 +43,9 @@ class DecoderLayer:
     locator : Locator
         Its hidden state.
     source : Source
-        The same as layer id and output port id of the graph.
+        Its hidden state as layer id and output port id of the graph.
     shape : tuple of int
-        Of the hidden state, -1 for dynamic dimensions.
+        Shape of the hidden state, -1 for dynamic dimensions.
     sums : tuple of int
         Layer ids of its residual sums, in order.
     mixer : str
@@ -56,9 +56,9 @@ class DecoderLayer:
     states : tuple of str
         ``variable_id`` of the states it reads, in file order.
     scope : str
-        Common scope of its friendly names, ``""`` when they have none.
+        Common scope of its friendly names, ``""`` if they have none.
     ops : frozenset of int
-        Layer ids of everything computed between its input and its hidden state.
+        Layer ids of all ops between its input and its hidden state.
     verdicts : tuple of Verdict
         One per witness.
     """
@@ -78,14 +78,12 @@ class DecoderLayer:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A value that was considered and not taken.
+    """A value that looks like a hidden state and was rejected.
 
     Attributes
     ----------
-    producer : str
     layer : int or None
-        The layer it competed for, if one.
-    reason : str
+        The layer whose hidden state it could be.
     """
 
     producer: str
@@ -99,28 +97,26 @@ class DecoderStack(Drawable):
 
     Attributes
     ----------
-    layers : tuple of DecoderLayer
-    hidden_size : int
     scope : str
-        Common scope of the layers' names (``__module.model.layers``), ``""`` without one.
+        Common scope of the layers' names (``__module.model.layers``), ``""`` if there is none.
     embedding : int
         Layer id of the Gather or Parameter that the residual stream starts from.
     stream_start : int
         Layer id of the value that enters layer 0.
     head : int
-        Layer id of the head's MatMul.
+        Layer id of the lm_head, a MatMul.
     head_input : Source
-        The value that the head reads: the last layer's hidden state.
+        The value that the lm_head reads: the last layer's hidden state.
     logits : int
         Layer id of the Result.
     logits_tail : tuple of int
-        Layer ids from the head (excluded) to the Result (excluded), in order.
+        Layer ids between the lm_head and the Result, in order.
     last_sum : int
         Layer id of the last residual sum, before the final norm.
     verdicts : tuple of Verdict
-        Of every witness on the stack as a whole.
+        One per witness, on the whole stack.
     explain : callable
-        Works out ``rejections``; it keeps the graph.
+        Computes ``rejections``. It holds a reference to the graph.
     """
 
     layers: tuple[DecoderLayer, ...]
@@ -138,22 +134,16 @@ class DecoderStack(Drawable):
 
     @property
     def rejections(self) -> tuple[Rejection, ...]:
-        """Why each value that looks like a hidden state was not taken; worked out when asked for."""
+        """Rejected values that look like a hidden state; computed on access."""
         return self.explain()
 
     @property
     def locators(self) -> tuple[Locator, ...]:
-        """The hidden states by layer."""
+        """Locators of the hidden states, by layer."""
         return tuple(layer.locator for layer in self.layers)
 
     def annotation(self) -> str:
-        """Value of ``hidden_states_decoder_layers``, as the exporter writes it.
-
-        Returns
-        -------
-        str
-            JSON without spaces, layers in order.
-        """
+        """Value of ``hidden_states_decoder_layers`` as the exporter writes it: JSON without spaces, layers in order."""
         layers = {
             str(layer.index): {"producer": layer.locator.producer, "output_index": layer.locator.output_index}
             for layer in self.layers

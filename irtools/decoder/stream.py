@@ -1,16 +1,17 @@
-"""The residual stream: the ops between the token embeddings and the head.
+"""The residual stream: the ops between the token embeddings and the lm_head.
 
-Only ops that depend on the token embeddings and that the head depends on are kept. Masks,
-rotary tables, cached states and shape arithmetic do not depend on the embeddings (edges into
-ShapeOf are cut), so they bypass nothing here.
+It contains only ops that depend on the token embeddings and that the lm_head depends on. Masks, rotary tables, cached
+states and shape arithmetic do not depend on the embeddings (edges into ShapeOf are cut), so they bypass nothing here.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from irtools.graph.view import GraphView, Source
 from irtools.ir.op import RESHAPES
@@ -19,7 +20,7 @@ __all__ = ["PASSES_ON", "Stream", "Sum", "ancestors"]
 
 SHAPE_OPS = ("ShapeOf",)
 PASSES_ON = RESHAPES | {"Convert", "FakeQuantize", "Clamp"}
-"""Ops that hand on a value in another form, or nearly."""
+"""Value-preserving ops (reshape, convert, clamp)."""
 _SCALES = PASSES_ON | {"Multiply", "Divide", "Transpose", "Add"}  # with one stream operand, an Add is a bias
 
 
@@ -32,11 +33,11 @@ class Sum:
     op : int
         Layer id of the (outermost) Add.
     skip : int
-        The stream value that it adds to, before any scaling.
+        The stream value that the branches are added to, before any scaling.
     branches : tuple of int
-        What is added to it: one op per branch.
+        The op at the end of each branch.
     inner : tuple of int
-        Adds inside a sum of three or more that only serve this one.
+        Adds inside a sum of three or more values that nothing else reads.
     """
 
     op: int
@@ -46,8 +47,8 @@ class Sum:
 
 
 def ancestors(view: GraphView, start: int) -> set[int]:
-    """``start`` and everything it is computed from, constants and shape arithmetic left out."""
-    # Not by `closure`: without a call for each op it takes half the time, and of 265,000 ops 0.1 s less.
+    """``start`` and all ops that it is computed from, without constants and shape arithmetic."""
+    # `closure` calls a function for each op and takes twice as long: 0.1 s more for 265,000 ops.
     seen, pending = {start}, [start]
     predecessors = view.pred
     while pending:
@@ -74,7 +75,7 @@ def _descendants(view: GraphView, roots: Iterable[int], within: Collection[int])
 
 
 class Stream:
-    """The subgraph between the embeddings and the value that the head reads.
+    """The subgraph between the embeddings and the value that the lm_head reads.
 
     Parameters
     ----------
@@ -82,9 +83,9 @@ class Stream:
     roots : iterable of int
         Layer ids of the embeddings.
     end : Source
-        What the head reads.
+        The value that the lm_head reads.
     within : set of int
-        Ancestors of the head input, as :func:`ancestors` gives them.
+        Ancestors of that value; see :func:`ancestors`.
     """
 
     def __init__(self, view: GraphView, roots: Iterable[int], end: Source, within: set[int]) -> None:
@@ -103,26 +104,22 @@ class Stream:
         self._carriers: dict[int, int] = {}
 
     @cached_property
-    def consumers(self) -> dict[int, int]:
-        """How many ops of the stream read each op."""
-        found: dict[int, int] = {}
-        for sources in self.sources.values():
-            for source in sources:
-                found[source] = found.get(source, 0) + 1
-        return found
+    def consumers(self) -> Counter[int]:
+        """Number of ops of the stream that read each op."""
+        return Counter(chain.from_iterable(self.sources.values()))
 
     def meeting_point(self, op: int) -> int:
-        """``op``, or the nearest op above it that reads several values of the stream or none."""
+        """The nearest op at or above ``op`` that does not read exactly one value of the stream."""
         passed = []
         while op not in self._meeting_points and len(self.sources[op]) == 1:
             passed.append(op)
             op = self.sources[op][0]
-        found = self._meeting_points.get(op, op)
-        self._meeting_points.update(dict.fromkeys(passed, found))
-        return found
+        point = self._meeting_points.get(op, op)
+        self._meeting_points.update(dict.fromkeys(passed, point))
+        return point
 
     def depends(self, op: int, on: int) -> bool:
-        """Whether ``op`` is computed from ``on`` (or is it)."""
+        """True if ``op`` is ``on`` or is computed from it."""
         floor, rank = self.rank[on], self.rank
         seen, pending = {op}, [op]
         while pending:
@@ -136,10 +133,8 @@ class Stream:
         return False
 
     def above(self, op: int) -> int | None:
-        """The nearest op that every path from the embeddings to ``op`` passes; None at a root.
-
-        Values are taken back one by one, latest first, until all paths have met in one op.
-        """
+        """The nearest op on every path from the embeddings to ``op``; None at a root."""
+        # All paths are followed back, latest value first, until they meet in one op.
         rank = self.rank
         pending = [(-rank[source], source) for source in self.sources[op]]
         heapq.heapify(pending)
@@ -149,7 +144,7 @@ class Stream:
             if not pending:
                 return current
             if not self.sources[current]:
-                return None  # a root, and other paths are still open
+                return None  # a root, while other paths are still open
             for source in self.sources[current]:
                 if source not in seen:
                     seen.add(source)
@@ -157,16 +152,10 @@ class Stream:
         return None
 
     def terms(self, add: int) -> tuple[list[int], list[int]]:
-        """Operands of an Add on the stream, nested Adds that serve nobody else taken apart.
-
-        Returns
-        -------
-        terms, inner : list of int
-            The operands, and the nested Adds.
-        """
+        """The terms of an Add on the stream, and the nested Adds that only it reads, which are split into terms."""
         terms: list[int] = []
         inner: list[int] = []
-        pending = list(reversed([source for source in self.view.producers(add) if source in self.ops]))
+        pending = self._operands(add)[::-1]
         while pending:
             op = pending.pop()
             nested = self._only_for_us(op)
@@ -174,12 +163,15 @@ class Stream:
                 terms.append(op)
             else:
                 inner.append(nested)
-                pending += reversed([source for source in self.view.producers(nested) if source in self.ops])
+                pending += self._operands(nested)[::-1]
         return terms, inner
 
+    def _operands(self, add: int) -> list[int]:
+        return [source for source in self.view.producers(add) if source in self.ops]
+
     def _only_for_us(self, op: int) -> int | None:
-        """The Add of two stream values that ``op`` is or hands on in another form, if nobody else reads it."""
-        while self.consumers.get(op) == 1:
+        """The Add of two stream values that ``op`` is, or whose value it preserves, if nothing else reads it."""
+        while self.consumers[op] == 1:
             if self.view.op_type(op) == "Add" and len(self.sources[op]) > 1:
                 return op
             if self.view.op_type(op) not in PASSES_ON or not self.sources[op]:
@@ -188,21 +180,15 @@ class Stream:
         return None
 
     def unscaled(self, op: int) -> list[int]:
-        """``op`` and what it is a scaled or reshaped form of, nearest first."""
-        found = [op]
+        """``op`` and the values that it is a scaled or reshaped form of, nearest first."""
+        ops = [op]
         while len(self.sources[op]) == 1 and self.view.op_type(op) in _SCALES:
             op = self.sources[op][0]
-            found.append(op)
-        return found
+            ops.append(op)
+        return ops
 
     def residual(self, add: int) -> Sum | None:
-        """Read an Add as a sum on the residual stream.
-
-        Returns
-        -------
-        Sum or None
-            None when no operand is a stream value that all others are computed from.
-        """
+        """Read an Add as a residual sum; None unless all other operands are computed from one of them."""
         if self.view.op_type(add) != "Add" or len(self.sources.get(add, ())) < 2:
             return None
         self._read_from_below()
@@ -211,10 +197,10 @@ class Stream:
         return self._residuals[add]
 
     def _read_from_below(self) -> None:
-        """Read the Adds that values go on from, each after those above it, once.
+        """Read all Adds once, in topological order, except those that only another Add reads.
 
-        Reading an Add may ask how those above it read; asked from the last one first, that
-        would go as deep as the model. Adds that only serve another Add are taken apart with it.
+        Reading an Add may need the results of the Adds above it. Started from the last Add, the recursion would go as
+        deep as the model.
         """
         if self._read_all:
             return
@@ -225,8 +211,7 @@ class Stream:
             self._residuals[add] = self._read(add)
 
     def _read(self, add: int) -> Sum | None:
-        direct = [source for source in self.view.producers(add) if source in self.ops]
-        for base, others in self._bases(direct):
+        for base, others in self._bases(self._operands(add)):
             if all(self._carries(other, base) for other in others):
                 self._carriers[add] = others[0]
                 return None
@@ -237,24 +222,23 @@ class Stream:
         return None
 
     def _bases(self, terms: list[int]) -> Iterator[tuple[int, list[int]]]:
-        """What each operand may be a scaled form of, and the other operands; earliest first."""
+        """Each value that an operand may be a scaled form of, with the other operands; earliest operand first."""
         for term in sorted(terms, key=self.rank.__getitem__):
             others = [other for other in terms if other != term]
             for base in self.unscaled(term) if others else ():
                 yield base, others
 
     def carrier(self, add: int) -> int | None:
-        """The operand that carries the stream, where an Add brings an earlier value in again.
+        """The operand that carries the stream at an Add that mixes in an earlier value; None at other ops.
 
-        The embeddings mixed into every layer, or a skip over several layers: one operand is
-        an earlier value of the stream, and the other is the stream itself, because its own
-        residual sums lead back to that value. The Add then ends no block.
+        Such an Add ends no block: the embeddings are mixed into every layer, or a skip connection spans several layers.
+        The carrying operand is the one whose residual sums lead back to the other operand.
         """
         self.residual(add)
         return self._carriers.get(add)
 
     def _carries(self, op: int, back_to: int) -> bool:
-        """Whether ``op`` is a residual sum whose skips lead back to an earlier value."""
+        """True if ``op`` is a residual sum whose skips lead back to an earlier value."""
         hops, current = 0, op
         while self.rank[current] >= self.rank[back_to]:
             bases = self.unscaled(current)
@@ -269,20 +253,20 @@ class Stream:
         return False
 
     def _upstream(self, op: int) -> int | None:
-        """The stream value that a sum, or an Add that brings in an earlier value, goes on from."""
+        """The stream value that a residual sum, or an Add that mixes in an earlier value, continues from."""
         residual = self.residual(op)
         return residual.skip if residual is not None else self._carriers.get(op)
 
     def same_value(self, op: int) -> list[int]:
-        """Ops that hand on the value of ``op`` unchanged in element order: Reshapes and the like."""
-        found = [op]
-        for current in found:
-            found += [
+        """``op`` and the ops below it that keep its elements and their order, such as Reshape."""
+        ops = [op]
+        for current in ops:  # grows while it is read
+            ops += [
                 target
                 for target in self.view.succ[current]
                 if target in self.ops
                 and self.view.op_type(target) in RESHAPES
                 and self.view.producers(target)[0] == current
-                and target not in found
+                and target not in ops
             ]
-        return found
+        return ops

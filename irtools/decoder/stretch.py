@@ -1,12 +1,13 @@
-"""What lies between two residual sums: token mixers, feed-forward blocks and their states."""
+"""Sublayers: token mixers, feed-forward blocks and their states between two residual sums."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from irtools.decoder.stream import SHAPE_OPS, Stream, Sum
+from irtools.graph.closure import closure
 from irtools.graph.match import Match, Matcher, Mismatch
 from irtools.ir.op import FLOATS
 
@@ -15,7 +16,7 @@ __all__ = ["State", "Stretch", "find_states", "mixer_outside", "stretches"]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A cached value: a ReadValue, or a past value that is an input of the model.
+    """A cached value: a ReadValue, or a model input with past values.
 
     Attributes
     ----------
@@ -34,16 +35,14 @@ class State:
 
 @dataclass(frozen=True)
 class Stretch:
-    """One residual sum and what is computed for it.
+    """A sublayer: one residual sum and the ops computed for it.
 
     Attributes
     ----------
-    index : int
-    sum : Sum
     branches : tuple of frozenset of int
-        Ops of each branch; an op that two branches share is in the first.
+        Ops of each branch. An op that two branches share is in the first.
     states : tuple of State
-        What its ops read.
+        States that its ops read.
     """
 
     index: int
@@ -54,7 +53,7 @@ class Stretch:
 
     @cached_property
     def ops(self) -> frozenset[int]:
-        """All ops, the sum included."""
+        """All ops, including the sum."""
         return frozenset({self.sum.op, *self.sum.inner}.union(*self.branches))
 
     @cached_property
@@ -69,47 +68,40 @@ class Stretch:
 
     @property
     def mixing_branch(self) -> tuple[int, Match] | None:
-        """Which branch mixes tokens, and how."""
+        """Position of the branch that mixes tokens, and the match of its token mixer."""
         return self._mixing[0]
 
     @property
     def misses(self) -> tuple[Mismatch, ...]:
-        """Why token mixer patterns did not match, in the order they were tried."""
+        """Mismatches of the token mixer patterns, in the order they were tried."""
         return self._mixing[1]
 
     @property
     def mixer(self) -> str:
-        """Kind of the token mixer; ``unknown`` when only a cached state shows that tokens mix."""
+        """Kind of the token mixer; ``unknown`` if only a cached state shows that tokens mix."""
         if self.mixing_branch is not None:
             return self.mixing_branch[1].kind
         return "unknown" if self.states else "none"
 
     @property
     def mixes(self) -> bool:
-        """Whether a token sees others here."""
+        """True if a token sees others here."""
         return self.mixer != "none"
 
     @cached_property
     def feed_forward(self) -> str:
-        """``dense``, ``experts`` or ``none``: of the branches that do not mix; experts beside a dense one count."""
+        """Kind of the branches that do not mix tokens: ``experts`` if one has them, else ``dense`` or ``none``."""
         mixing = self.mixing_branch[0] if self.mixing_branch is not None else 0 if self.states else -1
-        found = [
+        kinds = [
             match.kind
             for position, branch in enumerate(self.branches)
             if position != mixing and (match := self.matcher.find("feed_forward", branch)[0]) is not None
         ]
-        return "experts" if "experts" in found else found[0] if found else "none"
+        return "experts" if "experts" in kinds else kinds[0] if kinds else "none"
 
 
 def stretches(stream: Stream, sums: Sequence[Sum]) -> tuple[Stretch, ...]:
-    """Give every op of the stream to the first sum that needs it.
-
-    Parameters
-    ----------
-    stream : Stream
-    sums : sequence of Sum
-        From the embeddings to the head.
-    """
+    """Assign every op of the stream to the first sum that needs it; ``sums`` is ordered from the embeddings."""
     matcher = Matcher(stream.view, stream.ops)
     taken: set[int] = set()
     gathered: list[tuple[frozenset[int], ...]] = []
@@ -129,12 +121,12 @@ def stretches(stream: Stream, sums: Sequence[Sum]) -> tuple[Stretch, ...]:
     )
 
 
-def mixer_outside(stream: Stream, pieces: Sequence[Stretch]) -> int | None:
-    """An op of the stream that mixes tokens or reads a state and belongs to no stretch.
+def mixer_outside(stream: Stream, sublayers: Sequence[Stretch]) -> int | None:
+    """An op of the stream that mixes tokens or reads a state but belongs to no sublayer.
 
-    There is one when the stream is no plain chain of sums, so that whole layers were passed over.
+    There is one if the stream is not a plain chain of sums, so that whole layers are missing.
     """
-    outside = stream.ops.difference(*(piece.ops for piece in pieces))
+    outside = stream.ops.difference(*(sublayer.ops for sublayer in sublayers))
     match, _ = Matcher(stream.view, stream.ops).find("token_mixer", outside)
     if match is not None:
         return match.anchor
@@ -143,21 +135,21 @@ def mixer_outside(stream: Stream, pieces: Sequence[Stretch]) -> int | None:
 
 
 def _gather(stream: Stream, start: int, taken: set[int]) -> frozenset[int]:
-    found: set[int] = set()
+    ops: set[int] = set()
     pending = [start]
     while pending:
         op = pending.pop()
         if op not in taken and op not in stream.roots:
             taken.add(op)
-            found.add(op)
+            ops.add(op)
             pending.extend(stream.sources[op])
-    return frozenset(found)
+    return frozenset(ops)
 
 
 def find_states(stream: Stream) -> tuple[State, ...]:
-    """The cached values that ops of the stream read, in file order."""
+    """Cached values that ops of the stream read, in file order."""
     view = stream.view
-    found = []
+    states = []
     for op in (*view.by_type.get("ReadValue", ()), *view.parameters):
         if op in stream.ops:
             continue
@@ -168,24 +160,21 @@ def find_states(stream: Stream) -> tuple[State, ...]:
         name = view.data(op).get("variable_id") or view.op_name(op)
         readers = _readers(stream, op)
         if view.op_type(op) == "ReadValue" or _is_past(stream, name, readers):
-            found.append(State(name, op, readers))
-    return tuple(found)
+            states.append(State(name, op, readers))
+    return tuple(states)
 
 
 def _is_past(stream: Stream, name: str, readers: frozenset[int]) -> bool:
-    """Whether an input is a cached value: joined with new ones, or named so."""
+    """True if an input is a cached value: concatenated with new values, or named like one."""
     joined = any(stream.view.op_type(op) == "Concat" for op in readers)
     return joined or any(word in name.lower() for word in ("past", "cache", "state"))
 
 
 def _readers(stream: Stream, start: int) -> frozenset[int]:
-    """The first ops of the stream below a value, shapes left out."""
-    view, found, seen, pending = stream.view, set(), {start}, [start]
-    while pending:
-        for target in view.succ[pending.pop()]:
-            if target in stream.ops:
-                found.add(target)
-            elif target not in seen and view.op_type(target) not in SHAPE_OPS:
-                seen.add(target)
-                pending.append(target)
-    return frozenset(found)
+    """The first ops of the stream below a value, without shape arithmetic."""
+    view = stream.view
+
+    def targets(op: int) -> Iterable[int]:
+        return () if op in stream.ops else [target for target in view.succ[op] if view.op_type(target) not in SHAPE_OPS]
+
+    return frozenset(closure([start], targets) & stream.ops)

@@ -1,4 +1,4 @@
-"""What each witness says about the located stack, layer by layer."""
+"""Verdicts of the witnesses on the located stack and its layers."""
 
 from __future__ import annotations
 
@@ -21,28 +21,23 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything the witnesses found.
+    """The results of all witnesses.
 
     Attributes
     ----------
-    stream : Stream
-    head : Head
     walked, dominating : frozenset of int
-        Layer ids of the sums that the walk and the dominators see.
-    pieces : sequence of Stretch
-    scopes : Scopes or None
+        Layer ids of the sums that the walk and the dominators find.
     named : Grouping or None
         Layers by names.
-    config : TextConfig
     grouping : Grouping
-        The layers that were agreed on.
+        The chosen layers.
     """
 
     stream: Stream
     head: Head
     walked: frozenset[int]
     dominating: frozenset[int]
-    pieces: Sequence[Stretch]
+    sublayers: Sequence[Stretch]
     scopes: Scopes | None
     named: Grouping | None
     config: TextConfig
@@ -50,7 +45,7 @@ class Evidence:
 
 
 def layer_verdicts(evidence: Evidence, index: int, members: Sequence[Stretch], value: int) -> tuple[Verdict, ...]:
-    """One verdict per witness on one layer, whose hidden state is the value of an op."""
+    """One verdict per witness on one layer, whose hidden state is the value of the op ``value``."""
     final = index == len(evidence.grouping) - 1
     end = members[-1].sum.op
     return (
@@ -64,18 +59,18 @@ def layer_verdicts(evidence: Evidence, index: int, members: Sequence[Stretch], v
 
 def _walk(evidence: Evidence, last: Stretch, value: int, final: bool) -> Verdict:
     if last.sum.op not in evidence.walked:
-        return Verdict("walk", None, "the walk did not pass this sum")
+        return Verdict("walk", None, "the walk did not reach this sum")
     if final:
-        return Verdict("walk", True, "the head reads it, after the last residual sum")
-    following = evidence.pieces[last.index + 1].sum.skip
+        return Verdict("walk", True, "the head reads it after the last residual sum")
+    following = evidence.sublayers[last.index + 1].sum.skip
     if following in evidence.stream.same_value(value):
         return Verdict("walk", True, "the residual sums of the next layer start from it")
-    return Verdict("walk", True, "the last residual sum of the layer; the next layer starts by changing it")
+    return Verdict("walk", True, "the last residual sum of the layer; the next layer changes it first")
 
 
 def _dominators(evidence: Evidence, end: int, final: bool) -> Verdict:
     if end not in evidence.dominating:
-        return Verdict("dominators", None, "values that bypass this layer hide it")
+        return Verdict("dominators", None, "values that bypass the layer hide it")
     if final:
         return Verdict("dominators", True, "every path to the logits passes it")
     return Verdict("dominators", True, "every path from the embeddings to the logits passes it")
@@ -84,9 +79,9 @@ def _dominators(evidence: Evidence, end: int, final: bool) -> Verdict:
 def _names(evidence: Evidence, index: int, members: Sequence[Stretch]) -> Verdict:
     if evidence.scopes is None:
         return Verdict("names", None, "no scope numbers the layers")
-    numbers = {number for piece in members if (number := evidence.scopes.layers[piece.index]) is not None}
+    numbers = {number for sublayer in members if (number := evidence.scopes.layers[sublayer.index]) is not None}
     if not numbers:
-        return Verdict("names", None, "its ops have no numbered scope")
+        return Verdict("names", None, "no scope of its ops has a number")
     first = next((number for number in evidence.scopes.layers if number is not None), 0)
     listed = ", ".join(f"{evidence.scopes.prefix}{number}" for number in sorted(numbers))
     agrees = numbers == {first + index}
@@ -94,29 +89,25 @@ def _names(evidence: Evidence, index: int, members: Sequence[Stretch]) -> Verdic
 
 
 def _state(members: Sequence[Stretch]) -> Verdict:
-    states = [state.name for piece in members for state in piece.states]
+    states = [state.name for sublayer in members for state in sublayer.states]
     if not states:
-        return Verdict("state", None, "reads no state of its own")
-    holders = [piece for piece in members if piece.states]
-    if len(holders) > 1:
-        return Verdict("state", False, f"{len(holders)} blocks of this layer have states of their own")
-    return Verdict("state", True, f"owns {len(states)}: {_short(states)}")
-
-
-def _short(states: Sequence[str]) -> str:
-    listed = ", ".join(states[:2])
-    return listed + (", ..." if len(states) > 2 else "")
+        return Verdict("state", None, "owns no state")
+    owners = [sublayer for sublayer in members if sublayer.states]
+    if len(owners) > 1:
+        return Verdict("state", False, f"{len(owners)} blocks of this layer own states")
+    listed = ", ".join(states[:2]) + (", ..." if len(states) > 2 else "")
+    return Verdict("state", True, f"owns {len(states)}: {listed}")
 
 
 def _config(evidence: Evidence, index: int, members: Sequence[Stretch]) -> Verdict:
     config, count = evidence.config, len(evidence.grouping)
     if config.num_layers is None:
-        return Verdict("config", None, "config.json says nothing of layers")
+        return Verdict("config", None, "config.json gives no number of layers")
     if config.num_layers != count:
-        return Verdict("config", False, f"config.json says {config.num_layers} layers, found {count}")
+        return Verdict("config", False, f"config.json says {config.num_layers} layers, but {count} were found")
     if len(config.layer_types) == count:
         kind = config.layer_types[index]
-        mixer = next((piece.mixer for piece in members if piece.mixes), "none")
+        mixer = next((sublayer.mixer for sublayer in members if sublayer.mixes), "none")
         contradiction = _contradiction(kind, mixer)
         return Verdict("config", not contradiction, f"layer {index} of {count}, {kind}{contradiction}")
     return Verdict("config", True, f"layer {index} of {count}")
@@ -130,8 +121,8 @@ def _contradiction(kind: str, mixer: str) -> str:
 
 def stack_verdicts(evidence: Evidence, layers: Sequence[DecoderLayer]) -> tuple[Verdict, ...]:
     """One verdict per witness on the stack as a whole."""
-    count, total = len(layers), len(evidence.pieces)
-    ends = {evidence.pieces[members[-1]].sum.op for members in evidence.grouping.layers()}
+    count, total = len(layers), len(evidence.sublayers)
+    ends = {evidence.sublayers[members[-1]].sum.op for members in evidence.grouping.layers()}
     return (
         _seen("walk", ends & evidence.walked, count, f"{len(evidence.walked)} residual sums, {total} needed"),
         _seen("dominators", ends & evidence.dominating, count, f"{len(evidence.dominating)} sums on every path"),
@@ -144,14 +135,14 @@ def stack_verdicts(evidence: Evidence, layers: Sequence[DecoderLayer]) -> tuple[
 def _seen(witness: str, ends: set[int], count: int, reason: str) -> Verdict:
     if len(ends) == count:
         return Verdict(witness, True, reason)
-    return Verdict(witness, None, f"{reason}: sees {len(ends)} of {count} layers, contradicts none")
+    return Verdict(witness, None, f"{reason}: finds {len(ends)} of {count} layers and contradicts none")
 
 
 def _stack_names(evidence: Evidence, count: int) -> Verdict:
     if evidence.scopes is None:
         return Verdict("names", None, "no scope numbers the layers")
     if evidence.named is None:
-        return Verdict("names", None, f"the numbers under {evidence.scopes.scope!r} do not count up one by one")
+        return Verdict("names", None, f"the numbers under {evidence.scopes.scope!r} do not increase by one")
     agrees = evidence.named.last == evidence.grouping.last
     return Verdict("names", agrees, f"{len(evidence.named)} layers under {evidence.scopes.scope!r}")
 
@@ -159,25 +150,23 @@ def _stack_names(evidence: Evidence, count: int) -> Verdict:
 def _stack_state(layers: Sequence[DecoderLayer]) -> Verdict:
     owners = [layer for layer in layers if layer.states]
     if not owners:
-        return Verdict("state", None, "the model keeps no state")
+        return Verdict("state", None, "the model has no state")
     if any(verdict.agrees is False for layer in owners for verdict in layer.verdicts if verdict.witness == "state"):
-        return Verdict("state", False, "a layer has two blocks with states of their own")
-    numbers = [[int(found[0]) for state in layer.states if (found := _NUMBER.findall(state))] for layer in owners]
-    per_kind: dict[str, list[int]] = {}
-    for layer, found in zip(owners, numbers, strict=True):
-        if found:
-            per_kind.setdefault(layer.mixer, []).append(min(found))
-    counted = all(order == sorted(order) for order in per_kind.values())
+        return Verdict("state", False, "two blocks of one layer own states")
+    by_mixer: dict[str, list[int]] = {}
+    for layer in owners:
+        numbers = [int(match[0]) for state in layer.states if (match := _NUMBER.search(state))]
+        if numbers:
+            by_mixer.setdefault(layer.mixer, []).append(min(numbers))
+    counted = all(order == sorted(order) for order in by_mixer.values())
     reason = f"{len(owners)} of {len(layers)} layers own states"
-    return Verdict("state", counted, reason + ("" if counted else ", whose numbers do not rise with the layers"))
+    return Verdict("state", counted, reason + ("" if counted else ", whose numbers do not increase with the layers"))
 
 
 def _stack_config(evidence: Evidence, layers: Sequence[DecoderLayer]) -> Verdict:
     config = evidence.config
     if config.num_layers is None:
-        return Verdict("config", None, "config.json says nothing of layers")
-    said = f"config.json says {config.num_layers} layers"
-    if config.hidden_size is not None:
-        said += f" of hidden size {config.hidden_size}"
-    width = config.hidden_size in (None, layers[0].shape[-1])
-    return Verdict("config", config.num_layers == len(layers) and width, said)
+        return Verdict("config", None, "config.json gives no number of layers")
+    size = "" if config.hidden_size is None else f" of hidden size {config.hidden_size}"
+    agrees = config.num_layers == len(layers) and config.hidden_size in (None, layers[0].shape[-1])
+    return Verdict("config", agrees, f"config.json says {config.num_layers} layers{size}")

@@ -1,4 +1,4 @@
-"""Witness: walk the residual stream from the head back to the embeddings."""
+"""Witness: walk along the residual stream from the lm_head back to the embeddings."""
 
 from __future__ import annotations
 
@@ -8,26 +8,20 @@ __all__ = ["walk"]
 
 
 def walk(stream: Stream) -> tuple[Sum, ...]:
-    """Find the residual sums by following the stream upwards.
+    """Find the residual sums by following the stream upwards; return them from the embeddings to the lm_head.
 
-    At a sum the walk goes on with the operand that all others are computed from; at any other
-    op with the nearest op that all paths pass. Values that bypass layers (keys shared between
-    layers, inputs injected into every layer) do not disturb it, because it never asks about
-    paths beyond the next step.
-
-    Returns
-    -------
-    tuple of Sum
-        From the embeddings to the head.
+    At a sum the walk continues at the operand that all others are computed from. At any other op it continues at the
+    nearest op on all paths. It never looks beyond the next step, so values that bypass layers (keys shared between
+    layers, inputs added to every layer) do not matter.
     """
-    found: list[Sum] = []
+    sums: list[Sum] = []
     current: int | None = stream.end.op
     while current is not None and current in stream.ops:
         residual = stream.residual(current)
         if residual is not None:
-            found.append(residual)
+            sums.append(residual)
             current = residual.skip
         else:
             carrier = stream.carrier(current)
             current = carrier if carrier is not None else stream.above(current)
-    return tuple(reversed(found))
+    return tuple(reversed(sums))

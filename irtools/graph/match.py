@@ -29,6 +29,8 @@ class Match:
     ----------
     pattern : str
         Name of the pattern.
+    role : str
+        Role of the pattern.
     kind : str
         Variant within the role (``full_attention``, ``dense``, ``rms``).
     anchor : int
@@ -40,6 +42,7 @@ class Match:
     """
 
     pattern: str
+    role: str
     kind: str
     anchor: int
     ops: Mapping[str, int] = field(default_factory=dict)
@@ -126,23 +129,23 @@ class Probe:
         Ops whose value depends on the token embeddings; empty for every op that is not constant.
     region : collection of int
         Ops between two points of the residual stream; empty for the whole graph.
-    name : str
-        Name of the pattern, for its results.
+    pattern : Pattern
+        Named in the results.
     """
 
-    def __init__(self, view: GraphView, stream: Collection[int], region: Collection[int], name: str) -> None:
+    def __init__(self, view: GraphView, stream: Collection[int], region: Collection[int], pattern: Pattern) -> None:
         self.view = view
         self.region = region
         self._stream = stream
-        self._name = name
+        self._pattern = pattern
 
     def fail(self, reason: str, op: int | None = None) -> Mismatch:
         """Report a mismatch with its reason and the op that did not fit."""
-        return Mismatch(self._name, reason, op)
+        return Mismatch(self._pattern.name, reason, op)
 
     def match(self, kind: str, anchor: int, ops: Mapping[str, int] | None = None, tail: tuple[int, ...] = ()) -> Match:
         """Report a match; ``ops`` maps functions in the pattern to layer ids."""
-        return Match(self._name, kind, anchor, ops or {}, tail)
+        return Match(self._pattern.name, self._pattern.role, kind, anchor, ops or {}, tail)
 
     def type(self, op: int) -> str:
         """Type of an op."""
@@ -237,7 +240,7 @@ class Matcher:
         for entry, op in candidates:
             if entry.anchors and self.view.op_type(op) not in entry.anchors:
                 continue
-            result = entry.function(Probe(self.view, self.stream, region, entry.name), op)
+            result = entry.function(Probe(self.view, self.stream, region, entry), op)
             if isinstance(result, Match):
                 return result, mismatches
             mismatches.append(result)

@@ -16,13 +16,7 @@ _WIDTH = ("hidden_size", "n_embd", "d_model", "dim", "model_dim")
 
 @dataclass(frozen=True, slots=True)
 class TextConfig:
-    """What config.json says about the language model; None where it says nothing.
-
-    Attributes
-    ----------
-    num_layers, hidden_size : int or None
-    layer_types : tuple of str
-    """
+    """Facts of config.json about the language model; None if they are not given."""
 
     num_layers: int | None
     hidden_size: int | None
@@ -46,10 +40,10 @@ def _integer(config: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
 
 
 def read_config(config: Mapping[str, Any] | None) -> TextConfig:
-    """Read the language model's part of a config, nested in a wrapper's or not."""
+    """Read the language model's part of a config, which may be nested."""
     for candidate in _candidates(config or {}):
-        kinds = next((found for key in _KINDS if isinstance(found := candidate.get(key), list | str)), ())
+        kinds = next((value for key in _KINDS if isinstance(value := candidate.get(key), list | str)), ())
         layers = _integer(candidate, _LAYERS) or len(kinds) or None
         if layers is not None:
-            return TextConfig(layers, _integer(candidate, _WIDTH), tuple(str(kind) for kind in kinds))
+            return TextConfig(layers, _integer(candidate, _WIDTH), tuple(map(str, kinds)))
     return TextConfig(None, _integer(config or {}, _WIDTH), ())

@@ -1,1 +1,1 @@
-"""What needs OpenVINO or GenAI to execute; imported lazily."""
+"""Processes that execute OpenVINO and OpenVINO GenAI; imported lazily."""

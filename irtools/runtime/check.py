@@ -1,8 +1,7 @@
-"""What OpenVINO would say of a file whose graph was edited, and the runtime of an annotated target.
+"""Check an edited file with OpenVINO, and an annotated target as OpenVINO GenAI loads it.
 
-The rehearsal runs in a process of its own: OpenVINO can print, and a damaged file can end it,
-without harm to this one. It can also be started early, so that OpenVINO is loaded (0.25 s) and
-the graph converted while the decoder stack is being located.
+The rehearsal runs in its own process, because OpenVINO may print and a damaged file may crash it. The process
+can be started early: it then loads OpenVINO and converts the graph while the decoder stack is being located.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ __all__ = ["Remark", "check_file", "checker", "warm_up"]
 
 _UNCHECKED = ", or give --no-check to write without a check"
 _TIMEOUT = 900.0
-"""Seconds without an answer: 265,000 ops take 7."""
+"""Seconds without an answer. A model of 265,000 ops takes 7."""
 
 # Compiling a larger piece would take the memory and the time that extracting saves.
 _COMPILED_WEIGHTS = 64 << 20
@@ -38,14 +37,14 @@ _waiting: list[Child] = []
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """One thing the rehearsal found.
+    """A remark of the rehearsal.
 
     Attributes
     ----------
     problem : bool
-        True: the runtime would refuse the file. False: worth knowing.
+        True if the runtime would refuse the file, False for a note.
     message : str
-        Without full stop.
+        Without a full stop.
     """
 
     problem: bool
@@ -53,13 +52,13 @@ class Remark:
 
 
 def warm_up(path: Path | None = None) -> None:
-    """Start the work of the next :func:`check_file`, and return at once.
+    """Start the process of the next :func:`check_file`, and return at once.
 
     Parameters
     ----------
     path : Path, optional
-        The ``.xml`` whose graph it will be; its weights lie beside it. Without one, only OpenVINO is loaded;
-        the path can be given by another call.
+        The ``.xml`` to convert ahead, with its weights beside it. Without it the process only loads OpenVINO;
+        a second call can give the path.
     """
     if not _waiting:
         _waiting.append(_start(path))
@@ -76,15 +75,13 @@ def _stop() -> None:
 def _start(original: Path | None) -> Child:
     if not sys.executable:
         raise CheckError("the new file cannot be checked without a Python executable; give --no-check")
-    child = Child("irtools.runtime.rehearsal", bare=True)
+    child = Child("irtools.runtime.rehearsal")
     child.tell({"ahead": _files(original)})
     return child
 
 
 def _files(path: Path | None) -> list[str] | None:
-    if path is None:
-        return None
-    return [str(path.absolute()), str(path.with_suffix(".bin").absolute())]
+    return None if path is None else [str(path.absolute()), str(path.with_suffix(".bin").absolute())]
 
 
 def check_file(
@@ -96,34 +93,33 @@ def check_file(
     expected: Expected | None = None,
     compiling: bool = False,
 ) -> tuple[Remark, ...]:
-    """Read a file with OpenVINO, and rehearse what the runtime does with an annotated target when it loads it.
+    """Read a file with OpenVINO, and rehearse how the runtime loads an annotated target.
 
     Parameters
     ----------
     xml_path, bin_path : Path
-        The IR; ``xml_path`` may have any suffix.
+        The IR. ``xml_path`` may have any suffix.
     annotation : str, optional
-        What the file is expected to say; without one, the file is only read.
+        The annotation that the file should contain. Without it, the file is only read.
     original : Path, optional
-        The file that it will replace, if that has the same graph; see :func:`warm_up`.
+        The file that will be replaced, if it has the same graph; see :func:`warm_up`.
     expected : Expected, optional
-        What the graph is expected to be.
+        The graph that OpenVINO should read.
     compiling : bool
-        Compile it for the CPU too; that it does not is no problem, but said.
+        Also compile the model for the CPU. A failure is a note, not a problem.
 
     Returns
     -------
     tuple of Remark
-        Problems: the runtime would refuse the annotation, or OpenVINO cannot read the files or reads something
-        else from them.
-        The others say what could not be rehearsed, or what else the runtime needs of the model.
+        Problems if the runtime would refuse the annotation, or if OpenVINO cannot read the files or reads
+        another graph. Notes on what could not be rehearsed and on other requirements of the runtime.
 
     Raises
     ------
     CheckError
-        There are no weights, or the rehearsal could not be run.
+        The weights are missing, or the rehearsal could not run.
     """
-    # Not at the top: networkx alone takes 0.1 s, and :func:`warm_up` is not to wait for what it does not need.
+    # Imported late: these take 0.1 s, and the process should start before.
     from irtools.ir.rt_info import ANNOTATION_KEY
     from irtools.ir.weights_file import require_weights
     from irtools.model.annotation import MalformedAnnotationError, parse_annotation
@@ -143,38 +139,29 @@ def check_file(
         "annotation": annotation,
         "layers": [[layer, locator.producer, locator.output_index] for layer, locator in layers.items()],
     }
-    remarks = tuple(Remark(*remark) for remark in _ask(_waiting.pop() if _waiting else _start(original), request))
+    with _waiting.pop() if _waiting else _start(original) as child:
+        reply = child.ask(request, timeout=_TIMEOUT)
+    if reply.ended:
+        raise CheckError(f"the new file could not be checked: {reply.ended}; give --no-check to write without a check")
+    remarks = tuple(Remark(*remark) for remark in reply.value)
     if any(remark.problem for remark in remarks):
         _require_length(xml_path, bin_path, expected)
     return remarks
 
 
-def _ask(child: Child, request: object) -> list[tuple[bool, str]]:
-    """The answer of a process, whose end is not waited for: taking its memory apart takes 0.04 s."""
-    try:
-        reply = child.ask(request, timeout=_TIMEOUT)
-    finally:
-        child.leave()
-    if reply.ended:
-        raise CheckError(f"the new file could not be checked: {reply.ended}; give --no-check to write without it")
-    found: list[tuple[bool, str]] = reply.value
-    return found
-
-
 def _require_length(xml_path: Path, bin_path: Path, expected: Expected | None) -> None:
-    """Tell a truncated download, or an edit beyond the end, from other faults, which OpenVINO words alike."""
+    """Raise if the weights are too short: OpenVINO words this like other faults."""
     from irtools.ir.constants import iter_graphs, read_constants
     from irtools.ir.weights_file import require_weights
     from irtools.model.document import Document
 
     constants = read_constants(iter_graphs(Document(xml_path).scan))
-    there = bin_path.stat().st_size
+    size = bin_path.stat().st_size
     for constant in constants:
-        if expected and constant.id in expected.ops and not constant.in_body and constant.end > there:
-            where = f"the bytes {constant.offset} to {constant.end}"
+        if expected and constant.id in expected.ops and not constant.in_body and constant.end > size:
             raise CheckError(
-                f"the edited constant {constant.name!r} reads {where} of the weights, and there are {there}; "
-                "give it an offset and a size within the file",
+                f"the edited constant {constant.name!r} reads the bytes {constant.offset} to {constant.end} of the "
+                f"weights, which have {size} bytes; give it an offset and a size within the file",
                 path=bin_path,
             )
     needed = max((constant.end for constant in constants), default=0)
@@ -197,8 +184,8 @@ def checker(patch: Patch) -> Check | None:
     def judge(temporary: Path) -> tuple[str, ...]:
         remarks = check_file(temporary, weights, patch.new, original=original, expected=expected)
         if old is not None and old == patch.new and remarks:
-            known = check_file(path, weights, old)
-            remarks = tuple(remark for remark in remarks if remark not in known)
+            before = check_file(path, weights, old)
+            remarks = tuple(remark for remark in remarks if remark not in before)
         problems = [remark.message for remark in remarks if remark.problem]
         if problems:
             raise CheckError(

@@ -12,19 +12,19 @@ from irtools.runtime.lines import Child, Progress, serve
 __all__ = ["UNREADABLE", "Conversion", "convert"]
 
 UNREADABLE = "OpenVINO cannot read it"
-"""How a fault begins that no process of OpenVINO will get past."""
+"""Start of a fault that every later OpenVINO process would hit too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What came of one model.
+    """Result of converting one model.
 
     Attributes
     ----------
     fault : str
-        Why OpenVINO cannot read or convert it, in its own words; ``""`` when it can.
+        OpenVINO's message if it cannot read or convert the model, else ``""``.
     left : tuple of str
-        Friendly names of the state ops that are left after it: GenAI wants none of a draft's target.
+        Friendly names of the state ops that remain. GenAI accepts none in the target of a draft.
     """
 
     fault: str = ""
@@ -32,21 +32,21 @@ class Conversion:
 
 
 def convert(files: Sequence[Path], *, timeout: float) -> list[Conversion]:
-    """Convert models, none of which is written, in a process of its own.
+    """Convert models in a separate process; nothing is written.
 
     Parameters
     ----------
     files : sequence of Path
-        The ``.xml`` files; the weights lie beside them.
+        The ``.xml`` files, with their weights beside them.
     timeout : float
-        Seconds that one may take.
+        Seconds allowed per file.
 
     Returns
     -------
     list of Conversion
         In the order of the files.
     """
-    found: list[Conversion] = []
+    conversions: list[Conversion] = []
     child: Child | None = None
     try:
         for path in files:
@@ -55,13 +55,13 @@ def convert(files: Sequence[Path], *, timeout: float) -> list[Conversion]:
             if reply.ended:
                 child.close()
                 child = None
-            found.append(
-                Conversion(reply.ended) if reply.ended else Conversion(reply.value["fault"], tuple(reply.value["left"]))
-            )
+                conversions.append(Conversion(reply.ended))
+            else:
+                conversions.append(Conversion(reply.value["fault"], tuple(reply.value["left"])))
     finally:
         if child is not None:
             child.close()
-    return found
+    return conversions
 
 
 def _convert(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
@@ -73,8 +73,8 @@ def _convert(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
         model = ov.Core().read_model(request["xml"])
     except RuntimeError as error:
         return {"fault": f"{UNREADABLE}: {reason(error)}", "left": []}
-    model, fault = to_paged(model, None)
-    left = [] if fault else [o.get_friendly_name() for o in model.get_ops() if o.get_type_name() == "Assign"]
+    fault = to_paged(model)
+    left = [] if fault else [op.get_friendly_name() for op in model.get_ops() if op.get_type_name() == "Assign"]
     return {"fault": fault, "left": left}
 
 

@@ -1,9 +1,8 @@
-"""Run OpenVINO GenAI on an export, in a process of its own.
+"""Run OpenVINO GenAI on an export, in a separate process.
 
-The pipeline is native code: a faulty export can end the process, and GenAI's libraries can
-not be unloaded. So a worker process takes jobs and answers (:mod:`irtools.runtime.lines`); when it
-dies, the job it was at is reported as crashed and a new worker does the rest.
-The main process needs neither OpenVINO nor GenAI.
+A faulty export can crash the native pipeline, and GenAI's libraries cannot be unloaded. If a worker process dies,
+its job is reported as crashed and a new worker runs the remaining jobs. The main process needs neither OpenVINO nor
+GenAI.
 """
 
 from __future__ import annotations
@@ -23,35 +22,32 @@ NOT_INSTALLED = "openvino-genai is not installed; install the extra `runtime` (i
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to run.
+    """One generation to run.
 
     Attributes
     ----------
     model : str
         Model directory.
-    prompt : str
     token_ids : tuple of int
         Instead of a prompt.
     as_text : bool
-        Give the token ids as the text that they stand for: the pipeline of a vision-language export takes text only.
+        Pass the token ids as decoded text: the pipeline of a vision-language export accepts only text.
     draft : str or None
         Directory of the draft; the same as ``model`` for MTP.
-    max_new_tokens : int
     assistant_tokens : int
         Candidates per step, with a draft.
     prefix_caching : bool
-        What the scheduler is told; GenAI's own default is on in some pipelines.
-    device : str
+        Set explicitly, because GenAI's default depends on the pipeline.
     stateful : bool
-        Use ``LLMPipeline`` with the SDPA backend, as it does for models that cannot be paged.
+        Use ``LLMPipeline`` with the SDPA backend, as GenAI does for models that cannot be paged.
     chat_template : bool
-        Put the prompt through the export's chat template, as GenAI does by default.
+        Apply the export's chat template to the prompt, as GenAI does by default.
     image : int
-        Side of a made-up square image that goes with the prompt; 0 for none.
+        Side of a generated square image that goes with the prompt; 0 for none.
     exact : bool
-        Give the device the hints of :data:`irtools.runtime.exact.EXACT`.
+        Set the device hints of :data:`irtools.runtime.exact.EXACT`.
     reuse : bool
-        Keep the pipeline for the next job, if that asks for the same one; the files must not change meanwhile.
+        Keep the pipeline for the next job if its settings are the same; the files must not change meanwhile.
     """
 
     model: str
@@ -81,30 +77,30 @@ class Job:
 
     @classmethod
     def dflash(cls, model: str | Path, draft: str | Path, prompt: str = "", **options: Any) -> Job:
-        """Generation with a draft from another directory; what kind it is, its rt_info says."""
+        """Generation with a draft from another directory; its rt_info gives its kind."""
         return cls(str(model), prompt, draft=str(draft), **options)
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What differs from run to run; seconds and bytes.
+    """Measurements of a run, in seconds and bytes.
 
     Attributes
     ----------
     seconds : float
-        Of the whole generation, without load.
+        The whole generation, without load.
     load : float
-        Of reading and compiling the models; 0 when the pipeline was there already.
+        Reading and compiling the models; 0 if the pipeline was reused.
     first_token : float
-        From the call to the first token, the prompt's tokenization and run included (GenAI's ``get_ttft``).
+        From the call to the first token, including tokenization and prefill (GenAI's ``get_ttft``).
     decode : float
         From the first token to the last (``m_new_token_times`` of GenAI's raw metrics).
     verify : float
-        In the target after the run of the prompt (``m_durations`` of ``main_model_metrics``); with a draft only.
+        In the target after the prefill (``m_durations`` of ``main_model_metrics``); only with a draft.
     draft : float
         In the draft (``m_durations`` of ``draft_model_metrics``).
     cache_bytes : int
-        What GenAI has allocated for keys, values and other state of target and draft, in blocks; it keeps it.
+        Blocks allocated for the KV cache and other state of target and draft; GenAI does not free them.
     peak_memory : int
         Largest resident set of the process so far.
     """
@@ -121,30 +117,28 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What GenAI did.
+    """The result of a job.
 
     Attributes
     ----------
     stage : str
         ``ran``, ``generate`` (failed there), ``load`` (refused there) or ``crash``.
     message : str
-        The runtime's own words when it did not run.
+        The runtime's message if it did not run.
     tokens : tuple of int
         Generated token ids.
     text : str
-        The same as text; ``""`` without a detokenizer.
+        The tokens as text; ``""`` without a detokenizer.
     prompt_ids : tuple of int
-        The prompt as the model saw it; of an image only its tokens in the text are known: empty then.
+        The prompt as the model saw it; empty with an image, whose tokens are not known.
     prompt_tokens : int
         Length of the prompt, images included.
     accepted, drafted : int
-        Candidates that the target agreed with, and all: ``get_num_accepted_tokens`` and
-        ``get_num_draft_tokens``. GenAI 2026.4 counts none for DFlash: there accepted are the tokens less
-        the runs of the target, each of which yields one itself, and drafted is
-        ``get_num_draft_processed_tokens``. 0 without a draft.
+        Accepted and proposed candidates: ``get_num_accepted_tokens`` and ``get_num_draft_tokens``. GenAI 2026.4
+        counts neither for DFlash. There, accepted is the number of tokens minus the runs of the target, because
+        each run yields one token itself, and drafted is ``get_num_draft_processed_tokens``. 0 without a draft.
     steps : int
-        Runs of the target, the prompt included.
-    timing : Timing
+        Runs of the target, including the prefill.
     """
 
     stage: str
@@ -160,13 +154,13 @@ class Outcome:
 
     @classmethod
     def from_json(cls, answer: Mapping[str, Any]) -> Outcome:
-        """What ``asdict`` made of an outcome."""
+        """Rebuild an outcome from its ``asdict`` form."""
         lists = {name: tuple(answer[name]) for name in ("tokens", "prompt_ids")}
         return cls(**{**answer, **lists, "timing": Timing(**answer["timing"])})
 
 
 def available() -> bool:
-    """Whether openvino-genai is installed."""
+    """True if openvino-genai is installed."""
     from importlib.util import find_spec
 
     return find_spec("openvino_genai") is not None
@@ -185,20 +179,20 @@ def run_all(jobs: Iterable[Job], *, timeout: float = 300.0) -> list[Outcome]:
 def iterate(
     jobs: Iterable[Job], *, timeout: float = 300.0, progress: Progress | None = None
 ) -> Generator[Outcome, None, None]:
-    """Run jobs one after the other, each when its outcome is asked for.
+    """Run jobs one after the other, each when the next outcome is requested.
 
     Parameters
     ----------
     jobs : iterable of Job
     timeout : float
-        Seconds without a sign of life after which a job's process is ended.
+        Seconds without progress after which a job's process is killed.
     progress : callable, optional
-        Takes what is being done, as a clause.
+        Takes the current step, as a clause.
 
     Yields
     ------
     Outcome
-        In the order of the jobs. When the iterator is closed, the process ends.
+        In the order of the jobs. Closing the iterator ends the process.
 
     Raises
     ------

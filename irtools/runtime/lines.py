@@ -1,7 +1,7 @@
-"""Talk to a process of our own in lines of JSON: requests go in, progress and one answer each come out.
+"""Child processes that take requests and send progress and answers, as lines of JSON.
 
-What runs native code runs in such a process: a faulty export can end it or keep it busy for ever,
-and when it ends its memory is back.
+Native code runs only in such processes. A faulty export can crash them or keep them busy for ever, and their memory
+is free again when they end.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import os
 import queue
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -25,21 +24,21 @@ from irtools.runtime.process import start
 __all__ = ["Child", "Progress", "Reply", "serve"]
 
 Progress = Callable[[str], None]
-"""Takes what is being done, as a clause."""
+"""Takes the current step, as a clause."""
 
 _LAST_WORDS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came of a request.
+    """The result of a request.
 
     Attributes
     ----------
     value : object
-        The answer; None when the process ended.
+        The answer; None if the process ended.
     ended : str
-        How the process ended instead of answering, as a clause; ``""`` when it answered.
+        How the process ended instead of answering, as a clause; ``""`` if it answered.
     seconds : float
         From the request to the answer.
     """
@@ -50,23 +49,21 @@ class Reply:
 
 
 class Child:
-    """A process that takes requests one after the other. A context manager: it ends with the block.
+    """A process that takes one request after another. As a context manager it ends with the block.
 
     Parameters
     ----------
     module : str
         Run as ``python -m module``; it calls :func:`serve`.
-    bare : bool
-        See :func:`~irtools.runtime.process.start`.
     """
 
-    def __init__(self, module: str, *, bare: bool = False) -> None:
-        self._process = start(module, stderr=subprocess.PIPE, bare=bare)
+    def __init__(self, module: str) -> None:
+        self._process = start(module)
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._words: deque[bytes] = deque(maxlen=_LAST_WORDS)
         self._requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._told = 0
-        # Threads, not `select`, which takes no pipes on Windows; they end with the process.
+        # Threads, because `select` does not support pipes on Windows. They end with the process.
         self._threads = [
             threading.Thread(target=_drain, args=(self._process.stdout, self._lines.put), daemon=True),
             threading.Thread(target=_drain, args=(self._process.stderr, self._words.append), daemon=True),
@@ -83,11 +80,11 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether it can take another request."""
+        """True if the process can take another request."""
         return self._process.poll() is None
 
     def close(self) -> None:
-        """End the process, whatever it is doing."""
+        """Kill the process and wait for its end."""
         self._process.kill()
         self._requests.put(b"")
         self._process.wait()
@@ -95,21 +92,16 @@ class Child:
             thread.join(5)
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             if stream is not None:
-                with suppress(OSError):  # what was not flushed when it died
+                with suppress(OSError):  # unflushed data
                     stream.close()
 
-    def leave(self) -> None:
-        """End the process, but do not wait until the system has taken its memory apart."""
-        self._process.kill()
-        threading.Thread(target=self.close, daemon=True).start()
-
     def tell(self, request: object) -> None:
-        """Send a request and return at once; the next :meth:`ask` passes over its answer."""
+        """Send a request and return at once; the next :meth:`ask` skips its answer."""
         self._told += 1
         self._send(request)
 
     def _send(self, request: object) -> None:
-        # By a thread: a process that is busy for ever takes no long request either.
+        # A thread writes it: a busy process does not read a request that is longer than the pipe.
         self._requests.put(json.dumps(request).encode() + b"\n")
 
     def ask(self, request: object, *, timeout: float, progress: Progress | None = None) -> Reply:
@@ -120,9 +112,9 @@ class Child:
         request : object
             JSON.
         timeout : float
-            Seconds without an answer or a sign of progress after which the process is ended.
+            Seconds without an answer or progress after which the process is killed.
         progress : callable, optional
-            Called with what the process says that it is doing.
+            Called with each step that the process reports.
         """
         began = time.monotonic()
         self._send(request)
@@ -145,14 +137,14 @@ class Child:
             deadline = time.monotonic() + timeout
 
     def _next_line(self, deadline: float) -> bytes | None:
-        """A whole line; empty when the process ended, None when time is up."""
+        """The next whole line; empty if the process ended, None at the deadline."""
         try:
             line = self._lines.get(timeout=max(deadline - time.monotonic(), 0))
         except queue.Empty:
             return None
         if line.endswith(b"\n"):
             return line
-        self._lines.put(b"")  # for whoever asks again
+        self._lines.put(b"")  # for the next call
         return b""
 
     def _how_it_ended(self) -> str:
@@ -160,8 +152,8 @@ class Child:
         for thread in self._threads[:2]:
             thread.join(5)
         words = [text for line in self._words if (text := line.decode("utf-8", "replace").strip())]
-        said = f", and said {words[-1][:300]!r}" if words else ""
-        return f"the process ended with {_exit(code)}{said}"
+        message = f", and said {words[-1][:300]!r}" if words else ""
+        return f"the process ended with {_exit(code)}{message}"
 
 
 def _exit(code: int) -> str:
@@ -174,7 +166,7 @@ def _exit(code: int) -> str:
 
 
 def _drain(stream: IO[bytes] | None, take: Callable[[bytes], object]) -> None:
-    """Hand on every line of a stream, and an empty one at its end."""
+    """Pass every line of a stream to ``take``, and an empty one at its end."""
     assert stream is not None
     with suppress(ValueError, OSError):  # closed while it was read
         for line in stream:
@@ -183,23 +175,23 @@ def _drain(stream: IO[bytes] | None, take: Callable[[bytes], object]) -> None:
 
 
 def _pour(stream: IO[bytes] | None, give: Callable[[], bytes]) -> None:
-    """Write what there is to write, up to an empty line."""
+    """Write lines until ``give`` returns an empty one."""
     assert stream is not None
-    with suppress(ValueError, OSError):  # it ended: whoever waits for its answer sees it
+    with suppress(ValueError, OSError):  # the process ended; `ask` reports it
         while line := give():
             stream.write(line)
             stream.flush()
 
 
 def serve(handle: Callable[[Any, Progress], Any]) -> None:
-    """Answer requests from stdin until it closes; runs in the process.
+    """Answer requests from stdin until it closes. Runs in the child process.
 
     Parameters
     ----------
     handle : callable
-        Takes a request and a callable for progress; returns the answer, JSON.
+        Takes a request and a progress callable; returns the answer, as JSON values.
     """
-    # Whatever native code prints must not come between the answers.
+    # Output of native code must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 

@@ -1,4 +1,4 @@
-"""How much memory this process has held."""
+"""Peak memory of this process."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["peak_memory", "reset_peak"]
 
 
 def reset_peak() -> None:
-    """Begin to measure anew, where the system can (Linux); elsewhere the peak is that of the whole process."""
+    """Start a new measurement on Linux; elsewhere the peak stays that of the whole process."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 
 
 def peak_memory() -> int:
-    """Largest resident set in bytes; 0 where the system does not say."""
-    with suppress(OSError):
+    """Largest resident set in bytes; 0 if the system does not report it."""
+    with suppress(OSError):  # not `getrusage`, which `reset_peak` does not reset
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024

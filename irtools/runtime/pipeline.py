@@ -1,4 +1,4 @@
-"""The process in which GenAI runs; started by :mod:`irtools.runtime.genai`."""
+"""The process that runs GenAI; started by :mod:`irtools.runtime.genai`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["encode"]
 
 
 class _Server:
-    """Keeps the pipeline from one job to the next, if they say so."""
+    """Runs jobs, and keeps the pipeline between those that allow it."""
 
     def __init__(self) -> None:
         self._kept: tuple[tuple[Any, ...], Any] | None = None
@@ -67,7 +67,7 @@ def _load(genai: Any, job: Job) -> Any:
         return genai.LLMPipeline(job.model, job.device, ATTENTION_BACKEND="SDPA", **hints)
     scheduler = genai.SchedulerConfig()
     scheduler.enable_prefix_caching = job.prefix_caching
-    scheduler.cache_size = 0  # as much as is needed, so that it can be told how much that is
+    scheduler.cache_size = 0  # grows as needed, so that the size can be reported
     scheduler.max_num_batched_tokens = _batched(job)
     properties: dict[str, Any] = dict(hints)
     if job.draft:
@@ -76,37 +76,36 @@ def _load(genai: Any, job: Job) -> Any:
 
 
 def _batched(job: Job) -> int:
-    """Tokens of one pass: GenAI's own default, or what the candidates need."""
+    """Tokens per pass: GenAI's default, or more if the candidates need it."""
     return max(256, job.assistant_tokens + 1)
 
 
 def _with_text(pipeline: Any, job: Job) -> Job:
-    """The job with text instead of token ids, if it asks for that."""
+    """The job with decoded text instead of token ids, if ``as_text`` is set."""
     if not (job.as_text and job.token_ids):
         return job
     tokenizer = pipeline.get_tokenizer()
     text = tokenizer.decode(list(job.token_ids), skip_special_tokens=False)
-    found = replace(job, prompt=text, token_ids=(), chat_template=False)
-    if not text or _prompt_ids(pipeline, found) != job.token_ids:
+    textual = replace(job, prompt=text, token_ids=(), chat_template=False)
+    if not text or _prompt_ids(pipeline, textual) != job.token_ids:
         raise ValueError(f"the token ids {list(job.token_ids)} are not what the tokenizer makes of any text")
-    return found
+    return textual
 
 
 def _prompt_ids(pipeline: Any, job: Job) -> tuple[int, ...]:
-    """The token ids that GenAI makes of a prompt."""
     if job.token_ids:
         return job.token_ids
     return encode(pipeline.get_tokenizer(), job.prompt, chat_template=job.chat_template)
 
 
 def encode(tokenizer: Any, prompt: str, *, chat_template: bool) -> tuple[int, ...]:
-    """The token ids that GenAI makes of a prompt; in the worker."""
+    """Tokenize a prompt as GenAI does. Runs in the worker."""
     if chat_template and tokenizer.chat_template:
         text = tokenizer.apply_chat_template([{"role": "user", "content": prompt}], add_generation_prompt=True)
-        found = tokenizer.encode(text, add_special_tokens=False)
+        encoded = tokenizer.encode(text, add_special_tokens=False)
     else:
-        found = tokenizer.encode(prompt)
-    return tuple(int(token) for token in found.input_ids.data[0])
+        encoded = tokenizer.encode(prompt)
+    return tuple(int(token) for token in encoded.input_ids.data[0])
 
 
 def _generate(genai: Any, pipeline: Any, job: Job, prompt_ids: tuple[int, ...], streamer: Any) -> Any:
@@ -141,7 +140,7 @@ def _image(side: int) -> Any:
 
 
 def _recorder(genai: Any, tokens: list[int]) -> Any:
-    """A streamer that keeps the ids: text does not tell them when it is no valid UTF-8."""
+    """A streamer that keeps the token ids, which cannot be recovered from text that is not valid UTF-8."""
 
     class Recorder(genai.StreamerBase):  # type: ignore[misc]
         def write(self, token: int | list[int]) -> Any:
@@ -197,7 +196,7 @@ def _outcome(pipeline: Any, result: Any, tokens: list[int], prompt_ids: tuple[in
 def _text(pipeline: Any, tokens: list[int]) -> str:
     try:
         text: str = pipeline.get_tokenizer().decode(tokens)
-    except RuntimeError:  # there is no detokenizer
+    except RuntimeError:  # no detokenizer
         return ""
     return text
 

@@ -1,4 +1,4 @@
-"""What runs here, and what the tokenizer of an export makes of prompts; asked in a process of its own."""
+"""Versions, device properties and tokenized prompts, collected in a separate process."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ _PROPERTIES = (
     "INFERENCE_NUM_THREADS",
     "RANGE_FOR_STREAMS",
 )
-"""Those that bear on numbers and speed."""
+"""Properties that affect numbers and speed."""
 _COLLECTIVE = ("AUTO", "HETERO", "MULTI", "BATCH")
-"""Names that stand for other devices."""
+"""Virtual devices that use others."""
 _TIMEOUT = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What was found.
+    """Properties of the installation and the device.
 
     Attributes
     ----------
     devices : tuple of str
-        Those that OpenVINO sees.
+        Devices that OpenVINO sees.
     properties : mapping of str to str
-        Of the device that was asked for; empty when there is none of that name.
+        Properties of the chosen device; empty if no device has that name.
     versions : mapping of str to str
-        Of OpenVINO, GenAI and tokenizers as far as installed, of Python and of the system.
+        Versions of Python, the system, and OpenVINO, GenAI and tokenizers if installed.
     tokens : tuple of tuple of int
-        Of each prompt; empty when the tokenizer could not be used.
+        Token ids of each prompt; empty if the tokenizer could not be used.
     fault : str
-        Why it could not.
+        Reason why the tokenizer could not be used.
     ended : str
-        How the process ended instead of answering; ``""`` when it answered.
+        How the process ended instead of answering; ``""`` if it answered.
     unusable : str
-        Which package cannot be imported, and why; ``""`` when all can that are installed.
+        The installed package that cannot be imported, and the reason; ``""`` if there is none.
     """
 
     devices: tuple[str, ...]
@@ -69,16 +69,14 @@ class Probe:
 
 
 def probe(device: str, directory: Path, prompts: Sequence[str], *, chat_template: bool) -> Probe:
-    """Look at the device, and tokenize prompts as GenAI does.
+    """Read the device's properties, and tokenize prompts as GenAI does.
 
     Parameters
     ----------
-    device : str
     directory : Path
-        With the tokenizer.
-    prompts : sequence of str
+        Contains the tokenizer.
     chat_template : bool
-        Put them through the export's chat template.
+        Apply the export's chat template to the prompts.
     """
     request = {
         "device": device,
@@ -90,33 +88,24 @@ def probe(device: str, directory: Path, prompts: Sequence[str], *, chat_template
         reply = child.ask(request, timeout=_TIMEOUT)
     if reply.ended:
         return Probe((), {}, _versions(), fault=reply.ended, ended=reply.ended)
-    found = reply.value
-    tokens = tuple(tuple(ids) for ids in found["tokens"])
-    return Probe(
-        tuple(found["devices"]),
-        found["properties"],
-        _versions(),
-        tokens,
-        found["fault"],
-        unusable=found["unusable"],
-    )
+    lists = {"devices": tuple(reply.value["devices"]), "tokens": tuple(map(tuple, reply.value["tokens"]))}
+    return Probe(**{**reply.value, **lists}, versions=_versions())
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "platform": platform.platform()}
+    versions = {"python": platform.python_version(), "platform": platform.platform()}
     for name, package in _PACKAGES.items():
         with suppress(PackageNotFoundError):
-            found[name] = version(package)
-    return found
+            versions[name] = version(package)
+    return versions
 
 
 def _probe(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    found = {"devices": [], "properties": {}, "tokens": [], "fault": "", "unusable": _unusable()}
-    return found if found["unusable"] else found | _device(request["device"]) | _tokenized(request)
+    answer = {"devices": [], "properties": {}, "tokens": [], "fault": "", "unusable": _unusable()}
+    return answer if answer["unusable"] else answer | _device(request["device"]) | _tokenized(request)
 
 
 def _unusable() -> str:
-    """Which of the packages is there and cannot be imported, in words."""
     for name, package in (("openvino", "openvino"), ("openvino_genai", "openvino-genai")):
         if find_spec(name) is not None:
             try:
@@ -132,11 +121,11 @@ def _device(name: str) -> dict[str, Any]:
     core = ov.Core()
     properties: dict[str, str] = {}
     device, seen = plugin(name), list(core.available_devices)
-    # The plugin of a device that is not there may answer all the same.
+    # The plugin of a missing device may answer, too.
     if device in _COLLECTIVE or _without_index(device) in map(_without_index, seen):
-        with suppress(RuntimeError):  # no such device: its properties stay empty
-            known = core.get_property(device, "SUPPORTED_PROPERTIES")
-            properties = {key: _shown(core.get_property(device, key)) for key in _PROPERTIES if key in known}
+        with suppress(RuntimeError):  # no such device: the properties stay empty
+            supported = core.get_property(device, "SUPPORTED_PROPERTIES")
+            properties = {key: _shown(core.get_property(device, key)) for key in _PROPERTIES if key in supported}
     return {"devices": seen, "properties": properties}
 
 
@@ -144,29 +133,25 @@ def _tokenized(request: Mapping[str, Any]) -> dict[str, Any]:
     if not request["prompts"]:
         return {}
     if find_spec("openvino_genai") is None:
-        return {"fault": "openvino-genai, which brings the tokenizers, is not installed"}
+        return {"fault": "openvino-genai, which contains the tokenizer, is not installed"}
     try:
-        return {"tokens": _tokens(request)}
+        import openvino_genai as genai
+
+        from irtools.runtime.pipeline import encode
+
+        tokenizer, template = genai.Tokenizer(request["directory"]), request["chat_template"]
+        return {"tokens": [encode(tokenizer, prompt, chat_template=template) for prompt in request["prompts"]]}
     except (RuntimeError, ValueError, ImportError) as error:
         return {"fault": first_words(error)}
 
 
-def _tokens(request: Mapping[str, Any]) -> list[tuple[int, ...]]:
-    import openvino_genai as genai
-
-    from irtools.runtime.pipeline import encode
-
-    tokenizer = genai.Tokenizer(request["directory"])
-    return [encode(tokenizer, prompt, chat_template=request["chat_template"]) for prompt in request["prompts"]]
-
-
 def _without_index(device: str) -> str:
-    """Several devices of a kind are numbered: ``GPU.1``."""
+    """A device name without the number of several of a kind, as in ``GPU.1``."""
     return device.split(".", 1)[0]
 
 
 def _shown(value: object) -> str:
-    """A property as text; element types by their name."""
+    """A property as text, element types by their names."""
     name = getattr(value, "get_type_name", None)
     return str(name() if callable(name) else getattr(value, "name", value))
 

@@ -1,4 +1,4 @@
-"""Blocks and collapse against the configs of the exports."""
+"""Blocks of layers, and kinds of layers, compared with the configs of the exports."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_mixers_are_the_layer_types_of_the_config(fixtures: Path, name: str) -> 
     config = text_config(export)
     count = config.get("num_hidden_layers") or config.get("n_layer")
     expected = config.get("layer_types") or ["full_attention"] * count
-    found = [[kind for kind in kinds_of(layer) if kind in MIXERS] for layer in layers_of(export)]
-    assert found == [[kind] for kind in expected]
+    mixers = [[kind for kind in kinds_of(layer) if kind in MIXERS] for layer in layers_of(export)]
+    assert mixers == [[kind] for kind in expected]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -75,10 +75,10 @@ def test_every_layer_has_norms_sums_and_a_feed_forward_and_no_loose_op(fixtures:
 @pytest.mark.parametrize("name", ALL)
 def test_blocks_of_a_layer_share_no_op_and_lie_on_its_stream(fixtures: Path, name: str) -> None:
     export = open_export(fixtures / name)
-    found = stack_blocks(export.target.graph, export.locate())
-    ops = [op for layer in (*found.layers, found.closing) for block in layer.blocks for op in block.ops]
+    blocks = stack_blocks(export.target.graph, export.locate())
+    ops = [op for layer in (*blocks.layers, blocks.closing) for block in layer.blocks for op in block.ops]
     assert len(ops) == len(set(ops))
-    assert set(ops) <= found.stream.ops
+    assert set(ops) <= blocks.stream.ops
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,9 @@ def test_heads_are_those_of_the_config(fixtures: Path, name: str) -> None:
     if keys != heads:
         expected += f", {keys} key/value heads"
     for layer in layers_of(export):
-        for found in layer.blocks:
-            if found.kind == "full_attention":
-                assert block_facts(export.target.graph, found) == (expected,)
+        for block in layer.blocks:
+            if block.kind == "full_attention":
+                assert block_facts(export.target.graph, block) == (expected,)
 
 
 @pytest.mark.parametrize("name", ["mixtral", "qwen3_5_moe_vl"])
@@ -150,8 +150,8 @@ def test_gemma4_says_whose_keys_a_layer_reads(fixtures: Path) -> None:
 
 def test_states_are_with_their_mixers(fixtures: Path) -> None:
     for layer in layers_of(open_export(fixtures / "qwen3_5_vl")):
-        assert [len(found.states) for found in layer.blocks if found.kind in MIXERS] == [2]
-        assert sum(len(found.states) for found in layer.blocks) == 2
+        assert [len(block.states) for block in layer.blocks if block.kind in MIXERS] == [2]
+        assert sum(len(block.states) for block in layer.blocks) == 2
 
 
 def test_parallel_branches_read_one_norm(fixtures: Path) -> None:
@@ -162,9 +162,10 @@ def test_parallel_branches_read_one_norm(fixtures: Path) -> None:
 
 
 def test_query_and_key_norms_are_found_inside_the_attention(fixtures: Path) -> None:
-    found = stack_blocks(open_export(fixtures / "qwen3").target.graph, open_export(fixtures / "qwen3").locate())
-    attention = block(found.layers[0], "full_attention")
-    assert len(found.norms_within(attention)) == 2  # q_norm and k_norm of Qwen3
+    export = open_export(fixtures / "qwen3")
+    blocks = stack_blocks(export.target.graph, export.locate())
+    attention = block(blocks.layers[0], "full_attention")
+    assert len(blocks.norms_within(attention)) == 2  # q_norm and k_norm of Qwen3
 
 
 def test_an_mtp_head_is_one_layer_between_fusion_and_norm(fixtures: Path) -> None:
@@ -173,9 +174,9 @@ def test_an_mtp_head_is_one_layer_between_fusion_and_norm(fixtures: Path) -> Non
     part = DrawnPart(export.mtp)
     assert part.head is not None
     assert part.head.fusion is not None
-    found = head_blocks(part.view, [part.head.fusion.ops["projection"]], part.head.end)
-    assert [kinds_of(layer) for layer in found.layers] == [["norm", "full_attention", "sum", "norm", "dense", "sum"]]
-    assert kinds_of(found.closing) == ["norm"]
+    blocks = head_blocks(part.view, [part.head.fusion.ops["projection"]], part.head.end)
+    assert [kinds_of(layer) for layer in blocks.layers] == [["norm", "full_attention", "sum", "norm", "dense", "sum"]]
+    assert kinds_of(blocks.closing) == ["norm"]
 
 
 def fake_kinds(sequence: str) -> list[Any]:
@@ -199,8 +200,8 @@ def fake_kinds(sequence: str) -> list[Any]:
 def test_repetition_is_written_shortest(sequence: str, expected: list[tuple[int, str]]) -> None:
     kinds = fake_kinds(sequence)
     letters = [str(kind.layers[0].signature[0]) for kind in kinds]
-    found = segments(kinds)
-    assert [(s.repeat, " ".join(f"{run.length}{letters[run.kind]}" for run in s.runs)) for s in found] == expected
-    drawn = sorted(index for segment in found for run in segment.runs for index in run.indices)
+    runs = segments(kinds)
+    assert [(s.repeat, " ".join(f"{run.length}{letters[run.kind]}" for run in s.runs)) for s in runs] == expected
+    drawn = sorted(index for segment in runs for run in segment.runs for index in run.indices)
     assert drawn == list(range(len(sequence)))
-    assert all(sequence[i] == letters[run.kind] for segment in found for run in segment.runs for i in run.indices)
+    assert all(sequence[i] == letters[run.kind] for segment in runs for run in segment.runs for i in run.indices)

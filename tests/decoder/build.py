@@ -1,4 +1,4 @@
-"""Small decoders built with OpenVINO, to try one oddity at a time."""
+"""Small decoders built with OpenVINO, to test one oddity at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Step = Callable[[ov.Node, int], ov.Node]
 
 
 class Decoder:
-    """Pre-norm layers of attention and MLP, with a step of the test's own after each layer.
+    """Pre-norm layers of attention and MLP, with a step of the test after each layer.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The decoder stack is located exactly, whatever the graph is called and wherever it comes from."""
+"""The decoder stack is located exactly, independent of names and exporters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.decoder.variants import FIXTURES, VARIANTS, ZOO, exports_with_truth, 
 EXPORTS = exports_with_truth()
 
 REFUSED = {
-    # The same graph has two readings, and what would tell them apart is missing.
+    # The graph can be read in two ways, and the evidence that decides is missing.
     "zoo/bart_causal": {"meaningless names", "neither"},
     "zoo/hand_macaron": {"meaningless names", "neither"},
     "zoo/hand_mlp3att": {"neither"},
@@ -62,7 +62,7 @@ def test_an_ambiguous_stack_is_refused_while_names_and_structure_disagree():
         ("zoo/llama_classify", "openvino_model.xml", "a classifier, not a language model"),
         ("zoo/llama_feature", "openvino_model.xml", "no output is named 'logits'"),
         ("zoo/wav2vec2_ctc", "openvino_model.xml", "without a token embedding"),
-        ("zoo/two_stacks", "openvino_model.xml", "two stacks follow each other"),
+        ("zoo/two_stacks", "openvino_model.xml", "there are two decoder stacks"),
         ("zoo/gemma3n_text", "openvino_model.xml", "several parallel streams"),
         ("qwen3_5_vl", "openvino_mtp_model.xml", "no output is named 'logits'"),
         ("llava", "openvino_vision_embeddings_model.xml", "no output is named 'logits'"),
@@ -96,7 +96,7 @@ def test_what_is_no_decoder_is_refused_in_one_sentence(name, file, reason):
     ],
 )
 def test_token_mixers_and_feed_forward_blocks_are_those_of_the_config(name, kinds):
-    """The expected kinds are written down from each model's ``layer_types`` and MoE settings."""
+    """The expected kinds come from each model's ``layer_types`` and MoE settings."""
     words = {
         "full": "full_attention",
         "sliding": "sliding_attention",
@@ -134,10 +134,10 @@ def test_the_ends_of_the_stream_are_found(name):
 
 def test_each_witness_gives_a_reason():
     stack = open_export(FIXTURES / "gemma4_vl").locate()
-    said = {verdict.witness: verdict for verdict in stack.verdicts}
-    assert set(said) == {"walk", "dominators", "names", "state", "config"}
-    assert said["walk"].agrees is True
-    assert said["dominators"].agrees is None  # values bypass the layers
+    verdicts = {verdict.witness: verdict for verdict in stack.verdicts}
+    assert set(verdicts) == {"walk", "dominators", "names", "state", "config"}
+    assert verdicts["walk"].agrees is True
+    assert verdicts["dominators"].agrees is None  # values bypass the layers
     assert all(verdict.reason for layer in stack.layers for verdict in layer.verdicts)
 
 
@@ -145,23 +145,23 @@ def test_a_config_that_contradicts_the_graph_is_outvoted_and_reported():
     export = open_export(FIXTURES / "falcon")
     stack = locate(export.target, {**export.config, "num_hidden_layers": 7})
     assert len(stack.layers) == 4
-    said = {verdict.witness: verdict for verdict in stack.verdicts}
-    assert said["config"].agrees is False
-    assert "7" in said["config"].reason
+    verdicts = {verdict.witness: verdict for verdict in stack.verdicts}
+    assert verdicts["config"].agrees is False
+    assert "7" in verdicts["config"].reason
 
 
-def test_rejections_say_why_a_mid_layer_sum_is_no_hidden_state():
+def test_rejections_give_the_reason_why_a_mid_layer_sum_is_not_a_hidden_state():
     stack = open_export(FIXTURES / "llama").locate()
-    why = {rejection.producer: rejection for rejection in stack.rejections}
-    inside = why["__module.model.layers.1/aten::add/Add"]
+    rejections = {rejection.producer: rejection for rejection in stack.rejections}
+    inside = rejections["__module.model.layers.1/aten::add/Add"]
     assert inside.layer == 1
     assert "mixes no tokens" in inside.reason
-    assert "before the final norm" in why["__module.model.layers.3/aten::add/Add_1"].reason
-    assert not {layer.locator.producer for layer in stack.layers} & why.keys()
+    assert "before the final norm" in rejections["__module.model.layers.3/aten::add/Add_1"].reason
+    assert not {layer.locator.producer for layer in stack.layers} & rejections.keys()
 
 
 class TestDuplicateNames:
-    """The runtime wants the producer's name to be that of exactly one live top-level op."""
+    """The runtime requires that exactly one live top-level op has the producer's name."""
 
     def test_a_duplicate_producer_is_refused_and_the_duplicates_are_named(self):
         export = open_export(FIXTURES / "falcon")

@@ -27,7 +27,7 @@ def test_the_plain_decoder_is_located(tmp_path):
 
 
 def split_and_join(stream, layer):
-    """The width in two halves and back: the same numbers, but [?, ?, 4] between is no hidden state."""
+    """Split the width into halves and join them: the intermediate [?, ?, 4] is not a hidden state."""
     half = op.reshape(stream, op.constant(np.array([0, -1, WIDTH // 2])), True)
     half.set_friendly_name(f"half_{layer}")
     return op.reshape(half, op.constant(np.array([0, -1, WIDTH])), True)
@@ -58,7 +58,7 @@ def test_the_embeddings_mixed_into_every_layer_of_a_deep_model(tmp_path, layers)
     decoder.after = lambda stream, layer: op.add(
         op.multiply(stream, op.constant(np.float32(0.9))), op.multiply(decoder.embeddings, op.constant(np.float32(0.1)))
     )
-    # Whether the mix ends a layer or begins the next, only a name could tell; the depth is no obstacle.
+    # Only a name could tell if the mix ends a layer or begins the next. The depth does not matter.
     with pytest.raises(LocateRefusedError, match="earlier value mixed in"):
         locate(decoder.document(tmp_path))
 
@@ -74,7 +74,7 @@ def test_layers_that_a_projected_value_hides_are_not_passed_over(tmp_path, when)
 
 
 def test_the_output_that_the_stream_goes_on_from_is_named(tmp_path):
-    """The sum is output 1 of a split; output 0 is something else of the same shape."""
+    """The sum is output 1 of a split; output 0 is another value of the same shape."""
 
     def behind_another(stream, layer):
         other = op.multiply(stream, op.constant(np.float32(0)))
@@ -104,7 +104,7 @@ def test_a_stream_that_goes_on_scaled_is_taken_where_it_arrives(tmp_path):
 
 @pytest.mark.parametrize("mask", ["none", "relative"])
 def test_attention_that_sees_later_tokens_is_an_encoder(tmp_path, mask):
-    """A table of relative positions may be square; it hides no token for that."""
+    """A table of relative positions may be square, but it hides no token."""
     with pytest.raises(LocateRefusedError, match="this is an encoder"):
         locate(Decoder(mask=mask).document(tmp_path))
 

@@ -27,8 +27,8 @@ def stream_of(name):
 
 
 def carried(stream, sums):
-    """Names of everything that hands on the value of a sum."""
-    return {stream.view.op_name(op) for found in sums for op in stream.same_value(found.op)}
+    """Names of all ops that carry the value of a sum."""
+    return {stream.view.op_name(op) for residual in sums for op in stream.same_value(residual.op)}
 
 
 @pytest.mark.parametrize("witness", [walk, dominating_sums])
@@ -68,7 +68,7 @@ def test_a_sum_of_three_has_two_branches_and_an_inner_add():
 
 def test_an_earlier_value_mixed_in_again_ends_no_block():
     stream = stream_of("zoo/hand_x0")
-    # 4 layers of attention and MLP; the embeddings come in again before each but the first.
+    # 4 layers of attention and MLP; the embeddings are mixed in again before all layers except the first.
     assert len(walk(stream)) == 8
 
 
@@ -84,13 +84,13 @@ def test_an_earlier_value_mixed_in_again_ends_no_block():
 )
 def test_names_give_the_scope_of_the_stack(name, scope):
     stream = stream_of(name)
-    found = read_names(stream.view, stretches(stream, walk(stream)))
+    scopes = read_names(stream.view, stretches(stream, walk(stream)))
     if scope == "":
-        assert found is None
+        assert scopes is None
     else:
-        assert found is not None
-        assert scope in (None, found.scope)
-        numbers = [number for number in found.layers if number is not None]
+        assert scopes is not None
+        assert scope in (None, scopes.scope)
+        numbers = [number for number in scopes.layers if number is not None]
         assert numbers == sorted(numbers)
         assert set(numbers) == set(read_truth(EXPORTS[name]))
 
@@ -121,5 +121,5 @@ def test_past_values_are_states_when_they_are_inputs_and_other_inputs_are_not():
     ],
 )
 def test_the_config_is_read_nested_or_not(config, expected):
-    found = read_config(config)
-    assert (found.num_layers, found.hidden_size) == expected
+    text = read_config(config)
+    assert (text.num_layers, text.hidden_size) == expected

@@ -19,21 +19,21 @@ ZOO = FIXTURES / "zoo"
 
 
 def exports_with_truth() -> dict[str, Path]:
-    """Every fixture that has a truth file, by name; those of the zoo as ``zoo/<name>``."""
-    found = {path.stem: FIXTURES / path.stem for path in sorted((FIXTURES / "truth").glob("*.json"))}
-    return found | {f"zoo/{path.parent.name}": path.parent for path in sorted(ZOO.glob("*/truth.json"))}
+    """Every fixture with a truth file, by name; those of the zoo as ``zoo/<name>``."""
+    exports = {path.stem: FIXTURES / path.stem for path in sorted((FIXTURES / "truth").glob("*.json"))}
+    return exports | {f"zoo/{path.parent.name}": path.parent for path in sorted(ZOO.glob("*/truth.json"))}
 
 
 def read_truth(directory: Path) -> dict[int, set[tuple[str, int]]]:
-    """Per layer, every (producer, output index) that carries the hidden state; empty where none was found."""
+    """By layer, every (producer, output index) that carries the hidden state; empty if none was found."""
     path = directory / "truth.json"
     content = json.loads((path if path.exists() else FIXTURES / "truth" / f"{directory.name}.json").read_text())
-    return {int(layer): {(name, index) for name, index in found} for layer, found in content["layers"].items()}
+    return {int(layer): {(name, index) for name, index in places} for layer, places in content["layers"].items()}
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A document with its config, and what its ops were called in the export."""
+    """A document with its config, and the original names of its ops."""
 
     document: Document
     config: Mapping[str, Any]
@@ -53,7 +53,7 @@ def without_config(directory: Path) -> Variant:
 
 
 def with_meaningless_names(directory: Path) -> Variant:
-    """Every top-level op but Parameters and Results is renamed to ``op_<id>``, by lxml."""
+    """Rename every top-level op except Parameters and Results to ``op_<id>``."""
     export = open_export(directory)
     tree = etree.fromstring(export.target.data)
     original = {}
@@ -71,7 +71,7 @@ def with_neither(directory: Path) -> Variant:
 
 
 def shuffled(directory: Path) -> Variant:
-    """Layers in reverse order and renumbered: neither position nor id means anything."""
+    """Reverse and renumber the layers, so that position and id have no meaning."""
     export = open_export(directory)
     tree = etree.fromstring(export.target.data)
     layers = tree.find("layers")

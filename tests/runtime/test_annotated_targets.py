@@ -1,4 +1,4 @@
-"""OpenVINO GenAI drafts with the hidden states of annotated targets, and the text stays the same."""
+"""OpenVINO GenAI drafts with the hidden states of annotated targets, and generates the same text."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ PROMPT = "zqab"
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not available(), reason="openvino-genai is not installed")]
 
-# Targets with a tokenizer that the draft in qwen3_dflash fits (hidden size 32, three layers or more). qwen3 is
-# left out: with random weights its sixth token is a tie that the 8-bit cache decides one way or the other.
+# Targets with a tokenizer that fit the draft in qwen3_dflash (hidden size 32, three layers or more). qwen3 is left
+# out: with random weights its sixth token is a tie, which rounding in the 8-bit cache decides.
 TARGETS = ["falcon", "llama"]
 
 

@@ -1,4 +1,4 @@
-"""The rehearsal of what the runtime does when it loads an annotated target."""
+"""The rehearsal of loading an annotated target."""
 
 from __future__ import annotations
 
@@ -67,22 +67,22 @@ FALCON = "__module.transformer.h.{}/aten::add/Add"
 
 
 @pytest.mark.parametrize(
-    ("annotation", "said"),
+    ("annotation", "message"),
     [
         ("{", "the annotation is malformed"),
         (locators(l0=("nowhere", 0)), "no op has this name"),
         (locators(l0=(FALCON.format(0), 1)), "the op has 1 outputs and no index 1"),
         (locators(l0=(FALCON.format(0), 0), l1=(FALCON.format(0), 0)), "layers 0 and 1 share"),
-        (locators(l0=("attention_mask", 0)), "the value has the shape [?,?], not three dimensions"),
+        (locators(l0=("attention_mask", 0)), "the value has the shape [?,?]; the runtime needs rank 3"),
         (locators(l0=("logits", 0)), "no op has this name"),
     ],
 )
 def test_what_the_runtime_refuses_is_a_problem(
-    annotation: str, said: str, annotated: Callable[..., tuple[Path, Path, str]]
+    annotation: str, message: str, annotated: Callable[..., tuple[Path, Path, str]]
 ) -> None:
-    found = problems(check_file(*annotated("falcon", annotation)))
-    assert found
-    assert said in found[0]
+    messages = problems(check_file(*annotated("falcon", annotation)))
+    assert messages
+    assert message in messages[0]
 
 
 def test_a_name_that_two_ops_have_is_a_problem(annotated: Callable[..., tuple[Path, Path, str]]) -> None:
@@ -91,14 +91,14 @@ def test_a_name_that_two_ops_have_is_a_problem(annotated: Callable[..., tuple[Pa
     twin = b'name="__module.transformer.h.2/aten::add/Add"'
     assert path.read_bytes().count(twin) == 1
     path.write_bytes(path.read_bytes().replace(twin, b'name="' + name + b'"'))
-    found = problems(check_file(path, weights, annotation))
-    assert any("2 ops have this name" in message for message in found)
+    messages = problems(check_file(path, weights, annotation))
+    assert any("2 ops have this name" in message for message in messages)
 
 
 def test_another_annotation_than_meant_is_a_problem(annotated: Callable[..., tuple[Path, Path, str]]) -> None:
     path, weights, annotation = annotated("falcon")
     assert problems(check_file(path, weights, annotation.replace("h.0", "h.1"))) == [
-        "OpenVINO reads another annotation from it"
+        "OpenVINO reads another annotation from the file"
     ]
 
 
@@ -113,7 +113,7 @@ def test_a_file_that_openvino_cannot_read_is_a_problem(annotated: Callable[..., 
 
 
 def test_a_conversion_that_cannot_be_made_is_a_note(annotated: Callable[..., tuple[Path, Path, str]]) -> None:
-    """An eager export has no ScaledDotProductAttention op: here they are cut out of the graph."""
+    """An eager export has no ScaledDotProductAttention op; here they are removed from the graph."""
     path, _, annotation = annotated("llama")
     model = ov.Core().read_model(path)
     for op in model.get_ops():
@@ -144,7 +144,7 @@ def test_a_model_without_state_is_not_converted(annotated: Callable[..., tuple[P
 
 
 def test_a_head_that_the_runtime_does_not_find_is_a_note(annotated: Callable[..., tuple[Path, Path, str]]) -> None:
-    """As in Cohere, whose logits are scaled."""
+    """Cohere, for example, scales its logits."""
     path, _, annotation = annotated("llama")
     model = ov.Core().read_model(path)
     result = model.output("logits").get_node()
@@ -160,7 +160,7 @@ def test_a_head_that_the_runtime_does_not_find_is_a_note(annotated: Callable[...
 def test_a_last_layer_that_the_head_does_not_read_is_a_note(
     annotated: Callable[..., tuple[Path, Path, str]],
 ) -> None:
-    """A legal annotation: the hidden state before the final norm stands for the last layer."""
+    """A legal annotation with the hidden state before the final norm for the last layer."""
     names = [FALCON.format(layer) for layer in range(4)]
     places = {f"l{layer}": (name, 0) for layer, name in enumerate(names)}
     path, weights, annotation = annotated("falcon", locators(**places))
@@ -168,11 +168,11 @@ def test_a_last_layer_that_the_head_does_not_read_is_a_note(
     assert not remark.problem
     head = ov.Core().read_model(path).output("logits").get_node().input_value(0).get_node()
     reads = head.input_value(0).get_node().get_friendly_name()
-    assert remark.message == f"the head reads {reads!r} after the conversion, and not {names[3]!r} of layer 3"
+    assert remark.message == f"after the conversion the head reads {reads!r}, not {names[3]!r} of layer 3"
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (None, "the weights are missing"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "a Git-LFS pointer"),
@@ -181,7 +181,7 @@ def test_a_last_layer_that_the_head_does_not_read_is_a_note(
     ],
 )
 def test_missing_or_short_weights_are_a_clear_error(
-    content: bytes | None, said: str, annotated: Callable[..., tuple[Path, Path, str]]
+    content: bytes | None, message: str, annotated: Callable[..., tuple[Path, Path, str]]
 ) -> None:
     path, weights, annotation = annotated("falcon")
     weights.unlink()
@@ -189,7 +189,7 @@ def test_missing_or_short_weights_are_a_clear_error(
         weights.write_bytes(content)
     with pytest.raises(CheckError) as caught:
         check_file(path, weights, annotation)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert str(weights) in str(caught.value)
     assert "--no-check" in str(caught.value)
 
@@ -217,8 +217,8 @@ from pathlib import Path
 from irtools.runtime.check import check_file, warm_up
 if sys.argv[4] == "warm":
     warm_up(Path(sys.argv[1]))
-found = check_file(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], original=Path(sys.argv[1]))
-print(found, "openvino" in sys.modules)
+remarks = check_file(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], original=Path(sys.argv[1]))
+print(remarks, "openvino" in sys.modules)
 """
 
 
@@ -229,7 +229,7 @@ def test_nothing_is_printed_and_openvino_is_not_loaded_here(
     arguments = [str(argument) for argument in annotated("falcon")]
     trap = tmp_path / "here"
     trap.mkdir()
-    for module in ("openvino", "json", "irtools"):  # the working directory is no place for modules
+    for module in ("openvino", "json", "irtools"):  # modules in the working directory must not be imported
         (trap / f"{module}.py").write_text("raise SystemExit('imported from the working directory')")
     run = subprocess.run(
         [sys.executable, "-P", "-c", SCRIPT, *arguments, how],
@@ -271,7 +271,7 @@ def test_a_rehearsal_that_dies_is_a_clear_error(
 def test_a_rehearsal_that_hangs_is_a_clear_error(
     annotated: Callable[..., tuple[Path, Path, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """However long the request is: more than a pipe takes."""
+    """Even if the request is longer than the pipe's buffer."""
     from irtools.runtime import check
 
     (tmp_path / "irtools_test_rehearsal.py").write_text("import time; time.sleep(60)")

@@ -1,4 +1,4 @@
-"""Running GenAI in a process of its own."""
+"""Running GenAI in a separate process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ needs_genai = pytest.mark.skipif(not genai.available(), reason="openvino-genai i
 
 PROMPT = "zqab"
 LETTERS = [ord(letter) - ord("a") + 64 for letter in "gijekh"]
-"""What the trained export answers to the prompt, again and again; the tokenizer has a at 64."""
+"""The answer of the trained export to the prompt, which repeats; the tokenizer has ``a`` at 64."""
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_without_genai_there_is_one_sentence(fixtures: Path, monkeypatch: pytest
 def test_a_dead_worker_is_a_crash_and_not_an_exception(
     fixtures: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """In place of the interpreter, a program that takes one line and ends."""
+    """The interpreter is replaced by a program that reads one line and ends."""
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\nread line\nexit 7\n")
     broken.chmod(0o755)
@@ -90,7 +90,7 @@ print(genai.run(genai.Job.plain(sys.argv[1], "a")).stage)
 
 @needs_genai
 def test_a_module_in_the_working_directory_is_not_run(tmp_path: Path) -> None:
-    """The model directory is the default one, and may come from anybody."""
+    """The working directory is the default model directory, which may come from anybody."""
     ran = tmp_path / "ran"
     for module in ("openvino_genai", "openvino", "irtools"):
         (tmp_path / f"{module}.py").write_text(f"open({str(ran)!r}, 'w')\nraise SystemExit(3)\n")
@@ -98,5 +98,5 @@ def test_a_module_in_the_working_directory_is_not_run(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-P", "-c", code, str(tmp_path)], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert done.stdout == "load\n"  # openvino_genai of the environment: there is no model here
+    assert done.stdout == "load\n"  # the environment's openvino_genai finds no model here
     assert not ran.exists()

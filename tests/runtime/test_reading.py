@@ -1,4 +1,4 @@
-"""What OpenVINO and GenAI do with the seeded defects of files and directories, against the rules' texts."""
+"""Behavior of OpenVINO and GenAI on the seeded defects of files and directories, as the rules describe it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from irtools.runtime import genai
 
 REFUSED, READ = "refused", "read"
 
-# What `Core.read_model` of OpenVINO 2026.4.1 does with the file that was changed.
+# Behavior of `Core.read_model` of OpenVINO 2026.4.1 on the changed file.
 READING = {
     "xml-truncated": REFUSED,
     "xml-empty": REFUSED,
@@ -117,7 +117,7 @@ def test_the_first_rt_info_and_the_last_of_a_key_count(export_copy: Callable[...
     assert doubled.get_rt_info("Runtime_version").value == "2020.1"
 
 
-# What GenAI 2026.4.1 does with the directory.
+# Behavior of GenAI 2026.4.1 on the directory.
 RUNNING = {
     "tokenizer-missing": "generate",
     "text-embeddings-missing": "generate",

@@ -1,6 +1,6 @@
-"""What GenAI does with the seeded defects, against what the rules' texts say about it.
+"""Behavior of GenAI on the seeded defects, as the rules describe it.
 
-One worker process runs all exports of a test one after the other; none of them is random.
+One worker process runs all exports of a test in turn, without randomness.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PROMPT = "zqab"
 LOAD, GENERATE, SILENT = "refused at load", "fails while generating", "silent"
 COLLAPSED, FULL, WRONG_TEXT = "silent, few accepted", "silent, all accepted", "silent, other text"
 
-# contract: what OpenVINO GenAI 2026.4.1 did, each reproduced by hand before the rule was written
+# Behavior of OpenVINO GenAI 2026.4.1, each reproduced by hand before the rule was written
 MTP = {
     "clean": FULL,
     "mtp-hidden-states-tensor": GENERATE,
@@ -211,7 +211,7 @@ def prepare(name: str, base: str, draft: str, copy: Copier) -> tuple[Path, Path]
 
 
 def observed(jobs: Mapping[str, genai.Job], *, collapse: bool = False) -> dict[str, str]:
-    """The verdict on each export, in the words of the tables."""
+    """The verdict on each export, in the terms of the tables."""
     verdicts = {}
     outcomes = dict(zip(jobs, genai.run_all(jobs.values()), strict=True))
     for name, outcome in outcomes.items():
@@ -226,7 +226,7 @@ def observed(jobs: Mapping[str, genai.Job], *, collapse: bool = False) -> dict[s
 
 
 def differing(expected: Mapping[str, str], verdicts: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Expected and observed where they differ; a table that says only ``silent`` leaves acceptance open."""
+    """Expected and observed verdicts that differ; a plain ``silent`` accepts any acceptance rate."""
     return {
         name: (wanted, verdicts[name])
         for name, wanted in expected.items()
@@ -269,16 +269,16 @@ def test_target(table: Mapping[str, str], stateful: bool, export_copy: Copier) -
     verdicts = {}
     for name, outcome in outcomes.items():
         same = outcome.tokens == outcomes["clean"].tokens
-        said = {"load": LOAD, "generate": GENERATE}.get(outcome.stage, outcome.message)
+        failure = {"load": LOAD, "generate": GENERATE}.get(outcome.stage, outcome.message)
         verdicts[name] = (
-            said if outcome.stage != "ran" else SILENT if same or SEEDED[name].base != "qwen3" else WRONG_TEXT
+            failure if outcome.stage != "ran" else SILENT if same or SEEDED[name].base != "qwen3" else WRONG_TEXT
         )
 
     assert differing(table, verdicts) == {}
 
 
 def test_every_silent_defect_has_a_finding() -> None:
-    """What the runtime says nothing about is what the lint is for: none of it may be a mere note."""
+    """The lint exists for defects that the runtime does not report, so none of them may be a mere note."""
     harmless = {"note", "warning"}
     silent = [
         SEEDED[name]

@@ -375,7 +375,7 @@ def test_a_piece_that_openvino_cannot_compile_says_so(extract: Extract) -> None:
     }
     piece = extract("llama", **options, check=True)
     assert [note.partition(":")[0] for note in piece.notes] == [
-        "OpenVINO reads the piece, and cannot compile it for the CPU"
+        "OpenVINO reads the piece but cannot compile it for the CPU"
     ]
     with pytest.raises(RuntimeError, match="Loop detected"):
         ov.Core().compile_model(piece.path, "CPU")

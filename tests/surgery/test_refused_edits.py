@@ -146,7 +146,7 @@ def test_a_shape_that_openvino_infers_otherwise_is_a_note(export_copy: Callable[
         editor.add_op("Relu", "loose", ["extra"], [("f32", [-1, -1, 32])])
     (saved,) = export.save()
     assert saved.notes == (
-        "output 0 of 'extra' is f32 [?,?,32] to OpenVINO, and the file says f32 [?,?,99]",
+        "OpenVINO reads output 0 of 'extra' as f32 [?,?,32], but the file says f32 [?,?,99]",
         "no output of the model depends on 'loose', so OpenVINO leaves it out",
     )
 
