@@ -1,4 +1,4 @@
-"""Differences between two versions of a file, as byte ranges and what takes their place."""
+"""Differences between two versions of a file, as byte ranges and their replacements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["compose", "difference"]
 
 
 def difference(old: bytes, new: bytes) -> tuple[Splice, ...]:
-    """One splice that makes ``new`` of ``old``; none when they are equal."""
+    """Return the one splice that turns ``old`` into ``new``; none if they are equal."""
     if old == new:
         return ()
     here, there = len(old), len(new)
@@ -23,7 +23,10 @@ def difference(old: bytes, new: bytes) -> tuple[Splice, ...]:
 
 
 def _longest(most: int, same: Callable[[int, int], bool]) -> int:
-    """Length of what is the same from 0 on: halving, so that C compares."""
+    """Return the length of the equal prefix, by bisection: slices are compared in C.
+
+    Not ``os.path.commonprefix``, which compares byte by byte in Python.
+    """
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
@@ -35,14 +38,14 @@ def _longest(most: int, same: Callable[[int, int], bool]) -> int:
 
 
 def compose(first: Sequence[Splice], second: Sequence[Splice]) -> tuple[Splice, ...]:
-    """Splices that do what two sets of them do one after the other.
+    """Join splices of a file, and splices of the file that they result in.
 
     Parameters
     ----------
     first : sequence of Splice
-        Of a file.
+        Splices of the old file.
     second : sequence of Splice
-        Of what ``first`` makes of it.
+        Splices of the intermediate file.
     """
     if not first or not second:
         return tuple(first or second)
@@ -61,7 +64,7 @@ _Piece: TypeAlias = tuple[int, int] | bytes
 
 
 class _Pieces:
-    """What the file between two sets of splices consists of, from the front."""
+    """Pieces of the intermediate file, taken from the front."""
 
     def __init__(self, splices: Sequence[Splice]) -> None:
         pieces: list[_Piece] = []
@@ -73,7 +76,7 @@ class _Pieces:
         self._position = 0
 
     def up_to(self, offset: int) -> list[_Piece]:
-        """Take the pieces before an offset of the file between."""
+        """Take the pieces before an offset of the intermediate file."""
         taken = []
         while self._left and self._position < offset:
             piece = self._left.pop()
