@@ -1,4 +1,4 @@
-"""Cut a piece out of an IR: a model of its own with just the weights that it needs."""
+"""Extraction of a piece of an IR as a separate model with only the weights that it needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from irtools.surgery.wanted import between_ops, of_layers, parse_layers
 __all__ = ["plan_piece", "require_choice", "save_piece"]
 
 _STEM = "openvino_model"
-# Compiling larger ones would take the memory and the time that extracting saves.
+# Compiling larger pieces would take the memory and the time that extracting saves.
 _COMPILED_WEIGHTS = 64 << 20
 _COMPILED_XML = 4 << 20
 
@@ -33,15 +33,15 @@ def plan_piece(
     to: Sequence[str] = (),
     stateless: bool = False,
 ) -> Plan:
-    """Work out a piece; nothing is written.
+    """Work out a piece; write nothing.
 
     Parameters
     ----------
     document : Document
     locate : callable
-        Locates its decoder stack; called for ``layers`` only.
+        Locates the decoder stack; called only if ``layers`` is given.
     layers, from_, to, stateless
-        What to cut out, as :meth:`irtools.ir.export.Export.extract` takes it, which says what is refused too.
+        As for :meth:`irtools.ir.export.Export.extract`, with the same errors.
     """
     require_choice(layers, from_, to)
     view = document.graph
@@ -49,7 +49,7 @@ def plan_piece(
         try:
             stack = locate()
         except LocateRefusedError as error:
-            error.hint = "--from OP and --to OP need no decoder stack."
+            error.hint = "--from OP and --to OP work without a decoder stack."
             raise
         with about(document.path):
             first, last = parse_layers(layers, len(stack.layers))
@@ -61,19 +61,14 @@ def plan_piece(
 
 
 def require_choice(layers: str | None, from_: Sequence[str], to: Sequence[str]) -> None:
-    """Refuse options that ask for nothing, or for two things at once.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Raise an OptionError for options that select nothing, or exclude each other."""
     if layers is None and not (from_ or to):
-        raise OptionError("say what to extract: --layers 3-5, or --from OP and --to OP")
+        raise OptionError("nothing is selected; give --layers such as 3-5, or --from OP and --to OP")
     if layers is not None and (from_ or to):
-        raise OptionError("--layers and --from/--to exclude each other; give one")
+        raise OptionError("--layers and --from/--to exclude each other; give only one of them")
     if layers is None and not (from_ and to):
-        given, missing = ("--from", "--to") if from_ else ("--to", "--from")
-        raise OptionError(f"{given} needs {missing}: the op that the piece {'ends' if from_ else 'begins'} with")
+        present, missing, end = ("--from", "--to", "last") if from_ else ("--to", "--from", "first")
+        raise OptionError(f"{present} needs {missing} too; give the {end} op of the piece")
 
 
 def save_piece(
@@ -89,14 +84,14 @@ def save_piece(
     Parameters
     ----------
     document : Document
-        What it was worked out from.
+        The document of the plan.
     plan : Plan
     output_dir : Path
         Empty or absent.
     check : bool
-        Let OpenVINO read it before it is there.
+        Let OpenVINO read the piece before it is moved into place.
     progress : callable, optional
-        Called with the bytes of weights that are done, and all.
+        Called with the number of weight bytes written, and the total.
 
     Raises
     ------
@@ -105,7 +100,7 @@ def save_piece(
     CheckError
         OpenVINO cannot read the piece; nothing was written.
     SaveError
-        It could not be written; what had been created was removed.
+        The files could not be written; new files were removed.
     """
     if plan.ranges.needed:
         require_weights(document.weights_path, plan.ranges.needed, "the piece")
@@ -130,7 +125,7 @@ def save_piece(
 
 
 def _judge(plan: Plan, output_dir: Path) -> Callable[[Sequence[Path]], tuple[str, ...]]:
-    """A check for :func:`create_files`; that a piece does not compile is noted, for that can be what it is to show."""
+    """Return a check for :func:`create_files`; a compile error is only a note, as the piece may be made to show it."""
     expected = Expected(len(plan.inputs), tuple((port.name,) for port in plan.outputs), {})
     small = plan.weights_bytes <= _COMPILED_WEIGHTS and plan.xml_bytes <= _COMPILED_XML
 
@@ -141,10 +136,10 @@ def _judge(plan: Plan, output_dir: Path) -> Callable[[Sequence[Path]], tuple[str
         remarks = read(xml, weights, expected=expected, compiling=small)
         problems = [remark.message for remark in remarks if remark.problem]
         if problems:
-            what = "; ".join(problems)
-            raise CheckError(f"{what}; nothing was written, --no-check writes it all the same", path=output_dir)
-        advice = "; unless that is what it is to show, cut elsewhere"
-        advice += ", or give --stateless" if plan.states else ""
+            raise CheckError(
+                f"{'; '.join(problems)}; nothing was written, use --no-check to write it anyway", path=output_dir
+            )
+        advice = "; cut elsewhere" + (", or give --stateless" if plan.states else "") + ", unless this is intended"
         return tuple(f"{remark.message}{advice}" for remark in remarks)
 
     return judge
