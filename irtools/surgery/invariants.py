@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from itertools import chain
 from typing import TypeVar
 
 from irtools.errors import EditError
@@ -15,7 +16,7 @@ from irtools.ir.integrity import Fault, FaultKind, find_faults
 from irtools.ir.op import data_attributes, layer_attributes, split_names
 from irtools.ir.scan import Scan, Span
 
-__all__ = ["require_sound"]
+__all__ = ["output_names", "require_sound"]
 
 T = TypeVar("T", bound=Hashable)
 _OTHER = {"ReadValue": "Assign", "Assign": "ReadValue"}
@@ -39,7 +40,7 @@ def require_sound(before: Scan, after: Scan) -> None:
             raise EditError(f"{fault.message} after the edits; nothing was changed")
     for name, count in _worse(before, after, lambda scan: scan.names):
         raise EditError(f"{count} ops would be named {name!r}; give each a name of its own")
-    for name, count in _worse(before, after, _output_names):
+    for name, count in _worse(before, after, lambda scan: chain.from_iterable(output_names(scan))):
         raise EditError(f"{count} model outputs would be named {name!r}; give each a name of its own")
     for (kind, variable), count in _worse(before, after, _states):
         raise EditError(
@@ -70,10 +71,11 @@ def _worse(before: Scan, after: Scan, listed: Callable[[Scan], Iterable[T]]) -> 
     return ((item, count) for item, count in repeated.items() if count > old[item])
 
 
-def _output_names(scan: Scan) -> Iterator[str]:
+def output_names(scan: Scan) -> Iterator[tuple[str, ...]]:
+    """Yield the ``output_names`` of every model output."""
     for kind, span in zip(scan.types, scan.spans, strict=True):
         if kind == "Result":
-            yield from split_names(layer_attributes(scan.data, span).get("output_names", ""))
+            yield split_names(layer_attributes(scan.data, span).get("output_names", ""))
 
 
 def _unpaired_states(scan: Scan) -> dict[tuple[str, str], str]:

@@ -152,25 +152,31 @@ def change(layers: dict[str, dict[str, object]], layer: str, **entries: object) 
 @pytest.mark.parametrize(
     ("alter", "said"),
     [
-        (lambda layers: layers.pop("2"), "it says nothing about layer 2"),
-        (lambda layers: layers.update({"4": layers["3"]}), "it has a layer '4', the model has 4 layers"),
+        (lambda layers: layers.pop("2"), "it has no entry for layer 2"),
+        (lambda layers: layers.update({"4": layers["3"]}), "it has an entry for layer '4', but the model has 4 layers"),
         (lambda layers: change(layers, "1", producer="__module.model.embed/Gather"), "for layer 1 it names"),
         (lambda layers: change(layers, "1", output_index=1), "for layer 1 it names"),
         (
             lambda layers: change(layers, "1", output_index=-1),
             "layer '1' that has the `output_index` -1, which",
         ),
-        (lambda layers: change(layers, "1", output_index=0.0), "the `output_index` 0.0, which is no unsigned integer"),
-        (lambda layers: change(layers, "1", output_index="0"), 'the `output_index` "0", which is no unsigned integer'),
+        (
+            lambda layers: change(layers, "1", output_index=0.0),
+            "the `output_index` 0.0, which is not an unsigned integer",
+        ),
+        (
+            lambda layers: change(layers, "1", output_index="0"),
+            'the `output_index` "0", which is not an unsigned integer',
+        ),
         (
             lambda layers: change(layers, "1", output_index=True),
             "the `output_index` true, which is",
         ),
         (
             lambda layers: change(layers, "1", producer=None),
-            "that has the `producer` null, which is no string",
+            "that has the `producer` null, which is not a string",
         ),
-        (lambda layers: layers.update({"01": layers.pop("1")}), "it says nothing about layer 1"),
+        (lambda layers: layers.update({"01": layers.pop("1")}), "it has no entry for layer 1"),
         (lambda layers: layers.update({"1": "name"}), 'that is "name", not an object with'),
     ],
 )

@@ -109,9 +109,9 @@ def test_edits_that_would_be_lost_are_refused(falcon: Document) -> None:
     with export.edit() as editor:
         editor.rename(STATE, "second")
     (before,) = export.pending
-    with pytest.raises(EditError, match="the block of these edits has ended"):
+    with pytest.raises(EditError, match="this edit block has ended"):
         editor.rename(HEAD, "head")
-    with pytest.raises(EditError, match="the block of these edits has ended"), editor:
+    with pytest.raises(EditError, match="this edit block has ended"), editor:
         pass
     for meanwhile in (export.annotate, lambda: edit(export, Rename(HEAD, "head"))):
         with pytest.raises(EditError, match="was changed while a block of edits was open"):
@@ -148,7 +148,7 @@ def test_a_patch_can_be_undone_as_it_is(falcon: Document) -> None:
 @pytest.mark.parametrize("nonsense", ["rename", None, 3, [None], ["rename"]])
 def test_what_is_no_edit_is_refused(nonsense: Any, falcon: Document) -> None:
     export = irtools.open_export(falcon.path.parent)
-    with pytest.raises(EditError, match=r"is no edit; give some of irtools\.surgery\.edits, or patch\.undo"):
+    with pytest.raises(EditError, match=r"is not an edit; use the classes of irtools\.surgery\.edits, or patch\.undo"):
         edit(export, Rename(STATE, "second"), nonsense)
     assert export.pending == ()
 

@@ -125,31 +125,31 @@ def test_an_output_that_is_not_the_first_of_its_op(fixtures: Path, template: Dec
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"layers": "4"}, "there is no layer 4; the decoder stack has the layers 0 to 3"),
+        ({"layers": "4"}, "there is no layer 4; the decoder stack has layers 0 to 3"),
         ({"layers": [-1]}, "there is no layer -1"),
         ({"layers": "0,0"}, "layer 0 is given twice"),
         ({"layers": "1-2,2"}, "layer 2 is given twice"),
-        ({"layers": "3-1"}, "run backwards"),
-        ({"layers": "one"}, "is no list of layers"),
-        ({"layers": ""}, "is no list of layers"),
+        ({"layers": "3-1"}, "runs backwards"),
+        ({"layers": "one"}, "is not a list of layers"),
+        ({"layers": ""}, "is not a list of layers"),
         ({"layers": []}, "no layer is given"),
-        ({"layers": [True]}, "True is no number of a layer"),
+        ({"layers": [True]}, "True is not a layer number"),
         ({"layers": "1", "names": "logits"}, "named 'logits' already"),
         ({"layers": "1", "names": "input_ids"}, "named 'input_ids' already"),
         ({"layers": "1", "concat": "logits"}, "named 'logits' already"),
-        ({"layers": "1", "names": "last_hidden_state"}, "only that of the last layer (3) may have this name"),
+        ({"layers": "1", "names": "last_hidden_state"}, "only the last layer (3) may have this name"),
         (
             {"layers": "2,3", "names": "h,last_hidden_state", "concat": "last_hidden_state"},
-            "would be that of 2 outputs",
+            "2 outputs would be named",
         ),
-        ({"layers": "all", "concat": "last_hidden_state"}, "only that of the last layer (3) may have this name"),
+        ({"layers": "all", "concat": "last_hidden_state"}, "only the last layer (3) may have this name"),
         ({"layers": "1,2", "names": "h"}, "1 name is given for 2 layers"),
         ({"layers": "1,2", "names": ["a", "b", "c"]}, "3 names are given for 2 layers"),
         ({"layers": "1", "names": "a,b"}, "2 names are given for 1 layer;"),
-        ({"layers": "1,2", "names": "h,h"}, "would be that of 2 outputs"),
+        ({"layers": "1,2", "names": "h,h"}, "2 outputs would be named"),
         ({"layers": "1", "names": ""}, "is empty"),
-        ({"layers": "1", "names": "a\nb"}, "holds the character"),
-        ({"layers": "1", "names": "a\0"}, "holds the character"),
+        ({"layers": "1", "names": "a\nb"}, "contains the character"),
+        ({"layers": "1", "names": "a\0"}, "contains the character"),
     ],
 )
 def test_nonsense_is_one_sentence(arguments: dict[str, Any], said: str, fixtures: Path, template: DecoderStack) -> None:
@@ -173,7 +173,7 @@ def test_a_name_cannot_stand_for_something_else_later(fixtures: Path, template: 
     exposed = steps(
         Document(fixtures / "falcon" / "openvino_model.xml"), {"layers": "1", "names": "h"}, template=template
     )
-    with pytest.raises(EditError, match="an exposed output 'h' already, of the hidden states of layers 1"):
+    with pytest.raises(EditError, match="the exposed output 'h' exists already, with the hidden states of layers 1"):
         exposing(exposed, template, "2", names="h")
     moved = replace(template.layers[1], source=template.layers[2].source)
     other = replace(template, layers=(template.layers[0], moved, *template.layers[2:]))

@@ -189,7 +189,7 @@ def test_an_output_that_takes_nothing(export_copy: Callable[..., Path], extract:
     path = export_copy("falcon") / "openvino_model.xml"
     result = Document(path).graph.results[0]
     path.write_bytes(re.sub(rb'<edge [^>]*to-layer="%d"[^>]*>' % result, b"", path.read_bytes()))
-    with pytest.raises(UsageError, match="--to 'Result_431423' takes no value; give another op"):
+    with pytest.raises(UsageError, match="--to 'Result_431423' reads no value; give another op"):
         extract(path, from_="input_ids", to="Result_431423")
 
 
@@ -293,11 +293,11 @@ def test_five_gigabytes_within_half_a_gigabyte(export_copy: Callable[..., Path],
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"layers": "9"}, "there is no layer 9; the decoder stack has the layers 0 to 3"),
-        ({"layers": "2-1"}, "the layers 2-1 run backwards"),
-        ({"layers": "two"}, "'two' is no list of layers; write them like 3 or 3-5"),
-        ({"layers": "0,2"}, "the layers 0,2 do not follow each other"),
-        ({}, "say what to extract"),
+        ({"layers": "9"}, "there is no layer 9; the decoder stack has layers 0 to 3"),
+        ({"layers": "2-1"}, "the layer range 2-1 runs backwards"),
+        ({"layers": "two"}, "'two' is not a list of layers; write 3 or 3-5"),
+        ({"layers": "0,2"}, "the layers 0,2 are not consecutive"),
+        ({}, "nothing is selected"),
         ({"layers": "1", "to": "x"}, "exclude each other"),
         ({"from_": "x"}, "--from needs --to"),
         ({"from_": "nowhere", "to": "nowhere"}, "no op is called 'nowhere'"),
@@ -308,7 +308,7 @@ def test_five_gigabytes_within_half_a_gigabyte(export_copy: Callable[..., Path],
         ),
         (
             {"from_": "Result_431423", "to": "Result_431423"},
-            "only takes what another op computes; give '__module.lm_head/",
+            "computes nothing, it only reads a value; give its producer '__module.lm_head/",
         ),
         (
             {"from_": "input_ids", "to": "__module.transformer.h.1/aten::add/Add:1"},
@@ -325,9 +325,9 @@ def test_an_op_in_a_body_and_a_part_without_stack(extract: Extract, target_of: C
     graph = Document(target_of("qwen3_5_moe_vl")).graph
     loop = graph.by_type["Loop"][0]
     inner = next(name for name in graph.bodies(loop)["body"].scan.names if name not in graph.scan.names)
-    with pytest.raises(UsageError, match=re.escape(f"{inner!r} lies inside ")):
+    with pytest.raises(UsageError, match=re.escape(f"{inner!r} is in the body of ")):
         extract("qwen3_5_moe_vl", from_=inner, to=inner)
-    with pytest.raises(LocateRefusedError, match="--from OP and --to OP need no decoder stack"):
+    with pytest.raises(LocateRefusedError, match="--from OP and --to OP work without a decoder stack"):
         extract("bert", layers="1")
 
 

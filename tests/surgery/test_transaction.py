@@ -159,7 +159,9 @@ def test_names_that_change_places_are_followed(fixtures: Path) -> None:
 def test_what_the_annotation_names_is_not_removed(fixtures: Path) -> None:
     export = irtools.open_export(fixtures / "qwen3")
     first = export.locate().layers[0]
-    with pytest.raises(EditError, match="the hidden state of layer 0, so it cannot be removed; strip the annotation"):
+    with pytest.raises(
+        EditError, match="the hidden state of layer 0, so the op cannot be removed; strip the annotation"
+    ):
         apply(export.target, [RemoveOp(first.locator.producer)])
 
 
