@@ -61,7 +61,6 @@ def annotate(
 
     Parameters
     ----------
-    document : Document
     stack : DecoderStack
         From :func:`irtools.decoder.locate`.
     force : bool

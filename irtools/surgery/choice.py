@@ -98,7 +98,6 @@ def names_of(names: str | Sequence[str], layers: Sequence[int]) -> tuple[str, ..
     names : str or sequence of str
         One name per layer, in text separated by commas, or one template for all. ``{layer}`` in a name
         stands for the layer number.
-    layers : sequence of int
 
     Raises
     ------

@@ -111,14 +111,12 @@ class Editor:
         ----------
         type : str
             Type as the file spells it, such as ``Const``.
-        name : str
         inputs : sequence
             Values to read: ops, or pairs of op and output index.
         outputs : sequence
             Pairs of element type and shape.
         attributes : mapping, optional
             Attributes of ``<data>``. Values are converted by ``str``, a bool to lower case.
-        opset : str
         output_names : sequence of str
             For a Result: names of the model output.
         """

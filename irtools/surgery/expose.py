@@ -43,8 +43,6 @@ class Exposed:
 
     Attributes
     ----------
-    name : str
-    layers : tuple of int
     concat : bool
         True for the concatenation of the layers along the last axis.
     result : int
@@ -83,7 +81,6 @@ class Exposure:
         Empty if there is nothing to do.
     outputs : tuple of ExposedValue
         The requested outputs, or the removed ones.
-    notes : tuple of str
     """
 
     edits: tuple[Edit, ...]
@@ -123,7 +120,6 @@ def exposing(
 
     Parameters
     ----------
-    document : Document
     stack : DecoderStack
         Located in this document.
     layers : sequence of int, int or str
@@ -309,7 +305,6 @@ def concealing(
 
     Parameters
     ----------
-    document : Document
     layers : sequence of int, int or str, optional
         Remove the outputs of these single layers, under any name; with ``concat``, only if ``names`` is given too.
     names : str or sequence of str, optional

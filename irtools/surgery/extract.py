@@ -37,7 +37,6 @@ def plan_piece(
 
     Parameters
     ----------
-    document : Document
     locate : callable
         Locates the decoder stack; called only if ``layers`` is given.
     layers, from_, to, stateless
@@ -85,7 +84,6 @@ def save_piece(
     ----------
     document : Document
         The document of the plan.
-    plan : Plan
     output_dir : Path
         Empty or absent.
     check : bool

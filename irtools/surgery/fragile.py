@@ -25,7 +25,6 @@ def fragile_states(view: GraphView, ops: Collection[int], starts: Collection[int
 
     Parameters
     ----------
-    view : GraphView
     ops : collection of int
         Ops of the piece.
     starts : collection of int

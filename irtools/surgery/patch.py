@@ -154,15 +154,13 @@ def _quoted(name: str) -> str:
     """Quote a name as git does, the only form that ``patch`` can read."""
     if name.isprintable() and not _SPECIAL.search(name):
         return f"{name}\t" if " " in name else name
-    return '"' + "".join(_escaped(character) for character in name) + '"'
+    return '"' + "".join(map(_escaped, name)) + '"'
 
 
 def _escaped(character: str) -> str:
     if character in _ESCAPES:
         return _ESCAPES[character]
-    if character.isprintable():
-        return character
-    return "".join(f"\\{byte:03o}" for byte in os.fsencode(character))
+    return character if character.isprintable() else "".join(f"\\{byte:03o}" for byte in os.fsencode(character))
 
 
 # -- the diff ----------------------------------------------------------------------------

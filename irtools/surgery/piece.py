@@ -18,7 +18,6 @@ class PiecePort:
     ----------
     name : str
         Tensor name.
-    element_type : str
     shape : tuple of int
         -1 for dynamic dimensions.
     kind : str
@@ -26,7 +25,6 @@ class PiecePort:
         model, the shape of one, or a state (for an output, its new value).
     producer : str
         Friendly name of the producer in the whole model.
-    output_index : int
     """
 
     name: str

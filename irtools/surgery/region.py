@@ -33,7 +33,6 @@ class Cut:
 
     Attributes
     ----------
-    source : Source
     kind : str
         ``value``, ``shape`` (of a value that is not in the piece) or ``state``.
     """
@@ -52,10 +51,8 @@ class Region:
         Ops that stay unchanged, including inputs of the model and constants.
     cuts : tuple of Cut
         The entry first, states last, the others in the order of computation.
-    entry : Source or None
     entry_name : str
         See :class:`irtools.surgery.wanted.Request`.
-    ends : tuple of End
     states : tuple of str
         Variables that are read and written in the piece, and stay states.
     written : tuple of int
@@ -85,7 +82,6 @@ def find_region(view: GraphView, request: Request) -> Region:
 
     Parameters
     ----------
-    view : GraphView
     request : Request
         Every start must lead to an end, and every end must be reached from a start.
     """
@@ -116,38 +112,18 @@ def find_region(view: GraphView, request: Request) -> Region:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """Values that a piece computes itself, decided before its ops are gathered.
-
-    Attributes
-    ----------
-    forced : frozenset of int
-        Starts whose inputs are cut.
-    below : set of int
-        Ops computed from the starts.
-    beyond : set of int
-        Ops computed from the ends.
-    upstream : set of int
-        Ops computed from the tokens, not through a shape.
-    writers : mapping of str to list of int
-        Assigns by variable.
-    core : set of int
-        Ops between starts and ends, and the ops that compute the new values of own states.
-    own : mapping of str to bool
-        Variables that the piece reads; True if all their Assigns belong to the piece.
-    opened : frozenset of str
-        Own states that become inputs and outputs because OpenVINO would not run them.
-    """
+    """Values that a piece computes itself, decided before its ops are gathered."""
 
     view: GraphView
     request: Request
-    forced: frozenset[int]
-    below: Set[int]
-    beyond: Set[int]
-    upstream: Set[int]
+    forced: frozenset[int]  # starts whose inputs are cut
+    below: Set[int]  # computed from the starts
+    beyond: Set[int]  # computed from the ends
+    upstream: Set[int]  # computed from the tokens, not through a shape
     writers: Mapping[str, list[int]]
-    core: Set[int]
-    own: Mapping[str, bool] = field(default_factory=dict)
-    opened: frozenset[str] = frozenset()
+    core: Set[int]  # between starts and ends, and what computes the new values of own states
+    own: Mapping[str, bool] = field(default_factory=dict)  # variables read; True if written in the piece only
+    opened: frozenset[str] = frozenset()  # as in Region
 
     def stays(self, variable: str) -> bool:
         """True if a state remains a state."""
@@ -231,15 +207,9 @@ def _written_inside(scope: _Scope, assign: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Ops and boundary gathered so far.
+    """Ops and boundary gathered so far."""
 
-    Attributes
-    ----------
-    cheap : set of int
-        Ops before the piece that are kept nevertheless, because they compute with integers only.
-    """
-
-    cheap: set[int]
+    cheap: set[int]  # ops before the piece that may be kept, because they compute with integers only
     ops: set[int] = field(default_factory=set)
     cuts: dict[Source, str] = field(default_factory=dict)
     rewired: dict[int, Source] = field(default_factory=dict)

@@ -66,8 +66,6 @@ class SameShape:
 
     Parameters
     ----------
-    view : GraphView
-    stream : collection of Source
     stops : collection of Source
         Values whose computation is not followed.
     """

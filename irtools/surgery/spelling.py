@@ -46,7 +46,6 @@ class Style:
         One step of indentation.
     lead : bytes
         White space before a layer or an edge.
-    ascii_only : bool
     """
 
     unit: bytes

@@ -59,7 +59,7 @@ def compose(first: Sequence[Splice], second: Sequence[Splice]) -> tuple[Splice, 
 
 
 _END = sys.maxsize
-_Piece: TypeAlias = tuple[int, int] | bytes
+_Piece: TypeAlias = range | bytes
 """A range of the old file, or new bytes."""
 
 
@@ -70,23 +70,21 @@ class _Pieces:
         pieces: list[_Piece] = []
         last = 0
         for start, end, new in splices:
-            pieces += [(last, start), new]
+            pieces += [range(last, start), new]
             last = end
-        self._left = [*pieces, (last, _END)][::-1]
+        self._left = [*pieces, range(last, _END)][::-1]
         self._position = 0
 
     def up_to(self, offset: int) -> list[_Piece]:
         """Take the pieces before an offset of the intermediate file."""
-        taken = []
+        taken: list[_Piece] = []
         while self._left and self._position < offset:
             piece = self._left.pop()
-            length = len(piece) if isinstance(piece, bytes) else piece[1] - piece[0]
-            wanted = min(length, offset - self._position)
-            if wanted < length:
-                rest = piece[wanted:] if isinstance(piece, bytes) else (piece[0] + wanted, piece[1])
-                self._left.append(rest)
-                piece = piece[:wanted] if isinstance(piece, bytes) else (piece[0], piece[0] + wanted)
-            self._position += wanted
+            wanted = offset - self._position
+            if wanted < len(piece):
+                self._left.append(piece[wanted:])
+                piece = piece[:wanted]
+            self._position += len(piece)
             taken.append(piece)
         return taken
 
@@ -96,7 +94,7 @@ def _as_splices(pieces: Sequence[_Piece]) -> Iterator[Splice]:
     for piece in pieces:
         if isinstance(piece, bytes):
             new += piece
-        elif piece[0] < piece[1] or piece[1] == _END:
-            if new or piece[0] > last:
-                yield Splice(last, piece[0], new)
-            last, new = piece[1], b""
+        elif piece:
+            if new or piece.start > last:
+                yield Splice(last, piece.start, new)
+            last, new = piece.stop, b""

@@ -37,7 +37,6 @@ def apply(document: Document, edits: Iterable[Edit], *, notes: Sequence[str] = (
 
     Parameters
     ----------
-    document : Document
     edits : iterable of Edit
         Applied in order; an edit may refer to an op that an earlier one added.
     notes : sequence of str

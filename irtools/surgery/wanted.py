@@ -25,7 +25,6 @@ class End:
 
     Attributes
     ----------
-    source : Source
     name : str
         Name of the output.
     result : int or None
@@ -45,7 +44,6 @@ class Request:
     ----------
     starts : frozenset of int
         The first ops of the piece.
-    ends : tuple of End
     entry : Source or None
         For a piece of the decoder stack: the hidden state that the starts read, which becomes an input.
     entry_name : str
@@ -131,10 +129,8 @@ def between_ops(view: GraphView, starts: Sequence[str], ends: Sequence[str], *, 
 
     Parameters
     ----------
-    view : GraphView
     starts, ends : sequence of str
         Ops as :func:`irtools.graph.find.find_op` takes them; an end may name an output as ``name:1``.
-    stateless : bool
 
     Raises
     ------

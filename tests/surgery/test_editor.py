@@ -1,4 +1,4 @@
-"""Edits of an export in blocks: how they add up, what they are checked for, what is lost."""
+"""Edit blocks of an export: joined changes, checks, and discarded edits."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_what_adds_up_to_nothing_is_not_written(falcon: Document) -> None:
 
 
 def test_an_annotated_file_whose_graph_is_edited_is_rehearsed_as_it_will_be(export_copy: Callable[..., Path]) -> None:
-    """The new names are looked up in the new graph, whatever has been converted ahead."""
+    """The new names are looked up in the new graph, not in a graph that was converted ahead."""
     directory = export_copy("qwen3")
     export = irtools.open_export(directory)
     producer = export.locate().locators[0].producer

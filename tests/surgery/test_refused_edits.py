@@ -1,4 +1,4 @@
-"""What is refused, and what is only noted."""
+"""Refused edits, and edits that only get a note."""
 
 from __future__ import annotations
 
@@ -92,11 +92,11 @@ def test_what_would_be_inconsistent_is_refused_in_one_sentence(name: str, export
     directory = export_copy("falcon")
     before = {path.name: path.read_bytes() for path in directory.iterdir()}
     export = irtools.open_export(directory)
-    edits, said = REFUSED[name]
+    edits, expected = REFUSED[name]
     with pytest.raises(EditError) as caught:
         edit(export, SetRtInfo("note", "x"), *edits)
     message = str(caught.value)
-    assert said in message
+    assert expected in message
     assert message.startswith(str(directory / "openvino_model.xml"))
     assert "\n" not in message
     assert caught.value.exit_code == 2
