@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from irtools.decoder.stack import Locator
 from irtools.decoder.stream import Stream
 from irtools.errors import LocateRefusedError
 from irtools.graph.closure import closure

@@ -1,7 +1,7 @@
-"""The annotation as text: what it says, whatever way it is spelled.
+"""Parser of the hidden-state annotation, as strict as the runtime.
 
-Everything that reads an annotation reads it here, as strictly as the runtime does: ``annotate``
-takes it as a whole, the rules and the tables of the command line entry by entry.
+``annotate`` parses the annotation as a whole. The rules and the tables of the command line read it
+entry by entry.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Locator:
 
 
 class MalformedAnnotationError(ValueError):
-    """The text is no annotation; the message is a predicate such as ``has no value``."""
+    """Text that is not an annotation. The message is a predicate such as ``has no value``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class Entries:
     Attributes
     ----------
     layers : mapping of str to object
-        By layer id, as written; the last one of those that are repeated.
+        Entries by layer id as written. If an id is repeated, its last entry.
     repeated : tuple of str
-        Layer ids that are written more than once.
+        Layer ids that occur more than once.
     """
 
     layers: Mapping[str, Any]
@@ -61,20 +61,20 @@ class Entries:
 
     @property
     def early(self) -> bool:
-        """Whether it is the early form, ``{"version":1,"layers":{"0":"name"}}``, which the runtime does not read."""
+        """True for the early form ``{"version":1,"layers":{"0":"name"}}``, which the runtime does not read."""
         return bool(self.layers) and all(isinstance(value, str) for value in self.layers.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """What an annotation says.
+    """Locators of an annotation.
 
     Attributes
     ----------
     layers : mapping of str to Locator
-        By layer id, as written.
+        Locators by layer id as written.
     early : bool
-        Whether it is in the early form.
+        True if the text is in the early form, see :attr:`Entries.early`.
     """
 
     layers: Mapping[str, Locator]
@@ -82,24 +82,24 @@ class Annotation:
 
 
 class _NoNumber:
-    """What ``-0`` is read as: the runtime's parser takes it for a signed number, and refuses those."""
+    """Value for ``-0``: the runtime's parser reads a signed number, and refuses those."""
 
     def __repr__(self) -> str:
         return "-0"
 
 
 def read_entries(text: str | None) -> Entries:
-    """Read the value of ``hidden_states_decoder_layers`` down to its entries, which may be anything.
+    """Read the value of ``hidden_states_decoder_layers`` without checking its entries.
 
     Parameters
     ----------
     text : str or None
-        None for an entry that has no value.
+        None for an rt_info entry without a value.
 
     Raises
     ------
     MalformedAnnotationError
-        It is no JSON object with an object ``layers``.
+        The text is not a JSON object with an object ``layers``.
     """
     if text is None:
         raise MalformedAnnotationError("has no value")
@@ -113,21 +113,21 @@ def read_entries(text: str | None) -> Entries:
         content = json.loads(
             text.removeprefix("\ufeff"), object_pairs_hook=pairs, parse_constant=_refuse, parse_int=_integer
         )
-        json.dumps(content, ensure_ascii=False, default=repr).encode()  # a lone surrogate is no text
+        json.dumps(content, ensure_ascii=False, default=repr).encode()  # refuses lone surrogates
     except (ValueError, RecursionError) as error:
         raise MalformedAnnotationError(f"is not valid JSON ({error})") from None
     if not isinstance(content, dict):
-        raise MalformedAnnotationError("is no JSON object")
+        raise MalformedAnnotationError("is not a JSON object")
     if "layers" not in content:
         raise MalformedAnnotationError("has no `layers`")
     layers = content["layers"]
     if not isinstance(layers, dict):
-        raise MalformedAnnotationError("has `layers` that are no object")
+        raise MalformedAnnotationError("has a `layers` that is not an object")
     return Entries(layers, tuple(key for key in repeated if key in layers))
 
 
 def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is not in JSON")
+    raise ValueError(f"{name} is not allowed")
 
 
 def _integer(digits: str) -> Any:
@@ -135,43 +135,39 @@ def _integer(digits: str) -> Any:
 
 
 def locator_problem(value: object) -> str:
-    """Why a layer's entry is no locator, as a predicate; empty if it is one."""
+    """Describe as a predicate how a layer's entry is not a valid locator; empty if it is valid."""
     if not isinstance(value, Mapping):
         return f"is {shown(value)}, not an object with `producer` and `output_index`"
     if "producer" not in value:
         return "has no `producer`"
     if not isinstance(value["producer"], str):
-        return f"has the `producer` {shown(value['producer'])}, which is no string"
+        return f"has the `producer` {shown(value['producer'])}, which is not a string"
     if "output_index" not in value:
         return "has no `output_index`"
     index = value["output_index"]
     if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < 2**64:
-        return f"has the `output_index` {shown(index)}, which is no unsigned integer"
+        return f"has the `output_index` {shown(index)}, which is not an unsigned integer"
     return ""
 
 
 def shown(value: object) -> str:
-    """A value of an entry as it was written."""
+    """Spell a value of an entry as JSON."""
     return repr(value) if isinstance(value, _NoNumber) else json.dumps(value, default=repr)
 
 
 def parse_annotation(text: str | None) -> Annotation:
-    """Read the value of ``hidden_states_decoder_layers`` as a whole.
+    """Read the value of ``hidden_states_decoder_layers`` and check every entry.
 
     Parameters
     ----------
     text : str or None
-        None for an entry that has no value.
-
-    Returns
-    -------
-    Annotation
+        None for an rt_info entry without a value.
 
     Raises
     ------
     MalformedAnnotationError
-        It is no JSON object with an object ``layers`` whose entries say a producer and a
-        non-negative integer output index, nor one in the early form.
+        The text is neither a JSON object with an object ``layers`` whose entries have a producer and
+        a non-negative integer output index, nor in the early form.
 
     Examples
     --------
@@ -183,5 +179,5 @@ def parse_annotation(text: str | None) -> Annotation:
         return Annotation({key: Locator(value) for key, value in entries.layers.items()}, early=True)
     for key, value in entries.layers.items():
         if problem := locator_problem(value):
-            raise MalformedAnnotationError(f"has a layer {key!r} that {problem}")
+            raise MalformedAnnotationError(f"has an entry for layer {key!r} that {problem}")
     return Annotation({key: Locator(value["producer"], value["output_index"]) for key, value in entries.layers.items()})

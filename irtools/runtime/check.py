@@ -220,8 +220,8 @@ def check_piece(plan: Plan, output_dir: Path, files: Sequence[Path]) -> tuple[st
     remarks = check_file(xml, weights, expected=expected, compiling=small)
     problems = [remark.message for remark in remarks if remark.problem]
     if problems:
-        what = "; ".join(problems)
-        raise CheckError(f"{what}; nothing was written, --no-check writes it all the same", path=output_dir)
-    advice = "; unless that is what it is to show, cut elsewhere"
-    advice += ", or give --stateless" if plan.states else ""
+        raise CheckError(
+            f"{'; '.join(problems)}; nothing was written, use --no-check to write it anyway", path=output_dir
+        )
+    advice = "; cut elsewhere" + (", or give --stateless" if plan.states else "") + ", unless this is intended"
     return tuple(f"{remark.message}{advice}" for remark in remarks)

@@ -1,1 +1,1 @@
-"""What changes an IR: annotate, strip, and single edits, all of it through one transaction; and extract."""
+"""Changes to an IR: annotate, strip, expose and single edits in one transaction; and extraction of pieces."""

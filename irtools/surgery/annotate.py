@@ -18,14 +18,14 @@ from irtools.surgery.transaction import apply
 __all__ = ["Equivalent", "SameValue", "annotate", "annotating", "annotation_status"]
 
 Equivalent = Callable[[int, Locator], bool]
-"""``equivalent(layer, locator)``: does the locator provably carry the hidden state of the layer?"""
+"""``equivalent(layer, locator)``: True if the locator provably carries the hidden state of the layer."""
 
 
 class SameValue:
-    """Whether another locator carries the hidden state that a stack locates.
+    """Test for locators that carry a hidden state of a stack under another name.
 
-    It does if the runtime accepts it (one live op of that name, rank 3, known width) and
-    nothing but reshapes lies between the two values.
+    A locator passes if the runtime accepts it (one live op of that name, rank 3, known width) and
+    only reshapes lie between the two values.
     """
 
     def __init__(self, graph: GraphView, stack: DecoderStack) -> None:
@@ -34,12 +34,12 @@ class SameValue:
         self._namer = Namer(graph)
 
     def __call__(self, layer: int, locator: Locator) -> bool:
-        """Say so for the locator of a layer."""
-        there, ours = self._origin(locator), self._origin(self._stack.layers[layer].locator)
-        return there is not None and there == ours
+        """True if the locator carries the hidden state of the layer."""
+        origin = self._origin(locator)
+        return origin is not None and origin == self._origin(self._stack.layers[layer].locator)
 
     def _origin(self, locator: Locator) -> tuple[Source, int] | None:
-        """Where a value comes from before it was reshaped, and its width."""
+        """Return a locator's value before any reshape, and its width; None if the runtime refuses the locator."""
         ops = self._namer.named(locator.producer)
         outputs = self._graph.op(ops[0]).outputs if len(ops) == 1 else ()
         if locator.output_index >= len(outputs):
@@ -57,30 +57,28 @@ def annotate(
     force: bool = False,
     equivalent: Equivalent | None = None,
 ) -> Patch:
-    """Work out the file with the annotation of ``stack``; nothing is written.
+    """Work out the file with the annotation of ``stack``; write nothing.
 
     Parameters
     ----------
-    document : Document
     stack : DecoderStack
         From :func:`irtools.decoder.locate`.
     force : bool
-        Replace an annotation that says something else.
+        Replace an annotation that differs.
     equivalent : callable, optional
-        ``equivalent(layer, locator)`` says whether an existing locator, other than that of
-        ``stack``, provably carries the same value; then it is no difference. By default that is
-        one that the runtime accepts too and only reshapes lie between.
+        ``equivalent(layer, locator)`` is True if an existing locator, other than that of ``stack``,
+        provably carries the same value; such a locator is no difference. Default: :class:`SameValue`.
 
     Returns
     -------
     Patch
-        ``status`` is ``unchanged`` when the file already says it, however it is spelled, else
+        ``status`` is ``unchanged`` if the file has an equal annotation in any spelling, else
         ``would-write``. An early form that agrees is upgraded.
 
     Raises
     ------
     AnnotationDiffersError
-        There is another annotation, or one that the runtime cannot read, and no ``force``.
+        The file has a different annotation, or one that the runtime cannot read, and ``force`` is off.
     """
     edits, notes = annotating(document, stack, force=force, equivalent=equivalent)
     return apply(document, edits, notes=notes)
@@ -93,14 +91,14 @@ def annotating(
     force: bool = False,
     equivalent: Equivalent | None = None,
 ) -> tuple[tuple[Edit, ...], tuple[str, ...]]:
-    """The edits that :func:`annotate` makes, and its notes."""
+    """Return the edits that :func:`annotate` makes, and its notes."""
     new = stack.annotation()
-    found = entries(document.scan, ANNOTATION_KEY)
-    if not found:
+    present = entries(document.scan, ANNOTATION_KEY)
+    if not present:
         return (SetRtInfo(ANNOTATION_KEY, new),), ()
-    old = found[-1].value
+    entry = present[-1]
     try:
-        existing = parse_annotation(old)
+        existing = parse_annotation(entry.value)
         difference = _difference(existing, stack, equivalent or SameValue(document.graph, stack))
         if difference is None and not existing.early:
             return (), _notes(existing, stack)
@@ -110,35 +108,35 @@ def annotating(
     if difference is not None:
         if not force:
             raise AnnotationDiffersError(
-                f"line {found[-1].line}: there is another {ANNOTATION_KEY} already: {difference}; "
-                "nothing was changed, --force replaces it",
-                old=old or "",
+                f"line {entry.line}: the file has a different {ANNOTATION_KEY}: {difference}; "
+                "nothing was changed, use --force to replace it",
+                old=entry.value or "",
                 new=new,
                 path=document.path,
             )
-        note = f"another annotation was replaced: {difference}"
+        note = f"a different annotation was replaced: {difference}"
     return (SetRtInfo(ANNOTATION_KEY, new),), (note,)
 
 
 def _difference(existing: Annotation, stack: DecoderStack, equivalent: Equivalent) -> str | None:
-    """The first thing an annotation says otherwise than the stack, as a clause."""
+    """Return the first difference between an annotation and the stack, as a clause."""
     wanted = {str(layer.index): layer for layer in stack.layers}
     for key, layer in wanted.items():
-        there = existing.layers.get(key)
-        if there is None:
-            return f"it says nothing about layer {key}"
-        if there != layer.locator and not equivalent(layer.index, there):
-            return f"for layer {key} it names {_spell(there)}, located was {_spell(layer.locator)}"
-    surplus = [key for key in existing.layers if key not in wanted]
-    return f"it has a layer {surplus[0]!r}, the model has {len(wanted)} layers" if surplus else None
+        annotated = existing.layers.get(key)
+        if annotated is None:
+            return f"it has no entry for layer {key}"
+        if annotated != layer.locator and not equivalent(layer.index, annotated):
+            return f"for layer {key} it names {_spell(annotated)}, but {_spell(layer.locator)} was located"
+    surplus = next((key for key in existing.layers if key not in wanted), None)
+    return None if surplus is None else f"it has an entry for layer {surplus!r}, but the model has {len(wanted)} layers"
 
 
 def _notes(existing: Annotation, stack: DecoderStack) -> tuple[str, ...]:
-    """Locators that differ in name only."""
+    """List the locators that differ in name only."""
     return tuple(
-        f"layer {layer.index}: {_spell(there)} carries the same value as {_spell(layer.locator)}"
+        f"layer {layer.index}: {_spell(annotated)} carries the same value as {_spell(layer.locator)}"
         for layer in stack.layers
-        if (there := existing.layers[str(layer.index)]) != layer.locator
+        if (annotated := existing.layers[str(layer.index)]) != layer.locator
     )
 
 

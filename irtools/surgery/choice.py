@@ -1,4 +1,4 @@
-"""Which layers are to be exposed, and under which names."""
+"""Parse and check the layers to expose and the names of their outputs."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from irtools.ir.op import split_names
 __all__ = ["RESERVED", "distinct_layers", "names_of", "parse_layer_list", "require_names"]
 
 RESERVED = "last_hidden_state"
-"""An output that the runtime takes for what the head reads, whatever it is."""
+"""Output name that the runtime always takes for the value that lm_head reads."""
 _RANGE = re.compile(r"(\d{1,9}|last)(?:-(\d{1,9}|last))?", re.ASCII)
 
 
 def parse_layer_list(text: str, count: int | None = None, *, like: str = "1,8,15 or 3-5") -> tuple[int, ...]:
-    """Layers as the command line takes them.
+    """Parse a list of layers in the notation of the command line.
 
     Parameters
     ----------
     text : str
         ``1,8,15``, also with ranges such as ``3-5`` and with ``last``; or ``all``.
     count : int, optional
-        Number of layers; needed for ``all`` and ``last``.
+        Number of layers; required for ``all`` and ``last``.
     like : str
-        How the message tells to write them.
+        Example of the notation for the error message.
 
     Raises
     ------
     EditError
-        It is no such list, or names a layer twice or one that there is not.
+        The text is not such a list, repeats a layer, or names a layer that the model does not have.
 
     Examples
     --------
@@ -42,65 +42,67 @@ def parse_layer_list(text: str, count: int | None = None, *, like: str = "1,8,15
         return tuple(range(_count(count, "all")))
     layers: list[int] = []
     for item in text.split(","):
-        found = _RANGE.fullmatch(item.strip().lower())
-        if found is None:
-            raise EditError(f"{text!r} is no list of layers; write them like {like}, or give `all` or `last`")
-        ends = [_count(count, end) - 1 if end == "last" else int(end) for end in (found[1], found[2] or found[1])]
-        if ends[0] > ends[1]:
-            raise EditError(f"the layers {item.strip()} run backwards; give the first one first")
-        _require_layer(ends[1], count)
-        layers += range(ends[0], ends[1] + 1)
+        match = _RANGE.fullmatch(item.strip().lower())
+        if match is None:
+            raise EditError(f"{text!r} is not a list of layers; write {like}, `all` or `last`")
+        first, last = (
+            _count(count, end) - 1 if end == "last" else int(end) for end in (match[1], match[2] or match[1])
+        )
+        if first > last:
+            raise EditError(f"the layer range {item.strip()} runs backwards; put the lower number first")
+        _require_layer(last, count)
+        layers += range(first, last + 1)
     return distinct_layers(layers, count)
 
 
 def _count(count: int | None, word: str) -> int:
     if count is None:
-        raise EditError(f"which layers {word!r} stands for has to be located; give their numbers")
+        raise EditError(f"{word!r} requires a located decoder stack; give layer numbers instead")
     return count
 
 
 def _require_layer(layer: int, count: int | None) -> None:
     if layer < 0 or (count is not None and layer >= count):
-        there = f"the decoder stack has the layers 0 to {count - 1}" if count is not None else "they count from 0"
-        raise EditError(f"there is no layer {layer}; {there}")
+        valid = f"the decoder stack has layers 0 to {count - 1}" if count is not None else "layer numbers start at 0"
+        raise EditError(f"there is no layer {layer}; {valid}")
     if layer > 10**6:
-        raise EditError(f"there is no layer {layer}; no model has so many")
+        raise EditError(f"there is no layer {layer}; no model has that many layers")
 
 
 def distinct_layers(layers: Sequence[int], count: int | None) -> tuple[int, ...]:
-    """Layers as they are, if each is one and given once.
+    """Check layer numbers and return them in the given order.
 
     Raises
     ------
     EditError
-        Not so.
+        The list is empty, or a number is repeated or not that of a layer.
     """
     seen = set()
     for layer in layers:
         if isinstance(layer, bool) or not isinstance(layer, int):
-            raise EditError(f"{layer!r} is no number of a layer; they count from 0")
+            raise EditError(f"{layer!r} is not a layer number; give integers from 0")
         _require_layer(layer, count)
         if layer in seen:
             raise EditError(f"layer {layer} is given twice; give each layer once")
         seen.add(layer)
     if not layers:
-        raise EditError("no layer is given; give one at least")
+        raise EditError("no layer is given; give at least one")
     return tuple(layers)
 
 
 def names_of(names: str | Sequence[str], layers: Sequence[int]) -> tuple[str, ...]:
-    """One name per layer.
+    """Return one name per layer.
 
     Parameters
     ----------
     names : str or sequence of str
-        Names, in text with commas between them, or one for all; ``{layer}`` in it is the number of the layer.
-    layers : sequence of int
+        One name per layer, in text separated by commas, or one template for all. ``{layer}`` in a name
+        stands for the layer number.
 
     Raises
     ------
     EditError
-        There are more or fewer names than layers.
+        The number of names is not the number of layers.
     """
     if isinstance(names, str):
         names = split_names(names) or ("",)
@@ -108,37 +110,37 @@ def names_of(names: str | Sequence[str], layers: Sequence[int]) -> tuple[str, ..
             names *= len(layers)
     if len(names) != len(layers):
         plural = f"{len(layers)} layers" if len(layers) > 1 else "1 layer"
-        given = "1 name is" if len(names) == 1 else f"{len(names)} names are"
+        number = "1 name is" if len(names) == 1 else f"{len(names)} names are"
         raise EditError(
-            f"{given} given for {plural}; give one for each, or one with {{layer}} in it such as h{{layer}}"
+            f"{number} given for {plural}; give one name per layer, or a template with {{layer}} such as h{{layer}}"
         )
     return tuple(name.replace("{layer}", str(layer)) for name, layer in zip(names, layers, strict=True))
 
 
-def require_names(asked: Sequence[tuple[str, tuple[int, ...], bool]], count: int) -> None:
-    """Refuse names that no output can have, two outputs of one name, and a name that the runtime would misread.
+def require_names(outputs: Sequence[tuple[str, tuple[int, ...], bool]], count: int) -> None:
+    """Refuse invalid output names, repeated names, and a name that the runtime would misread.
 
     Parameters
     ----------
-    asked : sequence of (str, tuple of int, bool)
-        Name, layers, and whether it is their concatenation.
+    outputs : sequence of (str, tuple of int, bool)
+        Name, layers, and True for a concatenation.
     count : int
-        Number of layers in all.
+        Number of layers of the model.
 
     Raises
     ------
     EditError
     """
-    names = [name for name, _, _ in asked]
-    for name, layers, concat in asked:
+    names = [name for name, _, _ in outputs]
+    for name, layers, concat in outputs:
         bad = unprintable(name) or next((mark for mark in "\\\t\n\r" if mark in name), None)
         if not name or bad is not None:
-            why = f"holds the character {bad!r}" if name else "is empty"
-            raise EditError(f"the name {name!r} {why}; give the output another one")
+            reason = f"contains the character {bad!r}" if name else "is empty"
+            raise EditError(f"the name {name!r} {reason}; choose another name for the output")
         if names.count(name) > 1:
-            raise EditError(f"the name {name!r} would be that of {names.count(name)} outputs; give each another one")
+            raise EditError(f"{names.count(name)} outputs would be named {name!r}; give each another name")
         if name.strip() == RESERVED and (concat or layers != (count - 1,)):
             raise EditError(
-                f"the runtime takes an output named {RESERVED!r} for the hidden state that the head reads, without "
-                f"asking: only that of the last layer ({count - 1}) may have this name; give the output another one"
+                f"the runtime always takes an output named {RESERVED!r} for the hidden state that lm_head reads, so "
+                f"only the last layer ({count - 1}) may have this name; choose another name for the output"
             )

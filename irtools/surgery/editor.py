@@ -1,4 +1,4 @@
-"""Collect edits of one part in a ``with`` block."""
+"""Collector of the edits that a ``with`` block makes to one part."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ __all__ = ["Editor"]
 
 
 class Editor:
-    """Edits of one part, made together when the ``with`` block ends; see :meth:`irtools.export.Export.edit`.
+    """Edits of one part, applied together when the ``with`` block ends; see :meth:`irtools.export.Export.edit`.
 
-    An op is named by its friendly name or its layer id, an output by a pair of that and its position.
+    An op is given by its friendly name or its layer id, an output by the pair of op and output index.
 
     Attributes
     ----------
     edits : tuple of Edit
-        What has been asked for so far. None can be added when the block has ended.
+        Edits of the block so far. None can be added after the block.
     patch : Patch or None
-        What came of it, after the block.
+        Result of the edits, set when the block ends without an exception.
     """
 
     def __init__(self, document: Document, keep: Callable[[Patch], Patch], config: Mapping[str, Any]) -> None:
@@ -66,38 +66,37 @@ class Editor:
             self.patch = self._keep(apply(self._document, self.edits, notes=self._notes))
 
     def make(self, *edits: Edit | Sequence[Edit]) -> None:
-        """Add edits, one by one or several in a sequence, such as ``patch.undo``.
+        """Add single edits, or sequences of edits such as ``patch.undo``.
 
         Raises
         ------
         EditError
-            The block has ended, or something is no edit.
+            The block has ended, or an argument is not an edit.
         """
         self._require_open()
-        for given in edits:
-            several = given if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
-            for edit in several:
+        for argument in edits:
+            for edit in argument if isinstance(argument, Sequence) and not isinstance(argument, str) else (argument,):
                 if not isinstance(edit, Edit):
                     raise EditError(
-                        f"{edit!r} is no edit; give some of irtools.surgery.edits, or patch.undo",
+                        f"{edit!r} is not an edit; use the classes of irtools.surgery.edits, or patch.undo",
                         path=self._document.path,
                     )
                 self.edits += (edit,)
 
     def _require_open(self) -> None:
         if self._ended:
-            raise EditError("the block of these edits has ended; make more in another one", path=self._document.path)
+            raise EditError("this edit block has ended; open another one for more edits", path=self._document.path)
 
     @property
     def document(self) -> Document:
-        """The part as it would be now; not checked yet."""
+        """The part with the edits so far, unchecked."""
         return preview(self._document, self.edits) if self.edits else self._document
 
     # -- single edits ------------------------------------------------------------------
 
     def add_op(
         self,
-        type: str,  # what the file calls it
+        type: str,
         name: str,
         inputs: Sequence[tuple[OpRef, int] | OpRef] = (),
         outputs: Sequence[tuple[str, Sequence[int]] | NewPort] = (),
@@ -106,20 +105,20 @@ class Editor:
         opset: str = "opset1",
         output_names: Sequence[str] = (),
     ) -> None:
-        """Add an op behind all others.
+        """Add an op after all others.
 
         Parameters
         ----------
-        type, name : str
+        type : str
+            Type as the file spells it, such as ``Const``.
         inputs : sequence
-            What it reads: ops, or pairs of op and output index.
+            Values to read: ops, or pairs of op and output index.
         outputs : sequence
             Pairs of element type and shape.
         attributes : mapping, optional
-            Of ``<data>``; what is no text is spelled as ``str`` does, a bool in lower case.
-        opset : str
+            Attributes of ``<data>``. Values are converted by ``str``, a bool to lower case.
         output_names : sequence of str
-            Of a Result: names of the model output.
+            For a Result: names of the model output.
         """
         sources = tuple(Output(*one) if isinstance(one, tuple) else Output(one) for one in inputs)
         ports = tuple(one if isinstance(one, NewPort) else NewPort(one[0], tuple(one[1])) for one in outputs)
@@ -127,15 +126,15 @@ class Editor:
         self.make(AddOp(type, name, sources, ports, values, opset, tuple(output_names)))
 
     def remove_op(self, op: OpRef) -> None:
-        """Remove an op that nothing reads when the block ends."""
+        """Remove an op. Nothing may read it when the block ends."""
         self.make(RemoveOp(op))
 
     def rewire(self, op: OpRef, input: int, producer: OpRef, output_index: int = 0) -> None:
-        """Let an input of an op, by its position, read another output."""
+        """Connect an input of an op, by input index, to another output."""
         self.make(Rewire(op, input, Output(producer, output_index)))
 
     def rename(self, op: OpRef, name: str) -> None:
-        """Give an op another friendly name; the annotation follows."""
+        """Give an op another friendly name, in the annotation too."""
         self.make(Rename(op, name))
 
     def set_attribute(self, op: OpRef, key: str, value: object) -> None:
@@ -153,7 +152,7 @@ class Editor:
     # -- whole surgeries ---------------------------------------------------------------
 
     def locate(self) -> DecoderStack:
-        """Locate the decoder stack of the part as it would be now."""
+        """Locate the decoder stack of the part with the edits so far."""
         return self._located(self.document)
 
     def _located(self, document: Document) -> DecoderStack:
@@ -171,7 +170,7 @@ class Editor:
         self.make(*edits)
 
     def strip(self) -> None:
-        """Take the annotation away."""
+        """Remove the annotation."""
         self.make(SetRtInfo(ANNOTATION_KEY, None))
 
     def expose(
@@ -182,14 +181,14 @@ class Editor:
         concat: str | None = None,
         stack: DecoderStack | None = None,
     ) -> Exposure:
-        """Make hidden states outputs of the model; see :func:`irtools.surgery.expose.exposing`."""
+        """Add model outputs for hidden states; see :func:`irtools.surgery.expose.exposing`."""
         from irtools.surgery.expose import exposing
 
         document = self.document
-        found = exposing(document, stack or self._located(document), layers, names=names, concat=concat)
-        self._notes += found.notes
-        self.make(*found.edits)
-        return found
+        exposure = exposing(document, stack or self._located(document), layers, names=names, concat=concat)
+        self._notes += exposure.notes
+        self.make(*exposure.edits)
+        return exposure
 
     def conceal(
         self,
@@ -198,14 +197,14 @@ class Editor:
         names: str | Sequence[str] | None = None,
         concat: str | None = None,
     ) -> Exposure:
-        """Take exposed outputs away, all or those named; see :func:`irtools.surgery.expose.concealing`."""
+        """Remove exposed outputs, by default all; see :func:`irtools.surgery.expose.concealing`."""
         from irtools.surgery.expose import concealing
 
         document = self.document
         count = len(self._located(document).layers) if isinstance(layers, str) and "last" in layers.lower() else None
-        found = concealing(document, layers, names=names, concat=concat, count=count)
-        self.make(*found.edits)
-        return found
+        exposure = concealing(document, layers, names=names, concat=concat, count=count)
+        self.make(*exposure.edits)
+        return exposure
 
 
 def _text(value: object) -> str:

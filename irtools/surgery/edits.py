@@ -1,7 +1,7 @@
-"""Edits of an IR as values: what is to change, not how it is written.
+"""Edits of an IR as values, independent of how the file is written.
 
-An op is named by its friendly name (``str``) or its layer id (``int``). Edits concern the top level of a
-model: what is inside the body of a Loop or If is not reached by them.
+An op is given by its friendly name (``str``) or its layer id (``int``). Edits apply to the top level of a
+model. They do not reach into the body of a Loop or If.
 """
 
 from __future__ import annotations
@@ -37,19 +37,12 @@ __all__ = [
 _ATTRIBUTE = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 
 OpRef: TypeAlias = str | int
-"""An op: its friendly name, or its layer id."""
+"""Friendly name or layer id of an op."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An output of an op: what an input reads.
-
-    Attributes
-    ----------
-    op : str or int
-    index : int
-        Position among its outputs.
-    """
+    """An output of an op, by output index."""
 
     op: OpRef
     index: int = 0
@@ -57,14 +50,14 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class NewPort:
-    """An output of an op that is to be added.
+    """An output of a new op.
 
     Attributes
     ----------
     element_type : str
-        As OpenVINO prints it: ``f32``, ``i64``, ...
+        OpenVINO's name: ``f32``, ``i64``, ...
     shape : tuple of int
-        Dimensions, -1 for the unknown ones. OpenVINO works them out again when it reads the file.
+        Dimensions, -1 for unknown ones. OpenVINO infers them again when it reads the file.
     names : tuple of str
         Tensor names.
     """
@@ -76,20 +69,18 @@ class NewPort:
 
 @dataclass(frozen=True, slots=True)
 class AddOp:
-    """Add an op, behind all others: a Result becomes the last output of the model, a Parameter its last input.
+    """Add an op after all others: a Result becomes the last output of the model, a Parameter its last input.
 
     Attributes
     ----------
-    type, name : str
-        ``Concat``, and a friendly name that no op has yet.
+    name : str
+        A friendly name that no op has yet.
     inputs : tuple of Output
-        What it reads; type and shape of its input ports follow.
-    outputs : tuple of NewPort
+        Values to read. Types and shapes of the input ports follow from them.
     attributes : mapping of str to str
-        Of ``<data>``.
-    opset : str
+        Attributes of ``<data>``.
     output_names : tuple of str
-        Of a Result: the names of the model output.
+        For a Result: the names of the model output.
     """
 
     type: str
@@ -103,22 +94,14 @@ class AddOp:
 
 @dataclass(frozen=True, slots=True)
 class RemoveOp:
-    """Remove an op and the edges into it. Nothing may read it when the transaction ends."""
+    """Remove an op and its input edges. Nothing may read it when the transaction ends."""
 
     op: OpRef
 
 
 @dataclass(frozen=True, slots=True)
 class Rewire:
-    """Let an input of an op read another output.
-
-    Attributes
-    ----------
-    op : str or int
-    input : int
-        Position among its inputs.
-    source : Output
-    """
+    """Connect an input of an op, by input index, to another output."""
 
     op: OpRef
     input: int
@@ -127,10 +110,7 @@ class Rewire:
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """Give an op another friendly name.
-
-    The hidden-state annotation follows: where it names the op, it names it anew.
-    """
+    """Give an op another friendly name, in the hidden-state annotation too."""
 
     op: OpRef
     name: str
@@ -147,7 +127,7 @@ class SetAttribute:
 
 @dataclass(frozen=True, slots=True)
 class SetTensorNames:
-    """Set the tensor names of an output; none removes them."""
+    """Set the tensor names of an output; an empty tuple removes them."""
 
     output: Output
     names: tuple[str, ...]
@@ -162,17 +142,17 @@ class SetRtInfo:
 
 
 class Place(NamedTuple):
-    """Bytes that an edit has changed.
+    """A range of bytes that an edit has changed.
 
     Attributes
     ----------
     anchor : int or str
-        What they lie behind: the layer with this id, or ``net``, ``edges`` or ``tail`` (the start tag of the
-        file, the start and the end of its edges).
+        Reference point before the range: the layer with this id, or ``net``, ``edges`` or ``tail`` (the start
+        tag of the file, the start and the end of its edges).
     offset : int
-        How far behind the beginning of it.
+        Distance in bytes from the start of the anchor.
     there, back : bytes
-        What is there now, and what was there before.
+        The bytes after the edit, and before it.
     """
 
     anchor: int | str
@@ -183,15 +163,14 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """Put back the very bytes that a transaction has changed: the inverse of every edit.
+    """Put back the bytes that a transaction has changed: the inverse of every edit.
 
-    Only bytes know how something had been spelled. Other edits may have been made in between, as long as
-    they left these bytes alone.
+    Bytes preserve the spelling. Other edits may come in between if they leave these bytes alone.
 
     Attributes
     ----------
     places : tuple of Place
-        In file order.
+        Changed ranges in file order.
     """
 
     places: tuple[Place, ...]
@@ -202,40 +181,25 @@ Edit: TypeAlias = GraphEdit | SetRtInfo | Restore
 
 
 def require_text(*values: str) -> None:
-    """Refuse what no XML file can hold.
-
-    Raises
-    ------
-    EditError
-    """
+    """Raise an EditError for characters that XML cannot contain."""
     for value in values:
         bad = unprintable(value)
         if bad is not None:
-            raise EditError(f"{value!r} holds the character {bad!r}, which no XML file can hold")
+            raise EditError(f"{value!r} contains the character {bad!r}, which XML does not allow; remove it")
 
 
 def require_attribute(key: str, value: str | None) -> None:
-    """Refuse an attribute of ``<data>`` that cannot be written.
-
-    Raises
-    ------
-    EditError
-    """
+    """Raise an EditError for an attribute of ``<data>`` that cannot be written."""
     if _ATTRIBUTE.fullmatch(key) is None:
-        raise EditError(f"{key!r} cannot be the name of an attribute; letters, digits, '_', '.' and '-' can be in it")
+        raise EditError(f"{key!r} is not a valid attribute name; use letters, digits, '_', '.' and '-'")
     require_text(value or "")
 
 
 def require_tensor_names(names: tuple[str, ...]) -> None:
-    r"""Refuse names that a list of tensor names cannot hold: ``\`` makes the comma behind it part of a name.
-
-    Raises
-    ------
-    EditError
-    """
+    r"""Raise an EditError for names that a comma-separated list cannot contain; ``\`` escapes a comma there."""
     require_text(*names)
     for name in names:
         if not name:
-            raise EditError("a tensor name cannot be empty; give none to have none")
+            raise EditError("a tensor name cannot be empty; give an empty list to remove all names")
         if name.endswith("\\") or "\\," in name:
-            raise EditError(f"the tensor name {name!r} has a backslash before a comma or its end, where it is lost")
+            raise EditError(f"the tensor name {name!r} has a backslash before a comma or at its end; remove it")

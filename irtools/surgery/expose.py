@@ -1,21 +1,21 @@
-"""Make hidden states outputs of the model, and take such outputs away again.
+"""Add model outputs for hidden states, and remove such outputs again.
 
-The runtimes that read the annotation need no such outputs. They are for those that know none, and
-for looking at the values.
+Runtimes that read the annotation do not need these outputs. They serve other runtimes and inspection of
+the values.
 
-An output that was added is known by the friendly name of its Result, ``irtools.expose/<layers>/<name>``
-(``<layers>=`` where the value had this tensor name before). OpenVINO 2026.4 ignores attributes and rt_info
-of a layer that it does not know and drops them when it saves a model, but keeps friendly names. The name
-of the output is written twice: as ``output_names`` of the Result, which OpenVINO reads since 2025.0 and
-which concerns this output alone, and among the tensor names of the value, from which older releases take
-it; the latter not if another output takes its names from there.
+An added output is recognized by the friendly name of its Result, ``irtools.expose/<layers>/<name>``
+(``<layers>=`` if the value had this tensor name before). OpenVINO 2026.4 ignores unknown attributes and rt_info
+of a layer and drops them when it saves a model, but keeps friendly names. The name of the output is written
+twice. The ``output_names`` of the Result apply to this output alone, and OpenVINO reads them since 2025.0. Older
+releases read the tensor names of the value. The name is not added there if another output takes its names from
+this value.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from irtools.decoder.stack import DecoderStack
@@ -32,7 +32,7 @@ from irtools.surgery.edits import AddOp, Edit, NewPort, Output, RemoveOp, SetTen
 __all__ = ["DEFAULT_NAME", "Exposed", "ExposedValue", "Exposure", "concealing", "exposed", "exposing"]
 
 DEFAULT_NAME = "hidden_states.{layer}"
-"""What the output of a layer is called."""
+"""Default name of the output for a layer."""
 
 _MARK = re.compile(r"irtools\.expose/(\d+(?:,\d+)*)(=?)/(.+)", re.DOTALL)
 
@@ -43,16 +43,14 @@ class Exposed:
 
     Attributes
     ----------
-    name : str
-    layers : tuple of int
-        More than one, or ``concat``: their concatenation along the last axis.
     concat : bool
+        True for the concatenation of the layers along the last axis.
     result : int
         Layer id of the Result.
     source : Source
-        What it reads.
+        The value that the Result reads.
     named : bool
-        Whether the value had this tensor name before.
+        True if the value had this tensor name before.
     """
 
     name: str
@@ -65,16 +63,7 @@ class Exposed:
 
 @dataclass(frozen=True, slots=True)
 class ExposedValue:
-    """What an output gives, for people and programs.
-
-    Attributes
-    ----------
-    name : str
-    layers : tuple of int
-    locator : Locator
-        The op and the index that it reads.
-    shape : tuple of int
-    """
+    """Description of an exposed output; ``locator`` is the value that it reads."""
 
     name: str
     layers: tuple[int, ...]
@@ -84,15 +73,14 @@ class ExposedValue:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """What exposing, or taking it back, comes to.
+    """Result of exposing hidden states, or of removing exposed outputs.
 
     Attributes
     ----------
     edits : tuple of Edit
-        None when there is nothing to do.
+        Empty if there is nothing to do.
     outputs : tuple of ExposedValue
-        What was asked for, or is taken away.
-    notes : tuple of str
+        The requested outputs, or the removed ones.
     """
 
     edits: tuple[Edit, ...]
@@ -101,11 +89,8 @@ class Exposure:
 
 
 def exposed(graph: GraphView) -> tuple[Exposed, ...]:
-    """The outputs of a model that :func:`exposing` has added, in their order."""
-    return tuple(_exposed(graph))
-
-
-def _exposed(graph: GraphView) -> Iterator[Exposed]:
+    """Return the outputs that :func:`exposing` has added to a model, in the model's order."""
+    outputs = []
     for key in graph.results:
         mark = _MARK.fullmatch(graph.op_name(key))
         sources = graph.inputs(key)
@@ -116,7 +101,8 @@ def _exposed(graph: GraphView) -> Iterator[Exposed]:
         layers = tuple(map(int, mark[1].split(",")))
         own_concat = len(layers) > 1 or graph.op_name(sources[0].op) == f"{graph.op_name(key)}/Concat"
         concat = own_concat and graph.op_type(sources[0].op) == "Concat"
-        yield Exposed(name, layers, concat, key, sources[0], bool(mark[2]))
+        outputs.append(Exposed(name, layers, concat, key, sources[0], bool(mark[2])))
+    return tuple(outputs)
 
 
 # -- exposing --------------------------------------------------------------------------
@@ -130,53 +116,56 @@ def exposing(
     names: str | Sequence[str] | None = None,
     concat: str | None = None,
 ) -> Exposure:
-    """Work out the edits that make hidden states outputs of the model, behind those it has.
+    """Work out the edits that add model outputs for hidden states after the existing outputs.
 
     Parameters
     ----------
-    document : Document
     stack : DecoderStack
-        Where the hidden states are.
+        Located in this document.
     layers : sequence of int, int or str
-        Which; text as :func:`parse_layer_list` takes it.
+        Layers to expose; text as :func:`parse_layer_list` takes it.
     names : str or sequence of str, optional
-        One name per layer, or a template with ``{layer}`` in it. By default ``hidden_states.{layer}``; with
-        ``concat`` there are single outputs only if this is given.
+        One name per layer, or a template with ``{layer}`` in it. Default: ``hidden_states.{layer}``, or no
+        single outputs if ``concat`` is given.
     concat : str, optional
-        Name of one output with all of them, concatenated along the last axis in the order given.
+        Name of one output with all layers, concatenated along the last axis in the given order.
 
     Returns
     -------
     Exposure
-        Without edits when all of it is there already.
+        Without edits if all outputs exist already.
 
     Raises
     ------
     EditError
-        There is no such layer, a name is taken or reserved, or the values cannot be concatenated.
+        A layer does not exist, a name is taken or reserved, or the values cannot be concatenated.
     """
     count = len(stack.layers)
     wanted = _wanted(layers, count)
-    single = (
-        names_of(names if names is not None else DEFAULT_NAME, wanted) if names is not None or concat is None else ()
-    )
-    outputs = [(name, (layer,)) for name, layer in zip(single, wanted if single else (), strict=True)]
-    asked = [*((*output, False) for output in outputs), *([(concat, wanted, True)] if concat is not None else [])]
-    require_names(asked, count)
-    known = {output.name: output for output in exposed(document.graph)}
+    requested: list[tuple[str, tuple[int, ...], bool]] = []
+    if names is not None or concat is None:
+        single = names_of(DEFAULT_NAME if names is None else names, wanted)
+        requested += [(name, (layer,), False) for name, layer in zip(single, wanted, strict=True)]
+    if concat is not None:
+        requested.append((concat, wanted, True))
+    require_names(requested, count)
+    present = {output.name: output for output in exposed(document.graph)}
     work = _Work(document, stack)
-    for name, which, joined in asked:
-        there = known.get(name)
-        if there is not None and (there.layers, there.concat) == (which, joined):
-            work.require_same(there)
-        elif there is not None:
-            what = f"the hidden states of layers {', '.join(map(str, there.layers))}"
-            raise EditError(f"there is an exposed output {name!r} already, of {what}; take it away with --remove first")
+    for name, members, joined in requested:
+        output = present.get(name)
+        if output is None:
+            work.add(name, members, joined)
+        elif (output.layers, output.concat) == (members, joined):
+            work.require_same(output)
         else:
-            work.add(name, which, joined)
-    values = tuple(work.value(name, which, joined) for name, which, joined in asked)
-    notes = [*_notes(document, stack, wanted)]
-    if RESERVED in (name for name, _, _ in asked):
+            listed = ", ".join(map(str, output.layers))
+            raise EditError(
+                f"the exposed output {name!r} exists already, with the hidden states of layers {listed}; "
+                "remove it with --remove first"
+            )
+    values = tuple(work.value(name, members, joined) for name, members, joined in requested)
+    notes = list(_notes(document, stack, wanted))
+    if any(name == RESERVED for name, _, _ in requested):
         notes.append(
             f"GenAI 2026.4 takes the output {RESERVED!r} for its own and fails to generate with a DFlash draft"
         )
@@ -184,7 +173,7 @@ def exposing(
 
 
 class _Work:
-    """The ops to add and the tensor names to set."""
+    """Collector of the ops to add and the tensor names to set."""
 
     def __init__(self, document: Document, stack: DecoderStack) -> None:
         self._graph = document.graph
@@ -199,56 +188,62 @@ class _Work:
         assert port is not None, "the stack was located in this graph"
         return port
 
-    def require_same(self, there: Exposed) -> None:
-        """Refuse that an output of this name exposes something else than the stack says."""
-        read = self._graph.inputs(there.source.op) if there.concat else (there.source,)
-        for layer, source in zip(there.layers, read, strict=False):
+    def _output(self, source: Source) -> Output:
+        return Output(source.op, self._graph.output_index(source))
+
+    def require_same(self, output: Exposed) -> None:
+        """Raise an EditError if an exposed output reads other values than the stack has."""
+        sources = self._graph.inputs(output.source.op) if output.concat else (output.source,)
+        for layer, source in zip(output.layers, sources, strict=False):
             if source != self._stack.layers[layer].source:
                 raise EditError(
-                    f"the exposed output {there.name!r} does not read the hidden state of layer {layer}; "
-                    "take it away with --remove first"
+                    f"the exposed output {output.name!r} does not read the hidden state of layer {layer}; "
+                    "remove it with --remove first"
                 )
 
     def add(self, name: str, layers: Sequence[int], concat: bool) -> None:
         """Add one output."""
         if name in self._taken:
-            raise EditError(f"an input or output of the model is named {name!r} already; give the new one another name")
-        sources = [self._stack.layers[layer].source for layer in layers]
-        mark = _mark(name, layers, named=not concat and name in self._port(sources[0]).names)
+            raise EditError(
+                f"an input or output of the model is named {name!r} already; choose another name for the new output"
+            )
+        source = self._stack.layers[layers[0]].source
+        named = not concat and name in self._port(source).names
+        mark = _mark(name, layers, named=named)
         if not concat:
-            if name not in self._port(sources[0]).names and sources[0] not in self._named_by_value:
-                self._tensors.setdefault(sources[0], []).append(name)
-            read = Output(sources[0].op, self._graph.output_index(sources[0]))
+            if not named and source not in self._named_by_value:
+                self._tensors.setdefault(source, []).append(name)
+            read = self._output(source)
         else:
-            read = self._add_concat(f"{mark}/Concat", name, layers, sources)
+            read = self._add_concat(f"{mark}/Concat", name, layers)
         self._ops.append(AddOp("Result", mark, (read,), output_names=(name,)))
 
     def value(self, name: str, layers: tuple[int, ...], concat: bool) -> ExposedValue:
-        """What an output gives."""
+        """Describe one output."""
         if not concat:
             layer = self._stack.layers[layers[0]]
             return ExposedValue(name, layers, layer.locator, layer.shape)
-        ports = [self._port(self._stack.layers[layer].source) for layer in layers]
-        shape = (*ports[0].shape[:-1], sum(port.shape[-1] for port in ports))
-        return ExposedValue(name, layers, Locator(f"{_mark(name, layers)}/Concat"), shape)
+        return ExposedValue(name, layers, Locator(f"{_mark(name, layers)}/Concat"), self._concat_shape(layers))
 
-    def _add_concat(self, mark: str, name: str, layers: Sequence[int], sources: Sequence[Source]) -> Output:
-        ports = [self._port(source) for source in sources]
-        types = {port.element_type for port in ports}
-        if len(types) > 1:
-            listed = ", ".join(f"{layer}: {port.element_type}" for layer, port in zip(layers, ports, strict=True))
-            raise EditError(f"the hidden states are of different types ({listed}), so they cannot be concatenated")
-        shape = (*ports[0].shape[:-1], sum(port.shape[-1] for port in ports))
-        read = tuple(Output(source.op, self._graph.output_index(source)) for source in sources)
-        self._ops.append(AddOp("Concat", mark, read, (NewPort(types.pop(), shape, (name,)),), {"axis": "-1"}))
+    def _concat_shape(self, layers: Sequence[int]) -> tuple[int, ...]:
+        shapes = [self._port(self._stack.layers[layer].source).shape for layer in layers]
+        return (*shapes[0][:-1], sum(shape[-1] for shape in shapes))
+
+    def _add_concat(self, mark: str, name: str, layers: Sequence[int]) -> Output:
+        sources = [self._stack.layers[layer].source for layer in layers]
+        types = [self._port(source).element_type for source in sources]
+        if len(set(types)) > 1:
+            listed = ", ".join(f"{layer}: {kind}" for layer, kind in zip(layers, types, strict=True))
+            raise EditError(f"the hidden states have different types ({listed}) and cannot be concatenated")
+        port = NewPort(types[0], self._concat_shape(layers), (name,))
+        self._ops.append(AddOp("Concat", mark, tuple(map(self._output, sources)), (port,), {"axis": "-1"}))
         return Output(mark)
 
     def edits(self) -> Iterator[Edit]:
-        """All edits."""
+        """Yield all edits."""
         yield from self._ops
         for source, names in self._tensors.items():
-            output = Output(source.op, self._graph.output_index(source))
-            yield SetTensorNames(output, (*self._port(source).names, *names))
+            yield SetTensorNames(self._output(source), (*self._port(source).names, *names))
 
 
 def _mark(name: str, layers: Sequence[int], *, named: bool = False) -> str:
@@ -256,9 +251,9 @@ def _mark(name: str, layers: Sequence[int], *, named: bool = False) -> str:
 
 
 def _taken(graph: GraphView) -> Iterator[str]:
-    """Names of the model's inputs and outputs.
+    """Yield the names of the model's inputs and outputs.
 
-    Those of other tensors are free: exporters call some ``hidden_states.1``, and nobody asks OpenVINO for them.
+    Names of other tensors are free: exporters use ``hidden_states.1`` and OpenVINO is never asked for it.
     """
     for key in graph.parameters:
         yield from (name for port in graph.op(key).outputs for name in port.names)
@@ -267,33 +262,33 @@ def _taken(graph: GraphView) -> Iterator[str]:
 
 
 def _named_by_value(graph: GraphView) -> Iterator[Source]:
-    """Values whose tensor names are those of an output of the model."""
+    """Yield the values whose tensor names name a model output."""
     for key in graph.results:
         if not layer_attributes(graph.scan.data, graph.span(key)).get("output_names"):
             yield from graph.inputs(key)
 
 
 def _notes(document: Document, stack: DecoderStack, layers: Iterable[int]) -> tuple[str, ...]:
-    """Where the file's own annotation names other values than those located."""
-    found = entries(document.scan, ANNOTATION_KEY)
-    if not found:
+    """List the layers for which the file's annotation names another value than was located."""
+    present = entries(document.scan, ANNOTATION_KEY)
+    if not present:
         return ()
     try:
-        named = parse_annotation(found[-1].value).layers
+        named = parse_annotation(present[-1].value).layers
     except MalformedAnnotationError:
-        return (f"the annotation of the file cannot be read; exposed is what was located ({document.path.name})",)
+        return (f"the annotation of the file is malformed, so the located values are exposed ({document.path.name})",)
     same = SameValue(document.graph, stack)
     return tuple(
-        f"the annotation of the file names {there.producer!r} for layer {layer}; "
-        f"exposed is {stack.layers[layer].locator.producer!r}, which was located"
+        f"the annotation of the file names {annotated.producer!r} for layer {layer}; "
+        f"the located value {stack.layers[layer].locator.producer!r} is exposed"
         for layer in layers
-        if (there := named.get(str(layer))) is not None
-        and there != stack.layers[layer].locator
-        and not same(layer, there)
+        if (annotated := named.get(str(layer))) is not None
+        and annotated != stack.layers[layer].locator
+        and not same(layer, annotated)
     )
 
 
-# -- taking it back --------------------------------------------------------------------
+# -- removing exposed outputs ----------------------------------------------------------
 
 
 def concealing(
@@ -304,41 +299,44 @@ def concealing(
     concat: str | None = None,
     count: int | None = None,
 ) -> Exposure:
-    """Work out the edits that take exposed outputs away, and nothing else.
+    """Work out the edits that remove exposed outputs and nothing else.
+
+    Without ``layers``, ``names`` and ``concat`` they remove every exposed output.
 
     Parameters
     ----------
-    document : Document
     layers : sequence of int, int or str, optional
-        Outputs of single layers, whatever their names; with ``concat``, only if ``names`` is given too.
+        Remove the outputs of these single layers, under any name; with ``concat``, only if ``names`` is given too.
     names : str or sequence of str, optional
-        Outputs by name, or by a template with ``{layer}`` in it.
+        Remove outputs by name, or by a template with ``{layer}`` in it.
     concat : str, optional
-        A concatenation by its name. With none of the three: every exposed output.
+        Remove the concatenation of this name.
     count : int, optional
-        Number of layers of the decoder stack; needed for ``last``.
+        Number of layers of the decoder stack; required for ``last``.
 
     Returns
     -------
     Exposure
-        Without edits when there is no such output.
+        Without edits if there is no such output.
 
     Raises
     ------
     EditError
-        A name is that of an output that was not added by exposing.
+        A name is that of an output that :func:`exposing` did not add.
     """
     graph = document.graph
-    there = exposed(graph)
-    single = isinstance(layers, str) and layers.strip().lower() == "all"
-    wanted = None if layers is None else range(sys.maxsize) if single else _wanted(layers, count)
-    chosen = [output for output in there if _chosen(output, wanted, names, concat)]
-    own = {output.name for output in there}
-    others = {name for key in graph.results for name in graph.result_names(key)} - own
-    literal = [names, *split_names(names)] if isinstance(names, str) else list(names or ())
-    for name in (*literal, *([concat] if concat is not None else [])):
+    present = exposed(graph)
+    every = isinstance(layers, str) and layers.strip().lower() == "all"
+    wanted = None if layers is None else range(sys.maxsize) if every else _wanted(layers, count)
+    spelled = [names, *split_names(names)] if isinstance(names, str) else names
+    others = {name for key in graph.results for name in graph.result_names(key)} - {output.name for output in present}
+    for name in (*(spelled or ()), *([concat] if concat is not None else [])):
         if name in others:
-            raise EditError(f"the output {name!r} was not added by exposing a hidden state, so it is not taken away")
+            raise EditError(
+                f"the output {name!r} was not added by exposing a hidden state; name an exposed output, or none to "
+                "remove them all"
+            )
+    chosen = [output for output in present if _chosen(output, wanted, spelled, concat)]
     edits: list[Edit] = []
     tensors: dict[Source, set[str]] = {}
     for output in chosen:
@@ -347,9 +345,9 @@ def concealing(
             edits.append(RemoveOp(output.source.op))
         elif not output.named:
             tensors.setdefault(output.source, set()).add(output.name)
-    for source, gone in tensors.items():
+    for source, removed in tensors.items():
         port = graph.port(source)
-        kept = tuple(name for name in port.names if name not in gone) if port is not None else ()
+        kept = tuple(name for name in port.names if name not in removed) if port is not None else ()
         edits.append(SetTensorNames(Output(source.op, graph.output_index(source)), kept))
     return Exposure(tuple(edits), tuple(_value(graph, output) for output in chosen))
 
@@ -366,9 +364,7 @@ def _wanted(layers: Sequence[int] | int | str, count: int | None) -> tuple[int, 
     return distinct_layers([layers] if isinstance(layers, int) else list(layers), count)
 
 
-def _chosen(
-    output: Exposed, layers: Sequence[int] | None, names: str | Sequence[str] | None, concat: str | None
-) -> bool:
+def _chosen(output: Exposed, layers: Collection[int] | None, names: Sequence[str] | None, concat: str | None) -> bool:
     if layers is None and names is None and concat is None:
         return True
     if output.concat:
@@ -377,7 +373,4 @@ def _chosen(
         return False
     if layers is not None and output.layers[0] not in layers:
         return False
-    if names is None:
-        return True
-    spelled = [names, *split_names(names)] if isinstance(names, str) else list(names)
-    return output.name in [name.replace("{layer}", str(output.layers[0])) for name in spelled]
+    return names is None or output.name in [name.replace("{layer}", str(output.layers[0])) for name in names]

@@ -1,4 +1,4 @@
-"""Cut a piece out of an IR: a model of its own with just the weights that it needs."""
+"""Extraction of a piece of an IR as a separate model with only the weights that it needs."""
 
 from __future__ import annotations
 
@@ -32,15 +32,14 @@ def plan_piece(
     to: Sequence[str] = (),
     stateless: bool = False,
 ) -> Plan:
-    """Work out a piece; nothing is written.
+    """Work out a piece; write nothing.
 
     Parameters
     ----------
-    document : Document
     locate : callable
-        Locates its decoder stack; called for ``layers`` only.
+        Locates the decoder stack; called only if ``layers`` is given.
     layers, from_, to, stateless
-        What to cut out, as :meth:`irtools.export.Export.extract` takes it, which says what is refused too.
+        As for :meth:`irtools.export.Export.extract`, with the same errors.
     """
     require_choice(layers, from_, to)
     view = document.graph
@@ -48,7 +47,7 @@ def plan_piece(
         try:
             stack = locate()
         except LocateRefusedError as error:
-            error.hint = "--from OP and --to OP need no decoder stack."
+            error.hint = "--from OP and --to OP work without a decoder stack."
             raise
         with about(document.path):
             first, last = parse_layers(layers, len(stack.layers))
@@ -60,19 +59,14 @@ def plan_piece(
 
 
 def require_choice(layers: str | None, from_: Sequence[str], to: Sequence[str]) -> None:
-    """Refuse options that ask for nothing, or for two things at once.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Raise an OptionError for options that select nothing, or exclude each other."""
     if layers is None and not (from_ or to):
-        raise OptionError("say what to extract: --layers 3-5, or --from OP and --to OP")
+        raise OptionError("nothing is selected; give --layers such as 3-5, or --from OP and --to OP")
     if layers is not None and (from_ or to):
-        raise OptionError("--layers and --from/--to exclude each other; give one")
+        raise OptionError("--layers and --from/--to exclude each other; give only one of them")
     if layers is None and not (from_ and to):
-        given, missing = ("--from", "--to") if from_ else ("--to", "--from")
-        raise OptionError(f"{given} needs {missing}: the op that the piece {'ends' if from_ else 'begins'} with")
+        present, missing, end = ("--from", "--to", "last") if from_ else ("--to", "--from", "first")
+        raise OptionError(f"{present} needs {missing} too; give the {end} op of the piece")
 
 
 def save_piece(
@@ -88,15 +82,14 @@ def save_piece(
     Parameters
     ----------
     document : Document
-        What it was worked out from.
-    plan : Plan
+        The document of the plan.
     output_dir : Path
         Empty or absent.
     check : callable, optional
         Reads the new files before they are in place: takes the plan, the output directory and the paths of
         weights and XML, returns notes, raises ``CheckError``.
     progress : callable, optional
-        Called with the bytes of weights that are done, and all.
+        Called with the number of weight bytes written, and the total.
 
     Raises
     ------
@@ -105,7 +98,7 @@ def save_piece(
     CheckError
         OpenVINO cannot read the piece; nothing was written.
     SaveError
-        It could not be written; what had been created was removed.
+        The files could not be written; new files were removed.
     """
     if plan.ranges.needed:
         require_weights(document.weights_path, plan.ranges.needed, "the piece")

@@ -1,4 +1,4 @@
-"""A change to one IR that has been worked out but not written."""
+"""Unwritten change to one IR, and its unified diff."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import unified_diff
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,25 +26,25 @@ _SPECIAL = re.compile(r'["\\]')
 _ESCAPES = {'"': r"\"", "\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
 
 Ports = tuple[tuple[str, tuple[int, ...]], ...]
-"""Element type and shape of each output of an op."""
+"""Element type and shape of every output of an op."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What OpenVINO is expected to read from a file whose layers were edited.
+    """Contents that OpenVINO should read from a file whose layers were edited.
 
     Attributes
     ----------
     inputs : int
         Number of model inputs.
     outputs : tuple of tuple of str
-        Names of each model output; empty for one that takes those of what it reads.
+        Names of every model output; empty for an output without names of its own.
     ops : mapping of int to (str, Ports)
-        Friendly name and outputs, by layer id, of what was added or changed.
+        Friendly name and outputs, by layer id, of added and changed ops.
     removed : frozenset of int
-        Layer ids that are not there any more.
+        Layer ids of removed ops.
     graph : bool
-        Whether more than names changed, so that OpenVINO is to be asked.
+        True if more than names changed, so that OpenVINO must check the file.
     """
 
     inputs: int
@@ -52,29 +54,29 @@ class Expected:
     graph: bool = True
 
     def after(self, before: Expected) -> Expected:
-        """The same with what an earlier change expects."""
+        """Join with the expectations of an earlier change."""
         ops = {key: op for key, op in before.ops.items() if key not in self.removed} | dict(self.ops)
         return replace(self, graph=self.graph or before.graph, ops=ops)
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """What a surgery would do to one file. Nothing has been written.
+    """A change to one file that has not been written.
 
     Attributes
     ----------
     path : Path
         The ``.xml``.
     old, new : str or None
-        The annotation before and after; None for none.
+        The annotation before and after; None if there is none.
     original, data : bytes
         The file before and after.
     splices : tuple of Splice
-        The difference between the two.
+        The difference between ``original`` and ``data``.
     notes : tuple of str
-        Worth telling the user, such as an early form that is upgraded.
+        Messages for the user.
     expected : Expected or None
-        What OpenVINO should read; None when only rt_info changed.
+        Contents that OpenVINO should read; None if only rt_info changed.
     """
 
     path: Path
@@ -88,7 +90,7 @@ class Patch:
 
     @property
     def changed(self) -> bool:
-        """Whether the bytes differ."""
+        """True if the bytes differ."""
         return self.data != self.original
 
     @property
@@ -98,30 +100,28 @@ class Patch:
 
     @property
     def undo(self) -> tuple[Edit, ...]:
-        """Edits that give the original bytes back, made to what the patch makes; none without a change."""
+        """Edits of the changed file that restore the original bytes; empty without a change."""
         return inverse(self.original, self.data, self.splices) if self.changed else ()
 
     def then(self, following: Patch) -> Patch:
-        """Join it with a change of what it makes."""
+        """Join with a later change of the same file."""
         expected = following.expected or self.expected
         if self.expected is not None and following.expected is not None:
             expected = following.expected.after(self.expected)
-        return Patch(
-            following.path,
-            self.old,
-            following.new,
-            self.original,
-            following.data,
-            compose(self.splices, following.splices),
-            self.notes + following.notes,
-            expected,
+        return replace(
+            following,
+            old=self.old,
+            original=self.original,
+            splices=compose(self.splices, following.splices),
+            notes=self.notes + following.notes,
+            expected=expected,
         )
 
     def diff(self) -> str:
-        """Unified diff of the file as ``patch -p1`` takes it, ``""`` without a change.
+        """Unified diff of the file for ``patch -p1``, ``""`` without a change.
 
-        ``patch`` refuses names with ``..``: a file is named from the working directory, one outside of it
-        from the last ``..`` or the root of the file system.
+        File names are relative to the working directory. ``patch`` refuses names with ``..``, so a file outside of
+        the working directory is named from its last ``..`` or from the root of the file system.
         """
         if not self.changed:
             return ""
@@ -140,26 +140,23 @@ def _name(path: Path) -> str:
 
 
 def _quoted(name: str) -> str:
-    """A name as git writes it and ``patch`` reads it."""
+    """Quote a name as git does, the only form that ``patch`` can read."""
     if name.isprintable() and not _SPECIAL.search(name):
         return f"{name}\t" if " " in name else name
-    return '"' + "".join(_escaped(character) for character in name) + '"'
+    return '"' + "".join(map(_escaped, name)) + '"'
 
 
 def _escaped(character: str) -> str:
     if character in _ESCAPES:
         return _ESCAPES[character]
-    if character.isprintable():
-        return character
-    return "".join(f"\\{byte:03o}" for byte in os.fsencode(character))
+    return character if character.isprintable() else "".join(f"\\{byte:03o}" for byte in os.fsencode(character))
 
 
 # -- the diff ----------------------------------------------------------------------------
-# From the splices: difflib would take seconds to find them again in a file of 100,000 lines.
 
 
 class _Block(NamedTuple):
-    """Whole lines of the old file, and what takes their place."""
+    """A range of whole lines of the old file, and the lines that replace them."""
 
     start: int
     end: int
@@ -167,7 +164,7 @@ class _Block(NamedTuple):
 
 
 def _blocks(old: bytes, splices: Sequence[Splice]) -> Iterator[_Block]:
-    """The changed lines; splices that touch the same line are one block."""
+    """Yield the touched lines; splices that touch the same line are in one block."""
     pending: list[Splice] = []
     start = end = 0
     for splice in splices:
@@ -176,30 +173,28 @@ def _blocks(old: bytes, splices: Sequence[Splice]) -> Iterator[_Block]:
             yield _block(old, start, end, pending)
             pending = []
         if not pending:
-            start = first
+            start = end = first
         pending.append(splice)
-        end = max(end if len(pending) > 1 else 0, _line_end(old, splice.end))
+        end = max(end, _line_end(old, splice.end))
     if pending:
         yield _block(old, start, end, pending)
 
 
+def _block(old: bytes, start: int, end: int, splices: Sequence[Splice]) -> _Block:
+    return _Block(start, end, spliced(old[start:end], [Splice(a - start, b - start, new) for a, b, new in splices]))
+
+
 def _line_end(data: bytes, offset: int) -> int:
-    """Offset behind the line that holds an offset."""
+    """Return the offset after the line that contains an offset."""
     return data.find(b"\n", offset) + 1 or len(data)
 
 
-def _block(old: bytes, start: int, end: int, splices: Sequence[Splice]) -> _Block:
-    """Without the lines at its beginning and its end that stay."""
-    new = spliced(old[start:end], [Splice(a - start, b - start, text) for a, b, text in splices])
-    before, after = _lines(old[start:end]), _lines(new)
-    head = _common(before, after)
-    tail = min(_common(before[::-1], after[::-1]), len(before) - head, len(after) - head)
-    start += sum(map(len, before[:head]))
-    end -= sum(map(len, before[len(before) - tail :]))
-    return _Block(start, end, b"".join(after[head : len(after) - tail]))
-
-
 def _hunks(old: bytes, splices: Sequence[Splice]) -> Iterator[str]:
+    """Yield the hunks of the diff.
+
+    difflib sees only the lines that the splices touch: in a file of 100,000 lines it would take seconds to find
+    them again.
+    """
     groups: list[list[_Block]] = []
     for block in _blocks(old, splices):
         if groups and old.count(b"\n", groups[-1][-1].end, block.start) <= 2 * _CONTEXT:
@@ -208,50 +203,36 @@ def _hunks(old: bytes, splices: Sequence[Splice]) -> Iterator[str]:
             groups.append([block])
     counted = line = shift = 0
     for group in groups:
-        begin = _context_before(old, group[0].start)
-        line, counted = line + old.count(b"\n", counted, begin), begin
-        lines: list[tuple[str, bytes]] = []
-        position = begin
-        for block in group:
-            lines += [(" ", text) for text in _lines(old[position : block.start])]
-            lines += [("-", text) for text in _lines(old[block.start : block.end])]
-            lines += [("+", text) for text in _lines(block.new)]
-            position = block.end
-        lines += [(" ", text) for text in _lines(old[position : _context_behind(old, position)])]
-        counts = [sum(mark != other for mark, _ in lines) for other in "+-"]
-        yield f"@@ -{_range(line, counts[0])} +{_range(line + shift, counts[1])} @@\n"
-        yield "".join(mark + _shown(text) for mark, text in lines)
+        position = group[0].start
+        for _ in range(_CONTEXT):
+            position = old.rfind(b"\n", 0, max(position - 1, 0)) + 1
+        line, counted = line + old.count(b"\n", counted, position), position
+        marked: list[str] = []
+        for start, end, new in group:
+            marked += [f" {text}" for text in _lines(old[position:start])]
+            before, after = _lines(old[start:end]), _lines(new)
+            compared = list(unified_diff(before, after, n=len(before)))
+            marked += compared[3:] or [f" {text}" for text in before]  # three lines of heading; none if all is equal
+            position = end
+        for _ in range(_CONTEXT):
+            end = _line_end(old, position)
+            marked += [f" {text}" for text in _lines(old[position:end])]
+            position = end
+        changed = [number for number, text in enumerate(marked) if text[0] != " "]
+        if not changed:
+            continue
+        first = max(changed[0] - _CONTEXT, 0)
+        marked = marked[first : changed[-1] + 1 + _CONTEXT]
+        counts = [sum(text[0] != mark for text in marked) for mark in "+-"]
+        yield f"@@ -{_range(line + first, counts[0])} +{_range(line + first + shift, counts[1])} @@\n"
+        yield "".join(text if text.endswith("\n") else f"{text}\n\\ No newline at end of file\n" for text in marked)
         shift += counts[1] - counts[0]
 
 
-def _context_before(data: bytes, offset: int) -> int:
-    for _ in range(_CONTEXT):
-        offset = data.rfind(b"\n", 0, max(offset - 1, 0)) + 1
-    return offset
-
-
-def _context_behind(data: bytes, offset: int) -> int:
-    for _ in range(_CONTEXT):
-        offset = _line_end(data, offset)
-    return offset
-
-
-def _lines(data: bytes) -> list[bytes]:
-    """Lines as ``patch`` counts them: only a line feed ends one."""
-    lines = [line + b"\n" for line in data.split(b"\n")]
-    last = lines.pop()[:-1]
-    return [*lines, last] if last else lines
-
-
-def _common(one: list[bytes], other: list[bytes]) -> int:
-    """Number of equal lines at the beginning."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+def _lines(data: bytes) -> list[str]:
+    """Split into lines as ``patch`` does: only a line feed ends one."""
+    return list(StringIO(data.decode("utf-8", "replace")))
 
 
 def _range(start: int, count: int) -> str:
     return f"{start + 1 if count else start},{count}"
-
-
-def _shown(line: bytes) -> str:
-    text = line.decode("utf-8", "replace")
-    return text if line.endswith(b"\n") else f"{text}\n\\ No newline at end of file\n"

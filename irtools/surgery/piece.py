@@ -1,4 +1,4 @@
-"""What extracting a piece of an IR yields."""
+"""Results of extracting a piece of an IR."""
 
 from __future__ import annotations
 
@@ -17,17 +17,14 @@ class PiecePort:
     Attributes
     ----------
     name : str
-        Tensor name, by which an input is fed.
-    element_type : str
+        Tensor name.
     shape : tuple of int
         -1 for dynamic dimensions.
     kind : str
-        ``model``: an input of the whole model, as it was; ``value``, ``shape`` or ``state``: what the whole
-        model computes there, the shape of it, or what it keeps between calls (of an output, the new value).
+        ``model``: an unchanged input of the whole model. ``value``, ``shape`` or ``state``: a value of the whole
+        model, the shape of one, or a state (for an output, its new value).
     producer : str
-        Friendly name of the op that gives it in the whole model.
-    output_index : int
-        Position among the outputs of that op.
+        Friendly name of the producer in the whole model.
     """
 
     name: str
@@ -38,34 +35,43 @@ class PiecePort:
     output_index: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A piece that has been worked out; nothing has been written.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Contents:
+    """Contents of a piece.
 
     Attributes
     ----------
-    data : bytes
-        Its ``.xml``.
-    ranges : Ranges
-        What of the weights it needs.
-    inputs : tuple of PiecePort
-    outputs : tuple of PiecePort
+    inputs, outputs : tuple of PiecePort
     states : tuple of str
-        Variables that it keeps between calls.
+        Variables that stay states.
     ops, constants : int
-        Ops that are not computed from constants alone, and constants with what is.
+        Number of ops that depend on an input, and of all other ops.
     notes : tuple of str
-        Worth telling the user.
+        Messages for the user.
     """
 
-    data: bytes = field(repr=False)
-    ranges: Ranges = field(repr=False)
     inputs: tuple[PiecePort, ...]
     outputs: tuple[PiecePort, ...]
     states: tuple[str, ...]
     ops: int
     constants: int
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(_Contents):
+    """A piece that has not been written.
+
+    Attributes
+    ----------
+    data : bytes
+        Its ``.xml``.
+    ranges : Ranges
+        The part of the weights that it needs.
+    """
+
+    data: bytes = field(repr=False)
+    ranges: Ranges = field(repr=False)
 
     @property
     def xml_bytes(self) -> int:
@@ -78,8 +84,8 @@ class Plan:
         return self.ranges.size
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece(_Contents):
     """A piece that has been written.
 
     Attributes
@@ -88,23 +94,9 @@ class Piece:
         The new ``.xml`` and ``.bin``.
     xml_bytes, weights_bytes : int
         Their sizes.
-    inputs : tuple of PiecePort
-    outputs : tuple of PiecePort
-    states : tuple of str
-        Variables that it keeps between calls.
-    ops, constants : int
-        Ops that are not computed from constants alone, and constants with what is.
-    notes : tuple of str
-        Worth telling the user.
     """
 
     path: Path
     weights_path: Path
     xml_bytes: int
     weights_bytes: int
-    inputs: tuple[PiecePort, ...]
-    outputs: tuple[PiecePort, ...]
-    states: tuple[str, ...]
-    ops: int
-    constants: int
-    notes: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What is computed from some ops, and what they are computed from; constants count."""
+"""Ancestors, descendants and states of ops; constants included unless noted."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable
 from irtools.graph.closure import closure
 from irtools.graph.view import GraphView
 
-__all__ = ["above", "below", "data_above"]
+__all__ = ["above", "below", "data_above", "state_writers", "variable_id"]
 
 
 def below(view: GraphView, starts: Iterable[int], *, shapes: bool = True) -> set[int]:
-    """Some ops and everything computed from them; without ``shapes`` not by way of a ShapeOf."""
+    """Return ops and everything computed from them; without ``shapes`` not through a ShapeOf."""
 
     def step(op: int) -> list[int]:
         return [reader.op for reader in view.consumers(op) if shapes or view.op_type(reader.op) != "ShapeOf"]
@@ -20,13 +20,13 @@ def below(view: GraphView, starts: Iterable[int], *, shapes: bool = True) -> set
 
 
 def above(view: GraphView, ends: Iterable[int], within: Collection[int]) -> set[int]:
-    """Some ops and everything they are computed from, as far as it is in ``within``."""
+    """Return the ops of ``within`` that are ends, or from which an end is computed through ops of ``within``."""
     ends = [end for end in ends if end in within]
     return closure(ends, lambda op: [source for source in view.producers(op) if source in within])
 
 
 def data_above(view: GraphView, starts: Iterable[int], stop: Collection[int] = ()) -> set[int]:
-    """Some ops and what their values are computed from, shape arithmetic and constants left out."""
+    """Return ops and everything their values are computed from, without shape arithmetic and constants."""
 
     def step(op: int) -> list[int]:
         if op in stop or view.op_type(op) == "ShapeOf":
@@ -34,3 +34,17 @@ def data_above(view: GraphView, starts: Iterable[int], stop: Collection[int] = (
         return [source for source in view.producers(op) if not view.constant(source)]
 
     return closure(starts, step)
+
+
+def variable_id(view: GraphView, op: int) -> str:
+    """Return the state that a ReadValue or Assign belongs to; empty for another op."""
+    return view.data(op).get("variable_id", "")
+
+
+def state_writers(view: GraphView) -> dict[str, list[int]]:
+    """Map every state to its Assigns with a connected input, in file order."""
+    writers: dict[str, list[int]] = {}
+    for op in view.by_type.get("Assign", ()):
+        if view.inputs(op):
+            writers.setdefault(variable_id(view, op), []).append(op)
+    return writers

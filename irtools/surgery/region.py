@@ -1,22 +1,23 @@
-"""Which ops a piece of a graph consists of, and the values at which it is cut off.
+"""The ops of a piece of a graph, and the values at its boundary.
 
-What is asked for are the ops between some starts and some ends: descendants of the one, ancestors of
-the other. What these read besides (masks, rotary tables, the ops that make up a state's first value)
-is followed back to the model's own inputs, but not into what comes before the piece: a value that is
-computed from the tokens, or from a state that is written elsewhere, is cut off and becomes an input.
-Of such a value whose shape alone is read, only the shape does.
+A piece has the ops between some starts and some ends: descendants of the starts that are ancestors of the ends.
+Their other inputs (masks, rotary tables, the ops that compute a state's first value) are followed back to the
+model's own inputs, but not into the graph before the piece: a value that is computed from the tokens, or from a
+state that is written elsewhere, is cut and becomes an input. If only a value's shape is used, the shape becomes
+the input.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Set
+from dataclasses import dataclass, field, replace
 
+from irtools.graph.closure import closure
 from irtools.graph.view import GraphView, Source
 from irtools.ir.op import FLOATS
 from irtools.surgery.fragile import fragile_states
-from irtools.surgery.reach import above, below, data_above
+from irtools.surgery.reach import above, below, data_above, state_writers, variable_id
 from irtools.surgery.shapes import SameShape
 from irtools.surgery.wanted import End, Request
 
@@ -32,7 +33,6 @@ class Cut:
 
     Attributes
     ----------
-    source : Source
     kind : str
         ``value``, ``shape`` (of a value that is not in the piece) or ``state``.
     """
@@ -43,20 +43,18 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """What a piece consists of.
+    """Ops and boundary of a piece.
 
     Attributes
     ----------
     ops : frozenset of int
-        Ops that stay as they are, with inputs of the model and constants.
+        Ops that stay unchanged, including inputs of the model and constants.
     cuts : tuple of Cut
         The entry first, states last, the others in the order of computation.
-    entry : Source or None
     entry_name : str
-        As requested.
-    ends : tuple of End
+        See :class:`irtools.surgery.wanted.Request`.
     states : tuple of str
-        Variables that are read and written in the piece, and stay.
+        Variables that are read and written in the piece, and stay states.
     written : tuple of int
         Assigns whose value becomes an output.
     opened : tuple of str
@@ -64,7 +62,7 @@ class Region:
     rewired : mapping of int to Source
         ShapeOf ops that read a value of the piece instead of an earlier one of the same shape.
     split : tuple of (str, bool)
-        Variables of which only one half lies in the piece; True: the one that reads.
+        Variables with only a ReadValue (True) or only an Assign (False) in the piece.
     """
 
     ops: frozenset[int]
@@ -80,260 +78,280 @@ class Region:
 
 
 def find_region(view: GraphView, request: Request) -> Region:
-    """Work out what a piece consists of.
+    """Work out the ops and the boundary of a piece.
 
     Parameters
     ----------
-    view : GraphView
-        Every start leads to an end, and every end is reached from a start.
     request : Request
+        Every start must lead to an end, and every end must be reached from a start.
     """
-    return _Finder(view, request).region()
+    scope = _with_states(_scope(view, request))
+    kept = _gather(scope)
+    while fragile := fragile_states(view, kept.ops, scope.forced):
+        scope = replace(scope, opened=scope.opened | {variable_id(view, op) for op in fragile})
+        kept = _gather(scope, kept.cheap)
+    states = [variable for variable in scope.writers if scope.own.get(variable)]
+    halves = _half_states(scope, kept)
+    split = [(variable, True) for variable, own in scope.own.items() if not own]
+    return Region(
+        ops=frozenset(kept.ops),
+        cuts=_cuts(scope, kept),
+        entry=request.entry,
+        entry_name=request.entry_name,
+        ends=request.ends,
+        states=tuple(filter(scope.stays, states)),
+        written=(*(op for state in states if not scope.stays(state) for op in scope.writers[state]), *halves),
+        opened=tuple(variable for variable in states if variable in scope.opened),
+        rewired=kept.rewired,
+        split=(*split, *((variable_id(view, op), False) for op in halves)),
+    )
 
 
-@dataclass(slots=True)
+# -- the scope: which values the piece computes itself ---------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Values that a piece computes itself, decided before its ops are gathered."""
+
+    view: GraphView
+    request: Request
+    forced: frozenset[int]  # starts whose inputs are cut
+    below: Set[int]  # computed from the starts
+    beyond: Set[int]  # computed from the ends
+    upstream: Set[int]  # computed from the tokens, not through a shape
+    writers: Mapping[str, list[int]]
+    core: Set[int]  # between starts and ends, and what computes the new values of own states
+    own: Mapping[str, bool] = field(default_factory=dict)  # variables read; True if written in the piece only
+    opened: frozenset[str] = frozenset()  # as in Region
+
+    def stays(self, variable: str) -> bool:
+        """True if a state remains a state."""
+        return self.own.get(variable, False) and not self.request.stateless and variable not in self.opened
+
+    def outside(self, op: int) -> bool:
+        """True if an op's values are cut, unless they are cheap to compute again."""
+        return op in self.upstream and op not in self.core
+
+
+def _scope(view: GraphView, request: Request) -> _Scope:
+    """Return the scope without states."""
+    ends = {end.source.op for end in request.ends}
+    values = {end.source for end in request.ends}
+    readers = [reader.op for op in ends for reader in view.consumers(op) if Source(op, reader.port) in values]
+    descendants = below(view, request.starts)
+    core = above(view, ends, descendants)
+    return _Scope(
+        view,
+        request,
+        forced=request.starts if request.entry is None else frozenset(),
+        below=descendants,
+        beyond=below(view, readers) - core,
+        upstream=below(view, _tokens(view, ends, request.tokens), shapes=False),
+        writers=state_writers(view),
+        core=core,
+    )
+
+
+def _tokens(view: GraphView, ends: Iterable[int], located: frozenset[int]) -> set[int]:
+    """Return the model inputs whose descendants are cut: the tokens, else the main inputs of the computation."""
+    inputs = [op for op in data_above(view, ends) if view.op_type(op) == "Parameter"]
+    names = {op: " ".join((view.op_name(op), *view.output(op).names)) for op in inputs}
+    tokens = {op for op in inputs if _TOKENS.search(names[op])} | located
+    main = {op for op in inputs if not _SIDE.search(names[op])}
+    floats = {op for op in main if view.output(op).element_type in FLOATS}
+    return tokens or floats or main or set(inputs)
+
+
+def _with_states(scope: _Scope) -> _Scope:
+    """Add the states of the piece, and the ops that compute their new values; those may read more states."""
+    view = scope.view
+    while True:
+        own = dict(scope.own)
+        for op in _states_read(scope):
+            variable = variable_id(view, op)
+            if variable not in own:
+                writers = scope.writers.get(variable, [])
+                own[variable] = bool(writers) and all(_written_inside(scope, writer) for writer in writers)
+        if len(own) == len(scope.own):
+            return scope
+        writers = [op for variable, inside in own.items() if inside for op in scope.writers[variable]]
+        scope = replace(scope, own=own, core=scope.core | above(view, writers, scope.below))
+
+
+def _states_read(scope: _Scope) -> list[int]:
+    """Return the ReadValues whose values the piece computes with, in file order."""
+    view = scope.view
+
+    def step(op: int) -> list[int]:
+        if view.op_type(op) == "ShapeOf" or op in scope.forced:
+            return []
+        return [source for source in view.producers(op) if not view.constant(source) and not scope.outside(source)]
+
+    reached = closure(scope.core, step)
+    return [op for op in view.by_type.get("ReadValue", ()) if op in reached]
+
+
+def _written_inside(scope: _Scope, assign: int) -> bool:
+    """True if a state's new value is computed in the piece or beside it, not before or after it."""
+    view = scope.view
+    computed = data_above(view, [assign], stop=scope.core | (scope.upstream - scope.below)) - {assign}
+    if computed & scope.beyond:
+        return False
+    outer = {op for op in computed if op in scope.upstream and view.op_type(op) != "Parameter"}
+    return bool(computed & scope.core) or not outer
+
+
+# -- gathering ops from the ends upwards -----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
 class _Kept:
-    """What has been found so far."""
+    """Ops and boundary gathered so far."""
 
+    cheap: set[int]  # ops before the piece that may be kept, because they compute with integers only
     ops: set[int] = field(default_factory=set)
     cuts: dict[Source, str] = field(default_factory=dict)
     rewired: dict[int, Source] = field(default_factory=dict)
 
 
-class _Finder:
-    def __init__(self, view: GraphView, request: Request) -> None:
-        self.view, self.request = view, request
-        self.below = below(view, request.starts)
-        self.forced = request.starts if request.entry is None else frozenset()
-        self.ends = {end.source.op for end in request.ends}
-        self.core = above(view, self.ends, self.below)
-        self.beyond = below(view, self._readers_of_ends()) - self.core
-        self.upstream = below(view, self._tokens(), shapes=False)
-        self.writers: dict[str, list[int]] = {}
-        for op in view.by_type.get("Assign", ()):
-            if view.inputs(op):
-                self.writers.setdefault(self.variable(op), []).append(op)
-        self.own: dict[str, bool] = {}
-        self.opened: set[str] = set()
-        self.cheap: set[int] = set()
+def _gather(scope: _Scope, cheap: Collection[int] = ()) -> _Kept:
+    """Collect ops from the ends upwards, so that no op is kept that no end needs."""
+    kept = _Kept(set(cheap))
+    shapes = _collect(scope, kept, _roots(scope, kept))
+    while shapes:
+        ready = [op for op in shapes if _readable(scope, kept, op)]
+        if not ready:
+            _cut_shapes(scope, kept, shapes)
+            break
+        shapes = [op for op in shapes if op not in ready]
+        for op in ready:
+            shapes += _collect(scope, kept, _taken(scope, kept, op))
+    return kept
 
-    def variable(self, op: int) -> str:
-        return self.view.data(op).get("variable_id", "")
 
-    def _readers_of_ends(self) -> Iterator[int]:
-        values = {end.source for end in self.request.ends}
-        for op in self.ends:
-            for consumer in self.view.consumers(op):
-                if Source(op, consumer.port) in values:
-                    yield consumer.op
+def _roots(scope: _Scope, kept: _Kept) -> list[int]:
+    roots = []
+    for end in scope.request.ends:
+        if _take(scope, kept, end.source, None):
+            roots.append(end.source.op)
+        if end.result is not None:
+            kept.ops.add(end.result)
+    for variable, own in scope.own.items():
+        for op in scope.writers[variable] if own else ():
+            roots += [op] if scope.stays(variable) else _taken(scope, kept, op)
+    return roots
 
-    def _tokens(self) -> set[int]:
-        """Inputs of the model whose way through it is cut: its tokens, else what it computes with."""
-        view = self.view
-        found = [op for op in data_above(view, self.ends) if view.op_type(op) == "Parameter"]
-        names = {op: " ".join((view.op_name(op), *view.output(op).names)) for op in found}
-        named = {op for op in found if _TOKENS.search(names[op])} | self.request.tokens
-        main = [op for op in found if not _SIDE.search(names[op])]
-        floats = {op for op in main if view.output(op).element_type in FLOATS}
-        return named or floats or set(main) or set(found)
 
-    # -- states ------------------------------------------------------------------------
+def _collect(scope: _Scope, kept: _Kept, roots: Iterable[int]) -> list[int]:
+    """Keep ops with their ancestors in the piece; return the ShapeOf ops whose inputs are not decided yet."""
+    view = scope.view
+    shapes: list[int] = []
 
-    def _settle_states(self) -> None:
-        """Find the states of the piece; the ops that compute their new values belong to it."""
-        while True:
-            fresh = [op for op in self._states_read() if self.variable(op) not in self.own]
-            for op in fresh:
-                variable = self.variable(op)
-                writers = self.writers.get(variable, [])
-                self.own[variable] = bool(writers) and all(map(self._written_inside, writers))
-            if not fresh:
-                return
-            writers = [op for variable, own in self.own.items() if own for op in self.writers[variable]]
-            self.core |= above(self.view, writers, self.below)
+    def step(op: int) -> list[int]:
+        if view.op_type(op) == "ShapeOf" and op not in scope.core and not view.constant(op) and view.inputs(op):
+            shapes.append(op)
+            return []
+        return [source for source in _taken(scope, kept, op) if source not in kept.ops]
 
-    def _states_read(self) -> set[int]:
-        """ReadValues whose values the piece computes with."""
-        read, seen = set(), set()
-        pending = list(self.core)
-        while pending:
-            op = pending.pop()
-            if self.view.op_type(op) == "ReadValue":
-                read.add(op)
-            if self.view.op_type(op) == "ShapeOf" or op in self.forced:
-                continue
-            for source in self.view.producers(op):
-                if source not in seen and not self.view.constant(source) and not self._stops(source):
-                    seen.add(source)
-                    pending.append(source)
-        return read
+    kept.ops.update(closure([op for op in roots if op not in kept.ops], step))
+    return shapes
 
-    def _stays(self, variable: str) -> bool:
-        """Whether a state stays one."""
-        return self.own.get(variable, False) and not self.request.stateless and variable not in self.opened
 
-    def _stops(self, op: int) -> bool:
-        """Whether a value from outside the core is cut off."""
-        return op in self.upstream and op not in self.core and op not in self.cheap
+def _taken(scope: _Scope, kept: _Kept, reader: int) -> list[int]:
+    """Return the producers of an op's inputs that are computed in the piece; cut the other inputs."""
+    return [source.op for source in scope.view.inputs(reader) if _take(scope, kept, source, reader)]
 
-    def _written_inside(self, assign: int) -> bool:
-        """Whether a state's new value is computed by the piece or beside it, not before or behind it."""
-        view = self.view
-        above_it = data_above(view, [assign], stop=self.core | (self.upstream - self.below))
-        computed = above_it - {assign}
-        if computed & self.beyond:
-            return False
-        outer = {op for op in computed if op in self.upstream and view.op_type(op) != "Parameter"}
-        return bool(computed & self.core) or not outer
 
-    # -- everything else ---------------------------------------------------------------
-
-    def region(self) -> Region:
-        self._settle_states()
-        kept = self._gather()
-        while fragile := fragile_states(self.view, kept.ops, self.forced):
-            self.opened |= set(map(self.variable, fragile))
-            kept = self._gather()
-        request = self.request
-        states = [variable for variable in self.writers if self.own.get(variable)]
-        writers = [op for variable in states if not self._stays(variable) for op in self.writers[variable]]
-        halves = self._written_only(kept)
-        order = sorted(kept.cuts, key=self._order)
-        split = [(variable, True) for variable, own in self.own.items() if not own]
-        split += [(self.variable(op), False) for op in halves]
-        return Region(
-            ops=frozenset(kept.ops),
-            cuts=tuple(Cut(source, kept.cuts[source]) for source in order),
-            entry=request.entry,
-            entry_name=request.entry_name,
-            ends=request.ends,
-            states=tuple(filter(self._stays, states)),
-            written=(*writers, *halves),
-            opened=tuple(variable for variable in states if variable in self.opened),
-            rewired=kept.rewired,
-            split=tuple(split),
-        )
-
-    def _order(self, source: Source) -> tuple[int, int, int]:
-        """Where a cut value comes among the inputs: the entry first, states last and as they are written."""
-        if self.view.op_type(source.op) == "ReadValue":
-            variable = self.variable(source.op)
-            return 2, list(self.writers).index(variable) if variable in self.writers else -1, source.op
-        return int(source != self.request.entry), self.view.rank[source.op], source.port
-
-    def _written_only(self, kept: _Kept) -> list[int]:
-        """Assigns outside the piece that write a value which the piece computes and does not give already."""
-        given = {end.source for end in self.request.ends}
-        found = []
-        for variable, writers in self.writers.items():
-            for op in writers if variable not in self.own else ():
-                source = self.view.inputs(op)[0]
-                if source not in given and source.op in self.core and source.op in kept.ops:
-                    found.append(op)
-        return found
-
-    def _gather(self) -> _Kept:
-        """Collect ops from the ends upwards, so that nothing is kept that no end needs."""
-        kept = _Kept()
-        shapes: list[int] = []
-        self._collect(kept, self._roots(kept), shapes)
-        while shapes:
-            ready = [op for op in shapes if self._readable(kept, op)]
-            shapes = [op for op in shapes if op not in ready]
-            for op in ready:
-                sources = [source.op for source in self.view.inputs(op) if self._take(kept, source, op)]
-                self._collect(kept, sources, shapes)
-            if not ready:
-                self._cut_shapes(kept, shapes)
-                break
-        return kept
-
-    def _roots(self, kept: _Kept) -> list[int]:
-        roots = []
-        for end in self.request.ends:
-            roots += [end.source.op] if self._take(kept, end.source, None) else []
-            kept.ops |= {end.result} if end.result is not None else set()
-        for variable, own in self.own.items():
-            for op in self.writers[variable] if own else ():
-                if self._stays(variable):
-                    roots.append(op)
-                else:
-                    roots += [source.op for source in self.view.inputs(op) if self._take(kept, source, op)]
-        return roots
-
-    def _collect(self, kept: _Kept, roots: Iterable[int], shapes: list[int]) -> None:
-        pending = [op for op in roots if op not in kept.ops]
-        while pending:
-            op = pending.pop()
-            if op in kept.ops:
-                continue
-            kept.ops.add(op)
-            sources = self.view.inputs(op)
-            if self.view.op_type(op) == "ShapeOf" and op not in self.core and not self.view.constant(op) and sources:
-                shapes.append(op)
-            else:
-                pending += [source.op for source in sources if self._take(kept, source, op)]
-
-    def _take(self, kept: _Kept, source: Source, reader: int | None) -> bool:
-        """Decide whether a value is computed in the piece; else it becomes an input of it."""
-        kind = self.view.op_type(source.op)
-        if self.view.constant(source.op) or kind == "Parameter":
-            return True
-        if kind == "ReadValue":
-            if not self._stays(self.variable(source.op)):
-                kept.cuts[source] = "state"
-                return False
-            return True
-        forced = reader in self.forced and self.view.op_type(reader or 0) != "ReadValue"
-        if source.op not in self.core and (forced or self._stops(source.op)):
-            kept.cuts.setdefault(source, "value")
-            return False
+def _take(scope: _Scope, kept: _Kept, source: Source, reader: int | None) -> bool:
+    """Decide if a value is computed in the piece; cut it otherwise."""
+    view = scope.view
+    kind = view.op_type(source.op)
+    if view.constant(source.op) or kind == "Parameter":
         return True
-
-    def _readable(self, kept: _Kept, shape: int) -> bool:
-        """Whether what a ShapeOf reads is in the piece, or is computed from the model's own integer inputs."""
-        source = self.view.inputs(shape)[0]
-        if source in kept.cuts or source.op in kept.ops:
+    if kind == "ReadValue":
+        if scope.stays(variable_id(view, source.op)):
             return True
-        before = self._stops(source.op)
-        needed = data_above(self.view, [source.op], stop=kept.ops) - kept.ops
-        for op in needed:
-            kind = self.view.op_type(op)
-            floating = self.view.output(op).element_type in FLOATS
-            if kind == "ReadValue" and not self._stays(self.variable(op)):
-                return False
-            if floating and (kind == "Parameter" or before):
-                return False
-        if before:
-            self.cheap |= needed
-        return True
-
-    def _cut_shapes(self, kept: _Kept, shapes: list[int]) -> None:
-        """Let each ShapeOf read a value of the piece that has the same shape; cut behind it where there is none."""
-        request, rank = self.request, self.view.rank
-        same = SameShape(self.view, request.stream, request.closing)
-        order = sorted((op for op in kept.ops if not self.view.constant(op)), key=rank.__getitem__)
-        for op in sorted(shapes, key=rank.__getitem__):
-            source = self.view.inputs(op)[0]
-            found = request.entry if same.in_stream(source) else None
-            if found is None and request.stream:
-                found = next((value for value in same.like(source, order) if not self._leads(kept, op, value.op)), None)
-            if found is not None:
-                kept.rewired[op] = found
-            else:
-                kept.ops.discard(op)
-                kept.cuts[Source(op, self.view.output(op).id)] = "shape"
-
-    def _leads(self, kept: _Kept, first: int, last: int) -> bool:
-        """Whether one op of the piece is computed from another, as the piece is wired by now."""
-        seen, pending = {last}, [last]
-        while pending:
-            op = pending.pop()
-            if op == first:
-                return True
-            sources = [kept.rewired[op].op] if op in kept.rewired else self.view.producers(op)
-            for source in sources:
-                if source in kept.ops and source not in seen:
-                    seen.add(source)
-                    pending.append(source)
+        kept.cuts[source] = "state"
         return False
+    forced = reader is not None and reader in scope.forced and view.op_type(reader) != "ReadValue"
+    if source.op not in scope.core and (forced or (scope.outside(source.op) and source.op not in kept.cheap)):
+        kept.cuts.setdefault(source, "value")
+        return False
+    return True
+
+
+def _readable(scope: _Scope, kept: _Kept, shape: int) -> bool:
+    """True if the input of a ShapeOf is in the piece, or is computed from the model's own integer inputs."""
+    view = scope.view
+    source = view.inputs(shape)[0]
+    if source in kept.cuts or source.op in kept.ops:
+        return True
+    before = scope.outside(source.op) and source.op not in kept.cheap
+    needed = data_above(view, [source.op], stop=kept.ops) - kept.ops
+    for op in needed:
+        kind = view.op_type(op)
+        floating = view.output(op).element_type in FLOATS
+        if kind == "ReadValue" and not scope.stays(variable_id(view, op)):
+            return False
+        if floating and (kind == "Parameter" or before):
+            return False
+    if before:
+        kept.cheap.update(needed)
+    return True
+
+
+def _cut_shapes(scope: _Scope, kept: _Kept, shapes: Iterable[int]) -> None:
+    """Let each ShapeOf read a value of the piece with the same shape; if there is none, cut the ShapeOf's output."""
+    view, request, rank = scope.view, scope.request, scope.view.rank
+    same = SameShape(view, request.stream, request.closing)
+    order = sorted((op for op in kept.ops if not view.constant(op)), key=rank.__getitem__)
+    for op in sorted(shapes, key=rank.__getitem__):
+        source = view.inputs(op)[0]
+        value = request.entry if same.in_stream(source) else None
+        if value is None and request.stream:
+            alike = same.like(source, order)
+            value = next((candidate for candidate in alike if not _depends(scope, kept, candidate.op, op)), None)
+        if value is not None:
+            kept.rewired[op] = value
+        else:
+            kept.ops.discard(op)
+            kept.cuts[Source(op, view.output(op).id)] = "shape"
+
+
+def _depends(scope: _Scope, kept: _Kept, op: int, ancestor: int) -> bool:
+    """True if an op of the piece is computed from another, with the rewiring so far."""
+
+    def step(key: int) -> list[int]:
+        sources = [kept.rewired[key].op] if key in kept.rewired else scope.view.producers(key)
+        return [source for source in sources if source in kept.ops]
+
+    return ancestor in closure([op], step)
+
+
+# -- the boundary ----------------------------------------------------------------------
+
+
+def _cuts(scope: _Scope, kept: _Kept) -> tuple[Cut, ...]:
+    """Return the cut values as inputs: the entry first, states last and in the order of their Assigns."""
+    view = scope.view
+    places = {variable: place for place, variable in enumerate(scope.writers)}
+
+    def order(source: Source) -> tuple[int, int, int]:
+        if view.op_type(source.op) == "ReadValue":
+            return 2, places.get(variable_id(view, source.op), -1), source.op
+        return int(source != scope.request.entry), view.rank[source.op], source.port
+
+    return tuple(Cut(source, kept.cuts[source]) for source in sorted(kept.cuts, key=order))
+
+
+def _half_states(scope: _Scope, kept: _Kept) -> list[int]:
+    """Return Assigns of states the piece does not read, if the piece computes the value and no end is that value."""
+    ends = {end.source for end in scope.request.ends}
+    return [
+        op
+        for variable, writers in scope.writers.items()
+        if variable not in scope.own
+        for op in writers
+        if (source := scope.view.inputs(op)[0]) not in ends and source.op in scope.core and source.op in kept.ops
+    ]

@@ -1,8 +1,6 @@
-"""Make the friendly names of an IR unique."""
+"""Unique friendly names."""
 
 from __future__ import annotations
-
-from collections import Counter
 
 from irtools.model.document import Document
 from irtools.surgery.edits import Rename
@@ -13,22 +11,17 @@ __all__ = ["unique_names"]
 
 
 def unique_names(document: Document) -> Patch:
-    """Work out the file with unique friendly names at its top level; nothing is written.
+    """Work out the file with unique friendly names at its top level; write nothing.
 
-    Of several ops with a name the first keeps it, the others get ``_1``, ``_2``, ... behind it. A
-    model output (Result) gives way to an op wherever it stands.
-
-    Parameters
-    ----------
-    document : Document
+    The first op of a name keeps it, the others get ``_1``, ``_2``, ... appended. A model output (Result) keeps
+    its name only if no other op has it.
 
     Returns
     -------
     Patch
-        ``status`` is ``unchanged`` when they were unique already.
+        ``status`` is ``unchanged`` if the names were unique already.
     """
     scan = document.scan
-    counts = Counter(scan.names)
     taken = set(scan.names)
     keepers: dict[str, int] = {}
     for position, (name, kind) in enumerate(zip(scan.names, scan.types, strict=True)):
@@ -36,7 +29,7 @@ def unique_names(document: Document) -> Patch:
             keepers[name] = position
     edits = []
     for position, (key, name) in enumerate(zip(scan.ids, scan.names, strict=True)):
-        if counts[name] < 2 or keepers[name] == position:
+        if keepers[name] == position:
             continue
         number = next(n for n in range(1, len(taken) + 2) if f"{name}_{n}" not in taken)
         taken.add(f"{name}_{number}")

@@ -1,4 +1,4 @@
-"""The inverse of a patch: where its bytes are in the new file, and how they are put back."""
+"""Inverse of a patch: find the changed bytes in the new file and put the old ones back."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["inverse", "restored"]
 
 
 def _anchors(scan: Scan) -> Mapping[int | str, int]:
-    """What places are counted from, so that edits elsewhere in the file do not move them."""
-    found: dict[int | str, int] = {"net": scan.net_tag.start}
+    """Return the reference offsets of places, so that edits elsewhere in the file do not move the places."""
+    anchors: dict[int | str, int] = {"net": scan.net_tag.start}
     if len(set(scan.ids)) == len(scan.ids):
-        found |= {key: span.start for key, span in zip(scan.ids, scan.spans, strict=True)}
+        anchors |= {key: span.start for key, span in zip(scan.ids, scan.spans, strict=True)}
     if scan.edges_section.end:
-        found |= {"edges": scan.edges_section.start, "tail": scan.edges_section.end}
-    return found
+        anchors |= {"edges": scan.edges_section.start, "tail": scan.edges_section.end}
+    return anchors
 
 
 def inverse(original: bytes, data: bytes, splices: Sequence[Splice]) -> tuple[Edit, ...]:
@@ -30,7 +30,7 @@ def inverse(original: bytes, data: bytes, splices: Sequence[Splice]) -> tuple[Ed
     places, shift = [], 0
     for start, end, new in splices:
         at = start + shift
-        # What lies before the root (a declaration) is counted from it as well: backwards.
+        # The XML declaration lies before the first anchor; its offset is negative.
         base, _, anchor = starts[max(bisect_right(starts, (at, "\U0010ffff")) - 1, 0)]
         places.append(Place(anchor, at - base, new, original[start:end]))
         shift += len(new) - (end - start)
@@ -38,23 +38,21 @@ def inverse(original: bytes, data: bytes, splices: Sequence[Splice]) -> tuple[Ed
 
 
 def restored(scan: Scan, edit: Restore) -> tuple[Splice, ...]:
-    """Where in a file the bytes go back.
+    """Return the splices that put the bytes back.
 
     Raises
     ------
     EditError
-        Something else is there by now.
+        The file has other bytes there by now.
     """
     anchors = _anchors(scan)
-    found = []
+    splices = []
     for anchor, offset, there, back in edit.places:
         start = anchors.get(anchor, len(scan.data)) + offset
         if start < 0 or scan.data[start : start + len(there)] != there:
-            raise EditError(
-                "what is to be undone has been changed since; undo the later change first, or restore the file"
-            )
-        found.append(Splice(start, start + len(there), back))
-    found.sort()
-    if any(before.end > after.start for before, after in pairwise(found)):
-        raise EditError("what is to be undone overlaps with itself; undo the later change first")
-    return tuple(found)
+            raise EditError("a later edit changed the bytes to undo; undo the later edit first, or restore the file")
+        splices.append(Splice(start, start + len(there), back))
+    splices.sort()
+    if any(before.end > after.start for before, after in pairwise(splices)):
+        raise EditError("the places to undo overlap; undo the later edit first")
+    return tuple(splices)

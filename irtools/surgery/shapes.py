@@ -1,8 +1,8 @@
 """Values of a piece that provably have the shape of a value outside of it.
 
-Exporters compute the length of a sequence, or of the cached one, from the shape of some value of the first
-layer, and use it in every layer. A piece of later layers has a value of its own that is computed in the same
-way from the hidden state, which has one shape in all layers: what is read of the one can be read of the other.
+Exporters compute the length of the sequence, or of the cache, from the shape of a value in the first layer, and
+use it in every layer. A piece of later layers has a value of its own that is computed in the same way from the
+hidden state, which has the same shape in all layers. The length can be read from that value instead.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from irtools.graph.view import GraphView, Source
 from irtools.ir.op import FLOATS
+from irtools.surgery.reach import state_writers
 
 __all__ = ["SameShape", "rank_unknown"]
 
@@ -21,70 +22,64 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Their output has the shape of the first input.
+# Ops whose output has the shape of the first input.
 _SAME = _words(
     "Abs Clamp Convert Cos Elu Erf Exp Floor Gelu HSigmoid HSwish HardSigmoid Log MVN Mish Negative "
     "NormalizeL2 RMS ReLU Selu Sigmoid Sin SoftMax SoftPlus Softmax Sqrt Swish Tanh"
 )
 _BROADCAST = _words("Add Divide Maximum Minimum Multiply Power SquaredDifference Subtract")
 _REDUCE = _words("ReduceL2 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum")
-# Their output shape follows from input shapes, and the values of inputs that are not floating.
+# Ops whose output shape follows from the shapes of the inputs and the values of the integer inputs.
 _OTHERS = _words(
     "Broadcast Concat Convolution FakeQuantize Gather GatherElements GroupConvolution MatMul PRelu Pad "
     "Reshape ScaledDotProductAttention Select Slice Split Squeeze StridedSlice Tile Transpose Unsqueeze "
     "VariadicSplit"
 )
 _REGULAR = _SAME | _BROADCAST | _REDUCE | _OTHERS
-
-
 _BODIES = _words("If Loop TensorIterator")
 
 
 def rank_unknown(view: GraphView, source: Source) -> bool:
-    """Whether a port without dimensions has an unknown rank: a file says nothing of that and of a scalar alike.
+    """True if a port without dimensions has an unknown rank; a file does not tell it from a scalar.
 
-    Either branch of an If can give another rank, and what is computed from it has none either.
+    The branches of an If can return different ranks, and the rank of values computed from them is unknown too.
     """
     pending, seen = [source], {source}
-    while pending:
+    while pending:  # by hand: ``closure`` takes ops, and this walk goes over values
         value = pending.pop()
         port, kind = view.port(value), view.op_type(value.op)
         if port is None or port.shape or view.constant(value.op):
             continue
         if kind in _BODIES or (kind == "Parameter" and view.data(value.op).get("shape") == "..."):
             return True
-        fresh = [given for given in view.inputs(value.op) if given not in seen]
-        seen.update(fresh)
+        fresh = set(view.inputs(value.op)) - seen
+        seen |= fresh
         pending += fresh
     return False
 
 
 class SameShape:
-    """Compares shapes by how values are computed.
+    """Comparison of shapes by the way the values are computed.
 
-    Two values get the same key only if their shapes agree whatever the model is fed, provided that all of
-    ``stream`` have one shape.
+    Two values get the same key only if their shapes agree for every input of the model, provided that all
+    values of ``stream`` have the same shape.
 
     Parameters
     ----------
-    view : GraphView
-    stream : collection of Source
     stops : collection of Source
-        Values that are not looked behind.
+        Values whose computation is not followed.
     """
 
     def __init__(self, view: GraphView, stream: Collection[Source] = (), stops: Collection[Source] = ()) -> None:
         self.view = view
         self._stream, self._stops = frozenset(stream), frozenset(stops)
         self._keys: dict[tuple[object, ...], int] = {}
-        self._known: dict[tuple[object, ...], int] = {}
+        self._answers: dict[tuple[object, ...], int] = {}
         self._reduced: dict[int, set[int]] = {}
-        self._writers: dict[str, list[int]] = {}
-        for op in view.by_type.get("Assign", ()):
-            self._writers.setdefault(view.data(op).get("variable_id", ""), []).append(op)
+        self._writers = state_writers(view)
 
     def like(self, source: Source, ops: Iterable[int]) -> Iterator[Source]:
-        """Values of some ops that have the shape of another value."""
+        """Yield the values of ops that have the shape of a given value."""
         view = self.view
         port, kind = view.port(source), view.op_type(source.op)
         if port is None:
@@ -93,30 +88,30 @@ class SameShape:
         for op in ops:
             if op != source.op and view.op_type(op) == kind:
                 for other in view.op(op).outputs:
-                    found = Source(op, other.id)
-                    if other.shape == port.shape and self._shape(found, (), 0) == wanted:
-                        yield found
+                    value = Source(op, other.id)
+                    if other.shape == port.shape and self._shape(value, (), 0) == wanted:
+                        yield value
 
     def in_stream(self, source: Source) -> bool:
-        """Whether a value has the shape that all of ``stream`` have."""
+        """True if a value has the common shape of ``stream``."""
         return self._shape(source, (), 0) == self._key("stream")
 
     def same_value(self, one: Source, two: Source) -> bool:
-        """Whether two values are computed in the same way from the same."""
+        """True if two values are computed in the same way from the same inputs."""
         return self._value(one, (), 0) == self._value(two, (), 0)
 
     def _key(self, *parts: object) -> int:
-        """A number for each different description."""
+        """Return a number that is unique to a description."""
         return self._keys.setdefault(parts, len(self._keys))
 
     def _remembered(self, mode: str, source: Source, env: tuple[str, ...], depth: int) -> int:
         if depth > _DEEPEST:
             return self._key("unknown", source)
-        known = (mode, source, env)
-        if known not in self._known:
+        query = (mode, source, env)
+        if query not in self._answers:
             work = self._read_shape if mode == "shape" else self._read_value
-            self._known[known] = work(source, env, depth + 1)
-        return self._known[known]
+            self._answers[query] = work(source, env, depth + 1)
+        return self._answers[query]
 
     def _shape(self, source: Source, env: tuple[str, ...], depth: int) -> int:
         return self._remembered("shape", source, env, depth)
@@ -147,7 +142,7 @@ class SameShape:
         return self._computed("shape", source, env, depth)
 
     def _widens_nothing(self, whole: Source, other: Source, env: tuple[str, ...], depth: int) -> bool:
-        """Whether broadcasting one value with another leaves it its shape."""
+        """True if a value keeps its shape when it is broadcast with another value."""
         one, two = self.view.port(whole), self.view.port(other)
         if one is None or two is None or not one.shape or len(two.shape) > len(one.shape):
             return False
@@ -158,9 +153,9 @@ class SameShape:
         return wide == narrow or narrow in self._reduced.get(wide, ())
 
     def _read_state(self, source: Source, env: tuple[str, ...], depth: int) -> int:
-        """A state has the shape of its first value, then that of what is written: alike if both are."""
-        said = self.view.data(source.op)
-        variable = said.get("variable_id", "")
+        """Key a state by the shapes of its first value and of the written value: it takes one, then the other."""
+        attributes = self.view.data(source.op)
+        variable = attributes.get("variable_id", "")
         if variable in env:
             return self._key("itself", env.index(variable))
         writers, first = self._writers.get(variable, []), self.view.inputs(source.op)
@@ -168,25 +163,25 @@ class SameShape:
             return self._key("unknown", source)
         inner = (*env, variable)
         new = self._shape(self.view.inputs(writers[0])[0], inner, depth)
-        return self._key("state", said.get("variable_shape"), self._shape(first[0], inner, depth), new)
+        return self._key("state", attributes.get("variable_shape"), self._shape(first[0], inner, depth), new)
 
     def _computed(self, mode: str, source: Source, env: tuple[str, ...], depth: int) -> int:
         view = self.view
         inputs = []
-        for given in view.inputs(source.op):
-            port = view.port(given)
+        for value in view.inputs(source.op):
+            port = view.port(value)
             whole = mode == "value" or port is None or port.element_type not in FLOATS
-            inputs.append(self._value(given, env, depth) if whole else self._shape(given, env, depth))
-        said, kind = tuple(sorted(view.data(source.op).items())), view.op_type(source.op)
-        found = self._key(mode, kind, said, view.output_index(source), tuple(inputs))
-        if mode == "shape" and kind in _REDUCE and view.data(source.op).get("keep_dims") in ("true", "1", "True"):
-            self._reduced.setdefault(inputs[0], set()).add(found)
-        return found
+            inputs.append(self._value(value, env, depth) if whole else self._shape(value, env, depth))
+        attributes, kind = view.data(source.op), view.op_type(source.op)
+        key = self._key(mode, kind, tuple(sorted(attributes.items())), view.output_index(source), tuple(inputs))
+        if mode == "shape" and kind in _REDUCE and attributes.get("keep_dims") in ("true", "1", "True"):
+            self._reduced.setdefault(inputs[0], set()).add(key)
+        return key
 
     def _read_value(self, source: Source, env: tuple[str, ...], depth: int) -> int:
         view = self.view
         kind = view.op_type(source.op)
-        if kind in ("Const", "Constant"):  # the same bytes of the .bin are the same value
+        if kind in ("Const", "Constant"):  # equal attributes: the same bytes of the .bin
             return self._key("bytes", *sorted(view.data(source.op).items()))
         if kind == "ShapeOf" and view.inputs(source.op):
             shape = self._shape(view.inputs(source.op)[0], env, depth)

@@ -1,7 +1,6 @@
-"""The bytes of layers and edges: how a new one is written, and how an old one gets another value.
+"""Bytes of new layers and edges, and of old ones with changed values.
 
-Where something is changed, what stands around it keeps its spelling; what is added looks like what
-is there already.
+The surroundings of a change keep their spelling. New elements are written in the style of the file.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ _SPELLED = {name: spelled for spelled, name in PRECISIONS.items()}
 
 
 def join_names(names: Sequence[str]) -> str:
-    r"""A list of tensor names as one attribute; a comma inside a name is written ``\,``."""
+    r"""Join tensor names to one attribute; a comma inside a name is written ``\,``."""
     return ",".join(name.replace(",", "\\,") for name in names)
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a file is written.
+    """Formatting of a file.
 
     Attributes
     ----------
@@ -47,7 +46,6 @@ class Style:
         One step of indentation.
     lead : bytes
         White space before a layer or an edge.
-    ascii_only : bool
     """
 
     unit: bytes
@@ -56,16 +54,16 @@ class Style:
 
     @classmethod
     def of(cls, scan: Scan) -> Style:
-        """The style of a file, as its first lines and its last layer show it."""
+        """Read the style off the first lines and the last layer of a file."""
         before = first_space(scan.data, scan.net_tag.end)
         unit = last_line(before)
         lead = space_before(scan.data, scan.spans[-1].start) if scan.spans else before + unit
         return cls(unit, lead, declares_ascii(scan.data))
 
-    # -- new ones ----------------------------------------------------------------------
+    # -- new elements ----------------------------------------------------------------------
 
     def layer(self, key: int, op: AddOp, inputs: Sequence[NewPort]) -> bytes:
-        """A new layer, without the white space before it."""
+        """Return a new layer without the white space before it."""
         tag = [b"<layer", self._attribute("id", str(key)), self._attribute("name", op.name)]
         tag += [self._attribute("type", op.type), self._attribute("version", op.opset)]
         if op.output_names:
@@ -85,11 +83,9 @@ class Style:
         return self._join(lines)
 
     def edge(self, source: int, source_port: int, target: int, target_port: int) -> bytes:
-        """A new edge, without the white space before it."""
-        return b'<edge from-layer="%d" from-port="%d" to-layer="%d" to-port="%d" />' % (
-            *(source, source_port),
-            *(target, target_port),
-        )
+        """Return a new edge without the white space before it."""
+        ends = (source, source_port, target, target_port)
+        return b'<edge from-layer="%d" from-port="%d" to-layer="%d" to-port="%d" />' % ends
 
     def _attribute(self, name: str, value: str) -> bytes:
         return spell_attribute(name, value, self.ascii_only)
@@ -107,42 +103,38 @@ class Style:
         dims = [(3, b"<dim>%d</dim>" % dim) for dim in port.shape]
         return [(2, b" ".join(tag) + b">"), *dims, (2, b"</port>")]
 
-    def _join(self, lines: Sequence[tuple[int, bytes]], depth: int = 0) -> bytes:
+    def _join(self, lines: Sequence[tuple[int, bytes]]) -> bytes:
+        """Join pairs of depth and line; all in one line if the file has no line breaks."""
         broken = b"\n" in self.lead or b"\r" in self.lead
-        pieces = [b""]
-        for number, (inner, line) in enumerate(lines):
-            space = self.lead + self.unit * (inner + depth) if broken and number else b""
-            pieces += [space, line]
-        return b"".join(pieces)
+        rest = [self.lead + self.unit * depth + line if broken else line for depth, line in lines[1:]]
+        return b"".join([lines[0][1], *rest])
 
-    # -- changes to old ones -----------------------------------------------------------
+    # -- changes to old elements -----------------------------------------------------------
 
     def with_name(self, layer: bytes, name: str) -> bytes:
-        """A layer with another friendly name."""
+        """Return a layer with another friendly name."""
         return self._with_attribute(layer, 0, "name", name)
 
     def with_data(self, layer: bytes, key: str, value: str | None) -> bytes:
-        """A layer with another value in its ``<data>``; a ``<data>`` that is left without any goes."""
+        """Return a layer with another value in its ``<data>``; a ``<data>`` without attributes is removed."""
         where = _child(layer, "data")
         if where is None:
-            if value is None:
-                return layer
-            return self._insert_first(layer, self._data({key: value}))
+            return layer if value is None else self._insert_first(layer, self._data({key: value}))
         if value is not None:
             return self._with_attribute(layer, where.start, key, value)
-        found, _ = attributes_at(layer, where.start)
-        if key not in found:
+        attributes, _ = attributes_at(layer, where.start)
+        if key not in attributes:
             return layer
-        if len(found) == 1 and not any(child_spans(layer, where)):
+        if len(attributes) == 1 and not any(child_spans(layer, where)):
             start = where.start - len(space_before(layer, where.start))
             return spliced(layer, [Splice(start, where.end, b"")])
-        return spliced(layer, [Splice(*found[key].whole, b"")])
+        return spliced(layer, [Splice(*attributes[key].whole, b"")])
 
     def with_tensor_names(self, layer: bytes, index: int, names: Sequence[str]) -> bytes:
-        """A layer whose output has other tensor names; those that stay keep their spelling."""
+        """Return a layer with other tensor names of an output; names that stay keep their spelling."""
         port = _ports(layer, "output")[index]
-        found, end = attributes_at(layer, port.start)
-        old = found.get("names")
+        attributes, end = attributes_at(layer, port.start)
+        old = attributes.get("names")
         if old is None:
             new = b" " + self._attribute("names", join_names(names)) if names else b""
             return spliced(layer, [Splice(end, end, new)])
@@ -152,7 +144,7 @@ class Style:
         return spliced(layer, [Splice(*old.value, self._names(raw, tuple(names), old.quote))])
 
     def _names(self, raw: bytes, names: tuple[str, ...], quote: bytes) -> bytes:
-        """A list of tensor names that keeps what it can of the old spelling."""
+        """Spell a list of tensor names, with as much as possible of the old spelling."""
         old, spelled = _decoded(raw), [self._value(join_names([name]), quote) for name in names]
         if raw and names[: len(old)] == old:
             return b",".join([raw, *spelled[len(old) :]])
@@ -164,10 +156,10 @@ class Style:
         return b",".join(kept.get(name, new) for name, new in zip(names, spelled, strict=True))
 
     def with_input(self, layer: bytes, index: int, port: NewPort) -> bytes:
-        """A layer whose input has another type or shape; the port is left alone when it says the same."""
+        """Return a layer with another type and shape of an input."""
         where = _ports(layer, "input")[index]
-        found, _ = attributes_at(layer, where.start)
-        number = found["id"].value if "id" in found else Span(0, 0)
+        attributes, _ = attributes_at(layer, where.start)
+        number = attributes["id"].value if "id" in attributes else Span(0, 0)
         lines = self._port(int(layer[number.start : number.end] or 0), port)
         return spliced(layer, [Splice(*where, self._join([(0, lines[0][1]), *lines[1:]]))])
 
@@ -176,14 +168,14 @@ class Style:
         return value.replace(b"'", b"&apos;") if quote == b"'" else value
 
     def _with_attribute(self, data: bytes, tag: int, key: str, value: str) -> bytes:
-        found, end = attributes_at(data, tag)
-        if key in found:
-            old = found[key]
+        attributes, end = attributes_at(data, tag)
+        old = attributes.get(key)
+        if old is not None:
             return spliced(data, [Splice(*old.value, self._value(value, old.quote))])
         return spliced(data, [Splice(end, end, b" " + self._attribute(key, value))])
 
     def _insert_first(self, layer: bytes, child: bytes) -> bytes:
-        """A layer with a first child; a layer that is self-closed is opened."""
+        """Return a layer with a new first child; a self-closed layer is opened."""
         tag = START_TAG.match(layer)
         assert tag is not None, "every element starts with a tag"
         inner = self._join([(0, b""), (1, child)])
@@ -194,10 +186,10 @@ class Style:
 
     @staticmethod
     def with_source(edge: bytes, source: int, port: int) -> bytes:
-        """An edge that starts elsewhere."""
-        found, _ = attributes_at(edge, 0)
+        """Return an edge with another producer."""
+        attributes, _ = attributes_at(edge, 0)
         values = {"from-layer": source, "from-port": port}
-        places = sorted(Splice(*found[key].value, b"%d" % number) for key, number in values.items())
+        places = sorted(Splice(*attributes[key].value, b"%d" % number) for key, number in values.items())
         return spliced(edge, places)
 
 
@@ -206,7 +198,7 @@ def _decoded(raw: bytes) -> tuple[str, ...]:
 
 
 def tensor_names(layer: bytes, index: int) -> tuple[str, ...]:
-    """Tensor names of an output of a layer."""
+    """Return the tensor names of an output of a layer."""
     port = _ports(layer, "output")[index]
     names = attributes_at(layer, port.start)[0].get("names")
     return _decoded(layer[names.value.start : names.value.end]) if names else ()
@@ -217,15 +209,15 @@ def _child(layer: bytes, name: str) -> Span | None:
 
 
 def _ports(layer: bytes, side: str) -> list[Span]:
-    """The ports of one side of a layer, in order."""
+    """Return the ports of one side of a layer, in order."""
     where = _child(layer, side)
     return [span for tag, span in child_spans(layer, where) if tag == "port"] if where is not None else []
 
 
 def append_to(scan: Scan, section: str, items: bytes, style: Style) -> Splice:
-    """Put elements, each with its white space before it, behind the last of ``<layers>`` or ``<edges>``.
+    """Append elements, each with its white space before it, to ``<layers>`` or ``<edges>``.
 
-    A section that is self-closed is opened; one that is not there is made.
+    A self-closed section is opened, a missing one is created.
     """
     data, where = scan.data, scan.layers if section == "layers" else scan.edges_section
     name = section.encode()

@@ -1,4 +1,4 @@
-"""Differences between two versions of a file, as byte ranges and what takes their place."""
+"""Differences between two versions of a file, as byte ranges and their replacements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["compose", "difference"]
 
 
 def difference(old: bytes, new: bytes) -> tuple[Splice, ...]:
-    """One splice that makes ``new`` of ``old``; none when they are equal."""
+    """Return the one splice that turns ``old`` into ``new``; none if they are equal."""
     if old == new:
         return ()
     here, there = len(old), len(new)
@@ -23,7 +23,10 @@ def difference(old: bytes, new: bytes) -> tuple[Splice, ...]:
 
 
 def _longest(most: int, same: Callable[[int, int], bool]) -> int:
-    """Length of what is the same from 0 on: halving, so that C compares."""
+    """Return the length of the equal prefix, by bisection: slices are compared in C.
+
+    Not ``os.path.commonprefix``, which compares byte by byte in Python.
+    """
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
@@ -35,14 +38,14 @@ def _longest(most: int, same: Callable[[int, int], bool]) -> int:
 
 
 def compose(first: Sequence[Splice], second: Sequence[Splice]) -> tuple[Splice, ...]:
-    """Splices that do what two sets of them do one after the other.
+    """Join splices of a file, and splices of the file that they result in.
 
     Parameters
     ----------
     first : sequence of Splice
-        Of a file.
+        Splices of the old file.
     second : sequence of Splice
-        Of what ``first`` makes of it.
+        Splices of the intermediate file.
     """
     if not first or not second:
         return tuple(first or second)
@@ -56,34 +59,32 @@ def compose(first: Sequence[Splice], second: Sequence[Splice]) -> tuple[Splice, 
 
 
 _END = sys.maxsize
-_Piece: TypeAlias = tuple[int, int] | bytes
+_Piece: TypeAlias = range | bytes
 """A range of the old file, or new bytes."""
 
 
 class _Pieces:
-    """What the file between two sets of splices consists of, from the front."""
+    """Pieces of the intermediate file, taken from the front."""
 
     def __init__(self, splices: Sequence[Splice]) -> None:
         pieces: list[_Piece] = []
         last = 0
         for start, end, new in splices:
-            pieces += [(last, start), new]
+            pieces += [range(last, start), new]
             last = end
-        self._left = [*pieces, (last, _END)][::-1]
+        self._left = [*pieces, range(last, _END)][::-1]
         self._position = 0
 
     def up_to(self, offset: int) -> list[_Piece]:
-        """Take the pieces before an offset of the file between."""
-        taken = []
+        """Take the pieces before an offset of the intermediate file."""
+        taken: list[_Piece] = []
         while self._left and self._position < offset:
             piece = self._left.pop()
-            length = len(piece) if isinstance(piece, bytes) else piece[1] - piece[0]
-            wanted = min(length, offset - self._position)
-            if wanted < length:
-                rest = piece[wanted:] if isinstance(piece, bytes) else (piece[0] + wanted, piece[1])
-                self._left.append(rest)
-                piece = piece[:wanted] if isinstance(piece, bytes) else (piece[0], piece[0] + wanted)
-            self._position += wanted
+            wanted = offset - self._position
+            if wanted < len(piece):
+                self._left.append(piece[wanted:])
+                piece = piece[:wanted]
+            self._position += len(piece)
             taken.append(piece)
         return taken
 
@@ -93,7 +94,7 @@ def _as_splices(pieces: Sequence[_Piece]) -> Iterator[Splice]:
     for piece in pieces:
         if isinstance(piece, bytes):
             new += piece
-        elif piece[0] < piece[1] or piece[1] == _END:
-            if new or piece[0] > last:
-                yield Splice(last, piece[0], new)
-            last, new = piece[1], b""
+        elif piece:
+            if new or piece.start > last:
+                yield Splice(last, piece.start, new)
+            last, new = piece.stop, b""

@@ -1,4 +1,4 @@
-"""Take the hidden-state annotation out of an IR."""
+"""Remove the hidden-state annotation of an IR."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["strip"]
 
 
 def strip(document: Document) -> Patch:
-    """Work out the file without annotation; nothing is written.
+    """Work out the file without annotation; write nothing.
 
-    The inverse of :func:`irtools.surgery.annotate` for a file that had none.
+    The inverse of :func:`irtools.surgery.annotate` for a file that had no annotation.
 
     Returns
     -------
     Patch
-        ``status`` is ``unchanged`` when there was none.
+        ``status`` is ``unchanged`` if the file has no annotation.
     """
     return apply(document, [SetRtInfo(ANNOTATION_KEY, None)])

@@ -1,9 +1,8 @@
 """Apply edits to an IR, all or none.
 
-The edits are made one after the other to the scan of the file and written as byte splices: what is
-not edited keeps its bytes. The result is scanned like a new file and checked. Entries of rt_info
-need none of this: the module that sets them reads them back, and they take no longer than without
-a transaction.
+The edits are made one after the other to the scan of the file and written as byte splices, so unedited
+parts keep their bytes. The result is scanned like a new file and checked. Entries of rt_info are not checked
+here, because the module that sets them reads them back; setting them is as fast as without a transaction.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from irtools.errors import EditError, about
 from irtools.ir.markup import Splice, spliced
-from irtools.ir.op import layer_attributes, parse_op, split_names
+from irtools.ir.op import parse_op
 from irtools.ir.rt_info import ANNOTATION_KEY, entries, remove_entry, set_entry
 from irtools.ir.scan import Scan, scan_outline
 from irtools.model.document import Document
@@ -29,31 +28,26 @@ if TYPE_CHECKING:
 
 __all__ = ["apply", "preview"]
 
-# As a locator says it, or as an early form does.
+# The producer in a locator, or in an early form.
 _PRODUCER = re.compile(r'("(?:producer|[0-9]+)"\s*:\s*)("(?:[^"\\]|\\.)*")')
 
 
 def apply(document: Document, edits: Iterable[Edit], *, notes: Sequence[str] = ()) -> Patch:
-    """Work out the file with some edits made, and check it; nothing is written.
+    """Work out the edited file and check it; write nothing.
 
     Parameters
     ----------
-    document : Document
     edits : iterable of Edit
-        Made in their order; an edit may name what an earlier one added.
+        Applied in order; an edit may refer to an op that an earlier one added.
     notes : sequence of str
-        For the patch.
-
-    Returns
-    -------
-    Patch
+        Notes of the patch.
 
     Raises
     ------
     EditError
-        An edit cannot be made, or the result would be inconsistent where the file was not.
+        An edit cannot be made, or the result would have a fault that the file does not have.
     InvalidIRError
-        The file is no well-formed IR, or cannot be edited safely.
+        The file is not a well-formed IR, or cannot be edited safely.
     """
     with about(document.path):
         steps = _Steps.of(document, edits)
@@ -71,13 +65,7 @@ def apply(document: Document, edits: Iterable[Edit], *, notes: Sequence[str] = (
 
 
 def preview(document: Document, edits: Iterable[Edit]) -> Document:
-    """The document with some edits made, unchecked: to look at before more are added.
-
-    Raises
-    ------
-    EditError
-        An edit cannot be made.
-    """
+    """Return the edited document without checking it; an edit that cannot be made raises an EditError."""
     with about(document.path):
         return _Steps.of(document, edits).document
 
@@ -87,13 +75,13 @@ def _kind(edit: Edit) -> type[Edit]:
 
 
 def _annotation(scan: Scan) -> str | None:
-    """The annotation that counts; ``""`` for an entry without value."""
-    found = entries(scan, ANNOTATION_KEY)
-    return (found[-1].value or "") if found else None
+    """Return the last annotation of a file; ``""`` for an entry without value."""
+    present = entries(scan, ANNOTATION_KEY)
+    return (present[-1].value or "") if present else None
 
 
 class _Steps:
-    """The document, and what has become of it so far."""
+    """The document, with the changes so far."""
 
     def __init__(self, document: Document) -> None:
         self._original = self.document = document
@@ -101,14 +89,14 @@ class _Steps:
         self.old_annotation = self.annotation = _annotation(document.scan)
         self._layers_edited = False
         self._graph_edited = False
-        self._graph = document  # as it was before the entries of rt_info that were set last
+        self._graph = document  # before the rt_info entries that were set last
         self._last: Working | None = None
         self._next_id = 0
         self._touched: dict[int, str] = {}
 
     @classmethod
     def of(cls, document: Document, edits: Iterable[Edit]) -> _Steps:
-        """With all of some edits made."""
+        """Make all edits."""
         steps = cls(document)
         for _, group in groupby(edits, _kind):
             steps._make(list(group))
@@ -152,7 +140,7 @@ class _Steps:
         ):
             self._layers_edited = self._graph_edited = True
             self._graph, self._last = self.document, None
-            # OpenVINO is to look for these ops under the names that they have again.
+            # OpenVINO must look for these ops under their restored names.
             places = {place.anchor for place in edit.places}
             self._touched |= {key: name for key, name in zip(after.ids, after.names, strict=True) if key in places}
 
@@ -177,7 +165,7 @@ class _Steps:
             self._set_rt_info(SetRtInfo(ANNOTATION_KEY, annotation))
 
     def checked(self) -> Expected | None:
-        """Check the result; what OpenVINO should read from it, if its layers were edited."""
+        """Check the result; return what OpenVINO should read from it if its layers were edited."""
         if not self._layers_edited:
             return None
         from irtools.surgery.invariants import require_sound
@@ -190,27 +178,24 @@ class _Steps:
 
 
 def _expected(document: Document, touched: Mapping[int, str], removed: frozenset[int], *, graph: bool) -> Expected:
+    from irtools.surgery.invariants import output_names
+
     scan = document.scan
-    outputs = tuple(
-        split_names(layer_attributes(scan.data, span).get("output_names", ""))
-        for kind, span in zip(scan.types, scan.spans, strict=True)
-        if kind == "Result"
-    )
     ops: dict[int, tuple[str, Ports]] = {}
     for key, span in zip(scan.ids, scan.spans, strict=True):
         if key in touched:
             op = parse_op(scan.data, span)
             ops[key] = (op.name, tuple((port.element_type, port.shape) for port in op.outputs))
-    return Expected(scan.types.count("Parameter"), outputs, ops, removed, graph)
+    return Expected(scan.types.count("Parameter"), tuple(output_names(scan)), ops, removed, graph)
 
 
 def _followed(text: str, working: Working) -> str:
-    """An annotation in step with the names of the ops; one that cannot be read is left as it is.
+    """Return an annotation with the new names of the ops; a malformed one is returned unchanged.
 
     Raises
     ------
     EditError
-        It names an op that is removed.
+        The annotation names an op that is removed.
     """
     from irtools.model.annotation import MalformedAnnotationError, parse_annotation
 
@@ -223,7 +208,7 @@ def _followed(text: str, working: Working) -> str:
         now = working.named_now(locator.producer)
         if now is None:
             raise EditError(
-                f"the annotation names {locator.producer!r} as the hidden state of layer {layer}, so it cannot be "
+                f"the annotation names {locator.producer!r} as the hidden state of layer {layer}, so the op cannot be "
                 "removed; strip the annotation first"
             )
         names[locator.producer] = now
@@ -235,5 +220,5 @@ def _followed(text: str, working: Working) -> str:
     new = _PRODUCER.sub(respell, text)
     wanted = [(names[locator.producer], locator.output_index) for locator in named.values()]
     if [(locator.producer, locator.output_index) for locator in parse_annotation(new).layers.values()] != wanted:
-        raise EditError("the annotation cannot be kept in step with the names of the ops; strip it first")
+        raise EditError("the new names of the ops cannot be entered into the annotation; strip it first")
     return new

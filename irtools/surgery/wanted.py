@@ -1,4 +1,4 @@
-"""What a user asks to be extracted: layers of the decoder stack, or the ops between some ops."""
+"""Requests for a piece: layers of the decoder stack, or the ops between given ops."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ _OUTPUT = re.compile(r"(.+):(\d{1,9})", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """A value that the piece is to give.
+    """A value that becomes an output of the piece.
 
     Attributes
     ----------
-    source : Source
     name : str
-        What the output is called.
+        Name of the output.
     result : int or None
-        The model's own Result for it, which then stays as it is.
+        The model's own Result of the value, which then stays unchanged.
     """
 
     source: Source
@@ -39,25 +38,24 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a piece is to reach from and to.
+    """Starts and ends of a piece.
 
     Attributes
     ----------
     starts : frozenset of int
         The first ops of the piece.
-    ends : tuple of End
     entry : Source or None
-        The value in front of the starts that is cut off, for a piece of the decoder stack.
+        For a piece of the decoder stack: the hidden state that the starts read, which becomes an input.
     entry_name : str
-        What the input for it is called.
+        Name of that input.
     stream : frozenset of Source
-        Values of the decoder stack that have the shape of the entry, itself among them.
+        Values of the residual stream that have the shape of the entry, including the entry.
     closing : frozenset of Source
-        Those behind them, which may have another.
+        Later values of the residual stream, which may have another shape.
     tokens : frozenset of int
-        Inputs of the model that the decoder stack starts from, where that is known.
+        Inputs of the model that the decoder stack starts from, if known.
     stateless : bool
-        Whether states become inputs and outputs.
+        True if states become inputs and outputs.
     """
 
     starts: frozenset[int]
@@ -71,21 +69,21 @@ class Request:
 
 
 def parse_layers(text: str, count: int) -> tuple[int, int]:
-    """First and last of some consecutive layers.
+    """Parse consecutive layers; return the first and the last.
 
     Parameters
     ----------
     text : str
         ``3``, ``3-5``, ``last``, ``3-last`` or ``all``.
     count : int
-        Layers that there are.
+        Number of layers of the model.
 
     Raises
     ------
     EditError
-        It says something else, or there are no such layers.
+        The text is not such a range, or the model has no such layers.
     UsageError
-        They are not consecutive.
+        The layers are not consecutive.
 
     Examples
     --------
@@ -94,32 +92,25 @@ def parse_layers(text: str, count: int) -> tuple[int, int]:
     """
     layers = parse_layer_list(text, count, like="3 or 3-5")
     if layers != tuple(range(layers[0], layers[-1] + 1)):
-        raise UsageError(f"the layers {text} do not follow each other; extract them one by one")
+        raise UsageError(f"the layers {text} are not consecutive; extract them one by one")
     return layers[0], layers[-1]
 
 
 def of_layers(view: GraphView, stack: DecoderStack, first: int, last: int, *, stateless: bool) -> Request:
-    """A request for consecutive layers of a decoder stack.
+    """Return a request for consecutive layers of a decoder stack that was located in this graph."""
 
-    Parameters
-    ----------
-    view : GraphView
-    stack : DecoderStack
-        Located in this graph.
-    first, last : int
-    stateless : bool
-    """
-    start = Source(stack.stream_start, view.output(stack.stream_start).id)
+    def value(op: int) -> Source:
+        return Source(op, view.output(op).id)
+
+    start = value(stack.stream_start)
     entry = stack.layers[first - 1].source if first else start
-    # Behind the last sum of all, only what the head reads may be left.
-    closing = {stack.layers[-1].source, Source(stack.last_sum, view.output(stack.last_sum).id)}
-    stream = {start, Source(stack.embedding, view.output(stack.embedding).id)}
+    # After the last sum only the tokens that lm_head reads may be left.
+    closing = {stack.layers[-1].source, value(stack.last_sum)}
+    stream = {start, value(stack.embedding)}
     for layer in stack.layers:
-        stream |= {layer.source, *(Source(op, view.output(op).id) for op in layer.sums)}
+        stream |= {layer.source, *map(value, layer.sums)}
     port = view.port(entry)
-    same = {
-        source for source in stream - closing if (found := view.port(source)) and port and found.shape == port.shape
-    }
+    same = {source for source in stream - closing if port and (at := view.port(source)) and at.shape == port.shape}
     above = {stack.embedding, *(op for op in view.producers(stack.embedding) if not view.constant(op))}
     return Request(
         starts=frozenset(consumer.op for consumer in view.consumers(entry.op) if consumer.port == entry.port),
@@ -134,14 +125,12 @@ def of_layers(view: GraphView, stack: DecoderStack, first: int, last: int, *, st
 
 
 def between_ops(view: GraphView, starts: Sequence[str], ends: Sequence[str], *, stateless: bool) -> Request:
-    """A request for the ops from some ops to others, both included.
+    """Return a request for the ops from given starts to given ends, both included.
 
     Parameters
     ----------
-    view : GraphView
     starts, ends : sequence of str
-        Ops as :func:`irtools.graph.find.find_op` takes them; an end may say an output as ``name:1``.
-    stateless : bool
+        Ops as :func:`irtools.graph.find.find_op` takes them; an end may name an output as ``name:1``.
 
     Raises
     ------
@@ -163,16 +152,16 @@ def between_ops(view: GraphView, starts: Sequence[str], ends: Sequence[str], *, 
 
 def _not_above(view: GraphView, start: str, first: int, end: str, last: int) -> str:
     swapped = first in below(view, [last])
-    advice = "swap them" if swapped else "`irtools render --around OP` shows what leads where"
+    advice = "swap them" if swapped else "draw their surroundings with `irtools render --around OP`"
     return f"--to {end!r} is not computed from --from {start!r}; {advice}"
 
 
 def _start(view: GraphView, name: str) -> int:
     op = _find(view, name)
     if view.op_type(op) in ("Result", "Assign"):
-        above = [view.op_name(source) for source in view.producers(op)]
-        instead = f"give {above[0]!r}, which it reads" if above else "give another op"
-        raise UsageError(f"--from {name!r} only takes what another op computes; {instead}")
+        producers = [view.op_name(source) for source in view.producers(op)]
+        advice = f"give its producer {producers[0]!r}" if producers else "give another op"
+        raise UsageError(f"--from {name!r} computes nothing, it only reads a value; {advice}")
     return op
 
 
@@ -184,25 +173,23 @@ def _find(view: GraphView, name: str) -> int:
             if name in body.names:
                 inside = body.spans[0].start
                 owner = next(op for op in view.scan.ids if view.span(op).start < inside < view.span(op).end)
-                message = f"{name!r} lies inside {view.op_name(owner)!r}, whose body stays whole; name that op instead"
+                message = (
+                    f"{name!r} is in the body of {view.op_name(owner)!r}, which cannot be cut; name that op instead"
+                )
                 raise UsageError(message) from None
         raise
 
 
 def _ends(view: GraphView, wanted: str) -> list[End]:
-    """The values that a name stands for: one output of an op, or all of them."""
-    match = _OUTPUT.fullmatch(wanted)
-    index = None
-    if match is None or wanted in view.scan.names:
-        op = _find(view, wanted)
-    else:
-        op, index = _find(view, match[1]), int(match[2])
+    """Return the values that a name stands for: one output of an op, or all outputs."""
+    match = None if wanted in view.scan.names else _OUTPUT.fullmatch(wanted)
+    op, index = (_find(view, match[1]), int(match[2])) if match else (_find(view, wanted), None)
     kind, name = view.op_type(op), view.op_name(op)
     if kind in ("Result", "Assign"):
         names = view.result_names(op) if kind == "Result" else ()
         sources = view.inputs(op)[:1]
         if not sources:
-            raise UsageError(f"--to {wanted!r} takes no value; give another op")
+            raise UsageError(f"--to {wanted!r} reads no value; give another op")
         return [End(source, names[0] if names else name, op if names else None) for source in sources]
     count = len(view.op(op).outputs)
     if index is not None and index >= count:

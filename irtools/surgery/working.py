@@ -1,4 +1,4 @@
-"""The graph of an IR while it is being edited: the scan of the file, and what differs from it."""
+"""The graph of an IR during edits: the scan of the file, and the differences from it."""
 
 from __future__ import annotations
 
@@ -27,34 +27,35 @@ from irtools.surgery.edits import (
     require_text,
 )
 from irtools.surgery.spelling import Style, append_to
+from irtools.surgery.splices import difference
 
 __all__ = ["Working"]
 
 _Port = tuple[int, int]  # layer id and port id
-_IDS = 10**18  # longer ones are not read
+_IDS = 10**18  # the scanner does not read larger ids
 
 
 class Working:
-    """One graph that edits are made to, one after the other.
+    """A graph that edits are applied to, one after the other.
 
     Parameters
     ----------
     scan : Scan
-        Of a whole file.
+        Scan of a whole file.
     first : int
-        New ops get this layer id at least: that of an op which has been removed may still be read.
+        Lowest layer id for new ops. The id of a removed op must not be used again while an edge may name it.
 
     Attributes
     ----------
     next : int
-        The least layer id that a new op may get.
+        Lowest layer id that a new op may get.
     touched : dict of int to str
-        Friendly names, by layer id, of what was added or changed.
+        Friendly names, by layer id, of added and changed ops.
 
     Raises
     ------
     InvalidIRError
-        Two ops have one id, so that the edges do not say which they mean.
+        Two ops have the same id, so the edges are ambiguous.
     """
 
     def __init__(self, scan: Scan, first: int = 0) -> None:
@@ -73,13 +74,7 @@ class Working:
         self.touched: dict[int, str] = {}
 
     def make(self, edit: GraphEdit) -> None:
-        """Make one edit.
-
-        Raises
-        ------
-        EditError
-            There is no such op, input or output, or the edit makes no sense.
-        """
+        """Make one edit; raise an EditError if it refers to a missing op or port, or has an invalid value."""
         if isinstance(edit, AddOp):
             self._add(edit)
         elif isinstance(edit, RemoveOp):
@@ -93,46 +88,40 @@ class Working:
         else:
             self._set_tensor_names(edit)
 
-    # -- what there is now -------------------------------------------------------------
+    # -- the current graph -------------------------------------------------------------
 
     def find(self, op: OpRef) -> int:
-        """The layer id of an op."""
+        """Return the layer id of an op."""
         if isinstance(op, int):
             if op in self._removed or not (op in self._position or op in self._added):
                 raise EditError(f"there is no op with the layer id {op}", hint="Give one of the ids in the file.")
             return op
-        found = self._by_name.get(op, [])
-        if len(found) == 1:
-            return found[0]
-        if found:
-            ids = ", ".join(map(str, found[:5]))
-            raise EditError(f"{len(found)} ops are named {op!r} (layer ids {ids}); give the layer id of the one meant")
-        raise EditError(self._absent(op))
-
-    def _absent(self, name: str) -> str:
-        for graph in list(iter_graphs(self._scan))[1:]:
-            if name in graph.names:
-                return f"{name!r} is inside the body of a Loop or If; edits concern the ops at the top level"
-        return f"there is no op named {name!r}; give a friendly name or a layer id of the file"
+        ops = self._by_name.get(op, [])
+        if len(ops) == 1:
+            return ops[0]
+        if ops:
+            ids = ", ".join(map(str, ops[:5]))
+            raise EditError(f"{len(ops)} ops are named {op!r} (layer ids {ids}); give the layer id of one of them")
+        if any(op in body.names for body in list(iter_graphs(self._scan))[1:]):
+            raise EditError(f"{op!r} is inside the body of a Loop or If; only ops at the top level can be edited")
+        raise EditError(f"there is no op named {op!r}; give a friendly name or a layer id of the file")
 
     @cached_property
     def _by_name(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
-        for key, name in zip(self._scan.ids, self._scan.names, strict=True):
+        ops: dict[str, list[int]] = {}
+        for key in (*self._scan.ids, *self._added):
             if key not in self._removed:
-                found.setdefault(self._names.get(key, name), []).append(key)
-        for key in self._added:
-            found.setdefault(self._names[key], []).append(key)
-        return found
+                ops.setdefault(self.name(key), []).append(key)
+        return ops
 
     def name(self, key: int) -> str:
-        """Friendly name of an op."""
+        """Return the current friendly name of an op."""
         return self._names[key] if key in self._names else self._scan.names[self._position[key]]
 
     def named_now(self, name: str) -> str | None:
-        """What the op that had a name in the file is called now; None if it is gone.
+        """Return the current name of the op with a name in the file; None if it was removed.
 
-        Of several with one name, one that keeps it counts.
+        If several ops have the name in the file and one keeps it, the name is unchanged.
         """
         ops = [key for key, old in zip(self._scan.ids, self._scan.names, strict=True) if old == name]
         names = [self.name(key) for key in ops if key not in self._removed]
@@ -141,14 +130,14 @@ class Working:
         return names[0] if names else None
 
     def _bytes(self, key: int) -> bytes:
-        known = self._added.get(key) or self._changed.get(key)
-        if known is not None:
-            return known
+        layer = self._added.get(key) or self._changed.get(key)
+        if layer is not None:
+            return layer
         start, end = self._scan.spans[self._position[key]]
         return self._scan.data[start:end]
 
     def op(self, key: int) -> Op:
-        """An op as it is now."""
+        """Parse the current bytes of an op."""
         layer = self._bytes(key)
         return parse_op(layer, Span(0, len(layer)))
 
@@ -159,11 +148,13 @@ class Working:
             self._changed[key] = layer
 
     def _resolved(self, output: Output) -> tuple[int, int, NewPort]:
-        """Layer id, port id and port of an output."""
+        """Return the layer id, port id and port of an output."""
         key = self.find(output.op)
         ports = self.op(key).outputs
         if not 0 <= output.index < len(ports):
-            raise EditError(f"{self.name(key)!r} has {len(ports)} outputs and no index {output.index}")
+            raise EditError(
+                f"{self.name(key)!r} has no output {output.index}; the number of its outputs is {len(ports)}"
+            )
         port = ports[output.index]
         return key, port.id, NewPort(port.element_type, port.shape, port.names)
 
@@ -177,7 +168,7 @@ class Working:
         for attribute, value in edit.attributes.items():
             require_attribute(attribute, value)
         if self._by_name.get(edit.name):
-            raise EditError(f"there is an op named {edit.name!r} already; give the new one another name")
+            raise EditError(f"an op is named {edit.name!r} already; choose another name for the new op")
         sources = [self._resolved(source) for source in edit.inputs]
         key = self._new_id()
         self._added[key] = self._style.layer(key, edit, [NewPort(p.element_type, p.shape) for _, _, p in sources])
@@ -187,8 +178,8 @@ class Working:
             self._new_edges[key, number] = (source, port)
 
     def _new_id(self) -> int:
-        """A layer id that no op has or had."""
-        if self.next >= _IDS:  # the file counts with gaps: start again in the first one
+        """Return a layer id that no op has or had."""
+        if self.next >= _IDS:  # the ids have gaps: use the first one
             self.next = 0
         while self.next in self._position or self.next in self._names:
             self.next += 1
@@ -210,17 +201,14 @@ class Working:
     def _rewire(self, key: int, number: int, source: Output) -> None:
         inputs = self.op(key).inputs
         if not 0 <= number < len(inputs):
-            raise EditError(f"{self.name(key)!r} has {len(inputs)} inputs and no index {number}")
+            raise EditError(f"{self.name(key)!r} has no input {number}; the number of its inputs is {len(inputs)}")
         producer, port, new = self._resolved(source)
         old = inputs[number]
         if (old.element_type, old.shape) != (new.element_type, new.shape):
             bare = NewPort(new.element_type, new.shape)
             self._write(key, self._style.with_input(self._bytes(key), number, bare))
-        where = (key, old.id)
-        if where in self._new_edges:
-            self._new_edges[where] = (producer, port)
-        else:
-            self._sources[where] = (producer, port)
+        edges = self._new_edges if (key, old.id) in self._new_edges else self._sources
+        edges[key, old.id] = (producer, port)
         self.touched[key] = self.name(key)
 
     def _rename(self, key: int, name: str) -> None:
@@ -242,25 +230,20 @@ class Working:
 
     def _set_tensor_names(self, edit: SetTensorNames) -> None:
         key, _, port = self._resolved(edit.output)
-        # Those that are there keep their spelling, whatever it is.
+        # Present names keep their spelling, even one that could not be written anew.
         require_tensor_names(tuple(name for name in edit.names if name not in port.names))
         self._write(key, self._style.with_tensor_names(self._bytes(key), edit.output.index, edit.names))
 
-    # -- what comes of it --------------------------------------------------------------
+    # -- the result --------------------------------------------------------------
 
     def require_unread(self) -> None:
-        """Refuse that something reads an op that was removed.
-
-        Raises
-        ------
-        EditError
-        """
+        """Raise an EditError if an op reads a removed op."""
         for source, port, target, target_port in self._edges():
             if source in self._removed:
                 reader, read = self.name(target), self.name(source)
                 raise EditError(
-                    f"{reader!r} reads port {port} of {read!r} by its input port {target_port}, and {read!r} is "
-                    "removed; rewire that input, or remove its op too"
+                    f"{read!r} is removed, but input port {target_port} of {reader!r} reads its port {port}; rewire "
+                    f"the input, or remove {reader!r} too"
                 )
 
     def _edges(self) -> Iterator[tuple[int, int, int, int]]:
@@ -271,68 +254,66 @@ class Working:
             yield source, port, target, target_port
 
     def splices(self) -> tuple[Splice, ...]:
-        """The differences as changes to the file, in file order."""
+        """Return the differences from the file, in file order."""
         data, spans = self._scan.data, self._scan.spans
-        found = []
+        splices = []
         for key in self._removed & self._position.keys():
-            start, end = spans[self._position[key]]
-            found.append(Splice(start - len(space_before(data, start)), end, b""))
+            splices.append(_removal(data, spans[self._position[key]]))
         for key, layer in self._changed.items():
-            start, end = spans[self._position[key]]
-            if data[start:end] != layer:
-                found.append(_narrow(data, start, end, layer))
+            splices += _narrow(data, spans[self._position[key]], layer)
         if self._removed or self._sources:
-            found += self._edge_splices()
+            splices += self._edge_splices()
         lead = self._style.lead
         if self._added:
-            found.append(append_to(self._scan, "layers", _lines(self._added.values(), lead), self._style))
+            layers = b"".join(lead + layer for layer in self._added.values())
+            splices.append(append_to(self._scan, "layers", layers, self._style))
         if self._new_edges:
-            edges = [self._style.edge(*source, *target) for target, source in self._new_edges.items()]
-            found.append(append_to(self._scan, "edges", _lines(edges, lead), self._style))
-        return _merged(sorted(found))
+            edges = b"".join(lead + self._style.edge(*source, *target) for target, source in self._new_edges.items())
+            splices.append(append_to(self._scan, "edges", edges, self._style))
+        return _merged(sorted(splices))
 
     def _edge_splices(self) -> Iterator[Splice]:
         data, edges = self._scan.data, self._scan.edges
         spans = [span for tag, span in child_spans(data, self._scan.edges_section) if tag == "edge"]
         if len(spans) != len(edges):
-            raise InvalidIRError("the file has several <edges>; read it with openvino and save it again")
+            raise InvalidIRError("the file has several <edges> sections; read it with OpenVINO and save it again")
         connected = set()
-        for (_, _, target, target_port), (start, end) in zip(edges, spans, strict=True):
+        for (_, _, target, target_port), span in zip(edges, spans, strict=True):
             where = (target, target_port)
             connected.add(where)
             if target in self._removed:
-                yield Splice(start - len(space_before(data, start)), end, b"")
+                yield _removal(data, span)
             elif where in self._sources:
-                yield _narrow(data, start, end, self._style.with_source(data[start:end], *self._sources[where]))
+                edge = self._style.with_source(data[span.start : span.end], *self._sources[where])
+                yield from _narrow(data, span, edge)
         for key, number in self._sources.keys() - connected:
-            raise EditError(f"input port {number} of {self.name(key)!r} is not connected, so it cannot be rewired")
+            raise EditError(
+                f"input port {number} of {self.name(key)!r} is not connected; only connected inputs can be rewired"
+            )
 
 
 def _require_name(name: str) -> None:
     if not name:
-        raise EditError("an op needs a friendly name that is not empty")
+        raise EditError("the friendly name of an op cannot be empty; give a name")
 
 
-def _lines(elements: Iterable[bytes], lead: bytes) -> bytes:
-    return b"".join(lead + element for element in elements)
+def _removal(data: bytes, span: Span) -> Splice:
+    """Return the splice that removes an element and the white space before it."""
+    return Splice(span.start - len(space_before(data, span.start)), span.end, b"")
 
 
-def _narrow(data: bytes, start: int, end: int, new: bytes) -> Splice:
-    """The part of an element that differs."""
-    old = data[start:end]
-    most = min(len(old), len(new))
-    head = next((at for at in range(most) if old[at] != new[at]), most)
-    tail = next((at for at in range(most - head) if old[-1 - at] != new[-1 - at]), most - head)
-    return Splice(start + head, end - tail, new[head : len(new) - tail])
+def _narrow(data: bytes, span: Span, new: bytes) -> Iterator[Splice]:
+    """Yield the splice of the part of an element that differs, if any."""
+    for start, end, text in difference(data[span.start : span.end], new):
+        yield Splice(span.start + start, span.start + end, text)
 
 
 def _merged(splices: Iterable[Splice]) -> tuple[Splice, ...]:
-    """Splices that touch become one, so that each has an extent of its own."""
-    found: list[Splice] = []
+    """Join splices that touch each other, so that no two start at the same offset."""
+    merged: list[Splice] = []
     for splice in splices:
-        if found and found[-1].end == splice.start:
-            last = found.pop()
+        if merged and merged[-1].end == splice.start:
+            last = merged.pop()
             splice = Splice(last.start, splice.end, last.new + splice.new)
-        if splice.start != splice.end or splice.new:
-            found.append(splice)
-    return tuple(found)
+        merged.append(splice)
+    return tuple(merged)

@@ -155,10 +155,10 @@ def test_several_models_get_the_highest_code(
         ((), "--layers is missing: give numbers such as 1,8,15, or all, or last"),
         (("--layers", "4"), "there is no layer 4"),
         (("--layers", "1,1"), "layer 1 is given twice"),
-        (("--layers", "x"), "'x' is no list of layers"),
+        (("--layers", "x"), "'x' is not a list of layers"),
         (("--layers", "1", "--name", "logits"), "named 'logits' already"),
-        (("--layers", "1", "--name", "last_hidden_state"), "only that of the last layer (3)"),
-        (("--layers", "1,2", "--concat", " last_hidden_state"), "only that of the last layer (3)"),
+        (("--layers", "1", "--name", "last_hidden_state"), "only the last layer (3)"),
+        (("--layers", "1,2", "--concat", " last_hidden_state"), "only the last layer (3)"),
         (("--remove", "--name", "logits"), "the output 'logits' was not added"),
         (("--layers", "1", "--part", "nothing"), "no part 'nothing'"),
         (("--layers", "1", "--part", "tokenizer"), "openvino_tokenizer.xml: "),
@@ -184,7 +184,8 @@ def test_a_wrong_annotation_is_mentioned_and_no_hindrance(
     done = cli("expose", directory, "--layers", "1", "--no-check")
     assert done.code == 0
     assert re.fullmatch(
-        r"irtools: note: the annotation of the file names .*nowhere' for layer 1; exposed is .*\n", done.err
+        r"irtools: note: the annotation of the file names .*nowhere' for layer 1; the located value .* is exposed\n",
+        done.err,
     )
 
 

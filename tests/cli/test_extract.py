@@ -70,12 +70,12 @@ def test_the_piece_can_be_inspected_and_verified(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "irtools: error: say what to extract: --layers 3-5, or --from OP and --to OP\n"),
+        ((), "irtools: error: nothing is selected; give --layers such as 3-5, or --from OP and --to OP\n"),
         (
             ("--layers", "1", "--to", "x"),
-            "irtools: error: --layers and --from/--to exclude each other; give one\n",
+            "irtools: error: --layers and --from/--to exclude each other; give only one of them\n",
         ),
-        (("--to", "x"), "irtools: error: --to needs --from: the op that the piece begins with\n"),
+        (("--to", "x"), "irtools: error: --to needs --from too; give the first op of the piece\n"),
     ],
 )
 def test_options_that_make_no_sense(options: tuple[str, ...], message: str, run: Callable[..., Done]) -> None:

@@ -1,4 +1,4 @@
-"""Stacks that say what a test wants: surgery is tested against the truth, not the locating."""
+"""Fixtures of the surgery tests. Stacks come from truth files, so that a locating error does not matter here."""
 
 from __future__ import annotations
 
@@ -19,23 +19,28 @@ MakeStack = Callable[[Sequence[tuple[str, int]]], DecoderStack]
 
 
 @pytest.fixture(scope="session")
-def make_stack(fixtures: Path) -> MakeStack:
-    """A stack with the given (producer, output index) per layer; the rest of it is falcon's."""
-    falcon = open_export(fixtures / "falcon").locate()
+def template(fixtures: Path) -> DecoderStack:
+    """The stack of falcon."""
+    return open_export(fixtures / "falcon").locate()
+
+
+@pytest.fixture(scope="session")
+def make_stack(template: DecoderStack) -> MakeStack:
+    """A stack with the given (producer, output index) per layer; everything else is falcon's."""
 
     def make(locators: Sequence[tuple[str, int]]) -> DecoderStack:
         layers = tuple(
-            replace(falcon.layers[0], index=index, locator=Locator(producer, output))
-            for index, (producer, output) in enumerate(locators)
+            replace(template.layers[0], index=index, locator=Locator(*locator))
+            for index, locator in enumerate(locators)
         )
-        return replace(falcon, layers=layers)
+        return replace(template, layers=layers)
 
     return make
 
 
 @pytest.fixture(scope="session")
 def true_stack(make_stack: MakeStack, truth: Callable[[str], dict[str, Any]]) -> Callable[[str], DecoderStack]:
-    """The stack that the truth file of an export says; of several true names the first."""
+    """The stack of an export's truth file, with the first of several true names."""
 
     def make(name: str) -> DecoderStack:
         layers = truth(name)["layers"]
@@ -69,8 +74,3 @@ def read(tmp_path: Path, falcon: Document) -> Callable[[bytes], ov.Model]:
         return ov.Core().read_model(tmp_path / "m.xml", falcon.weights_path)
 
     return reader
-
-
-@pytest.fixture(scope="session")
-def template(fixtures: Path) -> DecoderStack:
-    return open_export(fixtures / "falcon").locate()

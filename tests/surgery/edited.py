@@ -1,4 +1,4 @@
-"""Edits of falcon that tests of surgery share, and the ways in which its file could be written."""
+"""Edits of falcon shared by the surgery tests, and other spellings of its file."""
 
 from __future__ import annotations
 
@@ -60,5 +60,5 @@ def edit(export: irtools.Export, *edits: Edit, after: Callable[[], object] = int
 
 
 def op_named(model: ov.Model, name: str) -> ov.Node:
-    (found,) = (op for op in model.get_ops() if op.get_friendly_name() == name)
-    return found
+    (op,) = (op for op in model.get_ops() if op.get_friendly_name() == name)
+    return op

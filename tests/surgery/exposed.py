@@ -1,4 +1,4 @@
-"""What tests of exposed hidden states share."""
+"""Helpers for tests of exposed hidden states."""
 
 from __future__ import annotations
 

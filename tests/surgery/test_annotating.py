@@ -1,4 +1,4 @@
-"""Annotate and strip: what changes, what does not, what is refused."""
+"""Annotate and strip: changed bytes, unchanged bytes and refusals."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_any_friendly_name_survives(name: str, make_stack: Callable[..., Decoder
     assert strip(document).data == plain.data
 
 
-# -- an annotation that is there -----------------------------------------------------------
+# -- an existing annotation -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -150,32 +150,38 @@ def change(layers: dict[str, dict[str, object]], layer: str, **entries: object) 
 
 
 @pytest.mark.parametrize(
-    ("alter", "said"),
+    ("alter", "message"),
     [
-        (lambda layers: layers.pop("2"), "it says nothing about layer 2"),
-        (lambda layers: layers.update({"4": layers["3"]}), "it has a layer '4', the model has 4 layers"),
+        (lambda layers: layers.pop("2"), "it has no entry for layer 2"),
+        (lambda layers: layers.update({"4": layers["3"]}), "it has an entry for layer '4', but the model has 4 layers"),
         (lambda layers: change(layers, "1", producer="__module.model.embed/Gather"), "for layer 1 it names"),
         (lambda layers: change(layers, "1", output_index=1), "for layer 1 it names"),
         (
             lambda layers: change(layers, "1", output_index=-1),
             "layer '1' that has the `output_index` -1, which",
         ),
-        (lambda layers: change(layers, "1", output_index=0.0), "the `output_index` 0.0, which is no unsigned integer"),
-        (lambda layers: change(layers, "1", output_index="0"), 'the `output_index` "0", which is no unsigned integer'),
+        (
+            lambda layers: change(layers, "1", output_index=0.0),
+            "the `output_index` 0.0, which is not an unsigned integer",
+        ),
+        (
+            lambda layers: change(layers, "1", output_index="0"),
+            'the `output_index` "0", which is not an unsigned integer',
+        ),
         (
             lambda layers: change(layers, "1", output_index=True),
             "the `output_index` true, which is",
         ),
         (
             lambda layers: change(layers, "1", producer=None),
-            "that has the `producer` null, which is no string",
+            "that has the `producer` null, which is not a string",
         ),
-        (lambda layers: layers.update({"01": layers.pop("1")}), "it says nothing about layer 1"),
+        (lambda layers: layers.update({"01": layers.pop("1")}), "it has no entry for layer 1"),
         (lambda layers: layers.update({"1": "name"}), 'that is "name", not an object with'),
     ],
 )
 def test_another_annotation_is_shown_and_kept_unless_forced(
-    alter: Callable[[dict[str, dict[str, object]]], None], said: str, true_stack: StackOf, target_of: TargetOf
+    alter: Callable[[dict[str, dict[str, object]]], None], message: str, true_stack: StackOf, target_of: TargetOf
 ) -> None:
     exported = Document(target_of("qwen3_5_vl"))
     content = json.loads(exported.annotation or "")
@@ -183,7 +189,7 @@ def test_another_annotation_is_shown_and_kept_unless_forced(
     document = with_value(exported, json.dumps(content))
     with pytest.raises(AnnotationDiffersError) as caught:
         annotate(document, true_stack("qwen3_5_vl"))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert (caught.value.old, caught.value.new) == (document.annotation, exported.annotation)
     assert caught.value.exit_code == 1
     forced = annotate(document, true_stack("qwen3_5_vl"), force=True)
@@ -220,7 +226,7 @@ def test_a_neighbour_that_only_reshapes_is_no_difference(
     truth: Callable[[str], dict[str, dict[str, list[list[object]]]]],
     target_of: TargetOf,
 ) -> None:
-    """gpt2's truth names two ops for the last layer: the norm, and the Reshape that the head reads."""
+    """gpt2's truth names two ops for the last layer: the norm, and the Reshape that lm_head reads."""
     layers = truth("gpt2")["layers"]
     one, other = ([tuple(layers[str(index)][pick if index == 3 else 0]) for index in range(4)] for pick in (0, 1))
     assert one != other
@@ -250,24 +256,24 @@ def test_a_reshape_that_the_runtime_would_refuse_is_a_difference(
 def test_equivalence_can_be_judged_by_the_caller(true_stack: StackOf, target_of: TargetOf) -> None:
     exported = Document(target_of("qwen3_5_vl"))
     document = with_value(exported, (exported.annotation or "").replace("layers.1/aten::add/Add_1", "other"))
-    asked: list[tuple[int, Locator]] = []
+    calls: list[tuple[int, Locator]] = []
 
     def equivalent(layer: int, locator: Locator) -> bool:
-        asked.append((layer, locator))
+        calls.append((layer, locator))
         return True
 
     assert annotate(document, true_stack("qwen3_5_vl"), equivalent=equivalent).status == "unchanged"
-    assert asked == [(1, Locator("__module.model.model.language_model.other", 0))]
+    assert calls == [(1, Locator("__module.model.model.language_model.other", 0))]
 
 
-# -- what a patch shows --------------------------------------------------------------------
+# -- the diff of a patch --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["falcon", "qwen3_5_vl"])
 def test_the_diff_can_be_applied(
     name: str, true_stack: StackOf, target_of: TargetOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # the file lies outside: it is named from the root
+    monkeypatch.chdir(tmp_path)  # the file lies outside, so its name starts at the root
     document = Document(target_of(name))
     patch = strip(document) if document.annotation else annotate(document, true_stack(name))
     file = tmp_path / str(document.path).lstrip("/")

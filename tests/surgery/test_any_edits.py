@@ -1,4 +1,4 @@
-"""Whatever legal edits are made, the file stays sound and they can be undone."""
+"""Any legal edits keep the file valid and can be undone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STEPS = st.lists(
 
 @settings(max_examples=8, deadline=None)
 @given(steps=STEPS, spelling=st.sampled_from(sorted(SPELLINGS)))
-def test_any_legal_edits_keep_the_file_sound(
+def test_any_legal_edits_keep_the_file_valid(
     steps: list[tuple[str, int, str]], spelling: str, falcon: Document
 ) -> None:
     original = Document(falcon.path, SPELLINGS[spelling](falcon.data))
@@ -40,7 +40,7 @@ def test_any_legal_edits_keep_the_file_sound(
     export.target.__dict__["data"] = original.data
     inserted: list[tuple[str, int, int, int]] = []
     with export.edit() as editor:
-        for number, (what, choice, text) in enumerate(steps):
+        for number, (step, choice, text) in enumerate(steps):
             graph = editor.document.graph
             values = [
                 (key, index, source)
@@ -51,15 +51,15 @@ def test_any_legal_edits_keep_the_file_sound(
             ]
             key, index, source = values[choice % len(values)]
             name = f"{text}{number}"
-            if what == "rename":
+            if step == "rename":
                 editor.rename(graph.scan.ids[choice % len(graph.scan.ids)], name)
-            elif what == "insert":
+            elif step == "insert":
                 port = graph.port(source)
                 assert port is not None
                 editor.add_op("Relu", name, [(source.op, graph.output_index(source))], [("f32", port.shape)])
                 editor.rewire(key, index, name)
                 inserted.append((name, key, index, source.op))
-            elif what == "take out" and inserted:
+            elif step == "take out" and inserted:
                 name, key, index, producer = inserted.pop()
                 if (
                     name in graph.scan.names
@@ -69,13 +69,13 @@ def test_any_legal_edits_keep_the_file_sound(
                     for reader in graph.consumers(read):
                         editor.rewire(reader.op, reader.input, producer, graph.output_index(graph.inputs(read)[0]))
                     editor.remove_op(read)
-            elif what == "expose":
+            elif step == "expose":
                 editor.expose([choice % 4], names=[name.replace("\\", "/")])
-            elif what == "attribute":
+            elif step == "attribute":
                 editor.set_attribute(key, "irtools_test", text)
-            elif what == "rt_info":
+            elif step == "rt_info":
                 editor.set_rt_info(f"key{choice % 3}", text if choice % 2 else None)
-            elif what == "names":
+            elif step == "names":
                 editor.set_tensor_names(
                     source.op, graph.output_index(source), [name.replace("\\", "/"), "b,c"][: choice % 3]
                 )

@@ -1,4 +1,4 @@
-"""Only what was exposed is taken away, and then the file is as it was."""
+"""Only exposed outputs are removed, which restores the original file."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_parts_of_what_was_exposed_can_be_taken_away(fixtures: Path, template: D
 
 
 def test_an_output_of_the_model_itself_stays(fixtures: Path, template: DecoderStack) -> None:
-    """One that reads the same value, and has a name as expose would give it."""
+    """The output reads the same value, and has a name that expose would give it."""
     export = irtools.open_export(fixtures / "falcon")
     with export.edit() as editor:
         editor.add_op("Result", "mine", [template.layers[1].locator.producer], output_names=["hidden_states.2"])
@@ -93,7 +93,7 @@ def test_ops_that_got_other_names_are_still_taken_away(fixtures: Path) -> None:
 
 
 def test_an_output_that_is_there_keeps_its_names(fixtures: Path, template: DecoderStack, tmp_path: Path) -> None:
-    """Without names of its own an output has those of the value that it reads."""
+    """An output without names of its own has the names of the value that it reads."""
     plain = Document(fixtures / "falcon" / "openvino_model.xml")
     value = Output(template.layers[3].source.op)
     edits = [SetTensorNames(value, ("mine",)), AddOp("Result", "out", (value,))]
@@ -105,7 +105,7 @@ def test_an_output_that_is_there_keeps_its_names(fixtures: Path, template: Decod
 
 
 def test_a_tensor_name_that_was_there_before_stays(fixtures: Path, template: DecoderStack, tmp_path: Path) -> None:
-    """Exporters call tensors of their own ``hidden_states`` and ``hidden_states.1``, here the last hidden state."""
+    """Exporters name tensors ``hidden_states`` and ``hidden_states.1``; here the last hidden state has such a name."""
     document = Document(fixtures / "falcon" / "openvino_model.xml")
     names = document.graph.port(template.layers[3].source).names
     assert "hidden_states" in names

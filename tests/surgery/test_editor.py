@@ -1,4 +1,4 @@
-"""Edits of an export in blocks: how they add up, what they are checked for, what is lost."""
+"""Edit blocks of an export: joined changes, checks, and discarded edits."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_what_adds_up_to_nothing_is_not_written(falcon: Document) -> None:
 
 
 def test_an_annotated_file_whose_graph_is_edited_is_rehearsed_as_it_will_be(export_copy: Callable[..., Path]) -> None:
-    """The new names are looked up in the new graph, whatever has been converted ahead."""
+    """The new names are looked up in the new graph, not in a graph that was converted ahead."""
     directory = export_copy("qwen3")
     export = irtools.open_export(directory)
     producer = export.locate().locators[0].producer
@@ -109,9 +109,9 @@ def test_edits_that_would_be_lost_are_refused(falcon: Document) -> None:
     with export.edit() as editor:
         editor.rename(STATE, "second")
     (before,) = export.pending
-    with pytest.raises(EditError, match="the block of these edits has ended"):
+    with pytest.raises(EditError, match="this edit block has ended"):
         editor.rename(HEAD, "head")
-    with pytest.raises(EditError, match="the block of these edits has ended"), editor:
+    with pytest.raises(EditError, match="this edit block has ended"), editor:
         pass
     for meanwhile in (export.annotate, lambda: edit(export, Rename(HEAD, "head"))):
         with pytest.raises(EditError, match="was changed while a block of edits was open"):
@@ -148,7 +148,7 @@ def test_a_patch_can_be_undone_as_it_is(falcon: Document) -> None:
 @pytest.mark.parametrize("nonsense", ["rename", None, 3, [None], ["rename"]])
 def test_what_is_no_edit_is_refused(nonsense: Any, falcon: Document) -> None:
     export = irtools.open_export(falcon.path.parent)
-    with pytest.raises(EditError, match=r"is no edit; give some of irtools\.surgery\.edits, or patch\.undo"):
+    with pytest.raises(EditError, match=r"is not an edit; use the classes of irtools\.surgery\.edits, or patch\.undo"):
         edit(export, Rename(STATE, "second"), nonsense)
     assert export.pending == ()
 

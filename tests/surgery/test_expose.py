@@ -1,4 +1,4 @@
-"""Exposed hidden states: the right values for outputs, in every spelling, and what is refused."""
+"""Exposed hidden states: the right values in every spelling of the file, and refusals."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from tests.surgery.exposed import outputs, read, steps
 
 
 def true_stack(document: Document, layers: dict[str, Any], template: DecoderStack) -> DecoderStack:
-    """The stack that a truth file says, so that expose is tested and not the locating."""
-    graph, found = document.graph, []
+    """The stack of a truth file, so that expose is tested and not the locating."""
+    graph, stack = document.graph, []
     for index in range(len(layers)):
         producer, output = layers[str(index)][0]
         (key,) = (key for key, name in zip(graph.scan.ids, graph.scan.names, strict=True) if name == producer)
         port = graph.output(key, output)
         layer = template.layers[0]
-        found.append(
+        stack.append(
             replace(
                 layer, index=index, locator=Locator(producer, output), source=Source(key, port.id), shape=port.shape
             )
         )
-    return replace(template, layers=tuple(found))
+    return replace(template, layers=tuple(stack))
 
 
 def zoo() -> list[Path]:
@@ -93,7 +93,7 @@ def test_other_spellings_survive(
     model = read(document, patch.data, tmp_path)
     names = [port.get_names() for port in model.outputs[1:]]
     wanted = ['x "y" <z> & \u00fc', "a,b", "'taps'"]
-    assert all(name in found for name, found in zip(wanted, names, strict=True))
+    assert all(name in port_names for name, port_names in zip(wanted, names, strict=True))
     for port, layer in zip(model.outputs[1:3], (1, 3), strict=True):
         assert port.get_node().input_value(0).get_partial_shape() == ov.PartialShape([-1, -1, 32]), layer
     if b"\r\n" in patch.data:
@@ -106,7 +106,7 @@ def test_other_spellings_survive(
 
 
 def test_an_output_that_is_not_the_first_of_its_op(fixtures: Path, template: DecoderStack, tmp_path: Path) -> None:
-    """The hidden state comes out of a Split, behind another value."""
+    """The hidden state is the second output of a VariadicSplit."""
     document = Document(fixtures / "qwen3_5_vl" / "openvino_language_model.xml")
     graph = document.graph
     split = next(key for key in graph.by_type["VariadicSplit"] if len(graph.op(key).outputs) > 1)
@@ -124,39 +124,41 @@ def test_an_output_that_is_not_the_first_of_its_op(fixtures: Path, template: Dec
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        ({"layers": "4"}, "there is no layer 4; the decoder stack has the layers 0 to 3"),
+        ({"layers": "4"}, "there is no layer 4; the decoder stack has layers 0 to 3"),
         ({"layers": [-1]}, "there is no layer -1"),
         ({"layers": "0,0"}, "layer 0 is given twice"),
         ({"layers": "1-2,2"}, "layer 2 is given twice"),
-        ({"layers": "3-1"}, "run backwards"),
-        ({"layers": "one"}, "is no list of layers"),
-        ({"layers": ""}, "is no list of layers"),
+        ({"layers": "3-1"}, "runs backwards"),
+        ({"layers": "one"}, "is not a list of layers"),
+        ({"layers": ""}, "is not a list of layers"),
         ({"layers": []}, "no layer is given"),
-        ({"layers": [True]}, "True is no number of a layer"),
+        ({"layers": [True]}, "True is not a layer number"),
         ({"layers": "1", "names": "logits"}, "named 'logits' already"),
         ({"layers": "1", "names": "input_ids"}, "named 'input_ids' already"),
         ({"layers": "1", "concat": "logits"}, "named 'logits' already"),
-        ({"layers": "1", "names": "last_hidden_state"}, "only that of the last layer (3) may have this name"),
+        ({"layers": "1", "names": "last_hidden_state"}, "only the last layer (3) may have this name"),
         (
             {"layers": "2,3", "names": "h,last_hidden_state", "concat": "last_hidden_state"},
-            "would be that of 2 outputs",
+            "2 outputs would be named",
         ),
-        ({"layers": "all", "concat": "last_hidden_state"}, "only that of the last layer (3) may have this name"),
+        ({"layers": "all", "concat": "last_hidden_state"}, "only the last layer (3) may have this name"),
         ({"layers": "1,2", "names": "h"}, "1 name is given for 2 layers"),
         ({"layers": "1,2", "names": ["a", "b", "c"]}, "3 names are given for 2 layers"),
         ({"layers": "1", "names": "a,b"}, "2 names are given for 1 layer;"),
-        ({"layers": "1,2", "names": "h,h"}, "would be that of 2 outputs"),
+        ({"layers": "1,2", "names": "h,h"}, "2 outputs would be named"),
         ({"layers": "1", "names": ""}, "is empty"),
-        ({"layers": "1", "names": "a\nb"}, "holds the character"),
-        ({"layers": "1", "names": "a\0"}, "holds the character"),
+        ({"layers": "1", "names": "a\nb"}, "contains the character"),
+        ({"layers": "1", "names": "a\0"}, "contains the character"),
     ],
 )
-def test_nonsense_is_one_sentence(arguments: dict[str, Any], said: str, fixtures: Path, template: DecoderStack) -> None:
+def test_nonsense_is_one_sentence(
+    arguments: dict[str, Any], message: str, fixtures: Path, template: DecoderStack
+) -> None:
     with pytest.raises(EditError) as caught:
         exposing(Document(fixtures / "falcon" / "openvino_model.xml"), template, **arguments)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -174,7 +176,7 @@ def test_a_name_cannot_stand_for_something_else_later(fixtures: Path, template: 
     exposed = steps(
         Document(fixtures / "falcon" / "openvino_model.xml"), {"layers": "1", "names": "h"}, template=template
     )
-    with pytest.raises(EditError, match="an exposed output 'h' already, of the hidden states of layers 1"):
+    with pytest.raises(EditError, match="the exposed output 'h' exists already, with the hidden states of layers 1"):
         exposing(exposed, template, "2", names="h")
     moved = replace(template.layers[1], source=template.layers[2].source)
     other = replace(template, layers=(template.layers[0], moved, *template.layers[2:]))

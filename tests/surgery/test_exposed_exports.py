@@ -1,4 +1,4 @@
-"""Exposed exports, run and judged: the values are right, and nothing else has changed."""
+"""Run exposed exports: the new outputs have the right values, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def test_exposed_outputs_are_the_tensors_of_the_untouched_model(
     assert runner.names[own:] == [*({f"h{index}"} for index in range(len(layers))), {"taps"}]
     assert len(outputs) == len(expected) + 1
     for value, other in zip(outputs, expected, strict=False):
-        found = difference(value, other)
-        assert found is not None
-        assert found < 1e-5
+        deviation = difference(value, other)
+        assert deviation is not None
+        assert deviation < 1e-5
     assert np.array_equal(outputs[-1], np.concatenate(outputs[own:-1], axis=-1))
     exposed = Document(document.path, patch.data)
     assert apply(exposed, concealing(exposed).edits).data == document.data
@@ -76,14 +76,14 @@ def test_verify_still_finds_a_false_last_hidden_state(export_copy: Callable[...,
     with export.edit() as editor:
         editor.rewire("irtools.expose/3/last_hidden_state", 0, producer)
     export.save(check=False)
-    (new,) = [found for found in export.verify(select=["MTP"]).findings if found.code not in rules]
+    (new,) = [finding for finding in export.verify(select=["MTP"]).findings if finding.code not in rules]
     assert "last_hidden_state" in new.message
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not genai.available(), reason="openvino-genai is not installed")
 def test_an_exposed_export_generates_as_before(fixtures: Path, export_copy: Callable[..., Path]) -> None:
-    """Plainly, with the MTP head, and as the target of a DFlash draft."""
+    """In plain generation, with the MTP head, and as the target of a DFlash draft."""
     draft, prompt = fixtures / "qwen3_dflash", "zqab"
     falcon, trained = (export_copy(name) for name in ("falcon", "qwen3_5_vl_trained"))
     # GenAI 2026.4 confuses an output of this name with its own when there is a DFlash draft.

@@ -1,4 +1,4 @@
-"""A piece gives the tensors that the whole model has there, as OpenVINO computes both."""
+"""A piece computes the same tensors as the whole model; OpenVINO runs both."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from irtools.surgery.reach import below
 from tests.surgery.pieces import compare_bytes, layers_of, points, run_piece, run_whole
 
 EXPORTS = sorted(path.stem for path in (Path(__file__).parents[2] / "fixtures" / "truth").glob("*.json"))
-ROUNDING = 3e-6  # of single precision: ops are fused otherwise in a piece
+ROUNDING = 3e-6  # single precision: OpenVINO fuses ops of a piece differently
 WIDER = int(os.environ.get("IRTOOLS_PAIRS", "1"))
 
 Extract = Callable[..., Piece]
@@ -32,7 +32,7 @@ Extract = Callable[..., Piece]
 
 @pytest.fixture
 def extract(fixtures: Path, tmp_path: Path) -> Extract:
-    """Extract from a fixture, each time into a new directory, unchecked: the tests run what comes out."""
+    """Extract from a fixture into a new directory, unchecked because the tests run the piece."""
 
     def run(name: str | Path, **options: Any) -> Piece:
         output = tmp_path / f"piece{len(list(tmp_path.iterdir()))}"
@@ -42,17 +42,17 @@ def extract(fixtures: Path, tmp_path: Path) -> Extract:
 
 
 def pairs(graph: GraphView, seed: str, count: int) -> list[tuple[str, str]]:
-    """Random pairs of ops of which one leads to the other."""
-    chosen, found = random.Random(seed), []
+    """Random pairs of an op and one of its descendants."""
+    generator, chosen = random.Random(seed), []
     names = Counter(graph.scan.names)
     ops = [op for op in graph.topological if names[graph.op_name(op)] == 1]
     ends = {op for op in ops if graph.op_type(op) not in ("Result", "Assign", "Const") and graph.consumers(op)}
-    while len(found) < count:
-        start = chosen.choice(sorted(ends))
+    while len(chosen) < count:
+        start = generator.choice(sorted(ends))
         reached = sorted(below(graph, [start]) & ends, key=graph.rank.__getitem__)
-        end = chosen.choice(reached[: chosen.choice((1, 20, 200))])
-        found.append((graph.op_name(start), graph.op_name(end)))
-    return found
+        end = generator.choice(reached[: generator.choice((1, 20, 200))])
+        chosen.append((graph.op_name(start), graph.op_name(end)))
+    return chosen
 
 
 @pytest.mark.parametrize("name", EXPORTS)
@@ -81,7 +81,7 @@ def test_pieces_give_what_the_whole_model_gives(name: str, extract: Extract, tar
     ],
 )
 def test_layers_take_what_the_whole_model_takes(name: str, inputs: list[str], extract: Extract) -> None:
-    """No length has to be fed although the first layer computes it for all: see irtools.surgery.shapes."""
+    """No length becomes an input although the first layer computes it for all: see irtools.surgery.shapes."""
     piece = extract(name, layers="1-2")
     assert [port.name for port in piece.inputs] == ["hidden_states.0", *inputs]
     assert [port.name for port in piece.outputs] == ["hidden_states.2"]
@@ -99,7 +99,7 @@ def test_stateless_layers_have_the_names_of_a_stateless_export(extract: Extract)
 
 
 def test_values_that_bypass_layers_become_inputs(extract: Extract) -> None:
-    """The last layers of Gemma 4 attend to the keys and values of earlier ones, and read inputs of their own."""
+    """The last layers of Gemma 4 attend to keys and values of earlier layers, and have per-layer inputs."""
     piece = extract("gemma4_vl", layers="last")
     producers = [port.producer for port in piece.inputs if port.kind == "value"]
     assert sum(".layers.2.self_attn/" in producer for producer in producers) == 2
@@ -120,7 +120,7 @@ def test_one_op_alone_takes_all_that_is_not_constant(extract: Extract, target_of
 
 
 def test_an_op_that_only_constants_feed(extract: Extract, fixtures: Path) -> None:
-    """A decompressed embedding, from the packed constant on."""
+    """A decompressed embedding, cut after its packed constant."""
     path = fixtures / "qwen3_5_vl_int4" / "openvino_text_embeddings_model.xml"
     graph = Document(path).graph
     last = next(op for op in graph.by_type["Multiply"] if graph.constant(op))
@@ -175,7 +175,7 @@ def test_the_model_s_own_result_and_rt_info_stay(extract: Extract, target_of: Ca
 
 
 def test_an_output_of_the_model_and_the_op_behind_it(extract: Extract) -> None:
-    """One value by two names, and both are wanted; the first is the tensor name that a user knows."""
+    """One value is requested under two names; the first is the tensor name that users know."""
     head = "__module.lm_head/aten::linear/MatMul"
     piece = extract("falcon", from_=head, to=["logits", head, f"{head}:0"])
     assert [port.name for port in piece.outputs] == ["logits", head]
@@ -189,7 +189,7 @@ def test_an_output_that_takes_nothing(export_copy: Callable[..., Path], extract:
     path = export_copy("falcon") / "openvino_model.xml"
     result = Document(path).graph.results[0]
     path.write_bytes(re.sub(rb'<edge [^>]*to-layer="%d"[^>]*>' % result, b"", path.read_bytes()))
-    with pytest.raises(UsageError, match="--to 'Result_431423' takes no value; give another op"):
+    with pytest.raises(UsageError, match="--to 'Result_431423' reads no value; give another op"):
         extract(path, from_="input_ids", to="Result_431423")
 
 
@@ -203,7 +203,7 @@ def test_ops_of_a_tokenizer_are_checked_with_its_extension(fixtures: Path, tmp_p
 
 
 def test_a_value_of_unknown_rank_is_no_scalar(extract: Extract, tmp_path: Path) -> None:
-    """The file says nothing of the dimensions of either."""
+    """The file has no dimensions for either."""
     from openvino import opset13 as ops
 
     anything = ops.parameter(ov.PartialShape.dynamic(), name="anything")
@@ -230,7 +230,7 @@ def test_the_style_of_the_file_is_kept(export_copy: Callable[..., Path], extract
 
 
 def test_outputs_of_a_version_10_file_have_their_names(export_copy: Callable[..., Path], extract: Extract) -> None:
-    """OpenVINO looks for them at the values there, and not at the Results."""
+    """In these files OpenVINO reads the names at the values, not at the Results."""
     path = export_copy("falcon") / "openvino_model.xml"
     path.write_bytes(path.read_bytes().replace(b'version="11"', b'version="10"', 1))
     layer = extract(path, layers=1, stateless=True)
@@ -240,7 +240,7 @@ def test_outputs_of_a_version_10_file_have_their_names(export_copy: Callable[...
 
 
 def test_constants_that_share_bytes_share_them_in_the_piece(export_copy: Callable[..., Path], extract: Extract) -> None:
-    """The same matrix in every layer, each beginning 16 bytes behind the one before."""
+    """Every layer has the same matrix, each 16 bytes after the one before."""
     path = export_copy("falcon") / "openvino_model.xml"
     plain = extract(path, layers="0-3")
     data = path.read_bytes()
@@ -252,22 +252,22 @@ def test_constants_that_share_bytes_share_them_in_the_piece(export_copy: Callabl
     shared = extract(path, layers="0-3")
     assert shared.weights_bytes < plain.weights_bytes - 4096 * 2
     assert compare_bytes(path, shared.path) > 0
-    found = sorted({int(offset) for offset in re.findall(rb'offset="(\d+)" size="4096"', shared.path.read_bytes())})
-    assert [offset - found[0] for offset in found] == [16 * number for number in range(len(found))]
+    offsets = sorted({int(offset) for offset in re.findall(rb'offset="(\d+)" size="4096"', shared.path.read_bytes())})
+    assert [offset - offsets[0] for offset in offsets] == [16 * number for number in range(len(offsets))]
 
 
 LIMITED = """
 import resource, sys, irtools
 from irtools.runtime.memory import peak_memory
 piece = irtools.open_export(sys.argv[1]).extract(sys.argv[2], layers="last")
-# Not RUSAGE_SELF, which counts the process that this one was forked from.
+# Not RUSAGE_SELF, which includes the process that this one was forked from.
 used = max(peak_memory(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
 print(used >> 20, piece.weights_bytes)
 """
 
 
 def test_five_gigabytes_within_half_a_gigabyte(export_copy: Callable[..., Path], tmp_path: Path) -> None:
-    """The check, in a process of its own, is counted too; the last layer's weights lie at the end of the file."""
+    """The limit includes the process of the check; the last layer's weights are at the end of the file."""
     path = export_copy("qwen3") / "openvino_model.xml"
     weights, size = path.with_suffix(".bin"), 5 << 30
     old = weights.read_bytes()
@@ -293,11 +293,11 @@ def test_five_gigabytes_within_half_a_gigabyte(export_copy: Callable[..., Path],
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"layers": "9"}, "there is no layer 9; the decoder stack has the layers 0 to 3"),
-        ({"layers": "2-1"}, "the layers 2-1 run backwards"),
-        ({"layers": "two"}, "'two' is no list of layers; write them like 3 or 3-5"),
-        ({"layers": "0,2"}, "the layers 0,2 do not follow each other"),
-        ({}, "say what to extract"),
+        ({"layers": "9"}, "there is no layer 9; the decoder stack has layers 0 to 3"),
+        ({"layers": "2-1"}, "the layer range 2-1 runs backwards"),
+        ({"layers": "two"}, "'two' is not a list of layers; write 3 or 3-5"),
+        ({"layers": "0,2"}, "the layers 0,2 are not consecutive"),
+        ({}, "nothing is selected"),
         ({"layers": "1", "to": "x"}, "exclude each other"),
         ({"from_": "x"}, "--from needs --to"),
         ({"from_": "nowhere", "to": "nowhere"}, "no op is called 'nowhere'"),
@@ -308,7 +308,7 @@ def test_five_gigabytes_within_half_a_gigabyte(export_copy: Callable[..., Path],
         ),
         (
             {"from_": "Result_431423", "to": "Result_431423"},
-            "only takes what another op computes; give '__module.lm_head/",
+            "computes nothing, it only reads a value; give its producer '__module.lm_head/",
         ),
         (
             {"from_": "input_ids", "to": "__module.transformer.h.1/aten::add/Add:1"},
@@ -325,9 +325,9 @@ def test_an_op_in_a_body_and_a_part_without_stack(extract: Extract, target_of: C
     graph = Document(target_of("qwen3_5_moe_vl")).graph
     loop = graph.by_type["Loop"][0]
     inner = next(name for name in graph.bodies(loop)["body"].scan.names if name not in graph.scan.names)
-    with pytest.raises(UsageError, match=re.escape(f"{inner!r} lies inside ")):
+    with pytest.raises(UsageError, match=re.escape(f"{inner!r} is in the body of ")):
         extract("qwen3_5_moe_vl", from_=inner, to=inner)
-    with pytest.raises(LocateRefusedError, match="--from OP and --to OP need no decoder stack"):
+    with pytest.raises(LocateRefusedError, match="--from OP and --to OP work without a decoder stack"):
         extract("bert", layers="1")
 
 
@@ -367,7 +367,7 @@ def test_a_piece_that_openvino_cannot_read_is_not_there(export_copy: Callable[..
 
 
 def test_a_piece_that_openvino_cannot_compile_says_so(extract: Extract) -> None:
-    """It reads it; optimizing which ops compute the batch size, OpenVINO 2026.4 makes a loop of them."""
+    """OpenVINO 2026.4 reads the piece, but its optimization of the batch size creates a cycle."""
     layer = "__module.model.layers.0"
     options = {
         "from_": ["__module.model/aten::index/Reshape", f"{layer}.input_layernorm/aten::rsqrt/Sqrt"],
@@ -390,7 +390,7 @@ def test_a_constant_without_a_place(export_copy: Callable[..., Path], extract: E
 
 
 def test_many_ops_take_little_time_and_memory(extract: Extract, target_of: Callable[[str], Path]) -> None:
-    """One layer of forty, with Loops in it; the file is the language model of a 40-layer mixture of experts."""
+    """One layer with Loops, cut out of a 40-layer mixture of experts."""
     piece = extract("scale", layers="20")
     assert compare_bytes(target_of("scale"), piece.path) > 100
     assert piece.weights_bytes < target_of("scale").with_suffix(".bin").stat().st_size / 30

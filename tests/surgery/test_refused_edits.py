@@ -1,4 +1,4 @@
-"""What is refused, and what is only noted."""
+"""Refused edits, and edits that only get a note."""
 
 from __future__ import annotations
 
@@ -29,15 +29,18 @@ from tests.surgery.edited import GIVEN_OUT, HEAD, NEXT, OTHER, RELU, STATE, afte
 REFUSED: dict[str, tuple[tuple[Edit, ...], str]] = {
     "no such op": ((RemoveOp("nowhere"),), "there is no op named 'nowhere'; give a friendly name or a layer id"),
     "no such id": ((Rename(99999, "x"),), "there is no op with the layer id 99999"),
-    "no such output": ((Rewire(HEAD, 0, Output(STATE, 1)),), f"'{STATE}' has 1 outputs and no index 1"),
-    "negative output": ((Rewire(HEAD, 0, Output(STATE, -1)),), "has 1 outputs and no index -1"),
-    "no such input": ((Rewire(HEAD, 2, Output(STATE)),), f"'{HEAD}' has 2 inputs and no index 2"),
+    "no such output": (
+        (Rewire(HEAD, 0, Output(STATE, 1)),),
+        f"'{STATE}' has no output 1; the number of its outputs is 1",
+    ),
+    "negative output": ((Rewire(HEAD, 0, Output(STATE, -1)),), "has no output -1"),
+    "no such input": ((Rewire(HEAD, 2, Output(STATE)),), f"'{HEAD}' has no input 2; the number of its inputs is 2"),
     "name taken": ((Rename(STATE, NEXT),), f"2 ops would be named '{NEXT}'"),
-    "added under a name that is taken": ((AddOp("Result", STATE, (Output(STATE),)),), "there is an op named"),
-    "no name": ((Rename(STATE, ""),), "an op needs a friendly name that is not empty"),
-    "no XML in rt_info": ((SetRtInfo("a", "\0"),), "which no XML file can hold"),
-    "no XML": ((Rename(STATE, "a\0b"),), "which no XML file can hold"),
-    "reader of what is removed": ((RemoveOp(STATE),), f"of '{STATE}' by its input port"),
+    "added under a name that is taken": ((AddOp("Result", STATE, (Output(STATE),)),), "an op is named"),
+    "no name": ((Rename(STATE, ""),), "the friendly name of an op cannot be empty"),
+    "no XML in rt_info": ((SetRtInfo("a", "\0"),), "which XML does not allow"),
+    "no XML": ((Rename(STATE, "a\0b"),), "which XML does not allow"),
+    "reader of what is removed": ((RemoveOp(STATE),), f"'{STATE}' is removed, but input port"),
     "cycle": ((Rewire(STATE, 0, Output(NEXT)),), "in a cycle: it depends on its own output"),
     "own output": ((Rewire(STATE, 0, Output(STATE)),), "in a cycle"),
     "half a state": (
@@ -52,7 +55,10 @@ REFUSED: dict[str, tuple[tuple[Edit, ...], str]] = {
         (AddOp("Result", "out", (Output(STATE),), output_names=("logits",)),),
         "2 model outputs would be named 'logits'",
     ),
-    "reads what was removed again": ((RELU, GIVEN_OUT, RemoveOp("extra")), "of 'extra' by its input port 0, and"),
+    "reads what was removed again": (
+        (RELU, GIVEN_OUT, RemoveOp("extra")),
+        "'extra' is removed, but input port 0 of 'out'",
+    ),
     "reads what was removed before": (
         (RELU, Rewire(HEAD, 0, Output("extra")), SetRtInfo("a", "1"), RemoveOp("extra"), SetRtInfo("a", "2"), OTHER),
         "layer 569, which does not exist after the edits",
@@ -61,18 +67,18 @@ REFUSED: dict[str, tuple[tuple[Edit, ...], str]] = {
         (SetAttribute("Assign_445104", "variable_id", "past_key_values.0.keypresent.0.key"),),
         "the state 'past_key_values.0.keypresent.0.key' would have 2 Assign ops",
     ),
-    "no name of an attribute": ((SetAttribute(HEAD, "a b", "1"),), "'a b' cannot be the name of an attribute"),
+    "no name of an attribute": ((SetAttribute(HEAD, "a b", "1"),), "'a b' is not a valid attribute name"),
     "no name of a new attribute": (
         (AddOp("Relu", "extra", (Output(STATE),), RELU.outputs, {'a"': "1"}),),
-        "cannot be the name of an attribute",
+        "is not a valid attribute name",
     ),
     "tensor name that would join the next": (
         (SetTensorNames(Output(STATE), ("a\\", "b")),),
-        "has a backslash before a comma or its end",
+        "has a backslash before a comma or at its end",
     ),
     "tensor name of a new op": (
         (AddOp("Relu", "extra", (Output(STATE),), (NewPort("f32", (-1, -1, 32), ("a\0",)),)),),
-        "which no XML file can hold",
+        "which XML does not allow",
     ),
     "empty name of an output": (
         (AddOp("Result", "out", (Output(STATE),), output_names=("",)),),
@@ -86,11 +92,11 @@ def test_what_would_be_inconsistent_is_refused_in_one_sentence(name: str, export
     directory = export_copy("falcon")
     before = {path.name: path.read_bytes() for path in directory.iterdir()}
     export = irtools.open_export(directory)
-    edits, said = REFUSED[name]
+    edits, expected = REFUSED[name]
     with pytest.raises(EditError) as caught:
         edit(export, SetRtInfo("note", "x"), *edits)
     message = str(caught.value)
-    assert said in message
+    assert expected in message
     assert message.startswith(str(directory / "openvino_model.xml"))
     assert "\n" not in message
     assert caught.value.exit_code == 2
@@ -111,7 +117,7 @@ def test_an_op_in_a_body_is_out_of_reach(fixtures: Path) -> None:
     document = irtools.open_export(fixtures / "qwen3_5_vl").target
     inner = re.search(rb"<body>.*?<layer [^>]*name=\"([^\"]+)\" type=\"Parameter\"", document.data, re.DOTALL)
     assert inner is not None
-    with pytest.raises(EditError, match="is inside the body of a Loop or If; edits concern the ops at the top level"):
+    with pytest.raises(EditError, match="is inside the body of a Loop or If; only ops at the top level can be edited"):
         apply(document, [Rename(inner[1].decode(), "x")])
 
 
@@ -154,7 +160,7 @@ def test_a_shape_that_openvino_infers_otherwise_is_a_note(export_copy: Callable[
 def test_what_was_changed_since_is_not_undone(falcon: Document) -> None:
     patch = apply(falcon, [Rename(STATE, "x")])
     renamed = Document(falcon.path, patch.data)
-    with pytest.raises(EditError, match="changed since"):
+    with pytest.raises(EditError, match="a later edit changed the bytes to undo"):
         apply(after(renamed, [Rename("x", "yy")]), patch.undo)
     others = [SetRtInfo("note", "x"), Rename("attention_mask", "mask"), AddOp("Result", "out", (Output(NEXT),))]
     elsewhere, expected = after(renamed, others), after(falcon, others)

@@ -1,4 +1,4 @@
-"""The editing core: what an edit changes, and what undoes it."""
+"""The editing core: the changes of an edit, and their inverse."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_rewired_input_takes_the_shape_of_what_it_reads(falcon: Document) -> N
 def test_an_op_that_is_removed_takes_its_line_and_its_edges_along(
     falcon: Document, read: Callable[[bytes], ov.Model]
 ) -> None:
-    """The op between two is left out: what read it reads what it had read."""
+    """The readers of a Convert read its input instead."""
     key = next(key for key in falcon.graph.by_type["Convert"] if not falcon.graph.constant(key))
     source = falcon.graph.inputs(key)[0]
     readers = falcon.graph.consumers(key)
@@ -159,12 +159,14 @@ def test_names_that_change_places_are_followed(fixtures: Path) -> None:
 def test_what_the_annotation_names_is_not_removed(fixtures: Path) -> None:
     export = irtools.open_export(fixtures / "qwen3")
     first = export.locate().layers[0]
-    with pytest.raises(EditError, match="the hidden state of layer 0, so it cannot be removed; strip the annotation"):
+    with pytest.raises(
+        EditError, match="the hidden state of layer 0, so the op cannot be removed; strip the annotation"
+    ):
         apply(export.target, [RemoveOp(first.locator.producer)])
 
 
 def test_unique_names_keep_the_annotation_right(fixtures: Path) -> None:
-    """Another op has taken the name that the annotation gives."""
+    """Another op has the name that is in the annotation."""
     export = irtools.open_export(fixtures / "qwen3")
     producer = export.locate().locators[0].producer.encode()
     other = export.locate().locators[1].producer.encode()
@@ -174,7 +176,7 @@ def test_unique_names_keep_the_annotation_right(fixtures: Path) -> None:
     assert patch.new == patch.old
 
 
-# -- sections that are empty or not there --------------------------------------------------
+# -- empty and missing sections --------------------------------------------------
 
 
 @pytest.mark.parametrize("edges", ["<edges/>", "<edges />", "<edges></edges>", "<edges>\n\t</edges>", ""])
