@@ -33,7 +33,7 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
     for other in _ENDING:
         if signal.getsignal(other) is _interrupt:
             signal.signal(other, signal.SIG_IGN)
-    # Not a separate class: on a KeyboardInterrupt, subprocess does not wait for the child without a limit.
+    # Not a separate class: only on KeyboardInterrupt does subprocess limit its wait for the child.
     raise KeyboardInterrupt(number)
 
 

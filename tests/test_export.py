@@ -24,14 +24,14 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
-def test_annotate_save_strip_save_gives_every_byte_back(export_copy: ExportCopy) -> None:
+def test_annotate_save_strip_save_restores_every_byte(export_copy: ExportCopy) -> None:
     directory = export_copy("falcon")
     before = contents(directory)
     weights = (directory / "openvino_model.bin").stat()
     export = irtools.open_export(directory)
     assert export.target.annotation is None
     patch = export.annotate()
-    assert contents(directory) == before, "nothing is written before it is saved"
+    assert contents(directory) == before, "nothing is written before save"
     (saved,) = export.save()
     assert saved.path == directory / "openvino_model.xml"
     assert export.target.annotation == patch.new
@@ -79,7 +79,7 @@ def test_another_annotation_is_kept_unless_forced(export_copy: ExportCopy) -> No
     assert irtools.open_export(directory).annotate().status == "unchanged"
 
 
-def test_what_the_runtime_would_refuse_is_not_written(export_copy: ExportCopy) -> None:
+def test_a_file_that_the_runtime_rejects_is_not_written(export_copy: ExportCopy) -> None:
     directory = export_copy("falcon")
     (directory / "openvino_model.bin").write_bytes(b"short")
     before = contents(directory)
@@ -94,7 +94,7 @@ def test_what_the_runtime_would_refuse_is_not_written(export_copy: ExportCopy) -
 
 @pytest.fixture
 def two_targets(export_copy: ExportCopy) -> Path:
-    """A second part with a decoder stack, and weights of its own."""
+    """An export with a second part that has a decoder stack and its own weights."""
     directory = export_copy("falcon")
     for suffix in (".xml", ".bin"):
         file = directory / f"openvino_model{suffix}"

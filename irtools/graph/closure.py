@@ -17,7 +17,7 @@ def closure(starts: Iterable[int], step: Callable[[int], Iterable[int]]) -> set[
     step : callable
         Neighbours of an op to continue with, such as its producers or its consumers.
     """
-    # Not nx.descendants: the callers skip ops on the way, and constants are no nodes of the view.
+    # Not nx.descendants: `step` may skip ops, and constants are not nodes of the view.
     reached = set(starts)
     pending = list(reached)
     while pending:

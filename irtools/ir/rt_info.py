@@ -101,7 +101,7 @@ def read_rt_info(scan: Scan) -> RtInfo:
         stack[-1][key] = attributes.get("value", children)
         stack.append(children)
 
-    # Not an element tree: like OpenVINO, expat accepts undeclared namespace prefixes and any depth.
+    # Not lxml, which rejects undeclared namespace prefixes and deep nesting; OpenVINO accepts both.
     parser = expat.ParserCreate("utf-8")
     parser.StartElementHandler = start
     parser.EndElementHandler = lambda _: stack.pop()
@@ -184,7 +184,7 @@ def remove_entry(scan: Scan, key: str) -> bytes:
 
 
 def _read_back(scan: Scan, edited: bytes, key: str, value: str | None) -> bytes:
-    """Return the edited file after checking it: it is valid, only the entry changed, and the value is right."""
+    """Return the edited file after a check: it is valid, the graph is unchanged, and the entry has the value."""
     again = _read_again(scan, edited)
     if again is None or read_rt_info(again).get(key) != value:
         raise InvalidIRError(

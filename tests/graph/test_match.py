@@ -1,4 +1,4 @@
-"""Patterns match what they describe and say why they do not match the rest."""
+"""Patterns match the graphs that they describe and give a reason for all others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def weights(*shape):
     return op.constant(np.ones(shape, np.float32))
 
 
-def found(view, role, kind):
+def matches(view, role, kind):
     return [result for result in tries(view, role, kind) if isinstance(result, Match)]
 
 
@@ -54,7 +54,7 @@ def test_every_role_has_a_pattern_with_an_explanation():
         assert all(entry.explanation for entry in patterns(role))
 
 
-def test_a_role_nobody_asks_for_is_refused():
+def test_an_unknown_role_is_refused():
     with pytest.raises(ValueError, match="role"):
         pattern("token_mixxer", "x")
 
@@ -71,14 +71,14 @@ class TestAttention:
 
     def test_softmax_between_two_products_of_activations_is_attention(self, view):
         x = stream_input()
-        (match,) = found(view(self.attention(x), inputs=[x]), "token_mixer", "SoftMax")
+        (match,) = matches(view(self.attention(x), inputs=[x]), "token_mixer", "SoftMax")
         assert match.kind == "full_attention"
 
     def test_a_routing_softmax_is_not(self, view):
         x = stream_input()
         routed = op.multiply(op.softmax(op.matmul(x, weights(4, WIDTH), False, True), -1), weights(1))
         graph = view(routed, inputs=[x])
-        assert not found(graph, "token_mixer", "SoftMax")
+        assert not matches(graph, "token_mixer", "SoftMax")
         assert any("is a router" in reason for reason in reasons(graph, "token_mixer", "SoftMax"))
 
     def test_a_mismatch_names_the_op_that_did_not_fit(self, view):
@@ -95,10 +95,10 @@ class TestEmbedding:
     def test_rows_gathered_by_token_ids(self, view):
         ids = self.ids()
         graph = view(op.gather(weights(16, WIDTH), op.convert(ids, "i32"), op.constant(0)), inputs=[ids])
-        (match,) = found(graph, "embedding", "Gather")
+        (match,) = matches(graph, "embedding", "Gather")
         assert graph.op_name(match.ops["ids"]) == "input_ids"
 
-    def test_rows_gathered_by_computed_positions_are_no_tokens(self, view):
+    def test_rows_gathered_by_computed_positions_are_not_tokens(self, view):
         ids = self.ids()
         positions = op.cum_sum(ids, op.constant(1))
         graph = view(op.gather(weights(16, WIDTH), positions, op.constant(0)), inputs=[ids])
@@ -106,7 +106,7 @@ class TestEmbedding:
 
     def test_an_input_of_rank_three(self, view):
         x = stream_input()
-        assert found(view(op.relu(x), inputs=[x]), "embedding", "Parameter")
+        assert matches(view(op.relu(x), inputs=[x]), "embedding", "Parameter")
 
 
 class TestLogitsTail:
@@ -125,15 +125,15 @@ class TestLogitsTail:
     )
     def test_elementwise_ops_over_one_product(self, view, tail, length):
         x = stream_input()
-        (match,) = found(view(tail(self.head(x)), inputs=[x]), "logits_tail", "Result")
+        (match,) = matches(view(tail(self.head(x)), inputs=[x]), "logits_tail", "Result")
         assert len(match.tail) == length
 
-    def test_two_heads_added_up_are_no_head(self, view):
+    def test_a_sum_of_two_heads_is_not_a_head(self, view):
         x, y = stream_input(), stream_input("other")
         graph = view(op.add(self.head(x), self.head(y)), inputs=[x, y])
         assert any("joins 2 values" in reason for reason in reasons(graph, "logits_tail", "Result"))
 
-    def test_a_product_of_activations_is_no_head(self, view):
+    def test_a_product_of_activations_is_not_a_head(self, view):
         x = stream_input()
         graph = view(op.matmul(x, op.relu(x), False, True), inputs=[x])
         assert any("two activations" in reason for reason in reasons(graph, "logits_tail", "Result"))
@@ -146,23 +146,23 @@ class TestNorm:
         normed = op.multiply(
             x, op.divide(op.constant(np.float32(1)), op.sqrt(op.add(mean, op.constant(np.float32(1e-6)))))
         )
-        assert [match.kind for match in found(view(normed, inputs=[x]), "norm", "Multiply")] == ["rms_norm"]
+        assert [match.kind for match in matches(view(normed, inputs=[x]), "norm", "Multiply")] == ["rms_norm"]
 
-    def test_a_gate_is_no_norm(self, view):
+    def test_a_gate_is_not_a_norm(self, view):
         x = stream_input()
-        assert not found(view(op.multiply(x, op.sigmoid(x)), inputs=[x]), "norm", "Multiply")
+        assert not matches(view(op.multiply(x, op.sigmoid(x)), inputs=[x]), "norm", "Multiply")
 
 
 class TestFusion:
     @pytest.mark.parametrize(("order", "kind"), [((0, 1), "embeddings_first"), ((1, 0), "hidden_first")])
-    def test_the_order_of_the_two_halves_is_told(self, view, order, kind):
+    def test_the_kind_gives_the_order_of_the_two_halves(self, view, order, kind):
         halves = [stream_input("inputs_embeds"), stream_input("hidden_states")]
         normed = [op.mvn(half, op.constant([-1]), True, 1e-6, "inside_sqrt") for half in halves]
         joined = op.concat([normed[index] for index in order], -1)
         graph = view(op.matmul(joined, weights(WIDTH, 2 * WIDTH), False, True), inputs=halves)
-        assert [match.kind for match in found(graph, "mtp_fusion", "Concat")] == [kind]
+        assert [match.kind for match in matches(graph, "mtp_fusion", "Concat")] == [kind]
 
     def test_every_real_head_has_exactly_one(self, fixtures):
         for name in ("qwen3_5_vl", "qwen3_5_moe_vl", "qwen3_5_vl_int4", "qwen3_5_vl_trained"):
             graph = Document(fixtures / name / "openvino_mtp_model.xml").graph
-            assert [match.kind for match in found(graph, "mtp_fusion", "Concat")] == ["embeddings_first"], name
+            assert [match.kind for match in matches(graph, "mtp_fusion", "Concat")] == ["embeddings_first"], name

@@ -1,4 +1,4 @@
-"""The NetworkX view says of a graph what OpenVINO says of it."""
+"""The NetworkX view describes the same graph as OpenVINO."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from irtools.graph.view import GraphView
 from irtools.ir.scan import scan_ir
 from irtools.model.document import Document
 
-SPELLED = {"Constant": "Const", "Softmax": "SoftMax"}  # in the file
+FILE_TYPES = {"Constant": "Const", "Softmax": "SoftMax"}
 NAMES = ["falcon", "gpt2", "qwen3_5_vl", "qwen3_5_moe_vl", "qwen3_5_vl_int4", "gemma4_vl"]
 
 
@@ -30,12 +30,12 @@ def test_every_op_has_the_type_ports_and_shapes_that_openvino_gives_it(both):
     graph, model = both
     ours = {graph.op_name(key): graph.op(key) for key in graph.scan.ids}
     theirs = list(model.get_ops())
-    assert len(theirs) == len(ours)  # the exporter writes no op that nothing depends on
+    assert len(theirs) == len(ours)  # the exporter drops unused ops
     for node in theirs:
-        found = ours[node.get_friendly_name()]
-        assert found.type == SPELLED.get(node.get_type_name(), node.get_type_name())
-        outputs = [] if found.type == "Result" else node.outputs()  # the file gives a Result none
-        for port, output in zip(found.outputs, outputs, strict=True):
+        mine = ours[node.get_friendly_name()]
+        assert mine.type == FILE_TYPES.get(node.get_type_name(), node.get_type_name())
+        outputs = [] if mine.type == "Result" else node.outputs()  # in the file, a Result has no outputs
+        for port, output in zip(mine.outputs, outputs, strict=True):
             shape = output.get_partial_shape()
             assert port.element_type == output.get_element_type().get_type_name()
             assert list(port.shape) == [-1 if size.is_dynamic else size.get_length() for size in shape]
@@ -61,7 +61,7 @@ def test_inputs_and_outputs_are_in_the_order_of_the_model(both):
     assert [set(graph.result_names(key)) for key in graph.results] == [port.get_names() for port in model.outputs]
 
 
-def test_the_view_holds_what_depends_on_an_input_and_the_copy_everything(both):
+def test_the_view_has_ops_that_depend_on_an_input_and_the_copy_has_all_ops(both):
     graph, model = both
     whole = graph.to_networkx()
     assert isinstance(graph, nx.DiGraph)
@@ -104,29 +104,19 @@ def test_the_view_survives_copying_and_pickling(fixtures):
     assert nx.utils.graphs_equal(graph, copy.deepcopy(graph))
 
 
-def test_duplicate_ids_and_cycles_are_refused(fixtures):
+def test_duplicate_ids_and_cycles_are_refused(fixtures, tmp_path):
     data = open_export(fixtures / "falcon").target.data
     with pytest.raises(InvalidIRError, match="the id 0"):
         GraphView(scan_ir(data.replace(b'<layer id="1" ', b'<layer id="0" ', 1)))
     parameter = op.parameter([1], name="p")
     sigmoid = op.sigmoid(op.relu(parameter))
-    model = ov.Model([op.result(sigmoid)], [parameter])
-    text = _xml(model)
+    ov.save_model(ov.Model([op.result(sigmoid)], [parameter]), tmp_path / "model.xml")
+    text = (tmp_path / "model.xml").read_bytes()
     # relu reads the sigmoid instead of the parameter
     cyclic = text.replace(b'from-layer="0" from-port="0" to-layer="1"', b'from-layer="2" from-port="1" to-layer="1"')
     assert cyclic != text
     with pytest.raises(InvalidIRError, match="cycle"):
         _ = GraphView(scan_ir(cyclic)).topological
-
-
-def _xml(model):
-    import tempfile
-    from pathlib import Path
-
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "model.xml"
-        ov.save_model(model, path)
-        return path.read_bytes()
 
 
 def test_a_document_in_memory_is_not_read_again(tmp_path, fixtures):

@@ -1,4 +1,4 @@
-"""What irtools says about constants, against what OpenVINO makes of them."""
+"""Constants that irtools reads, compared with those that OpenVINO reads."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_constants_in_bodies_are_listed(fixtures: Path) -> None:
     )
 
 
-def test_what_is_no_number_is_a_fault(fixtures: Path) -> None:
+def test_an_attribute_that_is_not_a_number_is_a_fault(fixtures: Path) -> None:
     data = (fixtures / "falcon" / "openvino_model.xml").read_bytes()
     data = data.replace(b'shape="512, 32" offset="', b'shape="512, x" offset="-', 1)
     document = Document("x.xml", data)

@@ -1,4 +1,4 @@
-"""A fault at each call of the operating system leaves nothing, or all of it."""
+"""A fault at any system call leaves either no file or all files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILES = {"openvino_model.bin": CHUNKS, "openvino_model.xml": b"<net/>" * 60}
 CONTENT = {"openvino_model.bin": b"".join(CHUNKS), "openvino_model.xml": b"<net/>" * 60}
 
 
-def found(directory: Path) -> dict[str, bytes]:
+def contents(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()} if directory.exists() else {}
 
 
@@ -40,7 +40,7 @@ def test_an_error_at_each_call(tmp_path: Path, code: int) -> None:
     hit = set()
     for faults, error in runs(lambda: create_files(output, FILES, directory=source), failing(code)):
         hit.add(faults.hit)
-        there, where = found(output), f"{faults.hit}, call {faults.at}: {error}"
+        there, where = contents(output), f"{faults.hit}, call {faults.at}: {error}"
         if error is None or "is there" in str(error):  # all that failed was to flush the directory
             strays = [name for name in there if name not in CONTENT]
             assert not strays or faults.hit == "unlink", where
@@ -81,7 +81,7 @@ while True:
 
 
 def test_a_kill_at_each_call(tmp_path: Path) -> None:
-    """What makes the other files count is there only when they are, whole."""
+    """The .xml is there only if the .bin is there and complete."""
     (tmp_path / "model").mkdir()
     output = tmp_path / "new" / "out"
     root = Path(__file__).parents[2]
@@ -92,7 +92,7 @@ def test_a_kill_at_each_call(tmp_path: Path) -> None:
         assert process.stdout is not None
         for line in process.stdout:
             assert int(line) in (0, signal.SIGKILL)
-            there = {name: data for name, data in found(output).items() if not name.endswith(".irtools-tmp")}
+            there = {name: data for name, data in contents(output).items() if not name.endswith(".irtools-tmp")}
             assert all(CONTENT[name] == data for name, data in there.items())
             assert "openvino_model.xml" not in there or there == CONTENT
             seen.add(tuple(sorted(there)))
@@ -119,4 +119,4 @@ def test_a_directory_that_is_not_new(tmp_path: Path) -> None:
         create_files(tmp_path / "out", FILES, directory=tmp_path / "model")
     with pytest.raises(SaveError, match="lies inside the export"):
         create_files(tmp_path / "new", FILES, directory=tmp_path)
-    assert found(tmp_path / "out") == CONTENT
+    assert contents(tmp_path / "out") == CONTENT

@@ -1,4 +1,4 @@
-"""Sound wiring is found sound, however it is spelled."""
+"""Valid wiring has no faults in any spelling of the XML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What irtools makes itself is written whole, or not at all."""
+"""Output files are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_an_old_file_keeps_its_mode_and_a_link_stays_one(tmp_path: Path) -> None
         ("n" * 300, "file name too long; give a shorter name"),
     ],
 )
-def test_what_cannot_be_written_says_why(tmp_path: Path, where: str, words: str) -> None:
+def test_a_file_that_cannot_be_written_gives_the_reason(tmp_path: Path, where: str, words: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_bytes(b"old")
     (tmp_path / "loop").symlink_to("loop")

@@ -1,4 +1,4 @@
-"""Editing rt_info: bytes in, bytes out, judged by lxml and OpenVINO."""
+"""Edits of rt_info, compared byte by byte and checked with lxml and OpenVINO."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ LOOP = (
 
 
 def lxml_value(data: bytes, key: str = KEY) -> str | None:
-    """The value OpenVINO takes, found without irtools."""
+    """Value that OpenVINO reads, determined without irtools."""
     net = etree.fromstring(data)
     container, by_name = net.find("rt_info"), True
     if container is None:
         container, by_name = net.find("meta_data"), False
-    found = None
+    value = None
     for child in container if container is not None else ():
         if isinstance(child.tag, str) and ((by_name and child.get("name")) or child.tag) == key:
-            found = child.get("value")
-    return found
+            value = child.get("value")
+    return value
 
 
 def document(container: str, eol: str = "\n", unit: str = "\t", end: str = "</net>\n") -> bytes:
@@ -42,13 +42,13 @@ def document(container: str, eol: str = "\n", unit: str = "\t", end: str = "</ne
 
 
 def check(data: bytes, value: str = "v") -> bytes:
-    """Set, look with lxml, remove: the file is back. Returns the annotated file."""
+    """Set an entry, compare with lxml, remove it and compare with the original; returns the annotated file."""
     annotated = set_entry(scan_ir(data), KEY, value)
     assert lxml_value(annotated) == value
     if b"irtools-replaced" not in annotated:
         size, more = len(data), len(annotated) - len(data)
         assert any(data[:at] == annotated[:at] and data[at:] == annotated[at + more :] for at in range(size)), (
-            "one piece was inserted, and nothing else"
+            "exactly one piece was inserted"
         )
     assert remove_entry(scan_ir(annotated), KEY) == data
     return annotated
@@ -141,20 +141,20 @@ def ir_like(draw: st.DrawFn) -> bytes:
 
 @settings(max_examples=1000, deadline=None)
 @given(data=ir_like(), value=xml_text)
-def test_removing_what_was_set_gives_the_file_back(data: bytes, value: str) -> None:
+def test_removing_a_set_entry_restores_the_file(data: bytes, value: str) -> None:
     assert lxml_value(data) is None
     check(data, value)
 
 
 @settings(max_examples=300, deadline=None)
 @given(data=ir_like(), first=xml_text, second=xml_text)
-def test_setting_anew_replaces_the_value(data: bytes, first: str, second: str) -> None:
+def test_setting_again_replaces_the_value(data: bytes, first: str, second: str) -> None:
     once = set_entry(scan_ir(data), KEY, second)
     assert set_entry(scan_ir(once), KEY, second) == once
     assert set_entry(scan_ir(set_entry(scan_ir(data), KEY, first)), KEY, second) == once
 
 
-# -- where the entry goes, and what it looks like ----------------------------------------
+# -- position and spelling of a new entry -------------------------------------------------
 
 
 def test_a_new_entry_is_sorted_among_its_siblings_like_openvino_sorts() -> None:
@@ -167,7 +167,7 @@ def test_a_new_entry_is_sorted_among_its_siblings_like_openvino_sorts() -> None:
 
 
 def test_openvino_sorts_the_same_way(tmp_path: Path) -> None:
-    """What OpenVINO writes with the key is what irtools makes of what it writes without."""
+    """An entry set by irtools gives the same bytes as a file that OpenVINO wrote with the entry."""
     value = "q\"<>&'\n\t\r é 中 \x7f end"
     parameter = ov.opset13.parameter([1], name="x")
     model = ov.Model([ov.opset13.result(parameter)], [parameter], "m")
@@ -189,7 +189,7 @@ def test_an_entry_goes_first_or_last(last: str) -> None:
 
 
 @pytest.mark.parametrize(("eol", "unit"), [("\n", "\t"), ("\r\n", "\t"), ("\r\n", "  "), ("\n", "")])
-def test_white_space_is_the_files_own(eol: str, unit: str) -> None:
+def test_white_space_follows_the_file(eol: str, unit: str) -> None:
     inner, entry = f"{eol}{unit}{unit}", f'<{KEY} value="v" />'
     data = document(f'{unit}<rt_info>\n{unit}{unit}<a value="1"/>\n{unit}</rt_info>\n', eol, unit)
     assert check(data) == data.replace(b"/>" + f"{eol}{unit}</rt".encode(), f"/>{inner}{entry}{eol}{unit}</rt".encode())
@@ -231,7 +231,7 @@ def test_an_empty_container_is_opened_and_closed_again(container: str, opened: s
     assert annotated.endswith(f" />\n\t</{name}>\n</net>\n")
 
 
-def test_a_container_that_somebody_else_filled_meanwhile_stays() -> None:
+def test_a_container_with_other_entries_stays() -> None:
     annotated = check(document("\t<rt_info />\n"))
     shared = annotated.replace(b"\n\t</rt_info>", b'\n\t\t<zz value="1" />\n\t</rt_info>')
     assert shared != annotated
@@ -239,14 +239,14 @@ def test_a_container_that_somebody_else_filled_meanwhile_stays() -> None:
     assert remove_entry(scan_ir(shared), KEY) == expected
 
 
-def test_a_record_that_is_no_empty_container_is_not_believed() -> None:
+def test_a_record_that_is_not_an_empty_container_is_ignored() -> None:
     entry = f'<{KEY} value="v" irtools-replaced="&lt;rt_info>&lt;evil value=\'1\'/>&lt;/rt_info>" />'
     data = document(f"\t<rt_info>\n\t\t{entry}\n\t</rt_info>\n")
     assert remove_entry(scan_ir(data), KEY) == document("\t<rt_info>\n\t</rt_info>\n")
 
 
 def test_a_file_with_meta_data_gets_the_entry_there() -> None:
-    """An rt_info would hide the meta_data."""
+    """A new rt_info would hide the meta_data."""
     data = document('\t<meta_data>\n\t\t<MO_version value="1"/>\n\t\t<zz value="2"/>\n\t</meta_data>\n')
     annotated = check(data)
     assert b"<rt_info" not in annotated
@@ -269,7 +269,7 @@ def test_an_ascii_file_stays_ascii() -> None:
     assert annotated.isascii()
 
 
-# -- entries that are there ----------------------------------------------------------------
+# -- existing entries ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -319,10 +319,10 @@ def test_reading_agrees_with_openvino(fixtures: Path) -> None:
         return {key: plain(inner) for key, inner in value.items()} if isinstance(value, dict) else value
 
     theirs = ov.Core().read_model(path).get_rt_info()
-    expected = {key: plain(value) for key, value in theirs.items() if key != "version"}  # the reader's own
+    expected = {key: plain(value) for key, value in theirs.items() if key != "version"}  # added by the reader
     assert read_rt_info(scan_ir(path.read_bytes())) == expected
 
 
-def test_what_cannot_be_read_back_is_refused() -> None:
+def test_an_edit_that_does_not_read_back_is_refused() -> None:
     with pytest.raises(InvalidIRError):
         set_entry(scan_ir(document("\t<meta_data />\n")), "no XML name", "v")  # meta_data has no <info>

@@ -1,4 +1,4 @@
-"""Writing files: what is kept, what is refused, what a new directory gets."""
+"""Saving files: preserved metadata, refusals, and complete exports in a new directory."""
 
 from __future__ import annotations
 
@@ -29,18 +29,9 @@ def model(tmp_path: Path) -> Path:
 
 
 def state(directory: Path) -> dict[str, tuple[int, ...]]:
-    """Inode, mode, size and time of everything but directories."""
-    found = {}
-    for path in sorted(directory.rglob("*")):
-        if not path.is_dir():
-            status = path.lstat()
-            found[str(path.relative_to(directory))] = (
-                status.st_ino,
-                status.st_mode,
-                status.st_size,
-                status.st_mtime_ns,
-            )
-    return found
+    """Inode, mode, size and time of all files."""
+    files = {str(path.relative_to(directory)): path.lstat() for path in directory.rglob("*") if not path.is_dir()}
+    return {name: (s.st_ino, s.st_mode, s.st_size, s.st_mtime_ns) for name, s in sorted(files.items())}
 
 
 # -- in place --------------------------------------------------------------------------
@@ -72,25 +63,25 @@ def test_extended_attributes_are_kept(model: Path) -> None:
 def test_an_attribute_that_may_not_be_set_does_not_stop_the_others(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a labelled file system, where only root sets ``security.selinux``."""
+    """On a labelled file system, only root may set ``security.selinux``."""
     there = {"security.selinux": b"label", "user.gone": b"", "user.origin": b"hub"}
-    given: dict[str, bytes] = {}
+    written: dict[str, bytes] = {}
 
-    def get(_: Path, name: str) -> bytes:
+    def get_attribute(_: Path, name: str) -> bytes:
         if name == "user.gone":
             raise OSError(errno.ENODATA, os.strerror(errno.ENODATA))
         return there[name]
 
-    def give(_: int, name: str, value: bytes) -> None:
+    def set_attribute(_: int, name: str, value: bytes) -> None:
         if name.startswith("security."):
             raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-        given[name] = value
+        written[name] = value
 
     monkeypatch.setattr(os, "listxattr", lambda _: list(there))
-    monkeypatch.setattr(os, "getxattr", get)
-    monkeypatch.setattr(os, "setxattr", give)
+    monkeypatch.setattr(os, "getxattr", get_attribute)
+    monkeypatch.setattr(os, "setxattr", set_attribute)
     save_file(Change(model, NEW, OLD))
-    assert given == {"user.origin": b"hub"}
+    assert written == {"user.origin": b"hub"}
 
 
 @pytest.mark.parametrize("name", ["n" * 235 + ".xml", "n" * 251 + ".xml", "模" * 83 + ".xml"])
@@ -115,7 +106,7 @@ def test_nothing_else_in_the_directory_is_touched(model: Path) -> None:
 
 
 def test_a_symbolic_link_is_replaced_and_what_it_pointed_to_stays(tmp_path: Path) -> None:
-    """The layout of a Hugging Face cache: snapshots link to blobs."""
+    """A Hugging Face cache has this layout: snapshots link to blobs."""
     blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "0123abcd"
     blobs.mkdir()
     snapshot.mkdir(parents=True)
@@ -195,7 +186,7 @@ def test_a_vanished_file_is_a_changed_file(model: Path) -> None:
     assert not model.exists()
 
 
-def test_touching_a_file_does_not_count_as_a_change(model: Path) -> None:
+def test_a_new_modification_time_is_not_a_change(model: Path) -> None:
     os.utime(model, (1, 1))
     save_file(Change(model, NEW, OLD))
     assert model.read_bytes() == NEW
@@ -223,7 +214,7 @@ def test_another_irtools_at_work_is_noticed_and_a_killed_one_does_not_block(mode
         with pytest.raises(SaveError, match="another irtools is at work on it"):
             save_file(Change(model, NEW, OLD))
         assert state(model.parent) == before
-        assert len(before) == 3, "the other one's temporary file is still there"
+        assert len(before) == 3, "the temporary file of the other process is still there"
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()

@@ -1,8 +1,9 @@
-"""A fault at each call of the operating system leaves the old file or the new one, whole."""
+"""A fault at any system call leaves the complete old or the complete new file."""
 
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import signal
 import subprocess
@@ -27,14 +28,12 @@ CALLS = (
         (os, name)
         for name in ("rmdir", "stat", "lstat", "fstat", "fchmod", "fchown", "listxattr", "scandir", "listdir")
     ),
-    (fcntl, "flock"),
-    (fcntl, "ioctl"),
-    (reading, "read_into"),
+    *((fcntl, "flock"), (fcntl, "ioctl"), (reading, "read_into")),
 )
 
 
 class Faults:
-    """Wraps the calls; the n-th of them does what ``fault`` says instead."""
+    """Wrap the system calls; the n-th one calls ``fault`` instead."""
 
     def __init__(self, at: int, fault: Callable[[str, Callable[..., Any], tuple[Any, ...]], Any]) -> None:
         self.at, self.fault, self.count, self.hit = at, fault, 0, ""
@@ -67,17 +66,15 @@ def model(tmp_path: Path) -> Path:
 def failing(code: int) -> Callable[..., Any]:
     def fault(name: str, real: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         if name == "close":
-            real(*args)  # the handle is gone, whatever close says
+            real(*args)  # close releases the handle even if it fails
         raise OSError(code, os.strerror(code))
 
     return fault
 
 
 def runs(action: Callable[[], Any], fault: Callable[..., Any]) -> Iterator[tuple[Faults, BaseException | None]]:
-    """Run the action with the fault at the first call, the second, and so on until none is left."""
-    at = 0
-    while True:
-        at += 1
+    """Run the action with a fault at the first call, at the second, and so on until no call is left."""
+    for at in itertools.count(1):
         with pytest.MonkeyPatch.context() as patch:
             faults = Faults(at, fault).install(patch.setattr)
             error = None
@@ -190,7 +187,7 @@ for number in range(at, at + 1000):
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_kill_at_each_call(model: Path, when: str) -> None:
-    """The process that is killed is forked from one that has only just imported the module."""
+    """Each killed process is a fork of a process that has only imported the module."""
     command = [sys.executable, "-c", KILLED, str(model), "1", when, str(Path(__file__).parent)]
     seen = []
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -203,7 +200,7 @@ def test_a_kill_at_each_call(model: Path, when: str) -> None:
             assert seen[-1] in (OLD, NEW)
             strays = {path.name for path in model.parent.iterdir()} - {"openvino_model.xml", "openvino_model.bin"}
             assert all(name.startswith(".") and name.endswith(".irtools-tmp") for name in strays)
-            save_file(Change(model, NEW, seen[-1]))  # the next run is not hindered, and cleans up
+            save_file(Change(model, NEW, seen[-1]))  # the next run works and cleans up
             assert len(list(model.parent.iterdir())) == 2
             model.write_bytes(OLD)
             process.stdin.write("\n")

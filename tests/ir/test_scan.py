@@ -1,4 +1,4 @@
-"""The byte scan finds in any IR-like file what an XML parser finds."""
+"""The byte scan gives the same result as an XML parser for any IR-like file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def quoted(value: str, quote: str) -> str:
 
 @st.composite
 def layers(draw, depth=0):
-    """``<layers>`` with ids in any order, attributes in any order and quotes, bodies nested in some."""
+    """``<layers>`` with ids and attributes in any order, both kinds of quotes, and nested bodies."""
     count = draw(st.integers(0, 4))
     out = []
     for number in draw(st.permutations(range(count))):
@@ -117,7 +117,7 @@ def test_bodies_are_scanned_like_files(data):
 
 
 def nested(levels):
-    """Ifs in each other, the innermost an empty graph."""
+    """Nested Ifs; the innermost graph is empty."""
     inner = "<layers></layers>"
     for level in range(levels):
         inner = (
@@ -138,7 +138,7 @@ def test_absurdly_nested_graphs_are_refused_at_once(levels):
         tuple(iter_graphs(scan_ir(nested(levels))))
 
 
-def test_what_lxml_does_not_read_is_one_sentence():
+def test_an_element_that_lxml_rejects_is_one_sentence():
     data = nested(3000)
     with pytest.raises(InvalidIRError, match="line 1: an element that cannot be read, Excessive depth"):
         parse_op(data, scan_ir(data).spans[0])
@@ -148,7 +148,7 @@ GOOD = b"<net name='n' version='11'><layers><layer id='0' name='a' type='Add'/><
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b"", "the file is empty"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "Git-LFS pointer"),
@@ -165,8 +165,8 @@ GOOD = b"<net name='n' version='11'><layers><layer id='0' name='a' type='Add'/><
         (b"\0" * 64, "UTF-16 or UTF-32"),
     ],
 )
-def test_a_file_that_is_no_ir_is_refused_in_one_sentence(data, said):
-    with pytest.raises(InvalidIRError, match=said) as caught:
+def test_a_file_that_is_not_an_ir_is_refused_in_one_sentence(data, message):
+    with pytest.raises(InvalidIRError, match=message) as caught:
         scan_ir(data)
     assert "\n" not in str(caught.value)
 

@@ -1,4 +1,4 @@
-"""Parts of an export by name: no file is lost, whatever the files are called."""
+"""Parts of an export by name: every file is a part, whatever its name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def export_of(directory: Path, *names: str) -> Export:
         (("openvino_.xml", "_model.xml"), {"openvino_", "_model"}),
     ],
 )
-def test_names_that_would_be_the_same_are_whole_stems(names: tuple[str, ...], keys: set[str], tmp_path: Path) -> None:
+def test_files_with_the_same_short_name_use_their_stems(names: tuple[str, ...], keys: set[str], tmp_path: Path) -> None:
     export = export_of(tmp_path, *names)
     assert set(export.parts) >= keys
     assert sorted(document.path.name for document in export.parts.values()) == sorted(names)
@@ -56,7 +56,7 @@ def test_a_single_file_among_others_of_its_name_is_the_target(tmp_path: Path) ->
         assert irtools.open_export(tmp_path / name).target.path == tmp_path / name
 
 
-def test_a_name_that_is_not_there_lists_the_others(tmp_path: Path) -> None:
+def test_an_unknown_name_lists_the_parts(tmp_path: Path) -> None:
     export = export_of(tmp_path, "model.xml", "openvino_model.xml")
     with pytest.raises(ExportError, match="no part 'mtp'; it has target, model, openvino_model"):
         export.part("mtp")
