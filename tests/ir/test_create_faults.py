@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import errno
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from irtools.errors import SaveError
 from irtools.ir.create import create_files
-from tests.ir.test_save_faults import failing, runs
+from tests.ir.test_save_faults import failing, killed, runs
 
 pytest.importorskip("fcntl")
 
@@ -53,30 +50,11 @@ def test_an_error_at_each_call(tmp_path: Path, code: int) -> None:
     assert {"open", "write", "fsync", "replace", "mkdir"} <= hit
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[2])
+CREATE = """
 from irtools.ir.create import create_files
 from tests.ir.test_create_faults import FILES
-from tests.ir.test_save_faults import Faults
-
-def fault(name, real, args):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-output, at = Path(sys.argv[1]), 0
-while True:
-    at += 1
-    child = os.fork()
-    if not child:
-        Faults(at, fault).install(setattr)
-        create_files(output, FILES, directory=output.parent / "model")
-        os._exit(0)
-    status = os.waitpid(child, 0)[1]
-    print(os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0, flush=True)
-    sys.stdin.readline()
-    if not os.WIFSIGNALED(status):
-        break
+def action():
+    create_files(path, FILES, directory=path.parent / "model")
 """
 
 
@@ -84,22 +62,13 @@ def test_a_kill_at_each_call(tmp_path: Path) -> None:
     """The .xml is there only if the .bin is there and complete."""
     (tmp_path / "model").mkdir()
     output = tmp_path / "new" / "out"
-    root = Path(__file__).parents[2]
     seen: set[tuple[str, ...]] = set()
-    command = [sys.executable, "-c", KILLED, str(output), str(root)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        for line in process.stdout:
-            assert int(line) in (0, signal.SIGKILL)
-            there = {name: data for name, data in contents(output).items() if not name.endswith(".irtools-tmp")}
-            assert all(CONTENT[name] == data for name, data in there.items())
-            assert "openvino_model.xml" not in there or there == CONTENT
-            seen.add(tuple(sorted(there)))
-            remove(output)
-            process.stdin.write("\n")
-            process.stdin.flush()
-    assert process.returncode == 0
+    for _ in killed(CREATE, output, "before"):
+        there = {name: data for name, data in contents(output).items() if not name.endswith(".irtools-tmp")}
+        assert all(CONTENT[name] == data for name, data in there.items())
+        assert "openvino_model.xml" not in there or there == CONTENT
+        seen.add(tuple(sorted(there)))
+        remove(output)
     assert seen == {(), ("openvino_model.bin",), tuple(CONTENT)}
 
 

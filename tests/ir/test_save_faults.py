@@ -156,12 +156,13 @@ def test_a_write_that_makes_no_progress_is_an_error(model: Path, monkeypatch: py
     assert model.read_bytes() == OLD
 
 
-KILLED = """
-import os, signal, sys
+FORKS = """
+import itertools, os, signal, sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[4])
-from irtools.ir.save import Change, save_file
-from test_save_faults import NEW, OLD, Faults
+sys.path.insert(0, sys.argv[1])
+path, after = Path(sys.argv[2]), sys.argv[3] == "after"
+from tests.ir.test_save_faults import NEW, OLD, Faults
+exec(sys.argv[4])
 
 def fault(name, real, args):
     if name == "write" and after:
@@ -170,12 +171,11 @@ def fault(name, real, args):
         real(*args)
     os.kill(os.getpid(), signal.SIGKILL)
 
-path, at, after = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "after"
-for number in range(at, at + 1000):
+for number in itertools.count(1):
     child = os.fork()
     if not child:
         Faults(number, fault).install(setattr)
-        save_file(Change(path, NEW, OLD))
+        action()
         os._exit(0)
     status = os.waitpid(child, 0)[1]
     print(os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0, flush=True)
@@ -185,27 +185,42 @@ for number in range(at, at + 1000):
 """
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_a_kill_at_each_call(model: Path, when: str) -> None:
-    """Each killed process is a fork of a process that has only imported the module."""
-    command = [sys.executable, "-c", KILLED, str(model), "1", when, str(Path(__file__).parent)]
-    seen = []
+def killed(code: str, path: Path, when: str) -> Iterator[None]:
+    """Run ``action`` of the code in a child that is killed at its first system call, then its second, and so on.
+
+    Yields after each child has ended. The process that forks them has only imported the modules. With ``when``
+    as "after", the call is made first; a write is made by half.
+    """
+    command = [sys.executable, "-c", FORKS, str(Path(__file__).parents[2]), str(path), when, code]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         for line in process.stdout:
-            killed = int(line)
-            assert killed in (0, signal.SIGKILL)
-            seen.append(model.read_bytes())
-            assert seen[-1] in (OLD, NEW)
-            strays = {path.name for path in model.parent.iterdir()} - {"openvino_model.xml", "openvino_model.bin"}
-            assert all(name.startswith(".") and name.endswith(".irtools-tmp") for name in strays)
-            save_file(Change(model, NEW, seen[-1]))  # the next run works and cleans up
-            assert len(list(model.parent.iterdir())) == 2
-            model.write_bytes(OLD)
+            assert int(line) in (0, signal.SIGKILL)
+            yield
             process.stdin.write("\n")
             process.stdin.flush()
     assert process.returncode == 0
+
+
+SAVE = """
+from irtools.ir.save import Change, save_file
+def action():
+    save_file(Change(path, NEW, OLD))
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_kill_at_each_call(model: Path, when: str) -> None:
+    seen = []
+    for _ in killed(SAVE, model, when):
+        seen.append(model.read_bytes())
+        assert seen[-1] in (OLD, NEW)
+        strays = {path.name for path in model.parent.iterdir()} - {"openvino_model.xml", "openvino_model.bin"}
+        assert all(name.startswith(".") and name.endswith(".irtools-tmp") for name in strays)
+        save_file(Change(model, NEW, seen[-1]))  # the next run works and cleans up
+        assert len(list(model.parent.iterdir())) == 2
+        model.write_bytes(OLD)
     assert len(seen) > 12
     assert {OLD, NEW} == set(seen)
 
