@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from irtools.errors import IrtoolsError
-from irtools.lint.draft import Draft, pair, truthy
 from irtools.lint.model import Context, Finding, Severity, rule
+from irtools.lint.pair import pair
 from irtools.model.directory import MTP_FILE
+from irtools.model.draft import Draft, truthy
 
 _NUMBER = re.compile(r"[ \t\n\r\v\f]*([+-]?[0-9]+)(.*)", re.DOTALL)
 _MASK_HINT = "copy it from `dflash_config.mask_token_id` in the draft's config.json"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.decoder.stack import DecoderStack
-from irtools.lint.annotation import annotation, layer_count
-from irtools.lint.draft import pair
 from irtools.lint.model import Context, Finding, Severity, rule
+from irtools.lint.pair import pair
 from irtools.lint.run import target_part
 from irtools.model.guess import default_layers, guess
 from irtools.model.part import Part
@@ -38,7 +37,7 @@ def unguessable_layers(context: Context) -> Iterator[Finding]:
     OpenVINO GenAI, `eagle3_model_transforms.cpp`.
     """
     part, stack = target_part(context), context.stack
-    if part is None or stack is None or annotation(part) is not None or pair(context) is not None:
+    if part is None or stack is None or part.annotation is not None or pair(context) is not None:
         return
     if not part.states:
         return  # no decoding mode is available; RUN002 reports it
@@ -103,7 +102,7 @@ def eagle3_layers(context: Context) -> Iterator[Finding]:
     if judged is None or judged.draft.kind != "eagle3" or judged.target is None:
         return
     target, document = judged.target, judged.target.document
-    count = layer_count(context, context.stack)
+    count = context.layer_count
     layers = judged.draft.eagle3_layers or (default_layers(count) if count is not None else ())
     taken = guess(target, layers)
     missing = [layer for layer in layers if layer not in taken]

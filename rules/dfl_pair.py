@@ -8,10 +8,9 @@ from pathlib import Path
 
 from irtools.ir.op import DYNAMIC
 from irtools.ir.reading import read_file
-from irtools.lint.annotation import annotation, layer_count
-from irtools.lint.draft import Pair, pair
 from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.mtp import head
+from irtools.lint.pair import Pair, pair
 from irtools.model.guess import guess
 from irtools.model.part import Part
 from irtools.model.target import find_embedding_gather, head_width, logits_head
@@ -64,7 +63,7 @@ def layer_id_range(context: Context) -> Iterator[Finding]:
     judged = pair(context)
     if judged is None or judged.draft.kind != "dflash":
         return
-    count = layer_count(context, context.stack) if judged.target is not None else None
+    count = context.layer_count if judged.target is not None else None
     for layer in sorted(set(judged.draft.layers or ())):
         if layer < 0 or (count is not None and layer >= count):
             limit = f", but the target has {count}" if count is not None else ""
@@ -225,7 +224,7 @@ def guessed_taps(context: Context) -> Iterator[Finding]:
     OpenVINO GenAI, `find_decoder_layer_hidden_state_outputs`.
     """
     checked = _dflash(context)
-    if checked is None or annotation(checked[1]) is not None or not checked[0].draft.layers:
+    if checked is None or checked[1].annotation is not None or not checked[0].draft.layers:
         return
     target, layers = checked[1], sorted(set(checked[0].draft.layers))
     taken = guess(target, layers)

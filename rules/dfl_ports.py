@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
-from irtools.lint.draft import Draft, pair
 from irtools.lint.model import Context, Finding, Severity, rule
+from irtools.lint.pair import pair
+from irtools.model.draft import Draft
 from irtools.model.part import Input, Output
 from irtools.model.values import norm_input
 from irtools.text import shape_text

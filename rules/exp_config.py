@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from irtools.graph.view import GraphView
 from irtools.lint import Context, Finding, Severity, rule
 from irtools.lint.directory import json_line, needs_embeddings, read_json, reads_tokens
+from irtools.model.config import LAYER_COUNT_KEYS, WIDTH_KEYS, integers
 
 _READ_BY_RUNTIME = {
     *("config.json", "generation_config.json", "tokenizer_config.json", "special_tokens_map.json"),
     *("processor_config.json", "preprocessor_config.json", "video_preprocessor_config.json", "chat_template.json"),
 }
-_LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "decoder_layers")
-_WIDTH = ("hidden_size", "n_embd", "d_model", "dim", "model_dim", "word_embed_proj_dim")
 
 
 def _expected(context: Context) -> Severity | None:
@@ -138,7 +137,7 @@ def config_layers(context: Context) -> Iterator[Finding]:
     if context.stack is None:
         return
     count = len(context.stack.layers)
-    configured = _numbers(context.text_config, _LAYERS)
+    configured = integers(context.text_config, LAYER_COUNT_KEYS)
     if configured and count not in configured.values():
         key, value = next(iter(configured.items()))
         yield _contradiction(context, key, value, f"{key} is {value}, but the target has {count} decoder layers")
@@ -169,7 +168,7 @@ def config_width(context: Context) -> Iterator[Finding]:
     ------
     The graph itself.
     """
-    configured = _numbers(context.text_config, _WIDTH)
+    configured = integers(context.text_config, WIDTH_KEYS)
     if context.stack is None or not configured or context.stack.hidden_size in configured.values():
         return
     key, value = next(iter(configured.items()))
@@ -199,7 +198,7 @@ def config_vocabulary(context: Context) -> Iterator[Finding]:
     ------
     The graph itself.
     """
-    size = _numbers(context.text_config, ("vocab_size",)).get("vocab_size")
+    size = integers(context.text_config, ("vocab_size",)).get("vocab_size")
     if context.stack is None or context.target is None or size is None:
         return
     graph = context.target.graph
@@ -263,12 +262,6 @@ def _tables(graph: GraphView, key: int) -> set[tuple[str, str]]:
         else:
             pending += [producer for producer in graph.producers(source) if graph.constant(producer)]
     return tables
-
-
-def _numbers(config: Mapping[str, object], keys: tuple[str, ...]) -> dict[str, int]:
-    """The integer values of some keys of a config."""
-    values = ((key, config.get(key)) for key in keys)
-    return {key: value for key, value in values if isinstance(value, int) and not isinstance(value, bool)}
 
 
 def _contradiction(context: Context, key: str, value: object, message: str) -> Finding:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.ir.rt_info import ANNOTATION_KEY
-from irtools.lint.annotation import annotation, layer_count, layer_id, usable
 from irtools.lint.fixes import write_annotation
 from irtools.lint.model import Context, Finding, Severity, rule
+from irtools.model.annotation import is_layer_key
 
 
 @rule("HID004", "malformed-annotation", Severity.ERROR, "The annotation is not the JSON that the runtime expects")
@@ -34,13 +34,13 @@ def malformed_annotation(context: Context) -> Iterator[Finding]:
     """
     if context.target is None:
         return
-    parsed = annotation(context.part(context.target))
+    parsed = context.part(context.target).annotation
     if parsed is not None and parsed.problem:
         yield Finding(
             f"the annotation {parsed.problem}",
             "run `irtools annotate --force` to replace it",
             file=context.target.path,
-            line=parsed.entry.line,
+            line=parsed.line,
             fix=write_annotation(context, force=True),
         )
 
@@ -67,13 +67,13 @@ def early_form_annotation(context: Context) -> Iterator[Finding]:
     """
     if context.target is None:
         return
-    parsed = annotation(context.part(context.target))
+    parsed = context.part(context.target).annotation
     if parsed is not None and parsed.early:
         yield Finding(
             f"{ANNOTATION_KEY} has the early form: layer names instead of producer and output_index",
             "run `irtools annotate` to upgrade it",
             file=context.target.path,
-            line=parsed.entry.line,
+            line=parsed.line,
             fix=write_annotation(context),
         )
 
@@ -100,8 +100,8 @@ def layer_gap(context: Context) -> Iterator[Finding]:
     ------
     The annotation must list every layer. OpenVINO GenAI looks layers up by `std::to_string`.
     """
-    checked = usable(context)
-    count = layer_count(context, context.stack)
+    checked = context.annotated
+    count = context.layer_count
     if checked is None or count is None:
         return
     part, parsed = checked
@@ -112,7 +112,7 @@ def layer_gap(context: Context) -> Iterator[Finding]:
             f"the annotation has no {noun} {', '.join(missing)} (of {count})",
             "run `irtools annotate --force` to replace it",
             file=part.document.path,
-            line=parsed.entry.line,
+            line=parsed.line,
             fix=write_annotation(context, force=True),
         )
 
@@ -138,12 +138,12 @@ def surplus_layer(context: Context) -> Iterator[Finding]:
     ------
     The annotation must list layers 0 to N-1 and no others.
     """
-    checked = usable(context)
-    count = layer_count(context, context.stack)
+    checked = context.annotated
+    count = context.layer_count
     if checked is None:
         return
     part, parsed = checked
-    surplus = [key for key in parsed.layers if not layer_id(key) or (count is not None and int(key) >= count)]
+    surplus = [key for key in parsed.layers if not is_layer_key(key) or (count is not None and int(key) >= count)]
     severity = Severity.ERROR if context.expect_mtp else None
     for keys, fault in (
         (surplus, "has entries that are not layers of this model"),
@@ -154,7 +154,7 @@ def surplus_layer(context: Context) -> Iterator[Finding]:
                 f"the annotation {fault}: {', '.join(map(repr, keys))}",
                 "run `irtools annotate --force` to replace it",
                 file=part.document.path,
-                line=parsed.entry.line,
+                line=parsed.line,
                 severity=severity,
                 fix=write_annotation(context, force=True),
             )
@@ -182,17 +182,17 @@ def locator_type(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI: "Malformed hidden-state annotation metadata".
     """
-    checked = usable(context)
+    checked = context.annotated
     if checked is None:
         return
     part, parsed = checked
     for key in parsed.layers:
-        problem = parsed.locator_problem(key)
+        problem = parsed.entry_problem(key)
         if problem:
             yield Finding(
                 f"layer {key} of the annotation {problem}",
                 "run `irtools annotate --force` to replace it",
                 file=part.document.path,
-                line=parsed.entry.line,
+                line=parsed.line,
                 fix=write_annotation(context, force=True),
             )

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import IrtoolsError
 from irtools.graph.view import Source
-from irtools.lint.annotation import Annotation, Tap, annotation, resolve, usable
 from irtools.lint.fixes import write_annotation
 from irtools.lint.model import Context, Finding, Severity, rule
+from irtools.model.annotation import Annotation, Tap
 from irtools.model.part import Part
 from irtools.model.values import carries
 
@@ -18,15 +18,15 @@ _HINT = "run `irtools locate` to see the evidence, and `irtools annotate --force
 
 def _wrong_taps(context: Context) -> Iterator[tuple[Part, Annotation, Tap, Source]]:
     """Locators that are valid but do not carry the located hidden state."""
-    checked, stack = usable(context), context.stack
+    checked, stack = context.annotated, context.stack
     if checked is None or stack is None:
         return
     part, parsed = checked
     seen: set[tuple[str, int]] = set()
     for tap in parsed.taps():
-        source = resolve(part, tap)
-        again = (tap.producer, tap.output_index) in seen
-        seen.add((tap.producer, tap.output_index))
+        source = part.resolve(tap.locator)
+        again = (tap.locator.producer, tap.locator.output_index) in seen
+        seen.add((tap.locator.producer, tap.locator.output_index))
         if source is None or again or tap.layer >= len(stack.layers):
             continue  # other rules report these
         port = part.graph.port(source)
@@ -65,8 +65,8 @@ def _finding(context: Context, part: Part, parsed: Annotation, tap: Tap, message
         f"layer {tap.layer}: {message}{where}",
         _HINT,
         file=part.document.path,
-        line=parsed.entry.line,
-        op=tap.producer,
+        line=parsed.line,
+        op=tap.locator.producer,
         fix=write_annotation(context, force=True),
     )
 
@@ -195,7 +195,7 @@ def unverified_annotation(context: Context) -> Iterator[Finding]:
     """
     if context.target is None or not isinstance(context.location, IrtoolsError):
         return
-    parsed = annotation(context.part(context.target))
+    parsed = context.part(context.target).annotation
     if parsed is not None:
         message = f"the annotation could not be compared with the graph: {context.location.args[0]}"
-        yield Finding(message, "run `irtools locate` to see the evidence", context.target.path, parsed.entry.line)
+        yield Finding(message, "run `irtools locate` to see the evidence", context.target.path, parsed.line)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.ir.rt_info import ANNOTATION_KEY
-from irtools.lint.annotation import annotation, stray_line
 from irtools.lint.fixes import write_annotation
 from irtools.lint.model import Context, Finding, Severity, rule
+from irtools.model.annotation import stray_line
 
 
 @rule("HID001", "missing-annotation", Severity.NOTE, "The target has no hidden-state annotation")
@@ -36,7 +36,7 @@ def missing_annotation(context: Context) -> Iterator[Finding]:
     if context.target is None or context.stack is None:
         return
     part = context.part(context.target)
-    if annotation(part) is not None or stray_line(context.target.scan) is not None:
+    if part.annotation is not None or stray_line(context.target.scan) is not None:
         return
     count = len(context.stack.layers)
     yield Finding(
@@ -73,7 +73,7 @@ def misplaced_annotation(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with OpenVINO 2026.4.
     """
-    if context.target is None or annotation(context.part(context.target)) is not None:
+    if context.target is None or context.part(context.target).annotation is not None:
         return
     line = stray_line(context.target.scan)
     if line is not None:

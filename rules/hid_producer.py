@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.ir.op import DYNAMIC
-from irtools.lint.annotation import Annotation, Tap, resolve, usable
 from irtools.lint.fixes import write_annotation
 from irtools.lint.model import Context, Finding, Severity, rule
+from irtools.model.annotation import Annotation, Tap
 from irtools.model.part import Part
 from irtools.text import shape_text
 
@@ -19,14 +19,14 @@ def _finding(context: Context, part: Part, parsed: Annotation, tap: Tap, message
         f"layer {tap.layer}: {message}",
         hint,
         file=part.document.path,
-        line=parsed.entry.line,
-        op=tap.producer,
+        line=parsed.line,
+        op=tap.locator.producer,
         fix=write_annotation(context, force=True),
     )
 
 
 def _taps(context: Context) -> Iterator[tuple[Part, Annotation, Tap]]:
-    checked = usable(context)
+    checked = context.annotated
     if checked is not None:
         part, parsed = checked
         for tap in parsed.taps():
@@ -36,14 +36,10 @@ def _taps(context: Context) -> Iterator[tuple[Part, Annotation, Tap]]:
 def _shapes(context: Context) -> Iterator[tuple[Part, Annotation, Tap, tuple[int, ...]]]:
     """Shapes of the values that the locators name."""
     for part, parsed, tap in _taps(context):
-        source = resolve(part, tap)
+        source = part.resolve(tap.locator)
         port = part.graph.port(source) if source is not None else None
         if port is not None:
             yield part, parsed, tap, port.shape
-
-
-def _live(part: Part, tap: Tap) -> list[int]:
-    return [key for key in part.named(tap.producer) if key in part.live]
 
 
 @rule("HID009", "unknown-producer", Severity.ERROR, "A locator names an op that is not in the graph")
@@ -69,8 +65,8 @@ def unknown_producer(context: Context) -> Iterator[Finding]:
     OpenVINO GenAI, `resolve_unique_live_node`.
     """
     for part, parsed, tap in _taps(context):
-        if not part.named(tap.producer):
-            yield _finding(context, part, parsed, tap, f"no op has the name {tap.producer!r}")
+        if not part.graph.named.get(tap.locator.producer):
+            yield _finding(context, part, parsed, tap, f"no op has the name {tap.locator.producer!r}")
 
 
 @rule("HID010", "dead-producer", Severity.ERROR, "A locator names an op that no output depends on")
@@ -95,8 +91,8 @@ def dead_producer(context: Context) -> Iterator[Finding]:
     Reproduced with OpenVINO 2026.4; GenAI reports "resolved to 0 live nodes".
     """
     for part, parsed, tap in _taps(context):
-        if part.named(tap.producer) and not _live(part, tap):
-            message = f"no output or state depends on {tap.producer!r}, so OpenVINO drops it"
+        if part.graph.named.get(tap.locator.producer) and not part.graph.live_named(tap.locator.producer):
+            message = f"no output or state depends on {tap.locator.producer!r}, so OpenVINO drops it"
             yield _finding(context, part, parsed, tap, message)
 
 
@@ -122,10 +118,10 @@ def ambiguous_producer(context: Context) -> Iterator[Finding]:
     OpenVINO GenAI, `resolve_unique_live_node`.
     """
     for part, parsed, tap in _taps(context):
-        ops = _live(part, tap)
+        ops = part.graph.live_named(tap.locator.producer)
         if len(ops) > 1:
             lines = ", ".join(str(part.graph.line(key)) for key in ops)
-            message = f"{len(ops)} ops have the name {tap.producer!r} (lines {lines})"
+            message = f"{len(ops)} ops have the name {tap.locator.producer!r} (lines {lines})"
             yield _finding(context, part, parsed, tap, message, "rename the ops so that the names differ")
 
 
@@ -151,10 +147,12 @@ def output_index_range(context: Context) -> Iterator[Finding]:
     OpenVINO GenAI, `resolve_live_hidden_state_output`.
     """
     for part, parsed, tap in _taps(context):
-        ops = _live(part, tap)
-        if len(ops) == 1 and tap.output_index >= len(part.graph.op(ops[0]).outputs):
+        ops = part.graph.live_named(tap.locator.producer)
+        if len(ops) == 1 and tap.locator.output_index >= len(part.graph.op(ops[0]).outputs):
             count = len(part.graph.op(ops[0]).outputs)
-            message = f"{tap.producer!r} has no output {tap.output_index}; its number of outputs is {count}"
+            message = (
+                f"{tap.locator.producer!r} has no output {tap.locator.output_index}; its number of outputs is {count}"
+            )
             yield _finding(context, part, parsed, tap, message)
 
 
@@ -235,6 +233,6 @@ def shared_tap(context: Context) -> Iterator[Finding]:
     """
     first: dict[tuple[str, int], int] = {}
     for part, parsed, tap in _taps(context):
-        earlier = first.setdefault((tap.producer, tap.output_index), tap.layer)
+        earlier = first.setdefault((tap.locator.producer, tap.locator.output_index), tap.layer)
         if earlier != tap.layer:
             yield _finding(context, part, parsed, tap, f"{tap} is already the locator of layer {earlier}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.lint.model import Context, Finding, Severity, rule
-from irtools.lint.mtp import EXPORTED_FAMILIES, declaration, expected, head
+from irtools.lint.mtp import EXPORTED_FAMILIES, expected, head
+from irtools.model.config import declared_mtp
 from irtools.model.directory import MTP_FILE
 
 _EXPORT_HINT = (
@@ -40,7 +41,7 @@ def missing_mtp(context: Context) -> Iterator[Finding]:
     ------
     Optimum Intel 2.2, `model_configs.py`; OpenVINO GenAI 2026.4.
     """
-    declared = declaration(context)
+    declared = declared_mtp(context.config)
     if declared is None or declared.count < 1 or context.export.mtp is not None or context.expect_mtp is False:
         return
     supported = context.config.get("model_type") in EXPORTED_FAMILIES
@@ -77,7 +78,7 @@ def undeclared_mtp(context: Context) -> Iterator[Finding]:
     """
     if context.mtp is None or context.expect_mtp is False or not context.config:
         return
-    declared = declaration(context)
+    declared = declared_mtp(context.config)
     if declared is None or declared.count < 1:
         state = "does not declare it" if declared is None else f"has {declared.key} = {declared.count}"
         yield Finding(
@@ -111,7 +112,7 @@ def several_mtp_layers(context: Context) -> Iterator[Finding]:
     Optimum Intel 2.2: "MTP export currently supports a single decoder layer"; GenAI 2026.4: no error
     message.
     """
-    declared = declaration(context)
+    declared = declared_mtp(context.config)
     if context.mtp is None or context.expect_mtp is False or declared is None or declared.count < 2:
         return
     yield Finding(
@@ -169,7 +170,7 @@ def absent_mtp(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI 2026.4 looks for the file by name.
     """
-    declared = declaration(context)
+    declared = declared_mtp(context.config)
     if context.expect_mtp and context.export.mtp is None and (declared is None or declared.count < 1):
         state = "declares no MTP layer" if declared is None else f"has {declared.key} = {declared.count}"
         message = f"there is no {MTP_FILE}, and config.json {state}"

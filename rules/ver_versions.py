@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 from irtools.lint import Context, Finding, Severity, rule
 from irtools.lint.directory import json_line
-from irtools.lint.mtp import declaration
-from irtools.lint.provenance import provenance, short, version_line
 from irtools.lint.versions import parse_version
+from irtools.model.config import declared_mtp
 from irtools.model.document import Document
+from irtools.model.provenance import recorded_versions, short_version, version_line
 
+_PACKAGES = {"Optimum Intel": "optimum-intel", "Transformers": "transformers", "NNCF": "nncf"}
+"""Packages of an exporter's environment, by the program that rt_info names."""
 _FIRST_WITH_MTP = (2, 2)
 _UNRELEASED = re.compile(r"\.dev|\d(?:a|b|rc)\d|\+")
 _NIGHTLY = re.compile(r"-\d+-[0-9a-f]{7,}")
@@ -48,7 +50,7 @@ def mixed_openvino_versions(context: Context) -> Iterator[Finding]:
     The rt_info that OpenVINO writes.
     """
     for name, document in _beside_target(context):
-        yield from _mixed(context, name, document, "openvino", "OpenVINO")
+        yield from _mixed(context, name, document, "OpenVINO", "OpenVINO")
 
 
 @rule("VER002", "mixed-exporter-versions", Severity.WARNING, "Parts were exported by different exporter versions")
@@ -74,24 +76,19 @@ def mixed_exporter_versions(context: Context) -> Iterator[Finding]:
     The rt_info that Optimum Intel and nncf write.
     """
     for name, document in _beside_target(context):
-        for field, product in (
-            ("exporter", "optimum-intel"),
-            ("transformers", "transformers"),
-            ("compression", "nncf"),
-        ):
-            yield from _mixed(context, name, document, field, product)
+        for program, package in _PACKAGES.items():
+            yield from _mixed(context, name, document, program, package)
 
 
-def _mixed(context: Context, name: str, document: Document, field: str, product: str) -> Iterator[Finding]:
+def _mixed(context: Context, name: str, document: Document, program: str, package: str) -> Iterator[Finding]:
     assert context.target is not None
-    theirs = short(getattr(provenance(document), field))
-    targets = short(getattr(provenance(context.target), field))
+    theirs, targets = (short_version(recorded_versions(part).get(program, "")) for part in (document, context.target))
     if theirs and targets and theirs != targets:
         yield Finding(
-            f"made with {product} {theirs}, but {context.target.path.name} with {targets}",
+            f"made with {package} {theirs}, but {context.target.path.name} with {targets}",
             "Export everything again in one run",
             file=document.path,
-            line=version_line(document, field),
+            line=version_line(document, program),
             severity=Severity.NOTE if "tokenizer" in name else None,
         )
 
@@ -118,22 +115,22 @@ def exporter_too_old(context: Context) -> Iterator[Finding]:
     ------
     The released wheels: 2.1 contains neither ``openvino_mtp_model.xml`` nor ``dflash_mode``.
     """
-    declared = declaration(context)
+    declared = declared_mtp(context.config)
     wanted = context.expect_mtp or context.export.mtp is not None
     if declared is not None and declared.count > 0 and context.expect_mtp is not False:
         wanted = True
     for document in context.judged:
-        version = provenance(document).exporter
+        version = recorded_versions(document).get("Optimum Intel", "")
         about_mtp = wanted and document in (context.target, context.mtp)
         about_draft = b"<dflash_mode " in document.data
         numbers = parse_version(version)
         if numbers and (about_mtp or about_draft) and numbers < _FIRST_WITH_MTP:
             feature = "DFlash drafts" if about_draft else "MTP heads"
             yield Finding(
-                f"exported by optimum-intel {short(version)}, which does not support {feature}",
+                f"exported by optimum-intel {short_version(version)}, which does not support {feature}",
                 "Export again with optimum-intel 2.2 or newer",
                 file=document.path,
-                line=version_line(document, "exporter"),
+                line=version_line(document, "Optimum Intel"),
             )
 
 
@@ -160,21 +157,15 @@ def unreleased_version(context: Context) -> Iterator[Finding]:
     A released OpenVINO names its branch: ``2026.4.1-22982-e213a147257-releases/2026/4``.
     """
     for document in context.judged:
-        made = provenance(document)
-        products = {
-            "exporter": ("optimum-intel", made.exporter),
-            "transformers": ("transformers", made.transformers),
-            "compression": ("nncf", made.compression),
-            "openvino": ("OpenVINO", made.openvino),
-        }
-        for field, (product, version) in products.items():
-            nightly = field == "openvino" and _NIGHTLY.search(version) and "releases/" not in version
-            if nightly or _UNRELEASED.search(short(version)):
+        for program, version in recorded_versions(document).items():
+            package = "OpenVINO" if program == "OpenVINO" else _PACKAGES.get(program)
+            nightly = package == "OpenVINO" and _NIGHTLY.search(version) and "releases/" not in version
+            if package is not None and (nightly or _UNRELEASED.search(short_version(version))):
                 yield Finding(
-                    f"made with {product} {short(version)}, which is not a release",
+                    f"made with {package} {short_version(version)}, which is not a release",
                     "Export again with released versions before publishing",
                     file=document.path,
-                    line=version_line(document, field),
+                    line=version_line(document, program),
                 )
 
 
@@ -200,13 +191,13 @@ def newer_than_runtime(context: Context) -> Iterator[Finding]:
     """
     runtime = _release(context.target_runtime)
     for document in context.judged:
-        version = provenance(document).openvino
+        version = recorded_versions(document).get("OpenVINO", "")
         if version and runtime and _release(version) > runtime:
             yield Finding(
-                f"made with OpenVINO {short(version)}, but the target runtime is {context.target_runtime}",
+                f"made with OpenVINO {short_version(version)}, but the target runtime is {context.target_runtime}",
                 "Export again with the version that will run the model",
                 file=document.path,
-                line=version_line(document, "openvino"),
+                line=version_line(document, "OpenVINO"),
             )
 
 
@@ -236,14 +227,14 @@ def tokenizer_version(context: Context) -> Iterator[Finding]:
     The installation notes of openvino-tokenizers.
     """
     for document in context.judged:
-        made = provenance(document)
-        ours, theirs = _release(made.tokenizers), _release(made.openvino)
-        if made.tokenizers and made.openvino and ours != theirs:
+        made = recorded_versions(document)
+        tokenizers, openvino = (short_version(made.get(name, "")) for name in ("OpenVINO Tokenizers", "OpenVINO"))
+        if tokenizers and openvino and _release(tokenizers) != _release(openvino):
             yield Finding(
-                f"converted with openvino-tokenizers {short(made.tokenizers)} and OpenVINO {short(made.openvino)}",
+                f"converted with openvino-tokenizers {tokenizers} and OpenVINO {openvino}",
                 "Install both packages of the same release, and convert again",
                 file=document.path,
-                line=version_line(document, "tokenizers"),
+                line=version_line(document, "OpenVINO Tokenizers"),
             )
 
 
@@ -270,7 +261,7 @@ def config_from_elsewhere(context: Context) -> Iterator[Finding]:
     configured = context.config.get("transformers_version")
     if context.target is None or not isinstance(configured, str):
         return
-    version = provenance(context.target).transformers
+    version = recorded_versions(context.target).get("Transformers")
     if version and configured != version:
         path = context.export.directory / "config.json"
         yield Finding(

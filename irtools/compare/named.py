@@ -8,7 +8,7 @@ from irtools.compare.model import AnnotationChange, Change
 from irtools.compare.ops import port_text
 from irtools.compare.sides import Pair, Side
 from irtools.graph.view import GraphView
-from irtools.model.annotation import Locator, MalformedAnnotationError, parse_annotation
+from irtools.model.annotation import Locator, UnresolvedLocatorError, parse_annotation, resolve
 
 __all__ = ["compare_annotations", "compare_states", "read_states"]
 
@@ -86,10 +86,8 @@ def _read(side: Side) -> Mapping[str, Locator | str]:
     text = side.document.annotation
     if text is None:
         return {}
-    try:
-        return dict(parse_annotation(text).layers)
-    except MalformedAnnotationError as error:
-        return {"": f"{text} ({error})"}
+    annotation = parse_annotation(text)
+    return {"": f"{text} ({annotation.fault})"} if annotation.fault else dict(annotation.locators)
 
 
 def _same_value(pair: Pair, one: Locator | str, other: Locator | str) -> bool:
@@ -108,8 +106,10 @@ def _paired(pair: Pair, one: Locator, other: Locator) -> bool | None:
 
 
 def _op(side: Side, locator: Locator) -> int | None:
-    names = side.view.scan.names
-    return side.view.scan.ids[names.index(locator.producer)] if names.count(locator.producer) == 1 else None
+    try:
+        return resolve(side.view, locator).op
+    except UnresolvedLocatorError:
+        return None
 
 
 def _text(locator: Locator | str | None) -> str | None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from irtools.decoder.stream import Stream
 from irtools.errors import LocateRefusedError
-from irtools.graph.closure import closure
 from irtools.graph.view import GraphView, Source
 from irtools.ir.op import DYNAMIC, RESHAPES
 from irtools.model.annotation import Locator
+from irtools.text import shape_text
 
 __all__ = ["Namer"]
 
@@ -23,19 +21,11 @@ class Namer:
 
     def __init__(self, view: GraphView) -> None:
         self.view = view
-        self._named: dict[str, list[int]] = {}
-        for op, name in zip(view.scan.ids, view.scan.names, strict=True):
-            self._named.setdefault(name, []).append(op)
 
-    def named(self, name: str) -> list[int]:
-        """Live ops with a friendly name; a unique op counts as live."""
-        ops = self._named.get(name, [])
-        return ops if len(ops) < 2 else [op for op in ops if op in self.live]
-
-    @cached_property
-    def live(self) -> set[int]:
-        """Ops that a Result or an Assign depends on; OpenVINO drops the others when it reads the file."""
-        return closure([*self.view.results, *self.view.by_type.get("Assign", ())], self.view.producers)
+    def _accepted(self, name: str) -> tuple[int, ...]:
+        """Ops that the runtime could mean by a name. A unique name of the stream needs no search for live ops."""
+        ops = self.view.named.get(name, ())
+        return ops if len(ops) < 2 else self.view.live_named(name)
 
     def handed_on(self, stream: Stream, op: int, layer: int) -> tuple[Locator, Source, tuple[int, ...], list[int]]:
         """Find the producer of a layer's hidden state: the output of ``op`` that the stream continues from."""
@@ -64,19 +54,19 @@ class Namer:
         width = ports[candidates[0]].shape[-1:]
         fitting = [op for op in candidates if len(ports[op].shape) == 3 and ports[op].shape[-1:] == width != (DYNAMIC,)]
         if not fitting:
-            shape = ",".join("?" if size < 0 else str(size) for size in ports[candidates[0]].shape)
             raise LocateRefusedError(
-                f"the hidden state of layer {layer} ({self.view.op_name(candidates[0])!r}) has the shape [{shape}]; "
+                f"the hidden state of layer {layer} ({self.view.op_name(candidates[0])!r}) has the shape "
+                f"{shape_text(ports[candidates[0]].shape)}; "
                 "the runtime accepts only rank 3 with a static width; export the model with a static hidden size"
             )
         for op in fitting:
-            if len(self.named(self.view.op_name(op))) == 1:
+            if len(self._accepted(self.view.op_name(op))) == 1:
                 source = Source(op, ports[op].id)
                 index = self.view.output_index(source)
                 twins = [other for other in candidates if other != op]
                 return Locator(self.view.op_name(op), index), source, ports[op].shape, twins
         name = self.view.op_name(fitting[0])
-        namesakes = self.named(name)
+        namesakes = self._accepted(name)
         raise LocateRefusedError(
             f"the hidden state of layer {layer} is produced by {name!r}, but {len(namesakes)} ops have that name "
             f"(layer ids {', '.join(map(str, namesakes[:5]))}), which the runtime refuses; give them unique names "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import networkx as nx
 
 from irtools.errors import MalformedValueError, about
+from irtools.graph.closure import closure
 from irtools.ir.integrity import FaultKind, wiring_error
 from irtools.ir.op import RESHAPES, Op, Port, data_attributes, layer_attributes, parse_element, parse_op, split_names
 from irtools.ir.scan import Scan, Span, child_spans, line_of, scan_graph
@@ -267,6 +268,24 @@ class GraphView(_DiGraph):
         for key, kind in zip(self.scan.ids, self.scan.types, strict=True):
             ops.setdefault(kind, []).append(key)
         return {kind: tuple(keys) for kind, keys in ops.items()}
+
+    @cached_property
+    def named(self) -> Mapping[str, tuple[int, ...]]:
+        """Layer ids by friendly name, constants and dead ops included."""
+        ops: dict[str, list[int]] = {}
+        for key, name in zip(self.scan.ids, self.scan.names, strict=True):
+            ops.setdefault(name, []).append(key)
+        return {name: tuple(keys) for name, keys in ops.items()}
+
+    @cached_property
+    def live(self) -> frozenset[int]:
+        """Layer ids of the ops that OpenVINO keeps: the inputs and everything above a Result or Assign."""
+        sinks = [*self.results, *self.by_type.get("Assign", ())]
+        return frozenset(closure(sinks, self.producers)) | set(self.parameters)
+
+    def live_named(self, name: str) -> tuple[int, ...]:
+        """Layer ids of the live ops with a friendly name."""
+        return tuple(key for key in self.named.get(name, ()) if key in self.live)
 
     @property
     def parameters(self) -> tuple[int, ...]:

@@ -6,12 +6,12 @@ silently. One pass reads the bytes; only ops in an unusual spelling are parsed i
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 
 from irtools.errors import InvalidIRError
 from irtools.ir.scan import Scan, Span, child_spans, has_markup, line_of
@@ -205,17 +205,15 @@ def _cycle(scan: Scan, index: dict[int, int]) -> Iterator[Fault]:
     backward = [s for s, _, t, _ in scan.edges if s in index and t in index and index[s] >= index[t]]
     if not backward:
         return  # all edges lead forward in the file, as OpenVINO writes them
-    import networkx as nx  # imported late: few files have a backward edge
-
-    graph = nx.empty_graph(len(scan.ids), nx.DiGraph)
-    graph.add_edges_from(sorted((index[s], index[t]) for s, _, t, _ in scan.edges if s in index and t in index))
-    stuck = set(graph)
-    with contextlib.suppress(nx.NetworkXUnfeasible):  # raised after all ops that no cycle feeds
-        for position in nx.topological_sort(graph):
-            stuck.remove(position)
-    if not stuck:
+    sorter: TopologicalSorter[int] = TopologicalSorter()
+    for source, _, target, _ in sorted(scan.edges):
+        if source in index and target in index:
+            sorter.add(index[target], index[source])
+    try:
+        sorter.prepare()
         return
-    cycle = [edge[0] for edge in nx.find_cycle(graph, min(stuck), orientation="reverse")][::-1]
+    except CycleError as error:
+        cycle = error.args[1][1:]  # each op feeds the next one
     first = cycle.index(min(cycle))
     cycle = cycle[first:] + cycle[:first]
     path = [repr(scan.names[position]) for position in cycle[1:4]] + (["'...'"] if len(cycle) > 4 else [])

@@ -24,6 +24,7 @@ __all__ = [
     "data_attributes",
     "layer_attributes",
     "parse_op",
+    "parse_shape",
     "split_names",
 ]
 
@@ -93,6 +94,18 @@ class Op:
     outputs: tuple[Port, ...]
     rt_info: Mapping[str, str] = field(repr=False)
     span: Span = field(repr=False)
+
+
+def parse_shape(text: str) -> tuple[int, ...]:
+    """Dimensions of a ``shape`` attribute; ``DYNAMIC`` for anything but a number.
+
+    Examples
+    --------
+    >>> parse_shape("1,?,32"), parse_shape("")
+    ((1, -1, 32), ())
+    """
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    return tuple(int(part) if part.isdecimal() else DYNAMIC for part in parts)
 
 
 def split_names(value: str) -> tuple[str, ...]:

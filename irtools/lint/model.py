@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from irtools.errors import InvalidIRError, IrtoolsError, LocateRefusedError
+from irtools.model.config import read_config, text_section
 
 if TYPE_CHECKING:
     from irtools.decoder.stack import DecoderStack
     from irtools.ir.constants import Constant
     from irtools.ir.integrity import Fault
     from irtools.ir.scan import Scan
+    from irtools.model.annotation import Annotation
     from irtools.model.compression import Compression
     from irtools.model.directory import ModelDirectory
     from irtools.model.document import Document
@@ -266,6 +268,20 @@ class Context:
 
         return self.location if isinstance(self.location, DecoderStack) else None
 
+    @property
+    def annotated(self) -> tuple[Part, Annotation] | None:
+        """The target and its annotation; None unless both are readable and the annotation has locators to check."""
+        if self.target is None:
+            return None
+        part = self.part(self.target)
+        parsed = part.annotation
+        return (part, parsed) if parsed is not None and not parsed.problem and not parsed.early else None
+
+    @property
+    def layer_count(self) -> int | None:
+        """Number of layers that the annotation must have: from the located stack, else from config.json."""
+        return len(self.stack.layers) if self.stack is not None else read_config(self.config).num_layers
+
     @cached_property
     def config(self) -> Mapping[str, object]:
         """Content of config.json; empty if it cannot be read (an EXP rule reports the error)."""
@@ -276,12 +292,8 @@ class Context:
 
     @property
     def text_config(self) -> Mapping[str, object]:
-        """Language model section of config.json: ``text_config`` or its equivalent in wrappers, else the whole file."""
-        for key in ("text_config", "llm_config", "language_config"):
-            nested = self.config.get(key)
-            if isinstance(nested, Mapping):
-                return nested
-        return self.config
+        """Language model section of config.json, which wrappers nest."""
+        return text_section(self.config)
 
 
 def _read_all(export: ModelDirectory) -> tuple[dict[str, Document], dict[str, IrtoolsError]]:

@@ -16,22 +16,16 @@ from irtools.model.values import norm_input
 from irtools.registry import collect
 
 __all__ = [
-    "DECLARATION_KEYS",
-    "Declaration",
     "Fusion",
     "Head",
     "MtpProfile",
     "Port",
     "at_op",
-    "declaration",
     "expected",
     "head",
     "own_target",
     "qwen_like",
 ]
-
-DECLARATION_KEYS = ("mtp_num_hidden_layers", "num_nextn_predict_layers", "num_mtp_layers")
-"""Keys of config.json that declare MTP layers; the key depends on the model family."""
 
 EXPORTED_FAMILIES = ("qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_6", "qwen3_6_moe")
 """``model_type`` of the families whose MTP head the exporter supports."""
@@ -99,24 +93,6 @@ class MtpProfile:
     usable: bool = True
     own_directory: bool = False
     remark: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Declaration:
-    """Number of MTP layers in config.json; the key includes its section."""
-
-    key: str
-    count: int
-
-
-def declaration(context: Context) -> Declaration | None:
-    """The first key of config.json with a number of MTP layers, or None."""
-    for prefix, section in (("", context.config), ("text_config.", context.text_config)):
-        for key in DECLARATION_KEYS:
-            value = section.get(key)
-            if isinstance(value, int) and not isinstance(value, bool):
-                return Declaration(prefix + key, value)
-    return None
 
 
 _CERTAIN = 0.8

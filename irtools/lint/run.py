@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from irtools.lint.draft import is_draft
 from irtools.lint.model import Context
+from irtools.model.draft import is_draft
 from irtools.model.part import Part
 
 __all__ = ["FED", "target_part"]

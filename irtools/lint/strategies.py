@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from irtools.lint.annotation import annotation, layer_count
-from irtools.lint.draft import is_draft, pair
 from irtools.lint.model import Context, Finding, Severity, Strategy
 from irtools.lint.mtp import head
+from irtools.lint.pair import pair
 from irtools.model.directory import MTP_FILE
+from irtools.model.draft import is_draft
 from irtools.model.guess import default_layers, guess
 from irtools.model.part import Part
 
@@ -129,7 +129,7 @@ def _eagle3(context: Context, target: Part, findings: Sequence[Finding], base: S
     blocked = [*base, *[f for f in findings if f.code == "DFL021" and f.severity == Severity.ERROR]]
     if blocked:
         return _refusal("eagle3", blocked)
-    count = layer_count(context, context.stack)
+    count = context.layer_count
     if count is None:
         return Strategy("eagle3", False, "the decoder layers could not be located")
     chosen = default_layers(count)
@@ -143,7 +143,7 @@ def _eagle3(context: Context, target: Part, findings: Sequence[Finding], base: S
 
 
 def _guess_codes(findings: Sequence[Finding], target: Part) -> tuple[str, ...]:
-    return () if annotation(target) is not None else _codes(f for f in findings if f.code == "DFL020")
+    return () if target.annotation is not None else _codes(f for f in findings if f.code == "DFL020")
 
 
 def _of_draft(context: Context, findings: Sequence[Finding]) -> tuple[Strategy, ...]:

@@ -1,108 +1,152 @@
-"""Parser of the hidden-state annotation, as strict as the runtime.
-
-``annotate`` parses the annotation as a whole. The rules and the tables of the command line read it
-entry by entry.
-"""
+"""The hidden-state annotation of a target: the one parser and the one resolver of its locators."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
+
+from irtools.graph.view import GraphView, Source
+from irtools.ir.rt_info import ANNOTATION_KEY, entries
+from irtools.ir.scan import Scan, line_of
 
 __all__ = [
     "Annotation",
-    "Entries",
     "Locator",
-    "MalformedAnnotationError",
-    "locator_problem",
+    "Tap",
+    "UnresolvedLocatorError",
+    "is_layer_key",
+    "json_text",
     "parse_annotation",
-    "read_entries",
-    "shown",
+    "read_annotation",
+    "resolve",
+    "stray_line",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Locator:
-    """Where a hidden state is: the entry of the annotation.
+    """Place of a hidden state: one entry of the annotation.
 
     Attributes
     ----------
     producer : str
         Friendly name of the op.
     output_index : int
-        Position among its outputs.
+        Position among the outputs of the op, from 0.
     """
 
     producer: str
     output_index: int = 0
 
-
-class MalformedAnnotationError(ValueError):
-    """Text that is not an annotation. The message is a predicate such as ``has no value``."""
+    def __str__(self) -> str:
+        return f"{self.producer}[{self.output_index}]"
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
-    """The object ``layers`` of an annotation, as decoded from JSON.
+class Tap:
+    """Locator of one layer."""
+
+    layer: int
+    locator: Locator
+
+    def __str__(self) -> str:
+        return str(self.locator)
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """Value of ``hidden_states_decoder_layers``, parsed as strictly as by the runtime.
 
     Attributes
     ----------
+    text : str or None
+        None for an rt_info entry without a value.
+    problem : str
+        Predicate such as ``has no value`` if the text is not a JSON object with an object ``layers``; else empty.
     layers : mapping of str to object
-        Entries by layer id as written. If an id is repeated, its last entry.
+        Entries by layer id as decoded from JSON. If an id is repeated, its last entry.
     repeated : tuple of str
         Layer ids that occur more than once.
+    line : int
+        Line of the effective entry in the file; 0 for a text alone.
     """
 
-    layers: Mapping[str, Any]
+    text: str | None
+    problem: str = ""
+    layers: Mapping[str, Any] = field(default_factory=dict)
     repeated: tuple[str, ...] = ()
+    line: int = 0
 
     @property
     def early(self) -> bool:
         """True for the early form ``{"version":1,"layers":{"0":"name"}}``, which the runtime does not read."""
         return bool(self.layers) and all(isinstance(value, str) for value in self.layers.values())
 
+    def entry_problem(self, key: str) -> str:
+        """Predicate that says why a layer's entry is not a locator; empty if it is one."""
+        value = self.layers[key]
+        if not isinstance(value, Mapping):
+            return f"is {json_text(value)}, not an object with `producer` and `output_index`"
+        if "producer" not in value:
+            return "has no `producer`"
+        if not isinstance(value["producer"], str):
+            return f"has the `producer` {json_text(value['producer'])}, which is not a string"
+        if "output_index" not in value:
+            return "has no `output_index`"
+        index = value["output_index"]
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < 2**64:
+            return f"has the `output_index` {json_text(index)}, which is not an unsigned integer"
+        return ""
 
-@dataclass(frozen=True, slots=True)
-class Annotation:
-    """Locators of an annotation.
+    @cached_property
+    def fault(self) -> str:
+        """The first problem of the text or of an entry, as a predicate; empty if every entry is a locator."""
+        if self.problem or self.early:
+            return self.problem
+        faults = ((key, self.entry_problem(key)) for key in self.layers)
+        return next((f"has an entry for layer {key!r} that {problem}" for key, problem in faults if problem), "")
 
-    Attributes
-    ----------
-    layers : mapping of str to Locator
-        Locators by layer id as written.
-    early : bool
-        True if the text is in the early form, see :attr:`Entries.early`.
-    """
+    @property
+    def locators(self) -> Mapping[str, Locator]:
+        """Locators by layer id, also of the early form; empty if there is a :attr:`fault`."""
+        if self.early:
+            return {key: Locator(name) for key, name in self.layers.items()}
+        if self.fault:
+            return {}
+        return {key: Locator(value["producer"], value["output_index"]) for key, value in self.layers.items()}
 
-    layers: Mapping[str, Locator]
-    early: bool = False
+    def taps(self) -> Iterator[Tap]:
+        """Entries with a valid layer id and valid types, by layer."""
+        for layer in sorted(int(key) for key in self.layers if is_layer_key(key)):
+            if not self.entry_problem(str(layer)):
+                value = self.layers[str(layer)]
+                yield Tap(layer, Locator(value["producer"], value["output_index"]))
 
 
-class _NoNumber:
+class _SignedZero:
     """Value for ``-0``: the runtime's parser reads a signed number, and refuses those."""
 
     def __repr__(self) -> str:
         return "-0"
 
 
-def read_entries(text: str | None) -> Entries:
-    """Read the value of ``hidden_states_decoder_layers`` without checking its entries.
+def parse_annotation(text: str | None, line: int = 0) -> Annotation:
+    """Parse the value of ``hidden_states_decoder_layers``.
 
-    Parameters
-    ----------
-    text : str or None
-        None for an rt_info entry without a value.
-
-    Raises
-    ------
-    MalformedAnnotationError
-        The text is not a JSON object with an object ``layers``.
+    Examples
+    --------
+    >>> parse_annotation('{"layers": {"0": {"producer": "a/Add", "output_index": 0}}}').locators
+    {'0': Locator(producer='a/Add', output_index=0)}
+    >>> parse_annotation("[]").problem
+    'is not a JSON object'
     """
     if text is None:
-        raise MalformedAnnotationError("has no value")
+        return Annotation(text, "has no value", line=line)
     repeated: list[str] = []
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -115,15 +159,17 @@ def read_entries(text: str | None) -> Entries:
         )
         json.dumps(content, ensure_ascii=False, default=repr).encode()  # refuses lone surrogates
     except (ValueError, RecursionError) as error:
-        raise MalformedAnnotationError(f"is not valid JSON ({error})") from None
+        return Annotation(text, f"is not valid JSON ({error})", line=line)
+    layers = content.get("layers") if isinstance(content, dict) else None
     if not isinstance(content, dict):
-        raise MalformedAnnotationError("is not a JSON object")
-    if "layers" not in content:
-        raise MalformedAnnotationError("has no `layers`")
-    layers = content["layers"]
+        problem = "is not a JSON object"
+    elif "layers" not in content:
+        problem = "has no `layers`"
+    else:
+        problem = "" if isinstance(layers, dict) else "has a `layers` that is not an object"
     if not isinstance(layers, dict):
-        raise MalformedAnnotationError("has a `layers` that is not an object")
-    return Entries(layers, tuple(key for key in repeated if key in layers))
+        return Annotation(text, problem, line=line)
+    return Annotation(text, "", layers, tuple(key for key in repeated if key in layers), line)
 
 
 def _refuse(name: str) -> Any:
@@ -131,53 +177,51 @@ def _refuse(name: str) -> Any:
 
 
 def _integer(digits: str) -> Any:
-    return _NoNumber() if digits == "-0" else int(digits)
+    return _SignedZero() if digits == "-0" else int(digits)
 
 
-def locator_problem(value: object) -> str:
-    """Describe as a predicate how a layer's entry is not a valid locator; empty if it is valid."""
-    if not isinstance(value, Mapping):
-        return f"is {shown(value)}, not an object with `producer` and `output_index`"
-    if "producer" not in value:
-        return "has no `producer`"
-    if not isinstance(value["producer"], str):
-        return f"has the `producer` {shown(value['producer'])}, which is not a string"
-    if "output_index" not in value:
-        return "has no `output_index`"
-    index = value["output_index"]
-    if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < 2**64:
-        return f"has the `output_index` {shown(index)}, which is not an unsigned integer"
-    return ""
-
-
-def shown(value: object) -> str:
+def json_text(value: object) -> str:
     """Spell a value of an entry as JSON."""
-    return repr(value) if isinstance(value, _NoNumber) else json.dumps(value, default=repr)
+    return repr(value) if isinstance(value, _SignedZero) else json.dumps(value, default=repr)
 
 
-def parse_annotation(text: str | None) -> Annotation:
-    """Read the value of ``hidden_states_decoder_layers`` and check every entry.
+def is_layer_key(key: str) -> bool:
+    """True if a key has the form in which the runtime writes a layer number."""
+    return key.isascii() and key.isdecimal() and str(int(key)) == key
 
-    Parameters
-    ----------
-    text : str or None
-        None for an rt_info entry without a value.
+
+def read_annotation(scan: Scan) -> Annotation | None:
+    """The effective annotation of a file: the last entry with its key; None if there is none."""
+    present = entries(scan, ANNOTATION_KEY)
+    return parse_annotation(present[-1].value, present[-1].line) if present else None
+
+
+_STRAY = re.compile(
+    rb"""<(?:%(key)s(?=[\s/>])|[^\s<>/]+\s[^<>]*\bname\s*=\s*["']%(key)s["'])""" % {b"key": ANNOTATION_KEY.encode()}
+)
+
+
+def stray_line(scan: Scan) -> int | None:
+    """Line of the first tag with the annotation key, anywhere in the file."""
+    match = _STRAY.search(scan.data, scan.net_tag.end) if ANNOTATION_KEY.encode() in scan.data else None
+    return line_of(scan.data, match.start()) if match else None
+
+
+class UnresolvedLocatorError(ValueError):
+    """A locator that names no value of the graph; the message is a clause with the reason."""
+
+
+def resolve(view: GraphView, locator: Locator) -> Source:
+    """The value that a locator names, as the runtime looks it up: the output of the only live op of that name.
 
     Raises
     ------
-    MalformedAnnotationError
-        The text is neither a JSON object with an object ``layers`` whose entries have a producer and
-        a non-negative integer output index, nor in the early form.
-
-    Examples
-    --------
-    >>> parse_annotation('{"layers": {"0": {"producer": "a/Add", "output_index": 0}}}').layers
-    {'0': Locator(producer='a/Add', output_index=0)}
+    UnresolvedLocatorError
     """
-    entries = read_entries(text)
-    if entries.early:
-        return Annotation({key: Locator(value) for key, value in entries.layers.items()}, early=True)
-    for key, value in entries.layers.items():
-        if problem := locator_problem(value):
-            raise MalformedAnnotationError(f"has an entry for layer {key!r} that {problem}")
-    return Annotation({key: Locator(value["producer"], value["output_index"]) for key, value in entries.layers.items()})
+    ops = view.live_named(locator.producer)
+    if len(ops) != 1:
+        raise UnresolvedLocatorError(f"{len(ops)} ops have that name" if ops else "no op has that name")
+    outputs = view.op(ops[0]).outputs
+    if locator.output_index >= len(outputs):
+        raise UnresolvedLocatorError(f"the op has no output {locator.output_index}")
+    return Source(ops[0], outputs[locator.output_index].id)

@@ -1,17 +1,28 @@
-"""Witness: config.json."""
+"""Keys of config.json, by the names that model families use."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["TextConfig", "read_config"]
+__all__ = [
+    "LAYER_COUNT_KEYS",
+    "MTP_KEYS",
+    "WIDTH_KEYS",
+    "MtpDeclaration",
+    "TextConfig",
+    "declared_mtp",
+    "integers",
+    "read_config",
+    "text_section",
+]
 
 _NESTED = ("text_config", "language_config", "llm_config", "thinker_config", "decoder", "language_model", "text_model")
-_LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "num_decoder_layers")
+LAYER_COUNT_KEYS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "num_decoder_layers", "decoder_layers")
 _KINDS = ("layer_types", "layers_block_type", "hybrid_override_pattern")  # one entry, or letter, per layer
-_WIDTH = ("hidden_size", "n_embd", "d_model", "dim", "model_dim")
+WIDTH_KEYS = ("hidden_size", "n_embd", "d_model", "dim", "model_dim", "word_embed_proj_dim")
+MTP_KEYS = ("mtp_num_hidden_layers", "num_nextn_predict_layers", "num_mtp_layers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +42,52 @@ def _candidates(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield config
 
 
-def _integer(config: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
-    for key in keys:
-        value = config.get(key)
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-            return value
-    return None
+def integers(section: Mapping[str, Any], keys: Iterable[str]) -> dict[str, int]:
+    """Values of the given keys that are integers, in the order of the keys; booleans do not count."""
+    values = ((key, section.get(key)) for key in keys)
+    return {key: value for key, value in values if isinstance(value, int) and not isinstance(value, bool)}
+
+
+def _positive(section: Mapping[str, Any], keys: Iterable[str]) -> int | None:
+    return next((value for value in integers(section, keys).values() if value > 0), None)
+
+
+def _layer_types(section: Mapping[str, Any]) -> tuple[str, ...]:
+    kinds = next((value for key in _KINDS if isinstance(value := section.get(key), list | str)), ())
+    return tuple(map(str, kinds))
+
+
+def _layer_count(section: Mapping[str, Any]) -> int | None:
+    return _positive(section, LAYER_COUNT_KEYS) or len(_layer_types(section)) or None
+
+
+def text_section(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Section about the language model: the innermost with a number of layers, else the first nested one."""
+    candidates = list(_candidates(config))
+    return next((section for section in candidates if _layer_count(section) is not None), candidates[0])
 
 
 def read_config(config: Mapping[str, Any] | None) -> TextConfig:
-    """Read the language model's part of a config, which may be nested."""
-    for candidate in _candidates(config or {}):
-        kinds = next((value for key in _KINDS if isinstance(value := candidate.get(key), list | str)), ())
-        layers = _integer(candidate, _LAYERS) or len(kinds) or None
-        if layers is not None:
-            return TextConfig(layers, _integer(candidate, _WIDTH), tuple(map(str, kinds)))
-    return TextConfig(None, _integer(config or {}, _WIDTH), ())
+    """Read the language model's section of a config, which may be nested."""
+    section = text_section(config or {})
+    layers = _layer_count(section)
+    if layers is None:
+        return TextConfig(None, _positive(config or {}, WIDTH_KEYS), ())
+    return TextConfig(layers, _positive(section, WIDTH_KEYS), _layer_types(section))
+
+
+@dataclass(frozen=True, slots=True)
+class MtpDeclaration:
+    """Number of MTP layers that config.json declares; the key includes its section."""
+
+    key: str
+    count: int
+
+
+def declared_mtp(config: Mapping[str, Any]) -> MtpDeclaration | None:
+    """The first key of a config, or of a section in it, with a number of MTP layers."""
+    sections = {"": config} | {f"{key}.": value for key, value in config.items() if isinstance(value, Mapping)}
+    for prefix, section in sections.items():
+        for key, count in integers(section, MTP_KEYS).items():
+            return MtpDeclaration(prefix + key, count)
+    return None

@@ -9,7 +9,7 @@ from math import prod
 
 from irtools.errors import InvalidIRError, UsageError
 from irtools.ir.constants import ELEMENT_BITS, iter_graphs, read_constants
-from irtools.ir.op import DYNAMIC
+from irtools.ir.op import DYNAMIC, parse_shape
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 from irtools.model.weights import covered_bytes
@@ -122,18 +122,13 @@ def states(document: Document) -> tuple[State, ...]:
             continue
         seen.add(data.get("variable_id", ""))
         outputs = graph.op(key).outputs
-        shape = _dims(data["variable_shape"]) if "variable_shape" in data else outputs[0].shape if outputs else ()
+        shape = parse_shape(data["variable_shape"]) if "variable_shape" in data else outputs[0].shape if outputs else ()
         counts[shape, data.get("variable_type") or (outputs[0].element_type if outputs else "")] += 1
     for key in graph.parameters:
         port = graph.op(key).outputs[0]
         if any(name.startswith(_PAST) for name in (*port.names, graph.op_name(key))):
             counts[port.shape, port.element_type] += 1
     return tuple(State(shape, kind, count) for (shape, kind), count in counts.items())
-
-
-def _dims(text: str) -> tuple[int, ...]:
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    return tuple(int(part) if part.isdecimal() else DYNAMIC for part in parts)
 
 
 def footprint(export: ModelDirectory, *, context: int = 4096, batch: int = 1) -> Footprint:

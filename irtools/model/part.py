@@ -8,8 +8,9 @@ from functools import cached_property
 
 from irtools.graph.closure import closure
 from irtools.graph.view import GraphView, Source
-from irtools.ir.op import DYNAMIC
-from irtools.ir.rt_info import Entry, RtInfo, entries, read_rt_info
+from irtools.ir.op import DYNAMIC, parse_shape
+from irtools.ir.rt_info import Entry, RtInfo, entries
+from irtools.model.annotation import Annotation, Locator, UnresolvedLocatorError, read_annotation, resolve
 from irtools.model.document import Document
 
 __all__ = ["Input", "Output", "Part", "State"]
@@ -80,11 +81,6 @@ class State:
         return len(self.shape) == 4 and DYNAMIC in self.shape[1:3]
 
 
-def _dims(text: str) -> tuple[int, ...]:
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    return tuple(int(part) if part.isdecimal() else DYNAMIC for part in parts)
-
-
 class Part:
     """Facts about one IR; each is computed once.
 
@@ -110,7 +106,7 @@ class Part:
         op = self.graph.op(key)
         port = op.outputs[0] if op.outputs else None
         # OpenVINO builds a Parameter from its <data> and ignores the port.
-        shape = _dims(op.attributes["shape"]) if "shape" in op.attributes else port.shape if port else ()
+        shape = parse_shape(op.attributes["shape"]) if "shape" in op.attributes else port.shape if port else ()
         element_type = op.attributes.get("element_type", port.element_type if port else "")
         return Input(key, op.name, port.names if port else (), element_type, shape, self.graph.line(key))
 
@@ -139,25 +135,7 @@ class Part:
         """The output with a tensor name."""
         return next((port for port in self.outputs if name in port.names), None)
 
-    @cached_property
-    def _names(self) -> dict[str, list[int]]:
-        ops: dict[str, list[int]] = {}
-        for key, name in zip(self.graph.scan.ids, self.graph.scan.names, strict=True):
-            ops.setdefault(name, []).append(key)
-        return ops
-
-    def named(self, name: str) -> tuple[int, ...]:
-        """Layer ids of the top-level ops with a friendly name, dead ones included."""
-        return tuple(self._names.get(name, ()))
-
     # -- live ops ---------------------------------------------------------------------
-
-    @cached_property
-    def live(self) -> frozenset[int]:
-        """Layer ids of the ops that OpenVINO keeps: the inputs and everything above a Result or Assign."""
-        types = self.graph.by_type
-        sinks = [*types.get("Result", ()), *types.get("Assign", ())]
-        return frozenset(self.ancestors(sinks)) | set(self.graph.parameters)
 
     def ancestors(self, ops: Iterable[int], *, through_shapes: bool = True) -> set[int]:
         """``ops`` and all ops above them.
@@ -176,7 +154,7 @@ class Part:
         """Live ops of the given types, in file order within each type."""
         for kind in types:
             for key in self.graph.by_type.get(kind, ()):
-                if key in self.live:
+                if key in self.graph.live:
                     yield key
 
     @cached_property
@@ -200,19 +178,33 @@ class Part:
                 State(
                     variable,
                     data.get("variable_type", ""),
-                    _dims(data.get("variable_shape", "")),
+                    parse_shape(data.get("variable_shape", "")),
                     tuple(reads.get(variable, ())),
                     tuple(writes.get(variable, ())),
                 )
             )
         return tuple(states)
 
+    # -- annotation ---------------------------------------------------------------------
+
+    @cached_property
+    def annotation(self) -> Annotation | None:
+        """The effective hidden-state annotation; None if the runtime finds no such key."""
+        return read_annotation(self.document.scan)
+
+    def resolve(self, locator: Locator) -> Source | None:
+        """The value that a locator names; None unless the runtime finds exactly one."""
+        try:
+            return resolve(self.graph, locator)
+        except UnresolvedLocatorError:
+            return None
+
     # -- rt_info -----------------------------------------------------------------------
 
     @cached_property
     def rt_info(self) -> RtInfo:
         """Model-level rt_info as OpenVINO reads it."""
-        return read_rt_info(self.document.scan)
+        return self.document.rt_info
 
     def entries(self, key: str) -> tuple[Entry, ...]:
         """All model-level entries with a key; the effective one is the last."""

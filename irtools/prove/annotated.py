@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from irtools.decoder.locator import Namer
 from irtools.graph.view import GraphView, Source
-from irtools.ir.rt_info import ANNOTATION_KEY, entries
-from irtools.model.annotation import Locator, MalformedAnnotationError, parse_annotation
+from irtools.model.annotation import Locator, UnresolvedLocatorError, is_layer_key, read_annotation, resolve
 from irtools.model.document import Document
 
-__all__ = ["Tap", "TapError", "read_taps"]
+__all__ = ["ResolvedTap", "TapError", "read_taps"]
 
 
 class TapError(ValueError):
@@ -18,7 +16,7 @@ class TapError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Tap:
+class ResolvedTap:
     """The annotation entry of one layer.
 
     Attributes
@@ -35,7 +33,7 @@ class Tap:
     origin: Source
 
 
-def read_taps(document: Document) -> tuple[Tap, ...] | None:
+def read_taps(document: Document) -> tuple[ResolvedTap, ...] | None:
     """Annotated values by layer; None without annotation.
 
     Raises
@@ -43,13 +41,11 @@ def read_taps(document: Document) -> tuple[Tap, ...] | None:
     TapError
         The annotation is malformed or names a value that the graph does not have.
     """
-    annotations = entries(document.scan, ANNOTATION_KEY)
-    if not annotations:
+    annotation = read_annotation(document.scan)
+    if annotation is None:
         return None
-    try:
-        annotation = parse_annotation(annotations[-1].value)
-    except MalformedAnnotationError as error:
-        raise TapError(f"the annotation {error}") from None
+    if annotation.fault:
+        raise TapError(f"the annotation {annotation.fault}")
     if annotation.early:
         raise TapError(
             "the annotation is in an early form, which the runtime cannot read; `irtools annotate` upgrades it"
@@ -57,10 +53,9 @@ def read_taps(document: Document) -> tuple[Tap, ...] | None:
     if not annotation.layers:
         raise TapError("the annotation names no layers")
     view = document.graph
-    namer = Namer(view)
-    taps = [_tap(view, namer, layer, locator) for layer, locator in annotation.layers.items()]
+    taps = [_tap(view, layer, locator) for layer, locator in annotation.locators.items()]
     taps.sort(key=lambda tap: tap.layer)
-    first: dict[Source, Tap] = {}
+    first: dict[Source, ResolvedTap] = {}
     for tap in taps:
         other = first.setdefault(tap.source, tap)
         if other is not tap:  # the runtime refuses a value that stands for two layers
@@ -70,16 +65,13 @@ def read_taps(document: Document) -> tuple[Tap, ...] | None:
     return tuple(taps)
 
 
-def _tap(view: GraphView, namer: Namer, layer: str, locator: Locator) -> Tap:
-    if not layer.isdecimal() or str(int(layer)) != layer:
+def _tap(view: GraphView, layer: str, locator: Locator) -> ResolvedTap:
+    if not is_layer_key(layer):
         raise TapError(f"the annotation has a layer {layer!r}, which is not a layer number")
-    ops = namer.named(locator.producer)
-    if len(ops) != 1:
-        problem = f"{len(ops)} ops have that name" if ops else "no op has that name"
-    else:
-        outputs = view.op(ops[0]).outputs
-        if locator.output_index < len(outputs):
-            source = Source(ops[0], outputs[locator.output_index].id)
-            return Tap(int(layer), locator, source, view.unreshaped(source))
-        problem = f"the op has no output {locator.output_index}"
-    raise TapError(f"layer {layer} is annotated with {locator.producer!r} output {locator.output_index}: {problem}")
+    try:
+        source = resolve(view, locator)
+    except UnresolvedLocatorError as error:
+        raise TapError(
+            f"layer {layer} is annotated with {locator.producer!r} output {locator.output_index}: {error}"
+        ) from None
+    return ResolvedTap(int(layer), locator, source, view.unreshaped(source))

@@ -14,7 +14,7 @@ from irtools.decoder.stretch import Stretch, stretches
 from irtools.decoder.walk import walk
 from irtools.graph.view import GraphView
 from irtools.ir.op import RESHAPES
-from irtools.prove.annotated import Tap
+from irtools.prove.annotated import ResolvedTap
 
 __all__ = ["Between", "Piece", "read_between"]
 
@@ -70,7 +70,7 @@ class Between:
         True if layers attend to keys and values of other layers, so that they have no KV cache of their own.
     """
 
-    taps: tuple[Tap, ...]
+    taps: tuple[ResolvedTap, ...]
     regions: tuple[tuple[Piece, ...], ...]
     expected: Mapping[int, tuple[Piece, ...]]
     named: tuple[bool | None, ...]
@@ -132,7 +132,7 @@ class Between:
 
 
 def read_between(
-    view: GraphView, taps: Sequence[Tap], head: Head, stack: DecoderStack | None, *, shares: bool
+    view: GraphView, taps: Sequence[ResolvedTap], head: Head, stack: DecoderStack | None, *, shares: bool
 ) -> Between:
     """Describe the sublayers between the embeddings, the taps and lm_head.
 

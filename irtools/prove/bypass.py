@@ -15,7 +15,7 @@ from irtools.decoder.stream import PASSES_ON, SHAPE_OPS
 from irtools.graph.closure import closure
 from irtools.graph.match import Matcher
 from irtools.graph.view import GraphView, Source
-from irtools.prove.annotated import Tap
+from irtools.prove.annotated import ResolvedTap
 
 __all__ = ["Bypass", "bypasses"]
 
@@ -51,7 +51,7 @@ class Bypass:
     role: str
 
 
-def bypasses(view: GraphView, taps: Sequence[Tap], logits: int) -> tuple[Bypass, ...]:
+def bypasses(view: GraphView, taps: Sequence[ResolvedTap], logits: int) -> tuple[Bypass, ...]:
     """Values that bypass taps, in graph order; ``logits`` is the layer id of the Result."""
     tokens = [op for op in view.parameters if _TOKENS & {view.op_name(op), *view.output(op).names}]
     moving = _below(view, tokens)

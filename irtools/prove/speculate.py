@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from irtools.errors import InvalidIRError
-from irtools.lint.draft import draft as draft_facts
 from irtools.model.directory import TARGET_FILES, ModelDirectory
+from irtools.model.draft import draft as draft_facts
 from irtools.model.part import Part
 from irtools.prove.decoding import Decoded, Difference, decode, first_difference
 from irtools.prove.figures import acceptance_figures, memory_figures, plain_figures, speed_figures

@@ -17,7 +17,7 @@ from irtools.decoder.stack import DecoderStack
 from irtools.errors import LocateRefusedError
 from irtools.graph.view import GraphView
 from irtools.model.directory import ModelDirectory
-from irtools.prove.annotated import Tap, TapError, read_taps
+from irtools.prove.annotated import ResolvedTap, TapError, read_taps
 from irtools.prove.between import read_between
 from irtools.prove.bypass import Bypass, bypasses
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
@@ -73,7 +73,7 @@ def taps(
 @dataclass
 class _Judgement:
     view: GraphView
-    taps: tuple[Tap, ...]
+    taps: tuple[ResolvedTap, ...]
     head: Head
     stack: DecoderStack | LocateRefusedError
     tokens: list[int]

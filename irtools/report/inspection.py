@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
@@ -14,12 +13,13 @@ from irtools.decoder import locate
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import IrtoolsError
 from irtools.ir.constants import iter_graphs, read_constants
-from irtools.lint.draft import Draft, draft
 from irtools.lint.engine import verify
 from irtools.lint.model import Strategy
 from irtools.model.compression import Compression, asked
+from irtools.model.config import declared_mtp
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
+from irtools.model.draft import Draft, draft
 from irtools.model.footprint import KV_PRECISIONS, UNKNOWN, Footprint, footprint, states
 from irtools.model.part import Input, Output, Part
 from irtools.model.provenance import flat_rt_info, origin, versions
@@ -29,8 +29,6 @@ from irtools.surgery.annotate import annotation_status
 from irtools.text import plural
 
 __all__ = ["Inspection", "PartFacts", "WeightGroup"]
-
-_DECLARED = ("mtp_num_hidden_layers", "num_nextn_predict_layers", "num_mtp_layers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +204,8 @@ class Inspection:
     @property
     def declared_mtp(self) -> int | None:
         """Number of MTP layers that config.json declares; None if it declares none."""
-        nested = [value for value in self.export.config.values() if isinstance(value, Mapping)]
-        for section in (self.export.config, *nested):
-            for key in _DECLARED:
-                if isinstance(section.get(key), int):
-                    return int(section[key])
-        return None
+        declared = declared_mtp(self.export.config)
+        return declared.count if declared is not None else None
 
     @cached_property
     def mtp(self) -> PartFacts | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from irtools.decoder.stack import DecoderLayer, DecoderStack, Verdict
 from irtools.graph.view import GraphView
-from irtools.model.annotation import MalformedAnnotationError, read_entries, shown
+from irtools.model.annotation import json_text, parse_annotation
 from irtools.report.terminal import Column, Style, table
 from irtools.text import plural, shape_text, visible
 
@@ -88,20 +88,16 @@ def comparison_table(old: str, new: str, style: Style) -> str:
 
 def _locators(annotation: str) -> dict[str, tuple[str, str]]:
     """Producer and output index by layer; empty for a malformed annotation."""
-    try:
-        layers = read_entries(annotation).layers
-    except MalformedAnnotationError:
-        return {}
-    return {layer: _locator(entry) for layer, entry in layers.items()}
+    return {layer: _locator(entry) for layer, entry in parse_annotation(annotation).layers.items()}
 
 
 def _locator(entry: object) -> tuple[str, str]:
     """Producer and output index of an entry, malformed values as written; ``-`` for a missing value."""
     if not isinstance(entry, Mapping):
-        return entry if isinstance(entry, str) else shown(entry), "-"
+        return entry if isinstance(entry, str) else json_text(entry), "-"
     producer = entry.get("producer", "-")
-    index = shown(entry["output_index"]) if "output_index" in entry else "-"
-    return producer if isinstance(producer, str) else shown(producer), index
+    index = json_text(entry["output_index"]) if "output_index" in entry else "-"
+    return producer if isinstance(producer, str) else json_text(producer), index
 
 
 def stack_details(path: Path, graph: GraphView, stack: DecoderStack, *, explain: bool = False) -> dict[str, object]:

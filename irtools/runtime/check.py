@@ -122,12 +122,12 @@ def check_file(
     # Imported late: these take 0.1 s, and the process should start before.
     from irtools.ir.rt_info import ANNOTATION_KEY
     from irtools.ir.weights_file import require_weights
-    from irtools.model.annotation import MalformedAnnotationError, parse_annotation
+    from irtools.model.annotation import parse_annotation
 
-    try:
-        layers = parse_annotation(annotation).layers if annotation is not None else {}
-    except MalformedAnnotationError as error:
-        return (Remark(True, f"the annotation is malformed: it {error}"),)
+    parsed = parse_annotation(annotation) if annotation is not None else None
+    if parsed is not None and parsed.fault:
+        return (Remark(True, f"the annotation is malformed: it {parsed.fault}"),)
+    locators = parsed.locators if parsed is not None else {}
     require_weights(bin_path, 0, "the IR", otherwise=_UNCHECKED, error=CheckError)
     request = {
         "expected": expected and [expected.inputs, expected.outputs, list(expected.ops.values())],
@@ -137,7 +137,7 @@ def check_file(
         "bin": str(bin_path.absolute()),
         "key": ANNOTATION_KEY,
         "annotation": annotation,
-        "layers": [[layer, locator.producer, locator.output_index] for layer, locator in layers.items()],
+        "layers": [[layer, locator.producer, locator.output_index] for layer, locator in locators.items()],
     }
     with _waiting.pop() if _waiting else _start(original) as child:
         reply = child.ask(request, timeout=_TIMEOUT)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from irtools.decoder.locator import Namer
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import AnnotationDiffersError, IrtoolsError
 from irtools.graph.view import GraphView, Source
-from irtools.ir.rt_info import ANNOTATION_KEY, entries
-from irtools.model.annotation import Annotation, Locator, MalformedAnnotationError, parse_annotation
+from irtools.ir.rt_info import ANNOTATION_KEY
+from irtools.model.annotation import Annotation, Locator, UnresolvedLocatorError, read_annotation, resolve
 from irtools.model.document import Document
 from irtools.surgery.edits import Edit, SetRtInfo
 from irtools.surgery.patch import Patch
 from irtools.surgery.transaction import apply
 
-__all__ = ["Equivalent", "SameValue", "annotate", "annotating", "annotation_status"]
-
-Equivalent = Callable[[int, Locator], bool]
-"""``equivalent(layer, locator)``: True if the locator provably carries the hidden state of the layer."""
+__all__ = ["SameValue", "annotate", "annotating", "annotation_status"]
 
 
 class SameValue:
@@ -31,7 +25,6 @@ class SameValue:
     def __init__(self, graph: GraphView, stack: DecoderStack) -> None:
         self._graph = graph
         self._stack = stack
-        self._namer = Namer(graph)
 
     def __call__(self, layer: int, locator: Locator) -> bool:
         """True if the locator carries the hidden state of the layer."""
@@ -40,14 +33,14 @@ class SameValue:
 
     def _origin(self, locator: Locator) -> tuple[Source, int] | None:
         """Return a locator's value before any reshape, and its width; None if the runtime refuses the locator."""
-        ops = self._namer.named(locator.producer)
-        outputs = self._graph.op(ops[0]).outputs if len(ops) == 1 else ()
-        if locator.output_index >= len(outputs):
+        try:
+            source = resolve(self._graph, locator)
+        except UnresolvedLocatorError:
             return None
-        port = outputs[locator.output_index]
-        if len(port.shape) != 3 or port.shape[-1] < 0:
+        port = self._graph.port(source)
+        if port is None or len(port.shape) != 3 or port.shape[-1] < 0:
             return None
-        return self._graph.unreshaped(Source(ops[0], port.id)), port.shape[-1]
+        return self._graph.unreshaped(source), port.shape[-1]
 
 
 def annotate(
@@ -55,7 +48,6 @@ def annotate(
     stack: DecoderStack,
     *,
     force: bool = False,
-    equivalent: Equivalent | None = None,
 ) -> Patch:
     """Work out the file with the annotation of ``stack``; write nothing.
 
@@ -80,7 +72,7 @@ def annotate(
     AnnotationDiffersError
         The file has a different annotation, or one that the runtime cannot read, and ``force`` is off.
     """
-    edits, notes = annotating(document, stack, force=force, equivalent=equivalent)
+    edits, notes = annotating(document, stack, force=force)
     return apply(document, edits, notes=notes)
 
 
@@ -89,43 +81,40 @@ def annotating(
     stack: DecoderStack,
     *,
     force: bool = False,
-    equivalent: Equivalent | None = None,
 ) -> tuple[tuple[Edit, ...], tuple[str, ...]]:
     """Return the edits that :func:`annotate` makes, and its notes."""
     new = stack.annotation()
-    present = entries(document.scan, ANNOTATION_KEY)
-    if not present:
+    existing = read_annotation(document.scan)
+    if existing is None:
         return (SetRtInfo(ANNOTATION_KEY, new),), ()
-    entry = present[-1]
-    try:
-        existing = parse_annotation(entry.value)
-        difference = _difference(existing, stack, equivalent or SameValue(document.graph, stack))
-        if difference is None and not existing.early:
-            return (), _notes(existing, stack)
+    difference = _difference(existing, document, stack)
+    if difference is None and not existing.early:
+        return (), _notes(existing, stack)
+    if difference is not None and not force:
+        raise AnnotationDiffersError(
+            f"line {existing.line}: the file has a different {ANNOTATION_KEY}: {difference}; "
+            "nothing was changed, use --force to replace it",
+            old=existing.text or "",
+            new=new,
+            path=document.path,
+        )
+    note = f"a different annotation was replaced: {difference}"
+    if difference is None:
         note = "the early form of the annotation was upgraded"
-    except MalformedAnnotationError as error:
-        difference = f"it {error}"
-    if difference is not None:
-        if not force:
-            raise AnnotationDiffersError(
-                f"line {entry.line}: the file has a different {ANNOTATION_KEY}: {difference}; "
-                "nothing was changed, use --force to replace it",
-                old=entry.value or "",
-                new=new,
-                path=document.path,
-            )
-        note = f"a different annotation was replaced: {difference}"
     return (SetRtInfo(ANNOTATION_KEY, new),), (note,)
 
 
-def _difference(existing: Annotation, stack: DecoderStack, equivalent: Equivalent) -> str | None:
+def _difference(existing: Annotation, document: Document, stack: DecoderStack) -> str | None:
     """Return the first difference between an annotation and the stack, as a clause."""
+    if existing.fault:
+        return f"it {existing.fault}"
+    same_value = SameValue(document.graph, stack)
     wanted = {str(layer.index): layer for layer in stack.layers}
     for key, layer in wanted.items():
-        annotated = existing.layers.get(key)
+        annotated = existing.locators.get(key)
         if annotated is None:
             return f"it has no entry for layer {key}"
-        if annotated != layer.locator and not equivalent(layer.index, annotated):
+        if annotated != layer.locator and not same_value(layer.index, annotated):
             return f"for layer {key} it names {_spell(annotated)}, but {_spell(layer.locator)} was located"
     surplus = next((key for key in existing.layers if key not in wanted), None)
     return None if surplus is None else f"it has an entry for layer {surplus!r}, but the model has {len(wanted)} layers"
@@ -136,7 +125,7 @@ def _notes(existing: Annotation, stack: DecoderStack) -> tuple[str, ...]:
     return tuple(
         f"layer {layer.index}: {_spell(annotated)} carries the same value as {_spell(layer.locator)}"
         for layer in stack.layers
-        if (annotated := existing.layers[str(layer.index)]) != layer.locator
+        if (annotated := existing.locators[str(layer.index)]) != layer.locator
     )
 
 
@@ -155,15 +144,13 @@ def annotation_status(document: Document, stack: DecoderStack | None) -> tuple[s
     text : str
         The same as a clause.
     """
-    if ANNOTATION_KEY not in document.rt_info:
+    existing = read_annotation(document.scan)
+    if existing is None:
         return "absent", "not annotated"
     if stack is None:
         return "unknown", "annotated, but no decoder stack was located to compare it with"
     try:
-        existing = parse_annotation(entries(document.scan, ANNOTATION_KEY)[-1].value)
-        difference = _difference(existing, stack, SameValue(document.graph, stack))
-    except MalformedAnnotationError as error:
-        return "differs", f"it {error}"
+        difference = _difference(existing, document, stack)
     except IrtoolsError as error:
         return "unknown", str(error)
     if difference is not None:

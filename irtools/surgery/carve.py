@@ -23,6 +23,7 @@ from irtools.surgery.reach import variable_id
 from irtools.surgery.region import Cut, Region
 from irtools.surgery.shapes import rank_unknown
 from irtools.surgery.spelling import Style, tensor_names
+from irtools.text import shape_text
 
 __all__ = ["carve", "state_names"]
 
@@ -164,7 +165,7 @@ class _Carver:
         key = next(self.ids)
         self.moved[source] = Source(key, 0)
         self.inputs.append(self._describe(name, source, cut.kind))
-        shape = ",".join("?" if dim < 0 else str(dim) for dim in port.shape)
+        shape = shape_text(port.shape)[1:-1]
         if rank_unknown(self.view, source):
             shape = "..."
             self.notes.append(f"the rank of the input {name!r} depends on the inputs of the whole model: set its shape")

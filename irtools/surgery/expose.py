@@ -22,8 +22,7 @@ from irtools.decoder.stack import DecoderStack
 from irtools.errors import EditError
 from irtools.graph.view import GraphView, Source
 from irtools.ir.op import Port, layer_attributes, split_names
-from irtools.ir.rt_info import ANNOTATION_KEY, entries
-from irtools.model.annotation import Locator, MalformedAnnotationError, parse_annotation
+from irtools.model.annotation import Locator, read_annotation
 from irtools.model.document import Document
 from irtools.surgery.annotate import SameValue
 from irtools.surgery.choice import RESERVED, distinct_layers, names_of, parse_layer_list, require_names
@@ -270,19 +269,17 @@ def _named_by_value(graph: GraphView) -> Iterator[Source]:
 
 def _notes(document: Document, stack: DecoderStack, layers: Iterable[int]) -> tuple[str, ...]:
     """List the layers for which the file's annotation names another value than was located."""
-    present = entries(document.scan, ANNOTATION_KEY)
-    if not present:
+    annotation = read_annotation(document.scan)
+    if annotation is None:
         return ()
-    try:
-        named = parse_annotation(present[-1].value).layers
-    except MalformedAnnotationError:
+    if annotation.fault:
         return (f"the annotation of the file is malformed, so the located values are exposed ({document.path.name})",)
     same = SameValue(document.graph, stack)
     return tuple(
         f"the annotation of the file names {annotated.producer!r} for layer {layer}; "
         f"the located value {stack.layers[layer].locator.producer!r} is exposed"
         for layer in layers
-        if (annotated := named.get(str(layer))) is not None
+        if (annotated := annotation.locators.get(str(layer))) is not None
         and annotated != stack.layers[layer].locator
         and not same(layer, annotated)
     )

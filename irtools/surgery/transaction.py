@@ -197,12 +197,9 @@ def _followed(text: str, working: Working) -> str:
     EditError
         The annotation names an op that is removed.
     """
-    from irtools.model.annotation import MalformedAnnotationError, parse_annotation
+    from irtools.model.annotation import parse_annotation
 
-    try:
-        named = parse_annotation(text).layers
-    except MalformedAnnotationError:
-        return text
+    named = parse_annotation(text).locators
     names = {}
     for layer, locator in named.items():
         now = working.named_now(locator.producer)
@@ -219,6 +216,6 @@ def _followed(text: str, working: Working) -> str:
 
     new = _PRODUCER.sub(respell, text)
     wanted = [(names[locator.producer], locator.output_index) for locator in named.values()]
-    if [(locator.producer, locator.output_index) for locator in parse_annotation(new).layers.values()] != wanted:
+    if [(locator.producer, locator.output_index) for locator in parse_annotation(new).locators.values()] != wanted:
         raise EditError("the new names of the ops cannot be entered into the annotation; strip it first")
     return new

@@ -86,7 +86,7 @@ def test_json_says_the_same(llama: Path, cli: Callable[..., Done]) -> None:
     entry = model(cli("expose", llama, "--layers", "7", "--format", "json", "--no-check"))
     assert (entry["status"], entry["error"]) == (
         "failed",
-        f"{llama}: there is no layer 7; the decoder stack has the layers 0 to 3",
+        f"{llama}: there is no layer 7; the decoder stack has layers 0 to 3",
     )
 
 

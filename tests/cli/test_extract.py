@@ -104,5 +104,5 @@ def test_a_refusal_says_what_to_do(run: Callable[..., Done], fixtures: Path, tmp
     done = run("bert", "--layers", "1")
     assert done.code == 2
     assert done.err.startswith(f"irtools: error: {fixtures}/bert/openvino_model.xml: no output is named 'logits'")
-    assert done.err.endswith(". --from OP and --to OP need no decoder stack.\n")
+    assert done.err.endswith(". --from OP and --to OP work without a decoder stack.\n")
     assert not (tmp_path / "out").exists()

@@ -68,7 +68,7 @@ def test_options_become_settings(cli: Cli, asked: list[Settings], fixtures: Path
     [
         (("--steps", "tap"), "there is no step 'tap'"),
         (("--steps", ","), "no step is selected"),
-        (("--assistant-tokens", "1,x"), "no list of numbers"),
+        (("--assistant-tokens", "1,x"), "not a list of numbers"),
         (("--assistant-tokens", "0"), "at least 1"),
         (("--max-new-tokens", "1"), "at least 2"),
         (("--max-new-tokens", "9" * 20), "more than 1000000"),

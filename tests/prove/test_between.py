@@ -11,13 +11,15 @@ import irtools
 from irtools.decoder.head import find_head
 from irtools.decoder.stack import DecoderStack
 from irtools.graph.view import GraphView
-from irtools.prove.annotated import Tap
+from irtools.prove.annotated import ResolvedTap
 from irtools.prove.between import Between, read_between
 
 
 def between(view: GraphView, stack: DecoderStack) -> Between:
     """Sublayers between the taps of this stack's annotation."""
-    taps = [Tap(layer.index, layer.locator, layer.source, view.unreshaped(layer.source)) for layer in stack.layers]
+    taps = [
+        ResolvedTap(layer.index, layer.locator, layer.source, view.unreshaped(layer.source)) for layer in stack.layers
+    ]
     return read_between(view, taps, find_head(view), stack, shares=False)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import irtools
-from irtools.lint.draft import draft, layer_ids, truthy
 from irtools.model.document import Document
+from irtools.model.draft import draft, layer_ids, truthy
 from irtools.model.guess import default_layers, guess
 from irtools.model.part import Part
 

@@ -13,8 +13,9 @@ from ir_edit import IR, edit
 
 import irtools
 from irtools.lint.model import Context
-from irtools.lint.mtp import DECLARATION_KEYS, MtpProfile, declaration
+from irtools.lint.mtp import MtpProfile
 from irtools.lint.mtp import head as nearest_head
+from irtools.model.config import MTP_KEYS, declared_mtp
 from irtools.model.document import Document
 from irtools.model.part import Part
 from irtools.model.values import norm_input, rotary_widths
@@ -130,13 +131,13 @@ def test_profiles_are_data_with_unique_names() -> None:
     assert {"qwen3_5", "qwen3_5_moe", "gemma4", "self-contained"} <= set(names)
 
 
-@pytest.mark.parametrize("key", DECLARATION_KEYS)
+@pytest.mark.parametrize("key", MTP_KEYS)
 @pytest.mark.parametrize("section", [None, "text_config"])
 def test_a_declaration_is_found_under_every_key(key: str, section: str | None, tmp_path: Path) -> None:
     config = {key: 1}
     (tmp_path / "config.json").write_text(json.dumps({section: config} if section else config))
 
-    declared = declaration(Context(irtools.open_export(tmp_path)))
+    declared = declared_mtp(irtools.open_export(tmp_path).config)
 
     assert declared is not None
     assert (declared.key, declared.count) == (f"{section}.{key}" if section else key, 1)
@@ -146,7 +147,7 @@ def test_a_declaration_is_found_under_every_key(key: str, section: str | None, t
 def test_a_declaration_is_a_number(value: object, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"mtp_num_hidden_layers": value}))
 
-    assert declaration(Context(irtools.open_export(tmp_path))) is None
+    assert declared_mtp(irtools.open_export(tmp_path).config) is None
 
 
 def test_a_missing_head_is_explained_with_the_task_that_works(export_copy: Copier) -> None:

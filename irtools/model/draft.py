@@ -1,4 +1,4 @@
-"""Facts about a draft model, which has a directory of its own."""
+"""Draft models in a directory of their own: what their rt_info says."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from irtools.lint.model import Context
 from irtools.model.part import Part
 
-__all__ = ["Draft", "Pair", "draft", "is_draft", "layer_ids", "pair", "truthy"]
+__all__ = ["Draft", "draft", "is_draft", "layer_ids", "truthy"]
 
 _TRUE = {"true", "yes", "on", "1"}
 _FALSE = {"false", "no", "off", "0", ""}
@@ -73,19 +72,27 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def _kind_by_ports(part: Part) -> str:
+    """Kind of a draft without rt_info: one that reads hidden states has ``last_hidden_state``, or logits (EAGLE-3)."""
+    if part.input("hidden_states") is None:
+        return "plain"
+    if part.output("last_hidden_state") is not None:
+        return "dflash"
+    return "eagle3" if part.output("logits") is not None else "plain"
+
+
 def draft(part: Part) -> Draft:
     """Classify a part as a draft by its rt_info, else by its ports."""
     info = part.rt_info
     nested = info.get("dflash")
     nested = nested if isinstance(nested, Mapping) else {}
     mode = _text(info.get("dflash_mode"))
-    takes_hidden = part.input("hidden_states") is not None
     if truthy(mode) or nested or (mode is not None and truthy(mode) is None):
         kind = "dflash"
     elif truthy(info.get("eagle3_mode")):
         kind = "eagle3"
     else:
-        kind = "dflash" if takes_hidden and part.output("last_hidden_state") is not None else "plain"
+        kind = _kind_by_ports(part)
     eagle3 = tuple(int(digits) for digits in _NUMBERS.findall(_text(info.get("hidden_layers_list")) or ""))
     return Draft(part, kind, mode, _text(nested.get("mask_token_id")), _text(nested.get("target_layer_ids")), eagle3)
 
@@ -93,29 +100,3 @@ def draft(part: Part) -> Draft:
 def is_draft(part: Part) -> bool:
     """True if a part is a draft that reads the hidden states of another model."""
     return draft(part).kind != "plain"
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A draft and its target.
-
-    Attributes
-    ----------
-    target : Part or None
-        None if MODEL_DIR itself is the draft; then only the draft can be checked.
-    """
-
-    draft: Draft
-    target: Part | None
-
-
-def pair(context: Context) -> Pair | None:
-    """The draft to check: the one of ``--draft``, else MODEL_DIR itself if it is a draft."""
-    target = context.part(context.target) if context.target is not None else None
-    if context.draft is not None:
-        candidates = context.draft.target_candidates
-        document = context.readable(candidates[0]) if len(candidates) == 1 else None
-        return Pair(draft(context.part(document)), target) if document is not None else None
-    if target is not None and is_draft(target):
-        return Pair(draft(target), None)
-    return None
