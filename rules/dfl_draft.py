@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.errors import IrtoolsError
 from irtools.lint.draft import Draft, pair, truthy
-from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.model.directory import MTP_FILE
 
 _NUMBER = re.compile(r"[ \t\n\r\v\f]*([+-]?[0-9]+)(.*)", re.DOTALL)

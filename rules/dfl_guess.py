@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.decoder.stack import DecoderStack
 from irtools.lint.annotation import annotation, layer_count
 from irtools.lint.draft import pair
-from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.run import target_part
 from irtools.model.guess import default_layers, guess
 from irtools.model.part import Part

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.op import DYNAMIC
 from irtools.ir.reading import read_file
 from irtools.lint.annotation import annotation, layer_count
 from irtools.lint.draft import Pair, pair
-from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.mtp import head
 from irtools.model.guess import guess
 from irtools.model.part import Part

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
 from irtools.lint.draft import Draft, pair
-from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.model.part import Input, Output
 from irtools.model.values import norm_input
 from irtools.text import shape_text

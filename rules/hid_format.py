@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.rt_info import ANNOTATION_KEY
 from irtools.lint.annotation import annotation, layer_count, layer_id, usable
 from irtools.lint.fixes import write_annotation
-from irtools.lint.model import Context, Finding, Severity, rule
 
 
 @rule("HID004", "malformed-annotation", Severity.ERROR, "The annotation is not the JSON that the runtime expects")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.rt_info import ANNOTATION_KEY
 from irtools.lint.annotation import annotation, stray_line
 from irtools.lint.fixes import write_annotation
-from irtools.lint.model import Context, Finding, Severity, rule
 
 
 @rule("HID001", "missing-annotation", Severity.NOTE, "The target has no hidden-state annotation")
