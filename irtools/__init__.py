@@ -1,34 +1,86 @@
-"""irtools: locate, annotate, check, prove, draw and edit OpenVINO IR exports of language models."""
+"""irtools: locate, annotate, check, prove, draw and edit OpenVINO IR exports of language models.
+
+Open an export with :func:`open_export`; its methods do what the commands do. :mod:`irtools.authoring` has the names
+for rules and patterns. Everything else is internal.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from irtools._version import __version__
-
-__all__ = ["Document", "Export", "IrtoolsError", "__version__", "open_export"]
+from irtools._lazy import attach
 
 if TYPE_CHECKING:
+    from irtools._version import __version__
+    from irtools.compare.model import Comparison
+    from irtools.decoder.stack import DecoderLayer, DecoderStack
     from irtools.errors import IrtoolsError
-    from irtools.export import Export, open_export
+    from irtools.export import Export, diff, open_export
+    from irtools.ir.save import Saved
+    from irtools.lint.engine import Verification, VerifyOptions
+    from irtools.lint.model import Finding, Severity
+    from irtools.model.annotation import Locator
     from irtools.model.document import Document
+    from irtools.model.footprint import Footprint
+    from irtools.prove.run import Proof
+    from irtools.prove.settings import ProveSettings
+    from irtools.render.drawing import Drawing
+    from irtools.report.inspection import Inspection
+    from irtools.surgery.editor import Editor
+    from irtools.surgery.patch import Patch
+    from irtools.surgery.piece import Piece
 
-_HOMES = {
-    "Document": "irtools.model.document",
-    "Export": "irtools.export",
-    "IrtoolsError": "irtools.errors",
-    "open_export": "irtools.export",
-}
+__all__ = [
+    "Comparison",
+    "DecoderLayer",
+    "DecoderStack",
+    "Document",
+    "Drawing",
+    "Editor",
+    "Export",
+    "Finding",
+    "Footprint",
+    "Inspection",
+    "IrtoolsError",
+    "Locator",
+    "Patch",
+    "Piece",
+    "Proof",
+    "ProveSettings",
+    "Saved",
+    "Severity",
+    "Verification",
+    "VerifyOptions",
+    "__version__",
+    "diff",
+    "open_export",
+]
 
-
-def __getattr__(name: str) -> Any:
-    # Imported late: `irtools --help` imports this package and must not load anything heavy.
-    if name not in _HOMES:
-        raise AttributeError(f"module 'irtools' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = attach(
+    __name__,
+    {
+        "Comparison": "irtools.compare.model",
+        "DecoderLayer": "irtools.decoder.stack",
+        "DecoderStack": "irtools.decoder.stack",
+        "Document": "irtools.model.document",
+        "Drawing": "irtools.render.drawing",
+        "Editor": "irtools.surgery.editor",
+        "Export": "irtools.export",
+        "Finding": "irtools.lint.model",
+        "Footprint": "irtools.model.footprint",
+        "Inspection": "irtools.report.inspection",
+        "IrtoolsError": "irtools.errors",
+        "Locator": "irtools.model.annotation",
+        "Patch": "irtools.surgery.patch",
+        "Piece": "irtools.surgery.piece",
+        "Proof": "irtools.prove.run",
+        "ProveSettings": "irtools.prove.settings",
+        "Saved": "irtools.ir.save",
+        "Severity": "irtools.lint.model",
+        "Verification": "irtools.lint.engine",
+        "VerifyOptions": "irtools.lint.engine",
+        "__version__": "irtools._version",
+        "diff": "irtools.export",
+        "open_export": "irtools.export",
+    },
+)

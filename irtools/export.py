@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
-from irtools.display import Drawable, register_drawer
-from irtools.errors import EditError
+from irtools.display import Drawable, register_drawer, register_writer
+from irtools.errors import EditError, OptionError
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 
 if TYPE_CHECKING:
+    from irtools.compare.model import Comparison
     from irtools.decoder.stack import DecoderStack
     from irtools.ir.save import Progress, Saved
-    from irtools.lint.engine import Verification
+    from irtools.lint.engine import Verification, VerifyOptions
+    from irtools.model.footprint import Footprint
     from irtools.prove.run import Proof
-    from irtools.prove.settings import Settings
+    from irtools.prove.settings import ProveSettings
+    from irtools.render.drawing import Drawing
+    from irtools.report.inspection import Inspection
     from irtools.surgery.editor import Editor
     from irtools.surgery.patch import Patch
     from irtools.surgery.piece import Piece
 
-__all__ = ["Export", "open_export"]
+__all__ = ["Export", "diff", "open_export"]
 
 
 class Export(ModelDirectory, Drawable):
     """One export: a directory of IR files, or a single ``.xml``.
 
-    All methods accept the part names of :meth:`part`.
+    Each command is a method. Its arguments have the names and defaults of the options, and every ``part`` is a name
+    that :meth:`part` takes. :meth:`annotate`, :meth:`strip`, :meth:`expose`, :meth:`conceal` and :meth:`edit` change a
+    part in memory; :meth:`save` writes the changes. Only these methods and :meth:`extract` see changes that are not
+    saved. All others read the files.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -51,6 +58,7 @@ class Export(ModelDirectory, Drawable):
 
     def verify(
         self,
+        options: VerifyOptions | None = None,
         *,
         expect_mtp: bool | None = None,
         draft: str | Path | None = None,
@@ -61,8 +69,12 @@ class Export(ModelDirectory, Drawable):
     ) -> Verification:
         """Apply the rules to the files; weights and a device are not needed.
 
+        Configuration files are not read.
+
         Parameters
         ----------
+        options : VerifyOptions, optional
+            All options in one value, instead of the other arguments.
         expect_mtp : bool, optional
             True if the export must have an MTP head, False if it must not have one.
         draft : path-like, optional
@@ -92,17 +104,247 @@ class Export(ModelDirectory, Drawable):
         >>> [finding.code for finding in irtools.open_export("fixtures/mixtral").verify(select=["EXP"]).findings]
         ['EXP003', 'EXP003']
         """
-        from irtools.lint.engine import DEFAULT_RUNTIME, Options, verify
+        from irtools.lint.engine import DEFAULT_RUNTIME, VerifyOptions, verify
 
-        options = Options(
+        separate = VerifyOptions(
             expect_mtp=expect_mtp,
             draft=Path(draft) if draft is not None else None,
             target_runtime=target_runtime or DEFAULT_RUNTIME,
             select=tuple(select),
             ignore=tuple(ignore),
-            rule_folders=tuple(map(Path, rules)),
+            rules=tuple(map(Path, rules)),
         )
-        return verify(self, options)
+        if options is not None and separate != VerifyOptions():
+            raise OptionError("give either options or the other arguments, not both")
+        return verify(self, options or separate)
+
+    def inspect(self, part: str = "target", *, context: int = 4096, batch: int = 1) -> Inspection:
+        """Inspect the export: parts, layers, ports, states, weights, decoding modes and memory.
+
+        Parameters
+        ----------
+        part : str
+            Part whose ports, states and layers are shown.
+        context : int
+            Tokens in the state of each sequence.
+        batch : int
+            Number of sequences.
+
+        Raises
+        ------
+        ExportError
+            There is no such part, or it cannot be read.
+        InvalidIRError
+            The file is not a well-formed IR.
+
+        Examples
+        --------
+        >>> import irtools
+        >>> irtools.open_export("fixtures/falcon").inspect().details()["stack"]["layers"]
+        4
+        """
+        from irtools.report.inspection import Inspection
+
+        return Inspection(self, part, context=context, batch=batch)
+
+    def footprint(self, *, context: int = 4096, batch: int = 1) -> Footprint:
+        """Compute the minimum memory of the export from its files.
+
+        Parameters
+        ----------
+        context : int
+            Tokens in the state of each sequence.
+        batch : int
+            Number of sequences.
+
+        Raises
+        ------
+        UsageError
+            The context or the batch is below one.
+
+        Examples
+        --------
+        >>> import irtools
+        >>> footprint = irtools.open_export("fixtures/falcon").footprint(context=100)
+        >>> footprint.total("f32") - footprint.total("f16")  # 8 states of width 8, 2 bytes more per value
+        12800
+        """
+        from irtools.model.footprint import footprint
+
+        return footprint(self, context=context, batch=batch)
+
+    def render(
+        self,
+        output: str | Path | None = None,
+        *,
+        part: str = "target",
+        layer: int | None = None,
+        around: str | None = None,
+        radius: int | None = None,
+        between: tuple[str, str] | None = None,
+        pair: bool = False,
+        full: bool = False,
+        max_nodes: int | None = None,
+        format: str = "svg",
+    ) -> Drawing:
+        """Draw the export, or a section of it op by op.
+
+        Parameters
+        ----------
+        output : path-like, optional
+            A ``.svg``, ``.png``, ``.pdf`` or ``.dot`` file for the picture.
+        part : str
+            Part to draw.
+        layer : int, optional
+            One decoder layer, op by op.
+        around : str, optional
+            Friendly name or layer id of an op that is drawn with its neighbours.
+        radius : int, optional
+            Number of steps around the op. Default: 2.
+        between : pair of str, optional
+            The ops between two ops.
+        pair : bool
+            Target and MTP head, connected as in the runtime.
+        full : bool
+            Every op.
+        max_nodes : int, optional
+            Maximum number of ops. Default: 500, for PNG 300.
+        format : str
+            Format of the picture without ``output``, whose suffix sets it.
+
+        Returns
+        -------
+        Drawing
+            The picture with its bytes; ``picture.omitted`` lists omitted content.
+
+        Raises
+        ------
+        RenderError
+            No layout engine is available (``dot`` needs none), or there is nothing to draw.
+        UsageError
+            An op, layer or part does not exist, or two arguments select different pictures.
+
+        Examples
+        --------
+        >>> import irtools
+        >>> irtools.open_export("fixtures/falcon").render(layer=1, format="dot").data[:7]
+        b'digraph'
+        """
+        from irtools.ir.output import write_output
+        from irtools.render.drawing import render
+        from irtools.render.pictures import format_of, request_for
+
+        form = format if output is None else format_of(Path(output))
+        request = request_for(
+            form,
+            part=part,
+            layer=layer,
+            around=around,
+            radius=radius,
+            between=between,
+            pair=pair,
+            full=full,
+            max_nodes=max_nodes,
+        )
+        drawing = render(self, request, form)
+        if output is not None:
+            write_output(Path(output), drawing.data)
+        return drawing
+
+    @overload
+    def report(
+        self,
+        output: None = None,
+        *,
+        part: str = ...,
+        expect_mtp: bool | None = ...,
+        draft: str | Path | None = ...,
+        target_runtime: str | None = ...,
+        context: int = ...,
+        batch: int = ...,
+    ) -> str: ...
+
+    @overload
+    def report(
+        self,
+        output: str | Path,
+        *,
+        part: str = ...,
+        expect_mtp: bool | None = ...,
+        draft: str | Path | None = ...,
+        target_runtime: str | None = ...,
+        context: int = ...,
+        batch: int = ...,
+    ) -> Path: ...
+
+    def report(
+        self,
+        output: str | Path | None = None,
+        *,
+        part: str = "target",
+        expect_mtp: bool | None = None,
+        draft: str | Path | None = None,
+        target_runtime: str | None = None,
+        context: int = 4096,
+        batch: int = 1,
+    ) -> str | Path:
+        """Verify the export and show it on one HTML page with a picture that expands down to each op.
+
+        Parameters
+        ----------
+        output : path-like, optional
+            File for the page.
+        part : str
+            Part whose ports, states and layers are shown.
+        expect_mtp, draft, target_runtime
+            As for :meth:`verify`.
+        context, batch
+            As for :meth:`inspect`.
+
+        Returns
+        -------
+        str or Path
+            The page, or the path of the file if ``output`` was given.
+
+        Raises
+        ------
+        ExportError
+            The directory contains no IR.
+        UsageError
+            An argument is invalid, or a rule failed.
+
+        Examples
+        --------
+        >>> import irtools
+        >>> irtools.open_export("fixtures/falcon").report()[:15]
+        '<!doctype html>'
+        """
+        from irtools.ir.output import write_output
+        from irtools.lint.engine import Judged
+        from irtools.report.html import View, render_report
+
+        verification = self.verify(expect_mtp=expect_mtp, draft=draft, target_runtime=target_runtime)
+        page = render_report(self, Judged(self.path, verification), View(part, context, batch))
+        if output is None:
+            return page
+        write_output(Path(output), page.encode())
+        return Path(output)
+
+    def diff(
+        self, other: str | Path | ModelDirectory, *, part: str | None = None, ignore: Collection[str] = ()
+    ) -> Comparison:
+        """Compare with another export; see :func:`irtools.diff`.
+
+        Parameters
+        ----------
+        other : path-like or Export
+            The other export.
+        part : str, optional
+            Only this part.
+        ignore : collection of str
+            Categories of differences to ignore.
+        """
+        return diff(self, other, part=part, ignore=ignore)
 
     def annotate(self, part: str = "target", *, stack: DecoderStack | None = None, force: bool = False) -> Patch:
         """Annotate a part in memory; :meth:`save` writes it.
@@ -150,6 +392,74 @@ class Export(ModelDirectory, Drawable):
 
         return self._keep(strip(self._current(part)))
 
+    def expose(
+        self,
+        layers: Sequence[int] | int | str,
+        *,
+        concat: str | None = None,
+        names: str | Sequence[str] | None = None,
+        part: str = "target",
+    ) -> Patch:
+        """Add hidden states as model outputs in memory; :meth:`save` writes it.
+
+        Parameters
+        ----------
+        layers : sequence of int, int or str
+            Decoder layers: numbers, or text such as ``1,3-5``, ``last`` or ``all``.
+        concat : str, optional
+            Name of one output that concatenates the layers in the given order.
+        names : str or sequence of str, optional
+            One name per layer, or a name with ``{layer}`` in it. Default: ``hidden_states.{layer}``, or no single
+            outputs if ``concat`` is given.
+
+        Returns
+        -------
+        Patch
+            ``status`` is ``unchanged`` if the outputs exist already.
+
+        Raises
+        ------
+        EditError
+            A layer does not exist, a name is taken or reserved, or the values cannot be concatenated.
+        LocateRefusedError
+            The part is not a decoder-only language model, or the witnesses contradict each other.
+
+        Examples
+        --------
+        >>> import irtools
+        >>> export = irtools.open_export("fixtures/falcon")
+        >>> export.expose("0,last").changed, export.conceal().changed, export.pending
+        (True, True, ())
+        """
+        return self._edited(part, lambda editor: editor.expose(layers, names=names, concat=concat))
+
+    def conceal(
+        self,
+        layers: Sequence[int] | int | str | None = None,
+        *,
+        concat: str | None = None,
+        names: str | Sequence[str] | None = None,
+        part: str = "target",
+    ) -> Patch:
+        """Remove outputs that :meth:`expose` added in memory, by default all; :meth:`save` writes it.
+
+        Parameters
+        ----------
+        layers, concat, names
+            The arguments with which the outputs were added, to remove only these.
+
+        Returns
+        -------
+        Patch
+            ``status`` is ``unchanged`` if there are no such outputs.
+
+        Raises
+        ------
+        EditError
+            An output with such a name was not added by :meth:`expose`.
+        """
+        return self._edited(part, lambda editor: editor.conceal(layers, names=names, concat=concat))
+
     def edit(self, part: str = "target") -> Editor:
         """Edit a part in memory, in a ``with`` block; :meth:`save` writes it.
 
@@ -179,6 +489,12 @@ class Export(ModelDirectory, Drawable):
         from irtools.surgery.editor import Editor
 
         return Editor(self._current(part), self._keep, self.config)
+
+    def _edited(self, part: str, surgery: Callable[[Editor], object]) -> Patch:
+        with self.edit(part) as editor:
+            surgery(editor)
+        assert editor.patch is not None, "the end of the block sets it"
+        return editor.patch
 
     @property
     def pending(self) -> tuple[Patch, ...]:
@@ -318,10 +634,31 @@ class Export(ModelDirectory, Drawable):
             return save_export(self.directory, changes, Path(output_dir), progress=progress)
         return save_files(changes, written=lambda change: self._forget(change.path))
 
-    def prove(self, settings: Settings | None = None, progress: Callable[[str], None] | None = None) -> Proof:
-        """Run the export: taps, state, MTP head, speculative decoding. See :func:`irtools.prove.run.prove`.
+    def prove(self, settings: ProveSettings | None = None, progress: Callable[[str], None] | None = None) -> Proof:
+        """Run the export: taps, state, MTP head, speculative decoding.
 
-        The files are run as they are on disk, so pending changes raise an ``EditError``.
+        Parameters
+        ----------
+        settings : ProveSettings, optional
+            The options of the command.
+        progress : callable, optional
+            Called with a sentence at the start of each piece of work.
+
+        Returns
+        -------
+        Proof
+            Steps with their checks, and the record, valid against ``irtools/report/proof.schema.json``.
+
+        Raises
+        ------
+        EditError
+            There are pending changes. The files are run as they are on disk.
+        ExportError
+            The target, or the draft in the settings, does not exist.
+        InvalidIRError
+            The target cannot be read.
+        UsageError
+            openvino-genai is not installed, or a setting is invalid for the export.
         """
         from irtools.prove.run import prove
 
@@ -359,10 +696,63 @@ def open_export(path: str | Path) -> Export:
     return Export.open(path)
 
 
+def diff(
+    a: str | Path | ModelDirectory,
+    b: str | Path | ModelDirectory,
+    *,
+    part: str | None = None,
+    ignore: Collection[str] = (),
+) -> Comparison:
+    """Compare two exports, or two IRs.
+
+    Ops are paired by structure, layer by layer, so that other names, ids and orders in the file are no structural
+    differences.
+
+    Parameters
+    ----------
+    a, b : path-like or Export
+        Model directories, or ``.xml`` files.
+    part : str, optional
+        Only this part.
+    ignore : collection of str
+        Categories of differences to ignore: ``parts``, ``ports``, ``states``, ``structure``, ``shapes``, ``weights``
+        (with ``values``), ``values``, ``annotation``, ``rt_info``, ``versions``, ``names``, ``config``, ``files``.
+
+    Returns
+    -------
+    Comparison
+        The properties ``equal``, ``counts`` and ``exit_code`` summarise it. An unreadable part has an ``error``; the
+        other parts are compared.
+
+    Raises
+    ------
+    UsageError
+        An unknown category.
+    ExportError
+        A file, directory or part does not exist.
+
+    Examples
+    --------
+    >>> import irtools
+    >>> irtools.diff("fixtures/falcon", "fixtures/falcon").equal
+    True
+    """
+    from irtools.compare import compare
+
+    return compare(a, b, ignore=ignore, part=part)
+
+
 def _draw(shown: object) -> str | None:
     from irtools.render.notebook import svg_of
 
     return svg_of(shown)
 
 
+def _write(shown: object) -> str | None:
+    from irtools.report.notebook import html_of
+
+    return html_of(shown)
+
+
 register_drawer(_draw)
+register_writer(_write)

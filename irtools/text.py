@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["plural", "ranges", "shape_text", "size_text", "visible"]
+__all__ = ["plural", "ranges", "shape_text", "short_repr", "size_text", "visible"]
+
+_FACT, _FACTS = 100, 250
+"""Characters of one fact, and of all facts, in a short ``repr``."""
 
 
 def plural(number: int, noun: str) -> str:
@@ -76,3 +79,25 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or 0xD800 <= ord(c) < 0xE000 else ascii(c)[1:-1] for c in text)
+
+
+def short_repr(shown: object, *facts: str) -> str:
+    """Format an object for its ``repr``: on one line, with at most 300 characters.
+
+    Parameters
+    ----------
+    *facts : str
+        The words that tell the object from others; empty ones are left out.
+
+    Examples
+    --------
+    >>> short_repr(ValueError(), "fixtures/falcon", "", "2 notes")
+    '<ValueError fixtures/falcon, 2 notes>'
+    """
+    text = ", ".join(_cut(visible(fact), _FACT) for fact in facts if fact)
+    return f"<{type(shown).__name__} {_cut(text, _FACTS)}>"
+
+
+def _cut(text: str, most: int) -> str:
+    """Leave out the middle of a long text."""
+    return text if len(text) <= most else f"{text[: most // 2 - 3]}...{text[-most // 2 :]}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.errors import IrtoolsError
-from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.pair import pair
 from irtools.model.directory import MTP_FILE
 from irtools.model.draft import Draft, truthy

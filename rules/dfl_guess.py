@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.decoder.stack import DecoderStack
-from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.pair import pair
 from irtools.lint.run import target_part
 from irtools.model.guess import default_layers, guess

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.op import DYNAMIC
 from irtools.ir.reading import read_file
-from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.mtp import head
 from irtools.lint.pair import Pair, pair
 from irtools.model.guess import guess

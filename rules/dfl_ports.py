@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
-from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.pair import pair
 from irtools.model.draft import Draft
 from irtools.model.part import Input, Output

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.graph.view import GraphView
-from irtools.lint import Context, Finding, Severity, rule
 from irtools.lint.directory import json_line, needs_embeddings, read_json, reads_tokens
 from irtools.model.config import LAYER_COUNT_KEYS, WIDTH_KEYS, integers
 

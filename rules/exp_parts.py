@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.errors import ExportError
-from irtools.lint import Context, Finding, Severity, rule
 from irtools.lint.directory import (
     KNOWN_PARTS,
     RUNTIME_FAMILIES,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from irtools.lint import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.lint.directory import json_line, read_json
 from irtools.model.document import Document
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.rt_info import ANNOTATION_KEY
 from irtools.lint.fixes import write_annotation
-from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.model.annotation import is_layer_key
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import IrtoolsError
 from irtools.graph.view import Source
 from irtools.lint.fixes import write_annotation
-from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.model.annotation import Annotation, Tap
 from irtools.model.part import Part
 from irtools.model.values import carries

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.op import DYNAMIC
 from irtools.lint.fixes import write_annotation
-from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.model.annotation import Annotation, Tap
 from irtools.model.part import Part
 from irtools.text import shape_text

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.errors import MalformedValueError, UnsupportedEncodingError
 from irtools.ir.scan import line_of
-from irtools.lint import Context, Finding, Severity, rule
 from irtools.lint.files import claims_to_be_ir, is_lfs_pointer
 
 _VERSIONS = ("10", "11")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.integrity import FaultKind
-from irtools.lint import Context, Finding, Severity, rule
 
 _AGAIN = "Export the model again, or restore the file."
 _LIMIT = 20  # findings of one kind in one file; a damaged file can have thousands

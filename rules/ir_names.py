@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from irtools.lint import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.lint.fixes import make_names_unique
 from irtools.model.document import Document
 

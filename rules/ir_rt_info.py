@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.scan import child_spans, parse_attributes
-from irtools.lint import Context, Finding, Severity, rule
 
 
 @rule("IR020", "several-rt-info", Severity.WARNING, "An IR has several model-level rt_info elements")

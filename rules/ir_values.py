@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.errors import MalformedValueError
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.integrity import FaultKind
 from irtools.ir.scan import Scan, parse_attributes
-from irtools.lint import Context, Finding, Severity, rule
 from irtools.model.document import Document
 
 _AGAIN = "Export the model again, or restore the file."

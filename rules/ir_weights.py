@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.constants import ELEMENT_BITS, Constant, byte_size
-from irtools.lint import Context, Finding, Severity, rule
 from irtools.lint.files import is_lfs_pointer
 from irtools.model.document import Document
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.graph.view import Source
-from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.mtp import Head, at_op, expected, own_target, qwen_like
 from irtools.model.target import head_width
 from irtools.model.values import norm_input

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.lint.model import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.lint.mtp import Fusion, Head, at_op, expected, qwen_like
 
 _AGAIN = "export the head again from its checkpoint"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
-from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.mtp import Head, Port, head
 from irtools.model.part import Input, Output
 from irtools.text import shape_text

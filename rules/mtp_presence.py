@@ -1,10 +1,10 @@
-"""MTP: presence and declaration of the head, and the parts that the runtime needs beside it."""
+"""MTP: presence and declared_mtp of the head, and the parts that the runtime needs beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.lint.model import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.lint.mtp import EXPORTED_FAMILIES, expected, head
 from irtools.model.config import declared_mtp
 from irtools.model.directory import MTP_FILE

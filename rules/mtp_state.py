@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.lint.model import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.lint.mtp import at_op, own_target, qwen_like
 from irtools.model.part import State
 from irtools.model.target import attention_states

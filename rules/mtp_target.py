@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.op import DYNAMIC
-from irtools.lint.model import Context, Finding, Severity, rule
 from irtools.lint.mtp import at_op, expected, head, own_target, qwen_like
 from irtools.model.part import Part
 from irtools.model.target import head_width, logits_head

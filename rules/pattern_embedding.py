@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irtools.graph.match import Match, Mismatch, Probe, pattern
+from irtools.authoring import Match, Mismatch, Probe, pattern
 from irtools.ir.op import FLOATS
 
 _SAME_IDS = {"Convert", "Reshape", "Squeeze", "Unsqueeze", "Clamp", "Maximum", "Minimum", "Select", "Multiply"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irtools.graph.match import Match, Mismatch, Probe, pattern
+from irtools.authoring import Match, Mismatch, Probe, pattern
 
 
 @pattern("feed_forward", "experts", "TopK", priority=10)

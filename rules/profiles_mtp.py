@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irtools.lint.mtp import MtpProfile, Port
+from irtools.authoring import MtpProfile, Port
 
 _QWEN_INPUTS = (
     Port("hidden_states", "f32", ("?", "?", "H")),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.graph.view import GraphView
 from irtools.ir.constants import ELEMENT_BITS
-from irtools.lint import Context, Finding, Severity, rule
 from irtools.model.compression import STORED, Compression
 
 _MAJORITY = 0.5

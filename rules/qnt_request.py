@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from irtools.lint import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.lint.directory import read_json
 from irtools.model.compression import Compression, Matrix, Request
 from irtools.model.document import Document

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from irtools.lint import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, rule
 from irtools.lint.directory import json_line
 from irtools.lint.versions import parse_version
 from irtools.model.config import declared_mtp

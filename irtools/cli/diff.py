@@ -12,7 +12,7 @@ from irtools.cli.common import PATH, Ui, attempt, output_options, print_error
 from irtools.report.json import Entry, envelope, to_json
 
 if TYPE_CHECKING:
-    from irtools.compare import Comparison
+    from irtools.compare.model import Comparison
 
 __all__ = ["command"]
 
@@ -41,11 +41,11 @@ def command(a: Path, b: Path, part: str | None, ignore: tuple[str, ...], output:
     """
 
     def work(path: Path) -> Entry:
-        from irtools.compare import compare
+        from irtools.export import diff
         from irtools.ir.output import write_output
 
         with ui.working(f"Comparing {path} with {b}"):
-            comparison = compare(path, b, ignore=ignore, part=part)
+            comparison = diff(path, b, part=part, ignore=ignore)
         text = _rendered(comparison, form, ui, to_file=output is not None)
         if output is not None:
             write_output(output, text.encode("utf-8", "backslashreplace"))

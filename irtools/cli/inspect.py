@@ -26,10 +26,9 @@ def command(models: tuple[Path, ...], part: str, context: int, batch: int, ui: U
     def work(path: Path) -> Entry:
         from irtools.export import open_export
         from irtools.report.inspect import inspection_text
-        from irtools.report.inspection import Inspection
 
         with ui.working(f"Inspecting {path}"):
-            inspection = Inspection(open_export(path), part, context=context, batch=batch)
+            inspection = open_export(path).inspect(part, context=context, batch=batch)
             if ui.format == "json":
                 return Entry(str(path), "ok", details=inspection.details())
             return Entry(str(path), "ok", text=inspection_text(inspection, ui.style))

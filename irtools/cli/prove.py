@@ -82,12 +82,12 @@ def command(
     Exit codes: 0 no step failed, 1 a step failed, the text changed or the acceptance rate is too low, 2 no
     step applies, or the export cannot be read.
     """
-    from irtools.prove.settings import Settings
+    from irtools.prove.settings import ProveSettings
 
     if texts and prompts is not None:
         raise click.UsageError("--prompt and --prompts exclude each other: give one of them")
     set_options = {name: value for name, value in options.items() if value is not None}
-    settings = Settings(prompts=texts or _read_prompts(prompts), chat_template=chat_template, **set_options)
+    settings = ProveSettings(prompts=texts or _read_prompts(prompts), chat_template=chat_template, **set_options)
     old = None
     if compare is not None:
         from irtools.prove.compare import read_record
@@ -97,11 +97,10 @@ def command(
     def work(path: Path) -> Entry:
         from irtools.export import open_export
         from irtools.prove.compare import changes
-        from irtools.prove.run import prove
         from irtools.report.prove import changes_text, proof_text
 
         with ui.working(f"Proving {path}"):
-            proof = prove(open_export(path), settings, ui.detail)
+            proof = open_export(path).prove(settings, ui.detail)
         details: dict[str, object] = {"proof": proof.record}
         text = proof_text(proof, ui.style)
         if old is not None:

@@ -12,8 +12,6 @@ from irtools.report.json import Entry
 
 __all__ = ["command"]
 
-_FORMATS = ("svg", "png", "pdf", "dot", "html")
-
 
 @click.command("render")
 @model_argument
@@ -50,21 +48,20 @@ def command(
     stderr and the picture list the omitted details. A .html file is the page of irtools report, with a
     picture that expands down to each op.
     """
-    views = {
-        "--layer": layer is not None,
-        "--around": around is not None,
-        "--between": between is not None,
-        "--pair": pair,
-        "--full": full,
-    }
-    chosen = [name for name, value in views.items() if value]
-    if len(chosen) > 1:
-        raise click.UsageError(f"{' and '.join(chosen)} select different pictures: give one of them")
-    if radius is not None and around is None:
-        raise click.UsageError("--radius requires --around")
-    form = output.suffix.lower().removeprefix(".")
-    if form not in _FORMATS:
-        raise click.UsageError(f"-o {output}: the suffix sets the format; use one of .{', .'.join(_FORMATS)}")
+    from irtools.render.pictures import format_of, request_for
+
+    form = format_of(output, "html")
+    request = request_for(
+        form,
+        part=part,
+        layer=layer,
+        around=around,
+        radius=radius,
+        between=between,
+        pair=pair,
+        full=full,
+        max_nodes=max_nodes,
+    )
     if form == "html" and (between or pair or full or radius is not None or max_nodes is not None):
         raise click.UsageError("a .html page has every op; of these options, it takes only --layer and --around")
 
@@ -74,18 +71,13 @@ def command(
         from irtools.export import open_export
         from irtools.ir.output import write_output
         from irtools.render.drawing import render
-        from irtools.render.pictures import MOST_NODES, Request
 
-        most = max_nodes or MOST_NODES[form]
-        request = Request(
-            part, layer, around, 2 if radius is None else radius, between, pair, full, most, MOST_NODES[form]
-        )
         with ui.working(f"Drawing {path}"):
             drawing = render(open_export(path), request, form)
         write_output(output, drawing.data)
         for sentence in drawing.picture.omitted:
             ui.note(f"omitted: {sentence}")
-        if max_nodes is not None and len(drawing.picture.boxes) > max_nodes and chosen in ([], ["--pair"]):
+        if max_nodes is not None and len(drawing.picture.boxes) > max_nodes and not request.limited:
             ui.note("--max-nodes has no effect without --full, --layer, --around or --between")
         details = {
             "output": str(output),

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from irtools.display import Tabular
+from irtools.text import short_repr
+
 __all__ = [
     "CATEGORIES",
     "AnnotationChange",
@@ -166,6 +169,10 @@ class RegionDiff:
     weights: tuple[WeightChange, ...] = ()
     renamed: int = 0
 
+    def __repr__(self) -> str:
+        edits = len(self.removed) + len(self.added) + len(self.changed) + len(self.weights)
+        return short_repr(self, self.region.kind, self.region.text_a, f"{edits} changes", f"{self.renamed} renamed")
+
 
 @dataclass(frozen=True, slots=True)
 class AnnotationChange:
@@ -229,6 +236,9 @@ class PartDiff:
     regions: tuple[RegionDiff, ...] = ()
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return short_repr(self, self.part, *([self.error] if self.error else _facts(self.counts)))
+
     @property
     def counts(self) -> Mapping[str, int]:
         """Number of differences by category, without zeros."""
@@ -255,7 +265,7 @@ class PartDiff:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Tabular):
     """Two exports, or two IRs, side by side.
 
     Attributes
@@ -286,6 +296,9 @@ class Comparison:
     files: tuple[Change, ...] = ()
     errors: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return short_repr(self, f"{self.a} and {self.b}", *(["failed"] if self.failures else _facts(self.counts)))
+
     @property
     def counts(self) -> Mapping[str, int]:
         """Number of differences by category, without zeros."""
@@ -313,3 +326,7 @@ class Comparison:
     def exit_code(self) -> int:
         """Exit code: 0 equal, 1 different, 2 a comparison failed."""
         return 2 if self.failures else int(not self.equal)
+
+
+def _facts(counts: Mapping[str, int]) -> list[str]:
+    return [f"{category} {count}" for category, count in counts.items()] or ["equal"]

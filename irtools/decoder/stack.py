@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from irtools.display import Drawable
 from irtools.graph.view import Source
 from irtools.model.annotation import Locator
+from irtools.text import plural, short_repr
 
 __all__ = ["DecoderLayer", "DecoderStack", "Rejection", "Verdict"]
 
@@ -72,8 +73,12 @@ class DecoderLayer:
     feed_forward: str
     states: tuple[str, ...]
     scope: str
-    ops: frozenset[int] = field(repr=False)
-    verdicts: tuple[Verdict, ...] = field(repr=False)
+    ops: frozenset[int]
+    verdicts: tuple[Verdict, ...]
+
+    def __repr__(self) -> str:
+        producer, index = self.locator.producer, self.locator.output_index
+        return short_repr(self, f"layer {self.index}", self.mixer, self.feed_forward, f"{producer} output {index}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +135,10 @@ class DecoderStack(Drawable):
     logits_tail: tuple[int, ...]
     last_sum: int
     verdicts: tuple[Verdict, ...]
-    explain: Callable[[], tuple[Rejection, ...]] = field(repr=False, compare=False)
+    explain: Callable[[], tuple[Rejection, ...]] = field(compare=False)
+
+    def __repr__(self) -> str:
+        return short_repr(self, plural(len(self.layers), "layer"), f"hidden size {self.hidden_size}", self.scope)
 
     @property
     def rejections(self) -> tuple[Rejection, ...]:

@@ -96,8 +96,8 @@ class Pattern:
     name: str
     anchors: tuple[str, ...]
     priority: int
-    explanation: str
-    function: Function
+    explanation: str = field(repr=False)
+    function: Function = field(repr=False)
 
 
 def pattern(role: str, name: str, *anchors: str, priority: int = 50) -> Callable[[Function], Pattern]:

@@ -29,6 +29,7 @@ from irtools.ir.files import (
 )
 from irtools.ir.listing import list_export, real_path, require_empty
 from irtools.ir.reading import chunks
+from irtools.text import short_repr
 
 try:
     import fcntl
@@ -83,6 +84,9 @@ class Saved:
     path: Path
     replaced_link: Path | None = None
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return short_repr(self, str(self.path), *self.notes)
 
 
 # -- in place --------------------------------------------------------------------------

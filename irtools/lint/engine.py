@@ -12,18 +12,20 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from irtools.display import Tabular
 from irtools.errors import ExportError, InvalidIRError, IrtoolsError, OptionError, UsageError
 from irtools.ir.listing import meant_instead
 from irtools.lint.model import Context, Finding, Rule, Severity, Strategy
 from irtools.lint.rules import load_rules, source_of
 from irtools.lint.versions import matches, parse_version
 from irtools.model.directory import TARGET_FILES, ModelDirectory
+from irtools.text import plural, short_repr
 
 if TYPE_CHECKING:
     from irtools.ir.save import Saved
     from irtools.surgery.patch import Patch
 
-__all__ = ["DEFAULT_RUNTIME", "Judged", "Options", "Verification", "selected_rules", "verify"]
+__all__ = ["DEFAULT_RUNTIME", "Judged", "Verification", "VerifyOptions", "selected_rules", "verify"]
 
 DEFAULT_RUNTIME = "2026.4"
 """OpenVINO GenAI release against which the built-in rules were verified."""
@@ -33,13 +35,15 @@ UNREADABLE = "IR001"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class VerifyOptions:
     """Options of a verification.
 
     Attributes
     ----------
     expect_mtp : bool or None
         True if the export must have an MTP head, False if it must not, None if both are fine.
+    draft : Path or None
+        Directory of a draft to verify with the export.
     target_runtime : str
         OpenVINO GenAI release to check for.
     select, ignore : tuple of str
@@ -49,6 +53,8 @@ class Options:
         Severities by code or group. They replace those of the rules.
     per_file_ignores : mapping of str to tuple of str
         Codes or groups by file name pattern.
+    rules : tuple of Path
+        Folders of additional rules.
     """
 
     expect_mtp: bool | None = None
@@ -58,11 +64,11 @@ class Options:
     ignore: tuple[str, ...] = ()
     severities: Mapping[str, Severity] = field(default_factory=dict)
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    rule_folders: tuple[Path, ...] = ()
+    rules: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
-class Verification:
+class Verification(Tabular):
     """Result of running the rules over one export.
 
     Attributes
@@ -80,6 +86,10 @@ class Verification:
     rules: tuple[Rule, ...]
     strategies: tuple[Strategy, ...] = ()
     known: int = 0
+
+    def __repr__(self) -> str:
+        counts = [plural(count, str(severity)) for severity, count in self.counts.items() if count]
+        return short_repr(self, str(self.export.path), *(counts or ["no findings"]))
 
     @cached_property
     def counts(self) -> Mapping[Severity, int]:
@@ -125,7 +135,7 @@ def _specificity(rule: Rule, selectors: Iterable[str]) -> int:
     return max((2 if s == rule.code else 1 if s in (rule.group, "ALL") else 0 for s in selectors), default=0)
 
 
-def selected_rules(rules: Iterable[Rule], options: Options) -> tuple[Rule, ...]:
+def selected_rules(rules: Iterable[Rule], options: VerifyOptions) -> tuple[Rule, ...]:
     """The rules that the options select.
 
     Raises
@@ -149,11 +159,11 @@ def selected_rules(rules: Iterable[Rule], options: Options) -> tuple[Rule, ...]:
     )
 
 
-def _applicable(rules: Iterable[Rule], options: Options) -> list[Rule]:
+def _applicable(rules: Iterable[Rule], options: VerifyOptions) -> list[Rule]:
     return [rule for rule in rules if matches(rule.runtimes, options.target_runtime)]
 
 
-def verify(export: ModelDirectory, options: Options | None = None) -> Verification:
+def verify(export: ModelDirectory, options: VerifyOptions | None = None) -> Verification:
     """Run every selected rule over the files of an export.
 
     Parameters
@@ -168,10 +178,10 @@ def verify(export: ModelDirectory, options: Options | None = None) -> Verificati
     ExportError
         The directory contains no IR.
     """
-    options = options or Options()
+    options = options or VerifyOptions()
     if not parse_version(options.target_runtime):
         raise OptionError(f"{options.target_runtime!r} is not a runtime version", hint="Write it as in 2026.4.")
-    loaded = load_rules(options.rule_folders)
+    loaded = load_rules(options.rules)
     rules = selected_rules(loaded, options)
     whole = _whole_export(export)
     if not whole.parts:
@@ -273,7 +283,7 @@ def _drop_echoes(findings: list[Finding]) -> Iterator[Finding]:
             yield finding
 
 
-def _ignored_in_file(finding: Finding, options: Options, export: ModelDirectory) -> bool:
+def _ignored_in_file(finding: Finding, options: VerifyOptions, export: ModelDirectory) -> bool:
     if finding.file is None:
         return False
     names = {finding.file.name, finding.file.as_posix()}
@@ -286,7 +296,7 @@ def _ignored_in_file(finding: Finding, options: Options, export: ModelDirectory)
     )
 
 
-def _with_severity(finding: Finding, options: Options) -> Finding:
+def _with_severity(finding: Finding, options: VerifyOptions) -> Finding:
     group = finding.code.rstrip("0123456789")
     severity = options.severities.get(finding.code, options.severities.get(group))
     return finding if severity is None else replace(finding, severity=severity)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from irtools.errors import InvalidIRError, IrtoolsError, LocateRefusedError
 from irtools.model.config import read_config, text_section
+from irtools.text import short_repr
 
 if TYPE_CHECKING:
     from irtools.decoder.stack import DecoderStack
@@ -110,7 +111,13 @@ class Finding:
     severity: Severity | None = None
     code: str = ""
     part: str | None = None
-    fix: Fix | None = field(default=None, compare=False, repr=False)
+    fix: Fix | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        place = self.file.name if self.file is not None else ""
+        if self.line is not None:
+            place = f"{place} line {self.line}"
+        return short_repr(self, self.code, str(self.severity or ""), place, self.message)
 
     @property
     def text(self) -> str:
@@ -333,9 +340,9 @@ class Rule:
     name: str
     severity: Severity
     title: str
-    explanation: str
+    explanation: str = field(repr=False)
     runtimes: str
-    check: Check
+    check: Check = field(repr=False)
 
     @property
     def group(self) -> str:

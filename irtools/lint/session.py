@@ -12,7 +12,7 @@ from irtools.ir.listing import real_path
 from irtools.ir.save import Saved
 from irtools.lint.baseline import apply_baseline, read_baseline
 from irtools.lint.configuration import Config, find_config, load_config
-from irtools.lint.engine import DEFAULT_RUNTIME, Judged, Options, Verification, verify
+from irtools.lint.engine import DEFAULT_RUNTIME, Judged, Verification, VerifyOptions, verify
 from irtools.lint.fixing import FixPlan, plan_fixes, write_fixes
 from irtools.lint.model import Severity
 from irtools.model.directory import ModelDirectory
@@ -73,7 +73,7 @@ def judge(path: Path, call: Call) -> Judged:
     """
     export = ModelDirectory.open(path)
     config, notes = _configuration(export, call)
-    options = Options(
+    options = VerifyOptions(
         expect_mtp=call.expect_mtp if call.expect_mtp is not None else config.expect_mtp,
         draft=call.draft,
         target_runtime=call.target_runtime or config.target_runtime or DEFAULT_RUNTIME,
@@ -81,7 +81,7 @@ def judge(path: Path, call: Call) -> Judged:
         ignore=call.ignore + config.ignore,
         severities=config.severity,
         per_file_ignores=config.per_file_ignores,
-        rule_folders=call.rule_folders or config.rules,
+        rules=call.rule_folders or config.rules,
     )
     baseline = call.baseline or config.baseline
     verification = verify(export, options)

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
+from irtools.display import Tabular
 from irtools.errors import InvalidIRError, UsageError
 from irtools.ir.constants import ELEMENT_BITS, iter_graphs, read_constants
 from irtools.ir.op import DYNAMIC, parse_shape
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 from irtools.model.weights import covered_bytes
+from irtools.text import short_repr, size_text
 
 __all__ = ["KV_PRECISIONS", "UNKNOWN", "Footprint", "State", "Term", "footprint", "states"]
 
@@ -92,7 +94,7 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Footprint:
+class Footprint(Tabular):
     """Minimum memory of an export.
 
     Attributes
@@ -105,6 +107,10 @@ class Footprint:
     batch: int
     terms: tuple[Term, ...]
     unread: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        least = f"at least {size_text(self.total('f16'))} with keys and values in f16"
+        return short_repr(self, f"context {self.context}", f"batch {self.batch}", least)
 
     def total(self, precision: str) -> int:
         """Sum of all terms if keys and values are stored in the given precision."""

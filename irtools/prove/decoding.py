@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from irtools.prove.advice import Totals
-from irtools.prove.settings import Prompt, Settings
+from irtools.prove.settings import Prompt, ProveSettings
 from irtools.runtime.genai import Job, Outcome, iterate
 
 __all__ = ["Decoded", "Difference", "Runs", "decode", "first_difference"]
@@ -107,7 +107,7 @@ def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
 def decode(
     model: Path,
     prompts: Sequence[Prompt],
-    settings: Settings,
+    settings: ProveSettings,
     *,
     draft: Path | None = None,
     stateful: bool = False,
@@ -156,7 +156,7 @@ def decode(
 
 
 def _runs(
-    bases: Sequence[Job], prompts: Sequence[Prompt], settings: Settings, image: bool, say: Callable[[Job], None]
+    bases: Sequence[Job], prompts: Sequence[Prompt], settings: ProveSettings, image: bool, say: Callable[[Job], None]
 ) -> Iterator[Runs]:
     """Runs of each base job, up to the first that fails."""
     jobs = [job for number, base in enumerate(bases) for job in _jobs(base, prompts, image and number == 0)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from irtools.text import short_repr
+
 __all__ = ["FAILED", "NOT_APPLICABLE", "PASSED", "WARNING", "Check", "Step"]
 
 PASSED = "passed"
@@ -40,6 +42,9 @@ class Check:
     why: str = ""
     figures: Mapping[str, object] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return short_repr(self, self.name, self.status)
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -63,6 +68,9 @@ class Step:
     seconds: float = 0.0
     peak_memory: int = 0
     broken: bool = False
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.name, self.status)
 
     @property
     def status(self) -> str:

@@ -19,7 +19,7 @@ from irtools.prove.model import Step
 from irtools.runtime.exact import EXACT
 
 if TYPE_CHECKING:
-    from irtools.prove.settings import Prompt, Settings
+    from irtools.prove.settings import Prompt, ProveSettings
     from irtools.prove.speculate import Way
     from irtools.runtime.probe import Probe
 
@@ -39,7 +39,12 @@ def schema() -> dict[str, Any]:
 
 
 def record(
-    export: ModelDirectory, way: Way, prompts: Sequence[Prompt], settings: Settings, seen: Probe, steps: Sequence[Step]
+    export: ModelDirectory,
+    way: Way,
+    prompts: Sequence[Prompt],
+    settings: ProveSettings,
+    seen: Probe,
+    steps: Sequence[Step],
 ) -> dict[str, Any]:
     """Record of a proof, valid against :func:`schema`."""
     draft = way.draft if way.draft is not None and way.draft != export.directory else None
@@ -70,7 +75,7 @@ def record(
     }
 
 
-def _settings(settings: Settings) -> dict[str, Any]:
+def _settings(settings: ProveSettings) -> dict[str, Any]:
     """All settings but the prompts, which have a key of their own. Decoding is greedy and ignores the end of text."""
     return {
         "draft": str(settings.draft) if settings.draft is not None else None,

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from irtools.errors import IrtoolsError
-from irtools.lint.engine import Options, Verification, verify
+from irtools.lint.engine import Verification, VerifyOptions, verify
 from irtools.lint.model import Finding, Severity
 from irtools.model.directory import ModelDirectory
 
@@ -69,7 +69,7 @@ class Evidence:
     @cached_property
     def verification(self) -> Verification | None:
         """Verification of the whole export; None if it failed."""
-        options = Options(expect_mtp=True if self._way == "mtp" else None, draft=self._draft)
+        options = VerifyOptions(expect_mtp=True if self._way == "mtp" else None, draft=self._draft)
         try:
             return verify(self._export, options)
         except IrtoolsError:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from irtools.decoder import locate
 from irtools.decoder.stack import DecoderStack
+from irtools.display import Tabular
 from irtools.errors import ExportError, IrtoolsError, LocateRefusedError, OptionError, UsageError
 from irtools.model.directory import ModelDirectory
 from irtools.model.part import Part
@@ -17,12 +18,13 @@ from irtools.prove.model import FAILED, NOT_APPLICABLE, Step
 from irtools.prove.prompts import default_prompts
 from irtools.prove.record import record
 from irtools.prove.refusal import Evidence
-from irtools.prove.settings import STEPS, Prompt, Settings
+from irtools.prove.settings import STEPS, Prompt, ProveSettings
 from irtools.prove.speculate import Way, speculate, way_of
 from irtools.prove.worker import Worker
 from irtools.runtime import genai
 from irtools.runtime.lines import Progress
 from irtools.runtime.probe import Probe, probe
+from irtools.text import short_repr
 
 __all__ = ["Proof", "prove"]
 
@@ -34,7 +36,7 @@ _FIRST_ORDINARY = 3
 
 
 @dataclass(frozen=True)
-class Proof:
+class Proof(Tabular):
     """Result of proving an export.
 
     Attributes
@@ -48,10 +50,13 @@ class Proof:
     """
 
     export: ModelDirectory
-    settings: Settings
+    settings: ProveSettings
     way: Way
     steps: tuple[Step, ...]
-    record: Mapping[str, Any] = field(repr=False)
+    record: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return short_repr(self, str(self.export.path), *(f"{step.name} {step.status}" for step in self.steps))
 
     @property
     def failed(self) -> bool:
@@ -75,7 +80,7 @@ class Proof:
         return 2 if self.nothing else int(self.failed)
 
 
-def prove(export: ModelDirectory, settings: Settings | None = None, progress: Progress | None = None) -> Proof:
+def prove(export: ModelDirectory, settings: ProveSettings | None = None, progress: Progress | None = None) -> Proof:
     """Prove an export by running it.
 
     Raises
@@ -87,7 +92,7 @@ def prove(export: ModelDirectory, settings: Settings | None = None, progress: Pr
     UsageError
         openvino-genai is not installed, or a setting is invalid for the export.
     """
-    settings = settings or Settings()
+    settings = settings or ProveSettings()
     if "runtime" in settings.steps and not genai.available():
         raise UsageError(genai.NOT_INSTALLED)
     draft = ModelDirectory.open(settings.draft) if settings.draft is not None else None
@@ -105,7 +110,7 @@ def prove(export: ModelDirectory, settings: Settings | None = None, progress: Pr
     return Proof(export, settings, way, steps, record(export, way, prompts, settings, seen, steps))
 
 
-def _prompts(export: ModelDirectory, settings: Settings) -> tuple[tuple[Prompt, ...], Probe]:
+def _prompts(export: ModelDirectory, settings: ProveSettings) -> tuple[tuple[Prompt, ...], Probe]:
     """Prompts with their token ids, and the properties of the device.
 
     Prompts that cannot be tokenized are replaced by token ids from a fixed seed. The runtime gets these ids too if
@@ -155,7 +160,7 @@ def _vocabulary(export: ModelDirectory) -> int:
 
 
 def _steps(
-    export: ModelDirectory, way: Way, prompts: tuple[Prompt, ...], settings: Settings, say: Progress
+    export: ModelDirectory, way: Way, prompts: tuple[Prompt, ...], settings: ProveSettings, say: Progress
 ) -> Iterator[Step]:
     """Results of the selected steps. One process runs the first three steps and ends before the last one."""
     wanted = [name for name in STEPS if name in settings.steps]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from irtools.errors import OptionError
 
-__all__ = ["STEPS", "Prompt", "Settings"]
+__all__ = ["STEPS", "Prompt", "ProveSettings"]
 
 STEPS = ("taps", "state", "head", "runtime")
 """Names of the steps, in the order of execution."""
@@ -37,7 +37,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ProveSettings:
     """Settings of a proof.
 
     Attributes

@@ -15,7 +15,7 @@ from irtools.prove.decoding import Decoded, Difference, decode, first_difference
 from irtools.prove.figures import acceptance_figures, memory_figures, plain_figures, speed_figures
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.refusal import Evidence, cite, limit, suspects
-from irtools.prove.settings import Prompt, Settings
+from irtools.prove.settings import Prompt, ProveSettings
 from irtools.runtime.conversion import UNREADABLE, convert
 from irtools.runtime.genai import Outcome
 from irtools.runtime.lines import Progress
@@ -69,7 +69,11 @@ def way_of(export: ModelDirectory, draft: ModelDirectory | None) -> Way:
 
 
 def speculate(
-    export: ModelDirectory, way: Way, prompts: Sequence[Prompt], settings: Settings, progress: Progress | None = None
+    export: ModelDirectory,
+    way: Way,
+    prompts: Sequence[Prompt],
+    settings: ProveSettings,
+    progress: Progress | None = None,
 ) -> Step:
     """Decode prompts (at least one) in GenAI without and with the draft, and compare the results."""
     began = time.monotonic()
@@ -88,7 +92,7 @@ def speculate(
     )
 
 
-def _measured(checks: tuple[Check, ...], settings: Settings) -> tuple[Check, ...]:
+def _measured(checks: tuple[Check, ...], settings: ProveSettings) -> tuple[Check, ...]:
     """The checks, with a failed one if a minimum acceptance rate is set and no rate was measured."""
     acceptance = next((check for check in checks if check.name == "acceptance"), None)
     if settings.min_acceptance is None or (acceptance is not None and acceptance.status != NOT_APPLICABLE):
@@ -118,7 +122,7 @@ class _Work:
     export: ModelDirectory
     way: Way
     prompts: tuple[Prompt, ...]
-    settings: Settings
+    settings: ProveSettings
     say: Progress
     broken: str = ""
     peak_memory: int = 0
@@ -169,7 +173,7 @@ class _Work:
         return self._embeds and not there and self.way.name == "plain"
 
     def _decode(
-        self, prompts: Sequence[Prompt], settings: Settings, *, stateful: bool = False, exact: bool = False
+        self, prompts: Sequence[Prompt], settings: ProveSettings, *, stateful: bool = False, exact: bool = False
     ) -> Decoded:
         return decode(
             self.export.directory,

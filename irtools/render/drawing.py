@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from irtools.errors import RenderError
+from irtools.errors import OptionError, RenderError
 from irtools.model.directory import ModelDirectory
 from irtools.render.dot import to_dot
 from irtools.render.engine import DPI, LARGE_DPI, Layout, engine_command
 from irtools.render.part import shown_part
 from irtools.render.picture import Picture
-from irtools.render.pictures import Request, pictures
-from irtools.text import plural
+from irtools.render.pictures import MOST_NODES, Request, pictures
+from irtools.text import plural, short_repr, size_text
 
 __all__ = ["SECONDS", "Drawing", "first_in_time", "render"]
 
@@ -37,10 +37,24 @@ class Drawing:
         Content of the file.
     picture : Picture
         The picture that was drawn; ``picture.omitted`` lists omitted content.
+    format : str
+        ``svg``, ``png``, ``pdf`` or ``dot``.
     """
 
     data: bytes
     picture: Picture
+    format: str
+
+    def __repr__(self) -> str:
+        boxes = plural(len(self.picture.boxes), "element")
+        return short_repr(self, self.picture.title, f"{self.format} of {size_text(len(self.data))}", boxes)
+
+    def _repr_svg_(self) -> str | None:
+        # HTML has no XML declaration.
+        return self.data.decode().partition("?>")[2].lstrip() if self.format == "svg" else None
+
+    def _repr_png_(self) -> bytes | None:
+        return self.data if self.format == "png" else None
 
 
 def render(export: ModelDirectory, request: Request, form: str = "svg", *, seconds: float = SECONDS) -> Drawing:
@@ -60,6 +74,8 @@ def render(export: ModelDirectory, request: Request, form: str = "svg", *, secon
     UsageError
         An op, layer or part does not exist.
     """
+    if form not in MOST_NODES:
+        raise OptionError(f"there is no format {form!r} for a picture; use one of {', '.join(MOST_NODES)}")
     started = time.monotonic()
     if form != "dot":
         _ = shown_part(export, request.part)  # a missing export is reported before a missing engine
@@ -67,7 +83,7 @@ def render(export: ModelDirectory, request: Request, form: str = "svg", *, secon
     candidates = pictures(export, request)
     if form == "dot":
         picture = next(candidates)
-        return Drawing(to_dot(picture).encode(), picture)
+        return Drawing(to_dot(picture).encode(), picture, form)
     at_once = 2 if request.generous else 1
     return first_in_time(candidates, form, started, started + seconds, at_once=at_once)
 
@@ -103,7 +119,7 @@ def first_in_time(
                 running += islice(layouts, 1)
             for position, (picture, layout) in enumerate(running):
                 if (position == 0 or now >= deadline) and (data := layout.result()) is not None:
-                    return Drawing(data, picture)
+                    return Drawing(data, picture, form)
             if now > max(deadline, begun) + _GRACE:
                 raise RenderError(f"no layout was found in {now - started:.0f} s; -o FILE.dot works without")
             time.sleep(_PAUSE)

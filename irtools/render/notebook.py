@@ -29,10 +29,9 @@ def svg_of(shown: object) -> str | None:
     """
     started = time.monotonic()
     try:
-        drawing = first_in_time(_pictures(shown), "svg", started, started + SECONDS)
+        return first_in_time(_pictures(shown), "svg", started, started + SECONDS)._repr_svg_()
     except IrtoolsError:
         return None
-    return drawing.data.decode().partition("?>")[2].lstrip()  # HTML has no XML declaration
 
 
 def _pictures(shown: object) -> Iterator[Picture]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from irtools.decoder import locate
 from irtools.decoder.stack import DecoderStack
-from irtools.errors import LocateRefusedError, RenderError
+from irtools.errors import LocateRefusedError, OptionError, RenderError
 from irtools.graph.find import find_op
 from irtools.graph.view import GraphView
 from irtools.model.directory import ModelDirectory
@@ -22,9 +23,9 @@ from irtools.render.whole import ExportDrawer
 from irtools.surgery.annotate import annotation_status
 from irtools.text import plural
 
-__all__ = ["MOST_NODES", "Request", "pictures"]
+__all__ = ["MOST_NODES", "Request", "format_of", "pictures", "request_for"]
 
-MOST_NODES = {"svg": 500, "pdf": 500, "png": 300, "dot": 0}
+MOST_NODES = {"svg": 500, "png": 300, "pdf": 500, "dot": 0}
 """Maximum number of drawn ops by format, which keeps layout and painting fast. DOT needs no layout: no limit."""
 _COARSER = 4
 
@@ -66,9 +67,64 @@ class Request:
     usual: int = MOST_NODES["svg"]
 
     @property
+    def limited(self) -> bool:
+        """True if the picture shows single ops, whose number ``most`` limits."""
+        return self.full or (self.layer, self.around, self.between) != (None, None, None)
+
+    @property
     def generous(self) -> bool:
         """True if more ops than usual are requested. The usual picture is then laid out at the same time."""
         return self.full and self.most > self.usual > 0
+
+
+def format_of(output: Path, *others: str) -> str:
+    """Format of a file by its suffix: one of ``MOST_NODES`` or of ``others``.
+
+    Raises
+    ------
+    OptionError
+        The suffix is another one.
+    """
+    form = output.suffix.lower().removeprefix(".")
+    forms = (*MOST_NODES, *others)
+    if form not in forms:
+        raise OptionError(f"{output}: the suffix sets the format; use one of .{', .'.join(forms)}")
+    return form
+
+
+def request_for(
+    form: str,
+    *,
+    part: str = "target",
+    layer: int | None = None,
+    around: str | None = None,
+    radius: int | None = None,
+    between: tuple[str, str] | None = None,
+    pair: bool = False,
+    full: bool = False,
+    max_nodes: int | None = None,
+) -> Request:
+    """Request with the options of ``irtools render``, for a file in a format.
+
+    Raises
+    ------
+    OptionError
+        Two options select different pictures, or ``radius`` is given without ``around``.
+    """
+    views = {
+        "--layer": layer is not None,
+        "--around": around is not None,
+        "--between": between is not None,
+        "--pair": pair,
+        "--full": full,
+    }
+    chosen = [name for name, value in views.items() if value]
+    if len(chosen) > 1:
+        raise OptionError(f"{' and '.join(chosen)} select different pictures: give one of them")
+    if radius is not None and around is None:
+        raise OptionError("--radius requires --around")
+    usual = MOST_NODES.get(form, 0)
+    return Request(part, layer, around, 2 if radius is None else radius, between, pair, full, max_nodes or usual, usual)
 
 
 def pictures(export: ModelDirectory, request: Request, document: Document | None = None) -> Iterator[Picture]:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from irtools.anatomy.describe import SYMBOLS, symbolic
 from irtools.errors import IrtoolsError
-from irtools.model.footprint import KV_PRECISIONS, UNKNOWN, states
+from irtools.model.footprint import KV_PRECISIONS, UNKNOWN, Footprint, states
 from irtools.model.provenance import flat_rt_info, versions
 from irtools.report.inspection import Inspection, PartFacts
 from irtools.report.stack import agreeing
 from irtools.text import plural, shape_text, size_text
 
-__all__ = ["Cell", "Column", "Table", "provenance", "tables"]
+__all__ = ["Cell", "Column", "Table", "memory_table", "provenance", "tables"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def tables(inspection: Inspection) -> tuple[Table, ...]:
         "States": _states,
         "Decoder layers": _layers,
         "Weights": _weights,
-        "Memory": _memory,
+        "Memory": lambda inspection: memory_table(inspection.footprint),
     }
     made: list[Table] = []
     for title, make in makers.items():
@@ -201,8 +201,8 @@ def _weights(inspection: Inspection) -> Table:
     return Table("Weights", columns, tuple(rows), tuple(notes))
 
 
-def _memory(inspection: Inspection) -> Table:
-    memory = inspection.footprint
+def memory_table(memory: Footprint) -> Table:
+    """The terms of a footprint and their sum."""
     columns = (
         Column(f"context {memory.context}, batch {memory.batch}"),
         *(Column(f"keys and values {name}", right=True) for name in KV_PRECISIONS),

@@ -11,6 +11,7 @@ from irtools.anatomy.describe import block_facts, block_title, symbolic
 from irtools.anatomy.kinds import LayerKind, layer_kinds
 from irtools.decoder import locate
 from irtools.decoder.stack import DecoderStack
+from irtools.display import Tabular
 from irtools.errors import IrtoolsError
 from irtools.ir.constants import iter_graphs, read_constants
 from irtools.lint.engine import verify
@@ -26,7 +27,7 @@ from irtools.model.provenance import flat_rt_info, origin, versions
 from irtools.model.weights import Weight, covered_bytes
 from irtools.render.part import DrawnPart, shown_part
 from irtools.surgery.annotate import annotation_status
-from irtools.text import plural
+from irtools.text import plural, short_repr
 
 __all__ = ["Inspection", "PartFacts", "WeightGroup"]
 
@@ -122,7 +123,7 @@ class PartFacts:
         return f"{request.mode}{groups}, ratio {request.ratio:g}{', all layers' if request.all_layers else ''}"
 
 
-class Inspection:
+class Inspection(Tabular):
     """Facts about an export; each is computed once.
 
     Parameters
@@ -140,6 +141,9 @@ class Inspection:
         self.batch = batch
         self._document = shown_part(export, part)
         _ = self._document.graph  # an unreadable part must fail here, before any other fact is computed
+
+    def __repr__(self) -> str:
+        return short_repr(self, str(self.export.path), f"part {self._document.part}")
 
     @cached_property
     def parts(self) -> tuple[PartFacts, ...]:

@@ -24,6 +24,7 @@ from irtools.surgery.edits import (
 )
 from irtools.surgery.patch import Patch
 from irtools.surgery.transaction import apply, preview
+from irtools.text import plural, short_repr
 
 if TYPE_CHECKING:
     from irtools.decoder.stack import DecoderStack
@@ -53,6 +54,9 @@ class Editor:
         self._ended = False
         self.edits: tuple[Edit, ...] = ()
         self.patch: Patch | None = None
+
+    def __repr__(self) -> str:
+        return short_repr(self, str(self._document.path), plural(len(self.edits), "edit"))
 
     def __enter__(self) -> Self:
         self._require_open()

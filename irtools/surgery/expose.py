@@ -27,6 +27,7 @@ from irtools.model.document import Document
 from irtools.surgery.annotate import SameValue
 from irtools.surgery.choice import RESERVED, distinct_layers, names_of, parse_layer_list, require_names
 from irtools.surgery.edits import AddOp, Edit, NewPort, Output, RemoveOp, SetTensorNames
+from irtools.text import short_repr
 
 __all__ = ["DEFAULT_NAME", "Exposed", "ExposedValue", "Exposure", "concealing", "exposed", "exposing"]
 
@@ -85,6 +86,9 @@ class Exposure:
     edits: tuple[Edit, ...]
     outputs: tuple[ExposedValue, ...]
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return short_repr(self, *(output.name for output in self.outputs))
 
 
 def exposed(graph: GraphView) -> tuple[Exposed, ...]:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from difflib import unified_diff
 from io import StringIO
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from irtools.ir.markup import Splice, spliced
 from irtools.surgery.restore import inverse
 from irtools.surgery.splices import compose
+from irtools.text import short_repr
 
 if TYPE_CHECKING:
     from irtools.surgery.edits import Edit
@@ -82,11 +83,14 @@ class Patch:
     path: Path
     old: str | None
     new: str | None
-    original: bytes = field(repr=False)
-    data: bytes = field(repr=False)
-    splices: tuple[Splice, ...] = field(default=(), repr=False)
+    original: bytes
+    data: bytes
+    splices: tuple[Splice, ...] = ()
     notes: tuple[str, ...] = ()
-    expected: Expected | None = field(default=None, repr=False)
+    expected: Expected | None = None
+
+    def __repr__(self) -> str:
+        return short_repr(self, str(self.path), self.status, f"{len(self.data) - len(self.original):+d} bytes")
 
     @property
     def changed(self) -> bool:

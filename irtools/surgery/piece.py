@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from irtools.ir.ranges import Ranges
+from irtools.text import plural, short_repr, size_text
 
 __all__ = ["Piece", "PiecePort", "Plan"]
 
@@ -100,3 +101,9 @@ class Piece(_Contents):
     weights_path: Path
     xml_bytes: int
     weights_bytes: int
+
+    def __repr__(self) -> str:
+        ports = f"{plural(len(self.inputs), 'input')}, {plural(len(self.outputs), 'output')}"
+        return short_repr(
+            self, str(self.path), plural(self.ops, "op"), ports, f"weights {size_text(self.weights_bytes)}"
+        )

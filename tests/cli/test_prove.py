@@ -17,7 +17,7 @@ from irtools.prove.decoding import Decoded, Runs
 from irtools.prove.figures import acceptance_figures, memory_figures, plain_figures, speed_figures
 from irtools.prove.model import FAILED, PASSED, WARNING, Check, Step
 from irtools.prove.run import Proof
-from irtools.prove.settings import Prompt, Settings
+from irtools.prove.settings import Prompt, ProveSettings
 from irtools.prove.speculate import Way
 from irtools.report.json import schema
 from irtools.report.prove import proof_text
@@ -32,11 +32,11 @@ TOKENS = tuple(range(40))
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch, fixtures: Path) -> list[Settings]:
+def asked(monkeypatch: pytest.MonkeyPatch, fixtures: Path) -> list[ProveSettings]:
     """Settings of the calls; nothing runs."""
-    calls: list[Settings] = []
+    calls: list[ProveSettings] = []
 
-    def prove(export: Any, settings: Settings, progress: Any) -> Proof:
+    def prove(export: Any, settings: ProveSettings, progress: Any) -> Proof:
         calls.append(settings)
         record = {"record_version": 1, "device": {"name": "CPU", "properties": {}}, "tokenizer_fault": ""}
         return Proof(export, settings, Way(), (), record)
@@ -45,18 +45,20 @@ def asked(monkeypatch: pytest.MonkeyPatch, fixtures: Path) -> list[Settings]:
     return calls
 
 
-def test_options_become_settings(cli: Cli, asked: list[Settings], fixtures: Path, tmp_path: Path) -> None:
+def test_options_become_settings(cli: Cli, asked: list[ProveSettings], fixtures: Path, tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("one\n\ntwo words\n")
     (tmp_path / "list").write_text('["a\\nb", "c"]')
-    calls: dict[tuple[object, ...], Settings] = {
-        (): Settings(),
-        ("--prompt", "a", "--prompt", "b"): Settings(prompts=("a", "b")),
-        ("--prompts", tmp_path / "lines"): Settings(prompts=("one", "two words")),
-        ("--prompts", tmp_path / "list"): Settings(prompts=("a\nb", "c")),
-        ("--token-ids", "1,2, 3", "--token-ids", "4,5"): Settings(token_ids=((1, 2, 3), (4, 5))),
-        ("--steps", "taps,head", "--device", "GPU"): Settings(steps=("taps", "head"), device="GPU"),
-        ("--assistant-tokens", "2,4", "--min-acceptance", "0.5"): Settings(assistant_tokens=(2, 4), min_acceptance=0.5),
-        ("--max-new-tokens", "7", "--draft", tmp_path): Settings(max_new_tokens=7, draft=tmp_path),
+    calls: dict[tuple[object, ...], ProveSettings] = {
+        (): ProveSettings(),
+        ("--prompt", "a", "--prompt", "b"): ProveSettings(prompts=("a", "b")),
+        ("--prompts", tmp_path / "lines"): ProveSettings(prompts=("one", "two words")),
+        ("--prompts", tmp_path / "list"): ProveSettings(prompts=("a\nb", "c")),
+        ("--token-ids", "1,2, 3", "--token-ids", "4,5"): ProveSettings(token_ids=((1, 2, 3), (4, 5))),
+        ("--steps", "taps,head", "--device", "GPU"): ProveSettings(steps=("taps", "head"), device="GPU"),
+        ("--assistant-tokens", "2,4", "--min-acceptance", "0.5"): ProveSettings(
+            assistant_tokens=(2, 4), min_acceptance=0.5
+        ),
+        ("--max-new-tokens", "7", "--draft", tmp_path): ProveSettings(max_new_tokens=7, draft=tmp_path),
     }
     for arguments, expected in calls.items():
         assert cli("prove", fixtures / "falcon", *arguments).code == 0
@@ -184,7 +186,7 @@ def proof(fixtures: Path) -> Proof:
         Step("taps", why="the target has no annotation"),
         Step("runtime", checks, seconds=3.21, peak_memory=123456789),
     )
-    way, settings = Way("mtp", "MTP head", export.directory), Settings()
+    way, settings = Way("mtp", "MTP head", export.directory), ProveSettings()
     seen = Probe(("CPU",), {"FULL_DEVICE_NAME": "A Device"}, {"python": "3.11", "platform": "any"})
     return Proof(export, settings, way, steps, run.record(export, way, prompts, settings, seen, steps))
 

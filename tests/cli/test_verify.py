@@ -236,7 +236,7 @@ def test_rules_explain(cli: Cli) -> None:
 
 def test_rules_of_a_folder_are_listed(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
-        "from irtools.lint import Severity, rule\n\n"
+        "from irtools.authoring import Severity, rule\n\n"
         '@rule("ACME001", "acme", Severity.NOTE, "Mine")\ndef check(context):\n    """Mine."""\n    return ()\n'
     )
 

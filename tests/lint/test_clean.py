@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import irtools
-from irtools.lint import Severity
+from irtools.authoring import Severity
 
 WITH_HEAD = ("qwen3_5_vl", "qwen3_5_moe_vl", "qwen3_5_vl_int4", "qwen3_5_vl_trained")
 WITHOUT_HEAD = ("qwen3", "llama", "falcon", "gpt2", "granite", "qwen3_dflash")

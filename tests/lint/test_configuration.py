@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from irtools.authoring import Severity
 from irtools.errors import UsageError
-from irtools.lint import Severity
 from irtools.lint.configuration import find_config, load_config
 from irtools.lint.session import Call, judge
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 import irtools
+from irtools.authoring import Severity
 from irtools.errors import ExportError, UsageError
-from irtools.lint import Severity
-from irtools.lint.engine import Options, verify
+from irtools.lint.engine import VerifyOptions, verify
 from irtools.lint.rules import find_rule, load_rules
 from irtools.lint.versions import matches, parse_version
 
 RULE = '''
-from irtools.lint import Finding, Severity, rule
+from irtools.authoring import Finding, Severity, rule
 
 @rule("{code}", "{name}", Severity.WARNING, "A title"{more})
 def check(context):
@@ -117,7 +117,7 @@ def test_findings_are_filled_in_and_sorted(fixtures: Path) -> None:
 
 
 def test_severities_can_be_changed(fixtures: Path) -> None:
-    options = Options(severities={"EXP003": Severity.NOTE, "HID": Severity.ERROR})
+    options = VerifyOptions(severities={"EXP003": Severity.NOTE, "HID": Severity.ERROR})
     findings = verify(irtools.open_export(fixtures / "mixtral"), options).findings
 
     assert {f.severity for f in findings if f.code == "EXP003"} == {Severity.NOTE}
@@ -125,7 +125,7 @@ def test_severities_can_be_changed(fixtures: Path) -> None:
 
 
 def test_findings_of_a_file_can_be_ignored(fixtures: Path) -> None:
-    options = Options(per_file_ignores={"openvino_tok*.xml": ("EXP",), "openvino_model.xml": ("HID001", "DFL")})
+    options = VerifyOptions(per_file_ignores={"openvino_tok*.xml": ("EXP",), "openvino_model.xml": ("HID001", "DFL")})
     findings = verify(irtools.open_export(fixtures / "mixtral"), options).findings
 
     assert [(f.code, f.file.name) for f in findings if f.file] == [("EXP003", "openvino_detokenizer.xml")]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 RULE = '''
-from irtools.lint import Finding, Severity, rule
+from irtools.authoring import Finding, Severity, rule
 
 @rule("ACME001", "acme-rule", Severity.NOTE, "From a package")
 def check(context):

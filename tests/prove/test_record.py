@@ -18,7 +18,7 @@ from irtools.export import open_export
 from irtools.prove.compare import changes, read_record
 from irtools.prove.model import PASSED, Check, Step
 from irtools.prove.record import record, schema, settled
-from irtools.prove.settings import Prompt, Settings
+from irtools.prove.settings import Prompt, ProveSettings
 from irtools.prove.speculate import Way
 from irtools.report.json import schema as envelope_schema
 from irtools.runtime.probe import Probe
@@ -29,7 +29,7 @@ VALIDATOR = jsonschema.Draft202012Validator(schema())
 
 def recorded(export: irtools.Export, *steps: Step) -> dict[str, Any]:
     seen = Probe(("CPU",), {"INFERENCE_PRECISION_HINT": "f32"}, {"python": "3.11", "platform": "any"})
-    return record(export, Way(), [Prompt("ab", (1, 2))], Settings(), seen, steps)
+    return record(export, Way(), [Prompt("ab", (1, 2))], ProveSettings(), seen, steps)
 
 
 @pytest.mark.slow
@@ -58,7 +58,7 @@ def test_the_record_holds_what_reproduces_the_run(trained: Proved, fixtures: Pat
 def test_two_runs_give_the_same_record_but_for_times(dflash: Proved, fixtures: Path) -> None:
     """Once through the command line, once through the API."""
     first = dflash.proof
-    settings = Settings(
+    settings = ProveSettings(
         draft=fixtures / "qwen3_dflash",
         steps=("runtime",),
         prompts=("zqab",),

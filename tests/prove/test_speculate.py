@@ -18,7 +18,7 @@ from irtools.prove.advice import Totals, advise, break_even, speed_up
 from irtools.prove.decoding import Decoded, Runs, first_difference
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Step
 from irtools.prove.refusal import Evidence
-from irtools.prove.settings import Prompt, Settings
+from irtools.prove.settings import Prompt, ProveSettings
 from irtools.prove.speculate import speculate, way_of
 from irtools.runtime.conversion import Conversion
 from irtools.runtime.genai import Outcome, Timing
@@ -101,7 +101,7 @@ def test_the_runtime_takes_a_head_wherever_it_finds_one(fixtures: Path, export_c
 def test_ids_stand_in_for_text_where_there_is_no_tokenizer(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "probe", lambda *_, **__: Probe(("CPU",), {"NUM_STREAMS": "1"}, {}, fault="no tokenizer"))
     monkeypatch.setattr(run, "_steps", lambda *_: ())
-    asked = Settings(prompts=("zqab", "ab"))
+    asked = ProveSettings(prompts=("zqab", "ab"))
 
     proofs = {name: run.prove(open_export(fixtures / name), asked) for name in ("opt", "falcon", "llava")}
     texts = {name: [prompt["text"] for prompt in proof.record["prompts"]] for name, proof in proofs.items()}
@@ -114,9 +114,9 @@ def test_exports_that_it_is_not_for_are_told_why(fixtures: Path, monkeypatch: py
     monkeypatch.setattr(module, "convert", lambda files, timeout: [Conversion()] * len(files))
     ids = [Prompt(token_ids=(5, 6, 7))]
 
-    bert = speculate(open_export(fixtures / "bert"), module.Way(), ids, Settings())
-    draft = speculate(open_export(fixtures / "qwen3_dflash"), module.Way(), ids, Settings())
-    llava = speculate(open_export(fixtures / "llava"), module.Way(), ids, Settings())
+    bert = speculate(open_export(fixtures / "bert"), module.Way(), ids, ProveSettings())
+    draft = speculate(open_export(fixtures / "qwen3_dflash"), module.Way(), ids, ProveSettings())
+    llava = speculate(open_export(fixtures / "llava"), module.Way(), ids, ProveSettings())
 
     assert (bert.status, draft.status) == (NOT_APPLICABLE, NOT_APPLICABLE)
     assert "no causal language model" in bert.why
@@ -143,7 +143,7 @@ def checks_of(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         monkeypatch.setattr(module, "decode", lambda *args, **options: next(answers))
         monkeypatch.setattr(module, "convert", lambda files, timeout: [Conversion()] * len(files))
         export = open_export(fixtures / "qwen3_5_vl_trained")
-        found = speculate(export, way_of(export, None), [Prompt("zqab")], Settings(**settings))
+        found = speculate(export, way_of(export, None), [Prompt("zqab")], ProveSettings(**settings))
         return found if step else {check.name: check for check in found.checks}
 
     return run

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 import irtools
-from irtools.lint import Finding, Severity
+from irtools.authoring import Finding, Severity
 from irtools.lint.engine import Judged, Verification
 from irtools.lint.rules import load_rules
 from irtools.report.findings import counts_text

@@ -36,7 +36,7 @@ class Defect:
         Line of the finding: a regular expression whose first match in the changed file starts there,
         or a function of the directory; None if the finding has no line.
     options : mapping
-        Arguments of ``Options``, such as ``expect_mtp``. ``draft`` is the name of a fixture, which
+        Arguments of ``VerifyOptions``, such as ``expect_mtp``. ``draft`` is the name of a fixture, which
         is copied beside the export.
     severity : str
         Severity of the finding.

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from defects import Defect
 
+from irtools.authoring import Severity
 from irtools.export import open_export
-from irtools.lint import Severity
-from irtools.lint.engine import Options, verify
+from irtools.lint.engine import VerifyOptions, verify
 from irtools.lint.rules import load_rules
 
 MODULES = sorted(path.stem for path in Path(__file__).parent.glob("defects_*.py"))
@@ -25,7 +25,7 @@ DEFECTS: list[Defect] = [d for module in MODULES for d in importlib.import_modul
 @cache
 def errors_before(export: Path, draft: Path | None, options: tuple[tuple[str, Any], ...]) -> Counter[str]:
     """Codes of the errors of an unchanged fixture."""
-    findings = verify(open_export(export), Options(draft=draft, **dict(options))).findings
+    findings = verify(open_export(export), VerifyOptions(draft=draft, **dict(options))).findings
     return Counter(finding.code for finding in findings if finding.severity == Severity.ERROR)
 
 
@@ -38,7 +38,7 @@ def test_is_reported_under_its_own_code(defect: Defect, export_copy: Callable[..
     options["draft"] = export_copy(draft, to="draft") if draft else None
     defect.edit(directory)
 
-    findings = verify(open_export(directory), Options(**options)).findings
+    findings = verify(open_export(directory), VerifyOptions(**options)).findings
 
     mine = [finding for finding in findings if finding.code == defect.code]
     shown = "\n".join(f"{f.severity} {f.code} {f.file and f.file.name}:{f.line} {f.message}" for f in findings)

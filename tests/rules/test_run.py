@@ -12,7 +12,7 @@ import openvino
 import pytest
 
 import irtools
-from irtools.lint.engine import Options, verify
+from irtools.lint.engine import VerifyOptions, verify
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 TARGETS = ["openvino_model.xml", "openvino_language_model.xml"]
@@ -101,7 +101,7 @@ def test_a_refused_strategy_names_its_findings(export_copy: Callable[..., Path])
 def test_what_is_shown_does_not_change_the_strategies(name: str, options: dict[str, Any]) -> None:
     export = irtools.open_export(FIXTURES / name)
 
-    assert verify(export, Options(**options)).strategies == verify(export).strategies
+    assert verify(export, VerifyOptions(**options)).strategies == verify(export).strategies
 
 
 def test_an_embedding_that_is_not_recognised_leaves_drafts_that_bring_one(export_copy: Callable[..., Path]) -> None:

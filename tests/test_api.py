@@ -1,0 +1,309 @@
+"""The public names: what they are, that they load lazily, and that each command has its method."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import irtools
+import irtools.authoring
+from irtools.errors import OptionError
+from irtools.prove.model import Check, Step
+from irtools.prove.run import Proof
+from irtools.prove.speculate import Way
+
+ExportCopy = Callable[..., Path]
+SECTIONS = ("Parameters", "Returns", "Raises", "Attributes", "Examples", "Yields", "Notes")
+HEAVY = ("openvino", "networkx", "lxml", "jinja2")
+PUBLIC = [
+    (module.__name__, name, getattr(module, name))
+    for module in (irtools, irtools.authoring)
+    for name in module.__all__
+    if name != "__version__"
+]
+METHODS = [(name, method) for name, method in vars(irtools.Export).items() if inspect.isfunction(method)]
+
+
+def run(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+# -- the names -------------------------------------------------------------------------
+
+
+def test_the_page_has_every_name() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "api.md").read_text()
+    users, _, authors = page.partition("## Rules and patterns\n")
+    for section, module in ((users, irtools), (authors, irtools.authoring)):
+        assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == module.__all__
+        assert [name for name in module.__all__ if not re.search(rf"```python\n[^`]*\b{name}\b", section)] == []
+
+
+def test_no_name_is_a_module() -> None:
+    modules = {module.name for module in pkgutil.iter_modules(irtools.__path__)}
+    assert {"render", "compare", "authoring"} <= modules
+    assert modules.isdisjoint(irtools.__all__)
+    for name in modules - {"cli"}:
+        importlib.import_module(f"irtools.{name}")
+    assert irtools.diff("fixtures/falcon", "fixtures/falcon").equal
+
+
+@pytest.mark.parametrize(("module", "name", "value"), PUBLIC, ids=[f"{module}.{name}" for module, name, _ in PUBLIC])
+def test_a_name_is_what_it_says(module: str, name: str, value: Any) -> None:
+    assert value.__name__ == name
+    assert value.__module__.startswith("irtools.")
+    assert name in dir(sys.modules[module])
+    require_numpydoc(inspect.getdoc(value) or "")
+    assert "Attributes" not in (value.__doc__ or "") or not inspect.isfunction(value)
+
+
+@pytest.mark.parametrize(("name", "method"), METHODS, ids=[name for name, _ in METHODS])
+def test_methods_of_an_export_are_documented(name: str, method: Callable[..., object]) -> None:
+    if name.startswith("_"):
+        return
+    text = inspect.getdoc(method) or ""
+    require_numpydoc(text)
+    head, _, parameters = text.partition("Parameters\n----------\n")
+    named = {
+        word for line in re.findall(r"^(\w[\w, ]*?)(?: :|$)", parameters, re.MULTILINE) for word in line.split(", ")
+    }
+    # The class says what a part is.
+    assert set(inspect.signature(method).parameters) - {"self", "part"} <= named | set(re.findall(r"\w+", head))
+
+
+def require_numpydoc(text: str) -> None:
+    lines = text.splitlines()
+    assert lines[0].endswith((".", ":")), text
+    assert not lines[1:2] or not lines[1], "a blank line follows the summary"
+    for number, line in enumerate(lines):
+        if line in SECTIONS:
+            assert lines[number + 1] == "-" * len(line)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    for module in (irtools, irtools.authoring):
+        with pytest.raises(AttributeError, match=f"module {module.__name__!r} has no attribute 'nonsense'"):
+            _ = module.nonsense
+
+
+# -- imports ---------------------------------------------------------------------------
+
+
+def test_the_import_is_light() -> None:
+    seen = run(f"import sys, irtools, irtools.authoring; print([name for name in {HEAVY} if name in sys.modules])")
+    assert seen == "[]"
+
+
+def test_locating_loads_no_rules_and_nothing_that_only_they_need() -> None:
+    code = """
+import sys, irtools
+irtools.open_export("fixtures/falcon").locate()
+print(any(name.endswith("rules.pattern_norm") for name in sys.modules))
+names = ("irtools.lint", "irtools.surgery", "irtools.runtime", "irtools.report", "openvino", "jinja2")
+print([name for name in names if name in sys.modules])
+"""
+    assert run(code) == "True\n[]"
+
+
+# -- commands and methods --------------------------------------------------------------
+
+ONLY_COMMANDS = {
+    *("models", "model", "format_", "formats", "quiet", "verbose"),
+    *("dry_run", "diff", "explain", "remove"),  # the method's result has it
+    *("fail_on", "exit_zero", "baseline", "write_baseline", "config", "trust_model_config", "fix", "unsafe_fixes"),
+}
+RENAMED = {"no_check": "check", "rule_folders": "rules"}
+
+
+@pytest.mark.parametrize(
+    "name", ["annotate", "strip", "locate", "verify", "inspect", "render", "report", "diff", "expose", "extract"]
+)
+def test_a_method_takes_the_options_of_its_command(name: str) -> None:
+    command = importlib.import_module(f"irtools.cli.{name}").command
+    assert isinstance(command, click.Command)
+    method = inspect.signature(getattr(irtools.Export, name)).parameters
+    # What writes is the method save.
+    saved = {"output_dir", "no_check"} if name in ("annotate", "strip", "expose") else set()
+    elsewhere = ONLY_COMMANDS | saved | ({"a", "b", "output", "outputs"} if name in ("diff", "verify") else set())
+    given = command.make_context(name, [], resilient_parsing=True).params
+    for key, value in given.items():
+        if key not in elsewhere:
+            default = method[RENAMED.get(key, key)].default
+            assert default in (inspect.Parameter.empty, not value if key == "no_check" else value), key
+
+
+def test_commands_and_methods_draw_the_same(cli_run: Callable[..., int], tmp_path: Path) -> None:
+    export = irtools.open_export("fixtures/falcon")
+    assert cli_run("render", "fixtures/falcon", "--layer", 2, "-o", tmp_path / "a.dot", "-q") == 0
+    drawing = export.render(tmp_path / "b.dot", layer=2)
+    assert (tmp_path / "a.dot").read_bytes() == (tmp_path / "b.dot").read_bytes() == drawing.data
+    assert drawing.format == "dot"
+    assert export.render(layer=2, format="dot").data == drawing.data
+
+
+@pytest.fixture
+def cli_run() -> Callable[..., int]:
+    def call(*arguments: object) -> int:
+        return subprocess.run([sys.executable, "-m", "irtools", *map(str, arguments)], check=False).returncode
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"output": "x.gif"}, "use one of .svg, .png, .pdf, .dot"),
+        ({"format": "gif"}, "there is no format 'gif'"),
+        ({"layer": 1, "full": True}, "select different pictures"),
+        ({"radius": 2}, "--radius requires --around"),
+    ],
+)
+def test_a_wrong_picture_is_an_error(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        irtools.open_export("fixtures/falcon").render(**arguments)
+
+
+def test_report_gives_the_page_or_writes_it(tmp_path: Path) -> None:
+    export = irtools.open_export("fixtures/falcon")
+    page = export.report()
+    assert page.startswith("<!doctype html>")
+    assert page.rstrip().endswith("</html>")
+    assert export.report(tmp_path / "page.html") == tmp_path / "page.html"
+    written = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC")
+    assert written.sub("", (tmp_path / "page.html").read_text()) == written.sub("", page)
+
+
+def test_options_of_a_verification_are_one_value_or_many(fixtures: Path) -> None:
+    export = irtools.open_export(fixtures / "mixtral")
+    options = irtools.VerifyOptions(select=("EXP",))
+    assert [finding.code for finding in export.verify(options).findings] == ["EXP003", "EXP003"]
+    assert export.verify(options).findings == export.verify(select=["EXP"]).findings
+    assert export.verify(options, select=()).findings, "a default is no argument"
+    with pytest.raises(OptionError, match="not both"):
+        export.verify(options, ignore=["VER"])
+
+
+def test_exposed_outputs_come_and_go(export_copy: ExportCopy) -> None:
+    directory = export_copy("falcon")
+    before = (directory / "openvino_model.xml").read_bytes()
+    export = irtools.open_export(directory)
+    assert export.expose("1,last", concat="taps", names="h{layer}").status == "would-write"
+    export.save(check=False)
+    assert {name for port in export.inspect().part.ports.outputs for name in port.names} >= {"h1", "h3", "taps"}
+    assert export.expose([1, 3], concat="taps", names="h{layer}").status == "unchanged"
+    export.conceal("1", names="h{layer}")
+    export.save(check=False)
+    assert {name for port in export.inspect().part.ports.outputs for name in port.names} & {"h1", "h3"} == {"h3"}
+    export.conceal()
+    export.save(check=False)
+    assert (directory / "openvino_model.xml").read_bytes() == before
+    assert export.conceal().status == "unchanged"
+
+
+def test_diff_of_two_exports(export_copy: ExportCopy) -> None:
+    directory = export_copy("falcon")
+    other = irtools.open_export(directory)
+    other.annotate()
+    other.save(check=False)
+    for comparison in (
+        irtools.open_export("fixtures/falcon").diff(directory),
+        irtools.open_export("fixtures/falcon").diff(other),
+        irtools.diff("fixtures/falcon", directory, part="target"),
+    ):
+        assert comparison.counts == {"annotation": 4}
+    assert irtools.diff("fixtures/falcon", directory, ignore=["annotation"]).equal
+
+
+# -- repr and notebooks ----------------------------------------------------------------
+
+
+def seen(name: str, scratch: Path) -> Iterator[object]:
+    """What a user gets from an export."""
+    export = irtools.open_export(f"fixtures/{name}")
+    verification, inspection, stack = export.verify(), export.inspect(), export.locate()
+    comparison, footprint = export.diff("fixtures/falcon"), export.footprint()
+    yield from (export, export.target, verification, inspection, stack, comparison, footprint)
+    yield from (*verification.findings, *verification.rules, *verification.strategies, *footprint.terms)
+    yield from (*stack.layers, *stack.verdicts, *stack.locators)
+    yield from (*comparison.parts, *(region for part in comparison.parts for region in part.regions))
+    yield from (export.render(layer=0, format="dot"), export.extract(scratch / "piece", layers="0", check=False))
+    yield export.annotate(force=True)
+    with export.edit() as editor:
+        yield editor.expose("all")
+    yield from (editor, editor.patch, *export.pending, *export.save(scratch / "saved", check=False))
+    yield from (irtools.VerifyOptions(), irtools.ProveSettings())
+
+
+@pytest.mark.parametrize("name", ["falcon", "scale"])
+def test_a_repr_is_one_short_line(name: str, tmp_path: Path) -> None:
+    for value in seen(name, tmp_path):
+        assert len(repr(value)) <= 300, repr(value)
+        assert repr(value).isprintable()
+        assert " object at 0x" not in repr(value)
+
+
+def test_a_repr_of_long_and_hostile_names_is_one_short_line() -> None:
+    finding = irtools.Finding("the message\x1b[2J" * 200, file=Path("x" * 500), line=3, code="ACME001")
+    assert len(repr(finding)) <= 300
+    assert repr(finding).isprintable()
+    assert repr(finding).startswith("<Finding ACME001, xxx")
+
+
+def test_a_repr_says_what_it_is() -> None:
+    export = irtools.open_export("fixtures/falcon")
+    assert repr(export.verify(select=["DFL"])) == "<Verification fixtures/falcon, 1 note>"
+    assert repr(export.locate()) == "<DecoderStack 4 layers, hidden size 32, __module.transformer.h>"
+    assert repr(export.inspect()) == "<Inspection fixtures/falcon, part model>"
+    assert repr(export.diff("fixtures/falcon")) == "<Comparison fixtures/falcon and fixtures/falcon, equal>"
+
+
+def proof(export: irtools.Export, text: str) -> Proof:
+    steps = (Step("taps", (Check("cut", "failed", "did", "saw", text),)), Step("head", why=text))
+    return Proof(export, irtools.ProveSettings(), Way(), steps, {})
+
+
+def test_a_repr_of_a_proof() -> None:
+    export = irtools.open_export("fixtures/falcon")
+    assert repr(proof(export, "why" * 500)) == "<Proof fixtures/falcon, taps failed, head not applicable>"
+
+
+def test_tables_of_a_notebook_escape_what_is_in_the_files(export_copy: ExportCopy) -> None:
+    hostile = "<script>alert(1)<"
+    directory = export_copy("falcon", hostile)
+    model = directory / "openvino_model.xml"
+    text = model.read_text().replace("__module.transformer.h", "&lt;script>alert(1)&lt;/script>")
+    model.write_text(text.replace("__module.lm_head", "&lt;img src=x onerror=alert(1)>"))
+    model.with_name("openvino_<b>_model.xml").write_text(text)
+    export = irtools.open_export(directory)
+    shown = {
+        "Verification": export.verify(),
+        "Inspection": export.inspect(),
+        "Comparison": irtools.diff(directory, "fixtures/falcon"),
+        "Proof": proof(export, "<img src=x>"),
+    }
+    for name, value in shown.items():
+        html = value._repr_html_()
+        assert html is not None
+        assert "<table>" in html, name
+        assert not re.search(r"<(?!/?(p|b|table|thead|tbody|tr|th|td)\b)", html.replace("<b>", "")), name
+        assert "&lt;" in html, name
+        assert "alert(1)<" not in html, name
+    assert "<td" in (export.footprint()._repr_html_() or "")
+
+
+def test_a_table_has_what_the_text_says() -> None:
+    export = irtools.open_export("fixtures/mixtral")
+    html = export.verify(select=["EXP"])._repr_html_() or ""
+    assert html.count("EXP003") == 2
+    assert html.count("<tr>") == 3
+    assert export.locate()._repr_svg_() is not None
