@@ -31,7 +31,7 @@ __all__ = ["Export", "diff", "open_export"]
 class Export(ModelDirectory, Drawable):
     """One export: a directory of IR files, or a single ``.xml``.
 
-    Each command is a method. Its arguments have the names and defaults of the options, and every ``part`` is a name
+    Each command on exports is a method. Its arguments have the names and defaults of the options; a ``part`` is a name
     that :meth:`part` takes. :meth:`annotate`, :meth:`strip`, :meth:`expose`, :meth:`conceal` and :meth:`edit` change a
     part in memory; :meth:`save` writes the changes. Only these methods and :meth:`extract` see changes that are not
     saved. All others read the files.

@@ -98,6 +98,13 @@ def test_the_graph_sees_what_is_imported_by_a_string(graph: nx.DiGraph[str]) -> 
     assert graph.has_edge("irtools.prove.worker", "irtools.prove.measure_taps")
 
 
+def test_rules_take_public_names_from_the_public_module(graph: nx.DiGraph[str]) -> None:
+    homes = {"irtools.lint", "irtools.lint.model", "irtools.lint.rules", "irtools.graph.match"}
+    rules = [module for module in MODULES if module.startswith("rules.")]
+    assert [module for module in rules if homes & set(graph.successors(module))] == []
+    assert all(graph.has_edge(module, "irtools.authoring") for module in rules)
+
+
 def test_no_circle_of_files(graph: nx.DiGraph[str]) -> None:
     assert [sorted(circle) for circle in nx.strongly_connected_components(graph) if len(circle) > 1] == []
 

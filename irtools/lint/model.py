@@ -355,6 +355,19 @@ def rule(code: str, name: str, severity: Severity, title: str, *, runtimes: str 
 
     The docstring has the headings *What it checks*, *Why it matters*, *How to fix it* and
     *Source*, in this order, each on its own line and underlined as in numpydoc.
+
+    Parameters
+    ----------
+    code : str
+        Two to eight capital letters and three digits.
+    name : str
+        Kebab-case name that reads well after "allow".
+    severity : Severity
+        Severity of a finding that has none.
+    title : str
+        Sentence without full stop.
+    runtimes : str
+        Specifier of the GenAI versions to which the rule applies; empty for all.
     """
 
     def decorate(check: Check) -> Rule:
