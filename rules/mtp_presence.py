@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.lint.model import Context, Finding, Severity, rule
-from irtools.lint.mtp import EXPORTED_FAMILIES, declaration, expected, head
+from irtools.lint.mtp import declaration, expected, head
 from irtools.model.directory import MTP_FILE
+
+from .families import EXPORTED_HEADS
 
 _EXPORT_HINT = (
     "export with `--task image-text-to-text`: only that export includes the head; "
@@ -43,7 +45,7 @@ def missing_mtp(context: Context) -> Iterator[Finding]:
     declared = declaration(context)
     if declared is None or declared.count < 1 or context.export.mtp is not None or context.expect_mtp is False:
         return
-    supported = context.config.get("model_type") in EXPORTED_FAMILIES
+    supported = context.config.get("model_type") in EXPORTED_HEADS
     layers = "layer" if declared.count == 1 else "layers"
     yield Finding(
         f"{declared.key} declares {declared.count} MTP {layers}, but there is no {MTP_FILE}",
@@ -179,7 +181,7 @@ def absent_mtp(context: Context) -> Iterator[Finding]:
 def _without_head(context: Context) -> str:
     """Hint for an export of a checkpoint that has no head."""
     family = context.config.get("model_type")
-    if family not in EXPORTED_FAMILIES:
+    if family not in EXPORTED_HEADS:
         return f"the exporter does not support an MTP head for the family {family!r}: omit --expect-mtp"
     if context.export.find_part("text_embeddings") is not None:
         return (
@@ -261,4 +263,5 @@ def unknown_mtp_form(context: Context) -> Iterator[Finding]:
         file=part.document.path,
         line=part.document.line(part.document.scan.net_tag),
         severity=expected(context, None if mtp.known else Severity.ERROR),
+        rules_out=("mtp",),
     )

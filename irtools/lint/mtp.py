@@ -33,9 +33,6 @@ __all__ = [
 DECLARATION_KEYS = ("mtp_num_hidden_layers", "num_nextn_predict_layers", "num_mtp_layers")
 """Keys of config.json that declare MTP layers; the key depends on the model family."""
 
-EXPORTED_FAMILIES = ("qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_6", "qwen3_6_moe")
-"""``model_type`` of the families whose MTP head the exporter supports."""
-
 
 @dataclass(frozen=True, slots=True)
 class Port:
