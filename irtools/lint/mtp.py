@@ -27,7 +27,7 @@ __all__ = [
     "expected",
     "head",
     "own_target",
-    "qwen_like",
+    "runnable_head",
 ]
 
 DECLARATION_KEYS = ("mtp_num_hidden_layers", "num_nextn_predict_layers", "num_mtp_layers")
@@ -269,7 +269,7 @@ def own_target(context: Context) -> Part | None:
     return part if part is not None and part.input("input_ids") is None else None
 
 
-def qwen_like(context: Context) -> Head | None:
+def runnable_head(context: Context) -> Head | None:
     """The head if it resembles a form that GenAI runs closely enough for checks of its ops, else None."""
     candidate = head(context)
     return candidate if candidate is not None and candidate.known and candidate.profile.usable else None
