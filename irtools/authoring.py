@@ -63,12 +63,14 @@ from irtools._lazy import attach
 
 if TYPE_CHECKING:
     from irtools.graph.match import Match, Mismatch, Pattern, Probe, pattern
-    from irtools.lint.model import Context, Finding, Fix, Rule, Severity, rule
+    from irtools.lint.model import MODES, Context, Finding, Fix, Rule, RuleGroup, Severity, rule
     from irtools.lint.mtp import MtpProfile, Port
     from irtools.lint.rules import load_rules
+    from irtools.lint.symptoms import Symptom
     from irtools.model.part import Part
 
 __all__ = [
+    "MODES",
     "Context",
     "Finding",
     "Fix",
@@ -80,7 +82,9 @@ __all__ = [
     "Port",
     "Probe",
     "Rule",
+    "RuleGroup",
     "Severity",
+    "Symptom",
     "load_rules",
     "pattern",
     "rule",
@@ -89,6 +93,7 @@ __all__ = [
 __getattr__, __dir__ = attach(
     __name__,
     {
+        "MODES": "irtools.lint.model",
         "Context": "irtools.lint.model",
         "Finding": "irtools.lint.model",
         "Fix": "irtools.lint.model",
@@ -100,7 +105,9 @@ __getattr__, __dir__ = attach(
         "Port": "irtools.lint.mtp",
         "Probe": "irtools.graph.match",
         "Rule": "irtools.lint.model",
+        "RuleGroup": "irtools.lint.model",
         "Severity": "irtools.lint.model",
+        "Symptom": "irtools.lint.symptoms",
         "load_rules": "irtools.lint.rules",
         "pattern": "irtools.graph.match",
         "rule": "irtools.lint.model",

@@ -1,7 +1,7 @@
 """Discover rule packs: built-in packs, installed plug-ins and folders of the user.
 
-All packs load the same way: every module is imported, and the objects of one class at module level are
-collected. There is no list of rules to maintain.
+All packs load the same way: every module is imported, and the objects of one class at module level, alone or in
+a tuple, are collected. There is no list of rules to maintain.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def load_folder(folder: Path) -> tuple[ModuleType, ...]:
 
 
 def collect(wanted: type[T], folders: Iterable[Path] = (), *, prefix: str = "") -> tuple[T, ...]:
-    """Instances of a class at module level in all rule packs, in a stable order.
+    """Instances of a class at module level in all rule packs, alone or in a tuple, in a stable order.
 
     Parameters
     ----------
@@ -92,5 +92,6 @@ def collect(wanted: type[T], folders: Iterable[Path] = (), *, prefix: str = "") 
         no lint rules, and importing all of them takes longer than locating.
     """
     modules = [*_installed(prefix), *(module for folder in folders for module in load_folder(folder))]
-    values = (value for module in modules for value in vars(module).values() if isinstance(value, wanted))
-    return tuple({id(value): value for value in values}.values())
+    held = (value for module in modules for value in vars(module).values())
+    values = (one for value in held for one in (value if isinstance(value, tuple) else (value,)))
+    return tuple({id(value): value for value in values if isinstance(value, wanted)}.values())

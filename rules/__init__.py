@@ -1,1 +1,1 @@
-"""The built-in rule packs: patterns, checks and MTP head profiles, which the registry discovers."""
+"""The built-in rule packs: rules, patterns, model families and symptoms, which the registry discovers."""

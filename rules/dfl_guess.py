@@ -48,6 +48,8 @@ def unguessable_layers(context: Context) -> Iterator[Finding]:
             "run `irtools annotate` to make the target usable for DFlash",
             file=part.document.path,
             line=part.document.line(part.document.scan.net_tag),
+            rules_out=("dflash",),
+            needs={"dflash": "with an annotation"},
         )
 
 
@@ -75,6 +77,7 @@ def _verdict(part: Part, stack: DecoderStack) -> str:
     "unguessable-eagle3-layers",
     Severity.ERROR,
     "The runtime does not find the layers that the EAGLE-3 draft reads",
+    rules_out=("dflash", "eagle3"),
 )
 def eagle3_layers(context: Context) -> Iterator[Finding]:
     """An EAGLE-3 draft is given, and the runtime's guess does not find exactly three hidden states.

@@ -111,7 +111,13 @@ def _replaced(directory: Path, name: str) -> bool:
     return name == "tokenizer.json" and any((directory / other).exists() for other in others)
 
 
-@rule("EXP012", "config-layers", Severity.WARNING, "config.json and the graph have different numbers of layers")
+@rule(
+    "EXP012",
+    "config-layers",
+    Severity.WARNING,
+    "config.json and the graph have different numbers of layers",
+    rules_out=(),
+)
 def config_layers(context: Context) -> Iterator[Finding]:
     """config.json and the graph have different numbers of layers.
 
@@ -147,7 +153,7 @@ def config_layers(context: Context) -> Iterator[Finding]:
         yield _contradiction(context, "layer_types", types, message)
 
 
-@rule("EXP013", "config-width", Severity.WARNING, "config.json and the graph have different hidden sizes")
+@rule("EXP013", "config-width", Severity.WARNING, "config.json and the graph have different hidden sizes", rules_out=())
 def config_width(context: Context) -> Iterator[Finding]:
     """config.json and the graph have different hidden sizes.
 
@@ -176,7 +182,13 @@ def config_width(context: Context) -> Iterator[Finding]:
     yield _contradiction(context, key, value, message)
 
 
-@rule("EXP014", "config-vocabulary", Severity.WARNING, "config.json and the graph have different vocabularies")
+@rule(
+    "EXP014",
+    "config-vocabulary",
+    Severity.WARNING,
+    "config.json and the graph have different vocabularies",
+    rules_out=(),
+)
 def config_vocabulary(context: Context) -> Iterator[Finding]:
     """config.json and the graph have different vocabularies.
 
@@ -209,7 +221,13 @@ def config_vocabulary(context: Context) -> Iterator[Finding]:
         yield _contradiction(context, "vocab_size", size, message)
 
 
-@rule("EXP015", "config-tied-embeddings", Severity.NOTE, "config.json and the graph disagree about tied embeddings")
+@rule(
+    "EXP015",
+    "config-tied-embeddings",
+    Severity.NOTE,
+    "config.json and the graph disagree about tied embeddings",
+    rules_out=(),
+)
 def config_tied_embeddings(context: Context) -> Iterator[Finding]:
     """config.json and the graph disagree about tied embeddings.
 

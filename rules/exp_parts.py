@@ -8,14 +8,13 @@ from pathlib import Path
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.errors import ExportError
 from irtools.lint.directory import (
-    KNOWN_PARTS,
-    RUNTIME_FAMILIES,
     is_draft,
     json_line,
     needs_embeddings,
-    parts_by_config,
     reads_tokens,
 )
+
+from .families import KNOWN_PARTS, family_of, parts_by_config
 
 _LEFTOVERS = (".irtools-tmp", ".tmp", ".part", ".partial", ".incomplete", ".crdownload", ".lock", "~")
 
@@ -208,7 +207,8 @@ def unsupported_family(context: Context) -> Iterator[Finding]:
     family = context.config.get("model_type")
     if not needs_embeddings(context) or not context.config or context.export.find_part("text_embeddings") is None:
         return
-    if not isinstance(family, str) or family not in RUNTIME_FAMILIES:
+    known = family_of(context.config)
+    if known is None or not known.runs:
         path = context.export.directory / "config.json"
         yield Finding(
             f"OpenVINO GenAI {context.target_runtime} does not support the vision-language family {family!r}",
@@ -218,7 +218,7 @@ def unsupported_family(context: Context) -> Iterator[Finding]:
         )
 
 
-@rule("EXP007", "stray-file", Severity.WARNING, "A file is not part of the export")
+@rule("EXP007", "stray-file", Severity.WARNING, "A file is not part of the export", rules_out=())
 def stray_file(context: Context) -> Iterator[Finding]:
     """A file is not part of the export.
 

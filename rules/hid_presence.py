@@ -10,7 +10,7 @@ from irtools.lint.fixes import write_annotation
 from irtools.model.annotation import stray_line
 
 
-@rule("HID001", "missing-annotation", Severity.NOTE, "The target has no hidden-state annotation")
+@rule("HID001", "missing-annotation", Severity.NOTE, "The target has no hidden-state annotation", rules_out=())
 def missing_annotation(context: Context) -> Iterator[Finding]:
     """The decoder stack can be located, but no model-level rt_info names its hidden states.
 

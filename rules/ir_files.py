@@ -12,7 +12,7 @@ from irtools.lint.files import claims_to_be_ir, is_lfs_pointer
 _VERSIONS = ("10", "11")
 
 
-@rule("IR001", "unreadable-xml", Severity.ERROR, "The XML of a part cannot be read")
+@rule("IR001", "unreadable-xml", Severity.ERROR, "The XML of a part cannot be read", unreadable=True)
 def unreadable_xml(context: Context) -> Iterator[Finding]:
     """The XML of a part cannot be read.
 

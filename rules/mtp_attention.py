@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, rule
-from irtools.lint.mtp import at_op, expected, qwen_like
+from irtools.lint.mtp import at_op, expected, runnable_head
 from irtools.model.paged import converts_before_attention
 
 
@@ -30,7 +30,7 @@ def unfused_mtp_attention(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO: "No ScaledDotProductAttention operation observed in the graph".
     """
-    head = qwen_like(context)
+    head = runnable_head(context)
     if head is not None and not head.part.attentions:
         yield at_op(head, None, "the head has no ScaledDotProductAttention", "export with fused attention")
 
@@ -56,7 +56,7 @@ def several_mtp_attentions(context: Context) -> Iterator[Finding]:
     ------
     Optimum Intel 2.2 exports a single decoder layer.
     """
-    head = qwen_like(context)
+    head = runnable_head(context)
     if head is None or head.profile.attentions is None:
         return
     extra = head.part.attentions[head.profile.attentions :]
@@ -90,7 +90,7 @@ def converted_mtp_cache(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4.
     """
-    head = qwen_like(context)
+    head = runnable_head(context)
     if head is None:
         return
     for op in converts_before_attention(head.part):

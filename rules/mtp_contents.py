@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.graph.view import Source
-from irtools.lint.mtp import Head, at_op, expected, own_target, qwen_like
+from irtools.lint.mtp import Head, at_op, expected, own_target, runnable_head
 from irtools.model.target import head_width
 from irtools.model.values import norm_input
 
@@ -32,7 +32,7 @@ def output_before_norm(context: Context) -> Iterator[Finding]:
     ------
     Optimum Intel 2.2; reproduced with GenAI 2026.4: no error message.
     """
-    head = qwen_like(context)
+    head = runnable_head(context)
     output = head.part.output("last_hidden_state") if head is not None else None
     if head is None or output is None:
         return
@@ -78,7 +78,7 @@ def embedding_in_mtp(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI 2026.4.
     """
-    head = qwen_like(context)
+    head = runnable_head(context)
     if head is None:
         return
     graph = head.part.graph
@@ -114,7 +114,7 @@ def head_in_mtp(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI 2026.4.
     """
-    head, target = qwen_like(context), own_target(context)
+    head, target = runnable_head(context), own_target(context)
     logits = target.output("logits") if target is not None else None
     if head is None or target is None or logits is None or not logits.shape:
         return

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, rule
-from irtools.lint.mtp import Fusion, Head, at_op, expected, qwen_like
+from irtools.lint.mtp import Fusion, Head, at_op, expected, runnable_head
 
 _AGAIN = "export the head again from its checkpoint"
 
 
 def _fusion(context: Context) -> tuple[Head, Fusion] | None:
-    head = qwen_like(context)
+    head = runnable_head(context)
     if head is None or not head.profile.fusion or head.fusion is None:
         return None
     return head, head.fusion
@@ -44,7 +44,7 @@ def missing_fusion(context: Context) -> Iterator[Finding]:
     ------
     Optimum Intel 2.2, `Qwen3_5MTPModule`.
     """
-    head = qwen_like(context)
+    head = runnable_head(context)
     if head is not None and head.profile.fusion and head.fusion is None and _complete(head):
         yield at_op(head, None, "no Concat joins the embeddings and the hidden state for a projection", _AGAIN)
 
@@ -108,7 +108,7 @@ def unused_mtp_input(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4: no error message.
     """
-    head = qwen_like(context)
+    head = runnable_head(context)
     if head is None:
         return
     operands = head.fusion.operands if head.fusion is not None and head.profile.fusion else ()

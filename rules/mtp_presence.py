@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, rule
-from irtools.lint.mtp import EXPORTED_FAMILIES, expected, head
+from irtools.lint.mtp import expected, head
 from irtools.model.config import declared_mtp
 from irtools.model.directory import MTP_FILE
+
+from .families import EXPORTED_HEADS
 
 _EXPORT_HINT = (
     "export with `--task image-text-to-text`: only that export includes the head; "
@@ -44,7 +46,7 @@ def missing_mtp(context: Context) -> Iterator[Finding]:
     declared = declared_mtp(context.config)
     if declared is None or declared.count < 1 or context.export.mtp is not None or context.expect_mtp is False:
         return
-    supported = context.config.get("model_type") in EXPORTED_FAMILIES
+    supported = context.config.get("model_type") in EXPORTED_HEADS
     layers = "layer" if declared.count == 1 else "layers"
     yield Finding(
         f"{declared.key} declares {declared.count} MTP {layers}, but there is no {MTP_FILE}",
@@ -180,7 +182,7 @@ def absent_mtp(context: Context) -> Iterator[Finding]:
 def _without_head(context: Context) -> str:
     """Hint for an export of a checkpoint that has no head."""
     family = context.config.get("model_type")
-    if family not in EXPORTED_FAMILIES:
+    if family not in EXPORTED_HEADS:
         return f"the exporter does not support an MTP head for the family {family!r}: omit --expect-mtp"
     if context.export.find_part("text_embeddings") is not None:
         return (
@@ -262,4 +264,5 @@ def unknown_mtp_form(context: Context) -> Iterator[Finding]:
         file=part.document.path,
         line=part.document.line(part.document.scan.net_tag),
         severity=expected(context, None if mtp.known else Severity.ERROR),
+        rules_out=("mtp",),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, rule
-from irtools.lint.mtp import at_op, own_target, qwen_like
+from irtools.lint.mtp import at_op, own_target, runnable_head
 from irtools.model.part import State
 from irtools.model.target import attention_states
 from irtools.text import shape_text
@@ -35,7 +35,7 @@ def stateless_mtp(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4: "Model is supposed to be stateful".
     """
-    head = qwen_like(context)
+    head = runnable_head(context)
     if head is not None and not head.part.states:
         yield at_op(head, None, "the head has no state variables", "export without `--disable-stateful`")
 
@@ -61,7 +61,7 @@ def mtp_state_count(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO, `sdpa_to_paged_attention`.
     """
-    head = qwen_like(context)
+    head = runnable_head(context)
     if head is None or not head.part.states or any(len(state.reads) > 1 for state in head.part.states):
         return
     wanted = head.profile.states
@@ -98,7 +98,7 @@ def mtp_state_shape(context: Context) -> Iterator[Finding]:
     ------
     Optimum Intel 2.2 builds the head from the target's text_config.
     """
-    head, target = qwen_like(context), own_target(context)
+    head, target = runnable_head(context), own_target(context)
     if head is None or target is None:
         return
     shapes = {state.shape for state in attention_states(target)}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.op import DYNAMIC
-from irtools.lint.mtp import at_op, expected, head, own_target, qwen_like
+from irtools.lint.mtp import at_op, expected, head, own_target, runnable_head
 from irtools.model.part import Part
 from irtools.model.target import head_width, logits_head
 from irtools.model.values import rotary_widths
@@ -106,7 +106,7 @@ def ungraftable_logits(context: Context) -> Iterator[Finding]:
     OpenVINO GenAI 2026.4, `mtp_model_transforms.cpp`.
     """
     part = own_target(context)
-    if qwen_like(context) is None or part is None:
+    if runnable_head(context) is None or part is None:
         return
     projection = logits_head(part)
     document = part.document
@@ -194,7 +194,7 @@ def mtp_attention_size(context: Context) -> Iterator[Finding]:
     ------
     Optimum Intel 2.2 builds the head from the target's text_config.
     """
-    mtp, target = qwen_like(context), own_target(context)
+    mtp, target = runnable_head(context), own_target(context)
     if mtp is None or target is None:
         return
     theirs = _attention_sizes(target)
@@ -271,7 +271,7 @@ def mtp_experts(context: Context) -> Iterator[Finding]:
     ------
     Optimum Intel 2.2: `Qwen3_5MTPModule` and `Qwen3_5MoeMTPModule`.
     """
-    mtp, target = qwen_like(context), own_target(context)
+    mtp, target = runnable_head(context), own_target(context)
     if mtp is None or target is None or not mtp.part.attentions:
         return
     target_routes = next(target.live_ops("TopK"), None) is not None

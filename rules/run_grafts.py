@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, rule
+from irtools.lint.pair import pair
 from irtools.lint.run import target_part
 from irtools.model.target import find_embedding_gather, logits_head
+
+_OWN_EMBEDDING = "that takes input_ids and has an embedding of its own"
 
 
 @rule("RUN010", "unrecognised-head", Severity.NOTE, "The runtime does not recognise the output projection")
@@ -36,12 +39,15 @@ def unrecognised_head(context: Context) -> Iterator[Finding]:
     part = target_part(context)
     head = logits_head(part) if part is not None and part.states else None
     if part is not None and head is not None and head.output is not None and head.matmul is None:
+        judged = pair(context)
+        own = judged is not None and judged.draft.kind == "dflash" and judged.draft.part.output("logits") is not None
         yield Finding(
             f"the runtime does not find the output projection behind {' <- '.join(head.tail)}",
             "the target runs without a draft, but computes the logits of every prompt token",
             file=part.document.path,
             line=head.output.line,
             op=head.output.friendly,
+            rules_out=() if own else ("dflash",),
         )
 
 
@@ -72,9 +78,13 @@ def unrecognised_embedding(context: Context) -> Iterator[Finding]:
     if part is None or part.output("logits") is None or part.input("input_ids") is None or not part.states:
         return
     if find_embedding_gather(part) is None:
+        judged = pair(context)
+        # A rule of pairs judges the embedding of a DFlash draft that is given.
+        given = judged is not None and judged.draft.kind == "dflash"
         yield Finding(
             "the runtime does not find the token embedding: no Gather has more than 1000 rows or the expected name",
             "use a DFlash or EAGLE-3 draft that has its own embedding",
             file=part.document.path,
             line=part.document.line(part.document.scan.net_tag),
+            needs=dict.fromkeys(("eagle3",) if given else ("dflash", "eagle3"), _OWN_EMBEDDING),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, rule
-from irtools.lint.run import FED, target_part
+from irtools.lint.run import FED, stateful_only, target_part
 from irtools.model.part import Input, Part
 
 _EMBEDDED = ("input_ids", "inputs_embeds")
@@ -57,13 +57,12 @@ def friendly_name(context: Context) -> Iterator[Finding]:
     for port in part.inputs:
         names = [name for name in port.names if name in FED]
         if names and port.friendly != names[0]:
-            yield _at(
-                part,
-                port,
-                f"the input {names[0]!r} has the friendly name {port.friendly!r}",
-                f"rename the op to {names[0]!r}",
-                Severity.ERROR if names[0] in _FRIENDLY and part.attentions else None,
-            )
+            message = f"the input {names[0]!r} has the friendly name {port.friendly!r}"
+            hint = f"rename the op to {names[0]!r}"
+            if names[0] in _FRIENDLY and part.attentions:
+                yield stateful_only(_at(part, port, message, hint, Severity.ERROR))
+            else:
+                yield _at(part, port, message, hint)
 
 
 @rule("RUN007", "unfed-input", Severity.ERROR, "The target has an input that the runtime does not feed")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from irtools.authoring import Context, Finding, Severity, rule
-from irtools.lint.run import target_part
+from irtools.lint.run import stateful_only, target_part
 from irtools.model.paged import converts_before_attention, unconverted_states
 from irtools.model.part import Part
 
@@ -100,7 +101,7 @@ def unfused_attention(context: Context) -> Iterator[Finding]:
     part = target_part(context)
     if part is not None and part.states and not part.attentions:
         message = "the target has no ScaledDotProductAttention, so it cannot be converted to paged attention"
-        yield _at(part, None, message, "export with fused attention (sdpa) if the family supports it")
+        yield stateful_only(_at(part, None, message, "export with fused attention (sdpa) if the family supports it"))
 
 
 @rule("RUN004", "unmanaged-state", Severity.WARNING, "A state remains after the paged-attention conversion")
@@ -133,7 +134,7 @@ def unmanaged_state(context: Context) -> Iterator[Finding]:
         return
     for state in unconverted_states(part):
         message = f"the state {state.variable!r} feeds no fused attention, convolution or recurrence"
-        yield _at(part, state.reads[0], message, "export all attention layers as fused attention")
+        yield stateful_only(_at(part, state.reads[0], message, "export all attention layers as fused attention"))
 
 
 @rule("RUN005", "converted-cache", Severity.ERROR, "A conversion lies between the cache and its attention")
@@ -163,7 +164,7 @@ def converted_cache(context: Context) -> Iterator[Finding]:
         return
     for op in converts_before_attention(part):
         message = f"{part.graph.op_name(op)!r} converts the cache before it reaches the attention"
-        yield _at(part, op, message, "load the checkpoint as float32 for the export")
+        yield stateful_only(_at(part, op, message, "load the checkpoint as float32 for the export"))
 
 
 @rule("RUN009", "prefix-caching-conflict", Severity.NOTE, "Linear attention with a draft needs prefix caching off")
@@ -194,4 +195,5 @@ def prefix_caching(context: Context) -> Iterator[Finding]:
     rest = [state for state in part.states if state.reads and state.shape and not state.grows]
     if rest:
         message = f"{len(rest)} of {len(part.states)} states belong to linear attention or convolutions"
-        yield _at(part, rest[0].reads[0], message, "with a draft, set enable_prefix_caching=False")
+        finding = _at(part, rest[0].reads[0], message, "with a draft, set enable_prefix_caching=False")
+        yield replace(finding, needs=dict.fromkeys(("mtp", "dflash"), "with enable_prefix_caching=False"))

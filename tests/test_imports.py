@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import networkx as nx
 import pytest
+
+from irtools.lint.mtp import MtpProfile
+from irtools.lint.rules import load_rules
+from irtools.registry import collect
 
 ROOT = Path(__file__).resolve().parents[1]
 FOREIGN = {"irtools._lazy", "irtools.registry", "irtools.runtime.probe"}
@@ -88,7 +94,7 @@ def layers() -> list[list[str]]:
 
 def folder_of(module: str) -> str:
     """The module or folder that has a layer: ``irtools.ir`` of ``irtools.ir.scan``."""
-    return module if module.startswith("rules") and "." not in module else ".".join(module.split(".")[:2])
+    return "rules" if module.startswith("rules") else ".".join(module.split(".")[:2])
 
 
 def test_the_graph_sees_what_is_imported_by_a_string(graph: nx.DiGraph[str]) -> None:
@@ -114,7 +120,7 @@ def test_imports_point_down(graph: nx.DiGraph[str]) -> None:
     depth["irtools"] = -1
 
     def of(module: str) -> int:
-        return depth["rules" if module.startswith("rules") else folder_of(module)]
+        return depth[folder_of(module)]
 
     wrong = [
         f"{above} -> {below}"
@@ -137,3 +143,32 @@ def test_the_engine_never_names_the_rule_packs(module: str) -> None:
     allowed = 1 if module == "irtools.registry" else 0
     assert sum("irtools.rules" in name for name in names) == allowed
     assert not any(name == "rules" or name.startswith(("rules.", "irtools.rules")) for name in imported(module))
+
+
+# -- knowledge that belongs to the rule packs --------------------------------------------
+
+
+def strings(tree: ast.Module) -> Iterator[str]:
+    """String constants of a module without its docstrings."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    bodies = [node.body for node in ast.walk(tree) if isinstance(node, documented)]
+    docs = {id(s.value) for body in bodies for s in body if isinstance(s, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.value
+
+
+def model_types() -> set[str]:
+    heads = {name for profile in collect(MtpProfile) for name in profile.model_types}
+    return heads | set(importlib.import_module("irtools.rules.families").FAMILIES)
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name.startswith("irtools")])
+def test_the_engine_knows_no_rule_and_no_family(module: str) -> None:
+    codes = "|".join(rule.code for rule in load_rules())
+    families = "|".join(map(re.escape, model_types()))
+    known = re.compile(rf"\b({codes}|{families})\b")
+
+    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+    assert [text for text in strings(tree) if known.search(text)] == []

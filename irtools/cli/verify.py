@@ -44,12 +44,11 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.option("--write-baseline", metavar="FILE", type=PATH, help="Write all findings to a new baseline.")
 @click.option("--config", metavar="FILE", type=PATH, help="Configuration file to use instead of a search.")
 @click.option("--trust-model-config", is_flag=True, help="Accept a configuration file inside the export.")
-@click.option("--fix", is_flag=True, help="Write a missing annotation, or upgrade its early form (HID001, HID005).")
+@click.option("--fix", is_flag=True, help="Write a missing annotation, or upgrade its early form.")
 @click.option(
     "--unsafe-fixes",
     is_flag=True,
-    help="Also apply fixes that a person must review: replace a wrong annotation (HID004, HID006 to HID019), make the "
-    "names of ops unique (IR016).",
+    help="Also apply fixes that a person must review: replace a wrong annotation, make the names of ops unique.",
 )
 @click.option("--diff", is_flag=True, help="Print the changes of the fixes; write nothing.")
 @click.option("--format", "formats", multiple=True, type=click.Choice(_FORMATS), help="Format.  [default: text]")

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from irtools.display import Tabular
 from irtools.errors import ExportError, InvalidIRError, IrtoolsError, OptionError, UsageError
@@ -29,9 +29,6 @@ __all__ = ["DEFAULT_RUNTIME", "Judged", "Verification", "VerifyOptions", "select
 
 DEFAULT_RUNTIME = "2026.4"
 """OpenVINO GenAI release against which the built-in rules were verified."""
-
-UNREADABLE = "IR001"
-"""Code of the rule that reports unreadable files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,26 +186,26 @@ def verify(export: ModelDirectory, options: VerifyOptions | None = None) -> Veri
         raise ExportError(f"there is no .xml here to verify; {meant}", path=whole.directory)
     draft = ModelDirectory.open(options.draft) if options.draft is not None else None
     context = Context(whole, options.expect_mtp, draft, options.target_runtime)
-    findings = [finding for rule in rules for finding in _run(rule, context)]
+    unreadable = next(rule for rule in loaded if rule.unreadable)
+    findings = [finding for rule in rules for finding in _run(rule, context, unreadable)]
     others = [rule for rule in _applicable(loaded, options) if rule not in rules]
-    modes = _strategies(context, [*findings, *_left_out(others, context)])
-    if UNREADABLE not in {rule.code for rule in rules}:
-        findings = [finding for finding in findings if finding.code != UNREADABLE]
-    findings = [finding for finding in _drop_echoes(findings) if not _ignored_in_file(finding, options, whole)]
+    all_findings = [*findings, *_left_out(others, context, unreadable)]
+    modes = _strategies(context, list(_drop_echoes(all_findings, unreadable)))
+    if unreadable not in rules:
+        findings = [finding for finding in findings if finding.code != unreadable.code]
+    findings = [f for f in _drop_echoes(findings, unreadable) if not _ignored_in_file(f, options, whole)]
     findings = [_with_severity(finding, options) for finding in findings]
     if export.path.suffix == ".xml" and not export.path.is_dir():
         findings = [f for f in findings if f.file is not None and _xml_of(f.file) == export.path]
     return Verification(export, _sorted(findings), rules, modes)
 
 
-def _left_out(rules: Iterable[Rule], context: Context) -> Iterator[Finding]:
+def _left_out(rules: Iterable[Rule], context: Context, unreadable: Rule) -> Iterator[Finding]:
     """Findings of the rules that are not selected but affect the decoding modes."""
-    from irtools.lint.strategies import GROUPS
-
     for rule in rules:
-        if rule.group in GROUPS:
+        if rule.rules_out:
             with suppress(UsageError):  # a rule that fails may be deselected for exactly that reason
-                yield from _run(rule, context)
+                yield from _run(rule, context, unreadable)
 
 
 def _whole_export(export: ModelDirectory) -> ModelDirectory:
@@ -220,7 +217,7 @@ def _whole_export(export: ModelDirectory) -> ModelDirectory:
     return whole if export.path == export.directory or side_part or targets == {export.path} else export
 
 
-def _run(rule: Rule, context: Context) -> Iterator[Finding]:
+def _run(rule: Rule, context: Context, unreadable: Rule) -> Iterator[Finding]:
     """Findings of one rule, with every field filled in.
 
     Users write rules too, so any exception becomes an error that names the rule.
@@ -231,7 +228,7 @@ def _run(rule: Rule, context: Context) -> Iterator[Finding]:
     except InvalidIRError as error:
         # Some faults of a file appear only when the op that has them is parsed.
         broken = Finding(str(error.args[0]), error.hint or "", file=error.path, line=error.line)
-        yield replace(_filled_in(broken, rule, context), code=UNREADABLE, severity=Severity.ERROR)
+        yield _filled_in(replace(broken, severity=Severity.ERROR), unreadable, context)
     except IrtoolsError:
         raise
     except Exception as error:
@@ -245,7 +242,8 @@ def _check(finding: object) -> None:
     """Check the types of a finding; rules of users are not always type-checked."""
     if not isinstance(finding, Finding):
         raise TypeError(f"it yields {finding!r}, which is not a Finding")
-    kinds = {"message": str, "hint": str, "code": str, "file": Path | None, "line": int | None, "op": str | None}
+    kinds: dict[str, Any] = {"message": str, "hint": str, "code": str, "file": Path | None, "line": int | None}
+    kinds |= {"op": str | None, "rules_out": tuple | None, "needs": Mapping}
     for name, kind in kinds.items():
         value = getattr(finding, name)
         if not isinstance(value, kind):
@@ -258,12 +256,13 @@ def _filled_in(finding: Finding, rule: Rule, context: Context) -> Finding:
     if part is None and finding.file is not None:
         xml = _xml_of(finding.file)
         part = next((name for name, document in context.export.parts.items() if document.path == xml), None)
-    return replace(
-        finding,
-        code=finding.code or rule.code,
-        severity=finding.severity if finding.severity is not None else rule.severity,
-        part=part,
-    )
+    severity = finding.severity if finding.severity is not None else rule.severity
+    rules_out = finding.rules_out
+    if rules_out is None:
+        rules_out = (rule.rules_out or ()) if severity == Severity.ERROR else ()
+        if part == "mtp":  # a fault of the head leaves the target as it is
+            rules_out = tuple(mode for mode in rules_out if mode == "mtp")
+    return replace(finding, code=finding.code or rule.code, severity=severity, part=part, rules_out=rules_out)
 
 
 def _xml_of(file: Path) -> Path:
@@ -271,14 +270,13 @@ def _xml_of(file: Path) -> Path:
     return file.with_suffix(".xml") if file.name else file
 
 
-def _drop_echoes(findings: list[Finding]) -> Iterator[Finding]:
-    """Drop the general findings about an unreadable file if an IR rule gives the precise reason."""
-    explained = {
-        f.file for f in findings if f.code.startswith("IR") and f.code != UNREADABLE and f.severity == Severity.ERROR
-    }
+def _drop_echoes(findings: list[Finding], unreadable: Rule) -> Iterator[Finding]:
+    """Drop the general findings about an unreadable file if a rule of the same group gives the precise reason."""
+    errors = [f for f in findings if f.severity == Severity.ERROR and f.code != unreadable.code]
+    explained = {f.file for f in errors if f.group == unreadable.group}
     for finding in findings:
         # The error about an unreadable op does not always name the file.
-        is_echo = finding.code == UNREADABLE and (finding.file in explained or (finding.file is None and explained))
+        is_echo = finding.code == unreadable.code and (finding.file in explained or (not finding.file and explained))
         if not is_echo:
             yield finding
 
@@ -289,16 +287,14 @@ def _ignored_in_file(finding: Finding, options: VerifyOptions, export: ModelDire
     names = {finding.file.name, finding.file.as_posix()}
     if finding.file.is_relative_to(export.directory):
         names.add(finding.file.relative_to(export.directory).as_posix())
-    group = finding.code.rstrip("0123456789")
     return any(
-        any(fnmatchcase(name, pattern) for name in names) and not {"ALL", group, finding.code}.isdisjoint(codes)
+        any(fnmatchcase(name, pattern) for name in names) and not {"ALL", finding.group, finding.code}.isdisjoint(codes)
         for pattern, codes in options.per_file_ignores.items()
     )
 
 
 def _with_severity(finding: Finding, options: VerifyOptions) -> Finding:
-    group = finding.code.rstrip("0123456789")
-    severity = options.severities.get(finding.code, options.severities.get(group))
+    severity = options.severities.get(finding.code, options.severities.get(finding.group))
     return finding if severity is None else replace(finding, severity=severity)
 
 
@@ -312,6 +308,6 @@ def _strategies(context: Context, findings: list[Finding]) -> tuple[Strategy, ..
     from irtools.lint.strategies import strategies
 
     try:
-        return strategies(context, _sorted(_drop_echoes(findings)))
+        return strategies(context, _sorted(findings))
     except InvalidIRError:
         return ()  # a finding reports the fault

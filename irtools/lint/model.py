@@ -26,9 +26,12 @@ if TYPE_CHECKING:
     from irtools.model.part import Part
     from irtools.surgery.patch import Patch
 
-__all__ = ["Context", "Finding", "Fix", "Rule", "Severity", "Strategy", "rule"]
+__all__ = ["MODES", "Context", "Finding", "Fix", "Rule", "RuleGroup", "Severity", "Strategy", "rule"]
 
 T = TypeVar("T")
+
+MODES = ("plain", "mtp", "dflash", "eagle3")
+"""Names of the decoding modes."""
 
 
 class Severity(IntEnum):
@@ -101,6 +104,12 @@ class Finding:
         Name of the part; the engine fills it in if ``file`` is a part.
     fix : Fix or None
         Change that removes the finding, if irtools can make it.
+    rules_out : tuple of str or None
+        Decoding modes that the finding rules out, whatever its severity. If None, the engine fills in those of the
+        rule for an error, and none for other severities.
+    needs : mapping of str to str
+        Conditions by decoding mode under which the mode works in spite of the finding. A condition on the draft is a
+        clause with ``that``; every other one stands by itself (``with enable_prefix_caching=False``).
     """
 
     message: str
@@ -112,12 +121,19 @@ class Finding:
     code: str = ""
     part: str | None = None
     fix: Fix | None = field(default=None, compare=False)
+    rules_out: tuple[str, ...] | None = field(default=None, compare=False)
+    needs: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
         place = self.file.name if self.file is not None else ""
         if self.line is not None:
             place = f"{place} line {self.line}"
         return short_repr(self, self.code, str(self.severity or ""), place, self.message)
+
+    @property
+    def group(self) -> str:
+        """The letters of the code."""
+        return self.code.rstrip("0123456789")
 
     @property
     def text(self) -> str:
@@ -319,6 +335,23 @@ Check = Callable[[Context], Iterable[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
+class RuleGroup:
+    """A group of rules; the rule packs contain the groups.
+
+    Attributes
+    ----------
+    letters : str
+        Letters of the codes, such as ``MTP``.
+    rules_out : tuple of str
+        Decoding modes that an error of a rule of this group rules out, unless the rule names others.
+    """
+
+    letters: str
+    title: str
+    rules_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """A check with a stable code.
 
@@ -334,6 +367,11 @@ class Rule:
         Text with the check, its reason, the fix and the source of the requirement.
     runtimes : str
         Version specifier of the GenAI versions to which it applies (``>=2026.3``); empty for all.
+    rules_out : tuple of str or None
+        Decoding modes that its errors rule out. If None, `load_rules` fills in those of the group; a group without
+        `RuleGroup` rules out none.
+    unreadable : bool
+        True for the rule that reports unreadable files. Faults of a file that stop another rule get its code.
     """
 
     code: str
@@ -343,6 +381,8 @@ class Rule:
     explanation: str = field(repr=False)
     runtimes: str
     check: Check = field(repr=False)
+    rules_out: tuple[str, ...] | None = None
+    unreadable: bool = False
 
     @property
     def group(self) -> str:
@@ -350,7 +390,16 @@ class Rule:
         return self.code.rstrip("0123456789")
 
 
-def rule(code: str, name: str, severity: Severity, title: str, *, runtimes: str = "") -> Callable[[Check], Rule]:
+def rule(
+    code: str,
+    name: str,
+    severity: Severity,
+    title: str,
+    *,
+    runtimes: str = "",
+    rules_out: tuple[str, ...] | None = None,
+    unreadable: bool = False,
+) -> Callable[[Check], Rule]:
     """Decorator that makes a rule of a function; the docstring becomes the explanation.
 
     The docstring has the headings *What it checks*, *Why it matters*, *How to fix it* and
@@ -368,9 +417,14 @@ def rule(code: str, name: str, severity: Severity, title: str, *, runtimes: str 
         Sentence without full stop.
     runtimes : str
         Specifier of the GenAI versions to which the rule applies; empty for all.
+    rules_out : tuple of str, optional
+        Decoding modes that an error of the rule rules out. By default those of its group.
+    unreadable : bool
+        True for the one rule that reports unreadable files.
     """
 
     def decorate(check: Check) -> Rule:
-        return Rule(code, name, severity, title, inspect.cleandoc(check.__doc__ or ""), runtimes, check)
+        explanation = inspect.cleandoc(check.__doc__ or "")
+        return Rule(code, name, severity, title, explanation, runtimes, check, rules_out, unreadable)
 
     return decorate

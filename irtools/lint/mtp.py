@@ -24,11 +24,8 @@ __all__ = [
     "expected",
     "head",
     "own_target",
-    "qwen_like",
+    "runnable_head",
 ]
-
-EXPORTED_FAMILIES = ("qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_6", "qwen3_6_moe")
-"""``model_type`` of the families whose MTP head the exporter supports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +245,7 @@ def own_target(context: Context) -> Part | None:
     return part if part is not None and part.input("input_ids") is None else None
 
 
-def qwen_like(context: Context) -> Head | None:
+def runnable_head(context: Context) -> Head | None:
     """The head if it resembles a form that GenAI runs closely enough for checks of its ops, else None."""
     candidate = head(context)
     return candidate if candidate is not None and candidate.known and candidate.profile.usable else None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from irtools.errors import OptionError
-from irtools.lint.model import Rule
+from irtools.lint.model import Rule, RuleGroup
 from irtools.registry import collect
 
 __all__ = ["find_rule", "load_rules", "source_of"]
@@ -22,7 +23,7 @@ def source_of(rule: Rule) -> str:
 
 
 def load_rules(folders: Iterable[Path] = ()) -> tuple[Rule, ...]:
-    """Collect the rules, sorted by code.
+    """Collect the rules, sorted by code, with every field filled in.
 
     Parameters
     ----------
@@ -34,7 +35,9 @@ def load_rules(folders: Iterable[Path] = ()) -> tuple[Rule, ...]:
     OptionError
         A pack cannot be loaded, a code is malformed, or two rules have the same code or name.
     """
+    folders = tuple(folders)
     rules = collect(Rule, folders)
+    modes = {group.letters: group.rules_out for group in collect(RuleGroup, folders)}
     taken: dict[str, Rule] = {}
     for rule in rules:
         if not _CODE.fullmatch(rule.code):
@@ -49,7 +52,8 @@ def load_rules(folders: Iterable[Path] = ()) -> tuple[Rule, ...]:
                     f"two rules have the {identity}: one in {source_of(earlier)}, one in {source_of(rule)}",
                     hint="Rename one of them.",
                 )
-    return tuple(sorted(rules, key=lambda rule: rule.code))
+    filled = (r if r.rules_out is not None else replace(r, rules_out=modes.get(r.group, ())) for r in rules)
+    return tuple(sorted(filled, key=lambda rule: rule.code))
 
 
 def find_rule(rules: Iterable[Rule], wanted: str) -> Rule:

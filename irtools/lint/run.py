@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from irtools.lint.model import Context
+from dataclasses import replace
+
+from irtools.lint.model import Context, Finding
 from irtools.model.draft import is_draft
 from irtools.model.part import Part
 
-__all__ = ["FED", "target_part"]
+__all__ = ["FED", "stateful_only", "target_part"]
 
 FED = frozenset(
     {
@@ -30,3 +32,9 @@ def target_part(context: Context) -> Part | None:
         return None
     part = context.part(context.target)
     return None if is_draft(part) else part
+
+
+def stateful_only(finding: Finding) -> Finding:
+    """The finding as a reason why the target cannot be converted to paged attention, which every draft needs."""
+    needs = {"plain": "only on the stateful path, without continuous batching"}
+    return replace(finding, rules_out=("mtp", "dflash", "eagle3"), needs=needs)

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from irtools.lint.model import Context, Finding, Severity, Strategy
+from irtools.lint.model import MODES, Context, Finding, Severity, Strategy
 from irtools.lint.mtp import head
 from irtools.lint.pair import pair
+from irtools.lint.symptoms import of_check
 from irtools.model.directory import MTP_FILE
 from irtools.model.draft import is_draft
 from irtools.model.guess import default_layers, guess
 from irtools.model.part import Part
 
-__all__ = ["GROUPS", "strategies"]
+__all__ = ["strategies"]
 
-GROUPS = frozenset({"IR", "EXP", "HID", "MTP", "DFL", "RUN", "QNT"})
-"""Groups of rules that affect the decoding modes."""
-
-_STATEFUL_ONLY = {"RUN003", "RUN004", "RUN005", "RUN006"}
-"""Codes of findings that exclude paged attention but not the stateful path."""
-_EMBEDS_ITSELF = " that takes input_ids and has an embedding of its own"
-"""Needed if the runtime does not recognise the target's embedding, which it gives to a draft without one."""
-_NO_OBSTACLE = {"EXP007", "EXP012", "EXP013", "EXP014", "EXP015"}
-"""Codes of findings that can have severity error but do not affect the runtime."""
+_DRAFTING = frozenset({"mtp", "dflash", "eagle3"})
 
 
 def strategies(context: Context, findings: Sequence[Finding]) -> tuple[Strategy, ...]:
@@ -31,7 +24,7 @@ def strategies(context: Context, findings: Sequence[Finding]) -> tuple[Strategy,
     Parameters
     ----------
     findings : sequence of Finding
-        Findings of all rules in ``GROUPS``, sorted and with every field filled in.
+        Findings of all rules that rule out a mode, sorted and with every field filled in.
 
     Returns
     -------
@@ -43,12 +36,11 @@ def strategies(context: Context, findings: Sequence[Finding]) -> tuple[Strategy,
     target = context.part(context.target)
     if is_draft(target):
         return _of_draft(context, findings)
-    base = _blockers(findings, ("IR", "EXP", "RUN", "QNT"), skip_part="mtp")
     return (
-        _plain(base),
-        _mtp(context, findings, base),
-        _dflash(context, findings, base),
-        _eagle3(context, target, findings, base),
+        _plain(findings),
+        _mtp(context, findings),
+        _dflash(context, findings),
+        _eagle3(context, target, findings),
     )
 
 
@@ -56,77 +48,73 @@ def _codes(findings: Iterable[Finding]) -> tuple[str, ...]:
     return tuple(sorted({finding.code for finding in findings}))
 
 
-def _errors(findings: Iterable[Finding], groups: Iterable[str]) -> list[Finding]:
-    wanted = set(groups)
-    return [f for f in findings if f.severity == Severity.ERROR and f.code.rstrip("0123456789") in wanted]
+def _general(finding: Finding) -> bool:
+    """True if a finding rules out drafting of every kind, so that it is not about the draft."""
+    return set(finding.rules_out or ()) >= _DRAFTING
 
 
-def _blockers(findings: Iterable[Finding], groups: Iterable[str], *, skip_part: str = "") -> list[Finding]:
-    """Errors that exclude every mode, and findings that exclude paged attention."""
-    errors = [f for f in _errors(findings, groups) if f.part != skip_part and f.code not in _NO_OBSTACLE]
-    paged = [f for f in findings if f.code in ("RUN003", "RUN004")]
-    return list(dict.fromkeys([*errors, *paged]))
+def _blockers(findings: Iterable[Finding], mode: str) -> list[Finding]:
+    """Findings that rule out a mode: general ones first, errors first among them, those with a remedy last."""
+    blocked = [f for f in findings if mode in (f.rules_out or ())]
+    return sorted(blocked, key=lambda f: (not _general(f), f.severity != Severity.ERROR, mode in f.needs))
 
 
-def _plain(base: Sequence[Finding]) -> Strategy:
-    hard = [f for f in base if f.severity == Severity.ERROR and f.code not in _STATEFUL_ONLY]
-    if hard:
-        return Strategy("plain", False, _first(hard), _codes(hard))
-    soft = [f for f in base if f.code in _STATEFUL_ONLY]
-    reason = "only on the stateful path, without continuous batching" if soft else ""
-    return Strategy("plain", True, reason, _codes(soft))
-
-
-def _first(findings: Sequence[Finding]) -> str:
-    """The first message and the number of further ones."""
-    more = len(findings) - 1
-    return findings[0].message + (f" (and {more} more)" if more else "")
+def _conditions(findings: Iterable[Finding], mode: str) -> tuple[list[str], tuple[str, ...]]:
+    """Conditions under which a mode works, without duplicates, and the codes of their findings."""
+    needing = [f for f in findings if mode in f.needs]
+    return list(dict.fromkeys(f.needs[mode] for f in needing)), _codes(needing)
 
 
 def _refusal(name: str, findings: Sequence[Finding]) -> Strategy:
-    return Strategy(name, False, _first(findings), _codes(findings))
+    """Refusal with the first message and the number of further ones."""
+    more = len(findings) - 1
+    return Strategy(name, False, findings[0].message + (f" (and {more} more)" if more else ""), _codes(findings))
 
 
-def _mtp(context: Context, findings: Sequence[Finding], base: Sequence[Finding]) -> Strategy:
+def _plain(findings: Sequence[Finding]) -> Strategy:
+    blocked = _blockers(findings, "plain")
+    if blocked:
+        return _refusal("plain", blocked)
+    conditions, codes = _conditions(findings, "plain")
+    return Strategy("plain", True, ", ".join(conditions), codes)
+
+
+def _mtp(context: Context, findings: Sequence[Finding]) -> Strategy:
     assistant = head(context) if context.export.mtp is None else None
     if context.export.mtp is None and assistant is None:
-        missing = [f for f in findings if f.code in ("MTP001", "MTP005")]
-        return Strategy("mtp", False, f"there is no {MTP_FILE}", _codes(missing))
-    blocked = [*base, *_errors(findings, ("MTP",)), *[f for f in _errors(findings, ("IR",)) if f.part == "mtp"]]
-    blocked += [f for f in findings if f.code == "MTP007"]
+        return Strategy("mtp", False, f"there is no {MTP_FILE}", _codes(of_check("mtp/head", findings)))
+    blocked = _blockers(findings, "mtp")
     if blocked:
-        return _refusal("mtp", list(dict.fromkeys(blocked)))
+        return _refusal("mtp", blocked)
     if assistant is not None:
         return Strategy("mtp", True, f"with the {assistant.profile.title} of --draft, on the SDPA backend")
-    notes = [f for f in findings if f.code == "RUN009"]
-    return Strategy("mtp", True, "with enable_prefix_caching=False" if notes else "", _codes(notes))
+    conditions, codes = _conditions(findings, "mtp")
+    return Strategy("mtp", True, ", ".join(conditions), codes)
 
 
-def _dflash(context: Context, findings: Sequence[Finding], base: Sequence[Finding]) -> Strategy:
+def _dflash(context: Context, findings: Sequence[Finding]) -> Strategy:
     judged = pair(context)
     with_draft = judged is not None and judged.draft.kind == "dflash"
-    blocked = [*base, *_errors(findings, ("DFL",))]
-    blocked += [f for f in _errors(findings, ("HID",)) if f.code != "HID001"]
-    if not with_draft or (judged is not None and judged.draft.part.output("logits") is None):
-        blocked += [f for f in findings if f.code == "RUN010"]
-    if not with_draft:
-        blocked += [f for f in findings if f.code == "DFL020"]
-        if context.stack is None:
-            return Strategy("dflash", False, "the decoder layers could not be located", _codes(blocked))
+    blocked = _blockers(findings, "dflash")
+    if not with_draft and context.stack is None:
+        return Strategy("dflash", False, "the decoder layers could not be located", _codes(blocked))
     if blocked:
-        return _refusal("dflash", list(dict.fromkeys(blocked)))
-    own = [] if with_draft else [f for f in findings if f.code == "RUN011"]
-    needs = [] if with_draft else [f"with a DFlash draft{_EMBEDS_ITSELF if own else ''} (--draft DIR checks the pair)"]
-    needs += _prefix_caching(findings)
-    return Strategy("dflash", True, ", ".join(needs), _codes(own))
+        return _refusal("dflash", blocked)
+    clauses, others, codes = _draft_conditions(findings, "dflash")
+    needs = [] if with_draft else [f"with a DFlash draft{clauses} (--draft DIR checks the pair)"]
+    return Strategy("dflash", True, ", ".join([*needs, *others]), codes)
 
 
-def _prefix_caching(findings: Sequence[Finding]) -> list[str]:
-    return ["with enable_prefix_caching=False"] if any(f.code == "RUN009" for f in findings) else []
+def _draft_conditions(findings: Iterable[Finding], mode: str) -> tuple[str, list[str], tuple[str, ...]]:
+    """Clauses about the draft, the other conditions, and the codes of the findings with a clause."""
+    own = [f for f in findings if f.needs.get(mode, "").startswith("that ")]
+    clauses = dict.fromkeys(f.needs[mode] for f in own)
+    others = [text for text in _conditions(findings, mode)[0] if text not in clauses]
+    return "".join(f" {clause}" for clause in clauses), others, _codes(own)
 
 
-def _eagle3(context: Context, target: Part, findings: Sequence[Finding], base: Sequence[Finding]) -> Strategy:
-    blocked = [*base, *[f for f in findings if f.code == "DFL021" and f.severity == Severity.ERROR]]
+def _eagle3(context: Context, target: Part, findings: Sequence[Finding]) -> Strategy:
+    blocked = _blockers(findings, "eagle3")
     if blocked:
         return _refusal("eagle3", blocked)
     count = context.layer_count
@@ -135,22 +123,22 @@ def _eagle3(context: Context, target: Part, findings: Sequence[Finding], base: S
     chosen = default_layers(count)
     guessed = guess(target, chosen or range(count))
     if len(guessed) < 3 or not guessed.keys() >= set(chosen):
-        return Strategy("eagle3", False, "the runtime's guess does not find the layers", _guess_codes(findings, target))
-    own = [f for f in findings if f.code == "RUN011"]
+        causes = of_check("eagle3/guess", findings)
+        return Strategy("eagle3", False, "the runtime's guess does not find the layers", _codes(causes))
+    clauses, others, codes = _draft_conditions(findings, "eagle3")
     listed = "" if chosen else " that names its layers (hidden_layers_list): the target has fewer than 10"
-    link = "," if own and listed else ""
-    return Strategy("eagle3", True, f"with an EAGLE-3 draft{_EMBEDS_ITSELF if own else ''}{link}{listed}", _codes(own))
-
-
-def _guess_codes(findings: Sequence[Finding], target: Part) -> tuple[str, ...]:
-    return () if target.annotation is not None else _codes(f for f in findings if f.code == "DFL020")
+    link = "," if clauses and listed else ""
+    return Strategy("eagle3", True, ", ".join([f"with an EAGLE-3 draft{clauses}{link}{listed}", *others]), codes)
 
 
 def _of_draft(context: Context, findings: Sequence[Finding]) -> tuple[Strategy, ...]:
-    """Decoding modes of a directory that is itself a draft."""
+    """Decoding modes of a directory that is itself a draft.
+
+    A draft has one mode. An error that rules out any mode rules out this one.
+    """
     judged = pair(context)
     kind = judged.draft.kind if judged is not None else ""
-    blocked = _errors(findings, ("IR", "DFL", "MTP"))
+    blocked = [f for f in findings if f.severity == Severity.ERROR and f.rules_out]
     own = _refusal(kind, blocked) if blocked else Strategy(kind, True, "as the draft of a target")
     other = f"this is a draft for {kind}, not a target"
-    return tuple(own if name == kind else Strategy(name, False, other) for name in ("plain", "mtp", "dflash", "eagle3"))
+    return tuple(own if name == kind else Strategy(name, False, other) for name in MODES)

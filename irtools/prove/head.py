@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from irtools.decoder.head import find_head
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import LocateRefusedError
+from irtools.lint.symptoms import cited
 from irtools.model.directory import ModelDirectory
 from irtools.model.part import Part
 from irtools.prove.head_checks import Judgement
@@ -97,12 +98,13 @@ def _ports(facts: HeadFacts) -> Check:
     did = "checked the names of the head's ports, and their widths against the hidden states of the target"
     if facts.missing:
         named = ", ".join(repr(port.name) for port in facts.missing)
-        why = "the runtime finds ports by name (MTP010, MTP013)"
+        why = f"the runtime finds ports by name{cited('head/port names')}"
         return Check("ports", FAILED, did, f"no port is named {named}", why)
     odd = {name: width for name, width in facts.widths.items() if width != facts.width}
     saw = ", ".join(f"{name!r} is {width} wide" for name, width in (odd or facts.widths).items())
     figures = {"width": facts.width, **facts.widths}
     if odd:
-        why = f"the target's hidden states are {facts.width} wide, so this is the head of another model (MTP018)"
+        why = f"the target's hidden states are {facts.width} wide, so this is the head of another model"
+        why += cited("head/port widths")
         return Check("ports", FAILED, did, saw, why, figures)
     return Check("ports", PASSED, did, saw, figures=figures)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from irtools.lint.symptoms import cited
 from irtools.prove.head_facts import ATTENTION, FEED_FORWARD, HeadFacts
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check
 from irtools.prove.wording import apart, moved
@@ -38,10 +39,10 @@ _TINY = 1e-9
 _ALIKE = 3.0
 """Maximum ratio of the two final-norm output RMS values."""
 _FED = {
-    "hidden_states": ("hidden-states", "hidden state", "MTP035"),
-    "inputs_embeds": ("embeddings", "embeddings", "MTP035"),
-    "position_ids": ("positions", "positions", "MTP035"),
-    "attention_mask": ("mask", "mask", ""),
+    "hidden_states": ("hidden-states", "hidden state"),
+    "inputs_embeds": ("embeddings", "embeddings"),
+    "position_ids": ("positions", "positions"),
+    "attention_mask": ("mask", "mask"),
 }
 _CHANGED = {
     "hidden_states": "reversed the order of the hidden states",
@@ -51,7 +52,7 @@ _CHANGED = {
 }
 _WIRED = {
     "exchanged": "hidden states and embeddings exchanged: the inputs, their names or the operands of the fusion are "
-    "swapped (MTP034)",
+    "swapped",
     "own token": "the embedding at the hidden state's position, but the runtime gives that of the next token",
     "next hidden state": "the hidden state at the embedded token's position, but the runtime gives the previous one",
     "before the norm": "the hidden state before the target's final norm, but the runtime gives the one after it",
@@ -101,7 +102,7 @@ class Judgement:
         if difference is None or difference > _SAME:
             why = (
                 "the runtime gives the head this output because of its name, but it is not the hidden state: "
-                "rename it (MTP051)"
+                f"rename it{cited('head/hand-over')}"
             )
             yield Check("hand-over", FAILED, did, saw, why, figures)
         else:
@@ -130,9 +131,8 @@ class Judgement:
         other = [ours for ours in own if not any(_equal(ours, theirs) for theirs in target)]
         saw = f"{_count(own)} in the head, {_count(target)} in the target"
         if other:
-            why = (
-                "the head should rotate like the layers of its target: its rotary dimension or base is wrong "
-                "(MTP052 compares the dimension)"
+            why = "the head should rotate like the layers of its target: its rotary dimension or base is wrong" + cited(
+                "head/rotary"
             )
             return Check("rotary", FAILED, did, f"{saw}, with different values or in another order", why, figures)
         return Check("rotary", PASSED, did, f"{saw}, the same", figures=figures)
@@ -152,7 +152,7 @@ class Judgement:
 
     def _inputs(self) -> Iterator[Check]:
         for name, by in self._measured["inputs"].items():
-            check, label, rule = _FED[name]
+            check, label = _FED[name]
             saw, figures = moved("the last output", by), {"difference": by}
             if by is not None and by > _NOTHING:
                 yield Check(check, PASSED, _CHANGED[name], saw, figures=figures)
@@ -160,7 +160,8 @@ class Judgement:
                 why = "the stateful path needs the mask; the paged path does not use it"
                 yield Check(check, WARNING, _CHANGED[name], saw, why, figures)
             else:
-                why = f"the head ignores its {label}: the input is not connected, or its weights are zero ({rule})"
+                why = f"the head ignores its {label}: the input is not connected, or its weights are zero"
+                why += cited(f"head/{check}")
                 yield Check(check, FAILED, _CHANGED[name], saw, why, figures)
 
     def _input_norms(self) -> Check:
@@ -169,7 +170,8 @@ class Judgement:
         saw = "; ".join(f"with {name}, {moved('the output', by)}" for name, by in scaled.items())
         bare = [name for name, by in scaled.items() if by is None or by > _NORMALISED]
         if bare:
-            why = f"{' and '.join(bare)} are not normalised before the fusion, although their scales differ (MTP036)"
+            why = f"{' and '.join(bare)} are not normalised before the fusion, although their scales differ"
+            why += cited("head/input-norms")
             return Check("input-norms", WARNING, did, saw, why, scaled)
         return Check("input-norms", PASSED, did, saw, figures=scaled)
 
@@ -182,7 +184,8 @@ class Judgement:
         )
         figures = {"mean": mean, "spread": spread, "target_mean": own_mean, "target_spread": own_spread}
         if not self._facts.normed:
-            why = "the output is not that of a norm, but the target's lm_head needs a normalised input (MTP037)"
+            why = "the output is not that of a norm, but the target's lm_head needs a normalised input"
+            why += cited("head/final-norm")
             return Check("final-norm", FAILED, did, saw, why, figures)
         if spread > own_spread + _STEADY:
             why = "the outputs of a norm have about the same RMS, but these do not"
@@ -252,7 +255,7 @@ class Judgement:
         saw = "; ".join(f"{name}: {share:.2f}" for name, share in others.items())
         best = max(others, key=others.__getitem__)
         if others[best] >= max(self._share + _BETTER, self._needed):
-            why = f"the drafts agree with {_WIRED[best]}"
+            why = f"the drafts agree with {_WIRED[best]}{cited(f'head/wiring {best}')}"
             return Check("wiring", FAILED, did, saw, why, others)
         if not self._knows:
             why = "the drafts do not agree with the target for any wiring, so this check is inconclusive"
@@ -289,7 +292,8 @@ class Judgement:
         """Fail only for a head of one layer, which has both blocks; the pattern does not cover other heads."""
         facts = self._facts
         if facts.blocks and facts.layers <= 1:
-            why = f"the head has no {kind} block on the residual stream between fusion and output (MTP030, MTP037)"
+            why = f"the head has no {kind} block on the residual stream between fusion and output"
+            why += cited("head/no block")
             return Check(kind, FAILED, did, "no block was found", why)
         return Check(kind, NOT_APPLICABLE, did, why="the blocks of the head were not recognised")
 

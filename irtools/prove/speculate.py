@@ -8,13 +8,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from irtools.errors import InvalidIRError
+from irtools.lint.symptoms import explanation, of_check
 from irtools.model.directory import TARGET_FILES, ModelDirectory
 from irtools.model.draft import draft as draft_facts
 from irtools.model.part import Part
 from irtools.prove.decoding import Decoded, Difference, decode, first_difference
 from irtools.prove.figures import acceptance_figures, memory_figures, plain_figures, speed_figures
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
-from irtools.prove.refusal import Evidence, cite, limit, suspects
+from irtools.prove.refusal import Evidence, cite, suspects
 from irtools.prove.settings import Prompt, ProveSettings
 from irtools.runtime.conversion import UNREADABLE, convert
 from irtools.runtime.genai import Outcome
@@ -205,7 +206,7 @@ class _Work:
             if not fault:
                 continue
             saw = f"{document.path.name}: {fault}"
-            unpaged = self.evidence.of("RUN003", "RUN004")
+            unpaged = self.evidence.of("runtime/conversion")
             if self.way.name == "plain" and unpaged:
                 why = f"only the stateful path of LLMPipeline accepts it. {cite(unpaged)}"
                 return Check("conversion", NOT_APPLICABLE, did, saw, why)
@@ -223,12 +224,12 @@ class _Work:
         return Check("tokenizer", NOT_APPLICABLE, "tokenized the prompts", why=self._with_tokenizer_rule(why))
 
     def _with_tokenizer_rule(self, why: str) -> str:
-        missing = self.evidence.of("EXP003")
+        missing = self.evidence.of("runtime/tokenizer")
         return f"{why}. {cite(suspects('openvino_tokenizer.xml', missing))}" if missing else why
 
     def _refused(self, name: str, did: str, outcome: Outcome) -> Check:
         saw = f"the runtime refused the export while {_STAGES[outcome.stage]}: {outcome.message}"
-        unsupported = limit(outcome.message)
+        unsupported = explanation(outcome.message)
         if unsupported:
             return Check(name, NOT_APPLICABLE, did, saw, unsupported)
         if outcome.stage == "crash":
@@ -356,7 +357,7 @@ class _Work:
 
     def _suspicion(self) -> str:
         """Findings about the draft as text."""
-        findings = [finding for finding in self.evidence.findings() if finding.code.startswith(("MTP", "DFL", "HID"))]
+        findings = of_check("runtime/acceptance", self.evidence.findings())
         return cite(findings) if findings else ""
 
     def _with_suspicion(self, why: str) -> str:

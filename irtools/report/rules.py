@@ -5,22 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
-from irtools.lint.model import Rule
+from irtools.lint.model import Rule, RuleGroup
+from irtools.registry import collect
 from irtools.report.terminal import Column, Style, table
 
-__all__ = ["GROUPS", "explanation_markdown", "rule_details", "rule_text", "rules_markdown", "rules_text"]
-
-GROUPS = {
-    "IR": "The files themselves",
-    "EXP": "The directory",
-    "HID": "Hidden-state annotation",
-    "MTP": "The MTP head",
-    "DFL": "DFlash and EAGLE-3 pairs",
-    "QNT": "Weight compression",
-    "RUN": "Runtime readiness",
-    "VER": "Provenance and versions",
-}
-"""Titles of the built-in groups. The groups of users have no entry."""
+__all__ = ["explanation_markdown", "rule_details", "rule_text", "rules_markdown", "rules_text"]
 
 
 def explanation_markdown(rule: Rule, *, level: int = 3) -> str:
@@ -66,8 +55,9 @@ def rules_text(rules: Iterable[Rule], style: Style) -> str:
 
 def rules_markdown(rules: Iterable[Rule]) -> str:
     """Rule reference as a markdown page with a final newline; the rules must be sorted by code."""
+    titles = {group.letters: group.title for group in collect(RuleGroup)}
     by_group = {group: list(members) for group, members in groupby(rules, key=lambda rule: rule.group)}
-    ordered = sorted(by_group, key=lambda group: (list(GROUPS).index(group) if group in GROUPS else len(GROUPS), group))
+    ordered = [*(group for group in titles if group in by_group), *sorted(by_group.keys() - titles.keys())]
     lines = [
         "# Rules of `irtools verify`",
         "",
@@ -83,7 +73,7 @@ def rules_markdown(rules: Iterable[Rule]) -> str:
             for rule in by_group[group]
         ]
     for group in ordered:
-        lines += ["", f"## {group}: {GROUPS.get(group, 'other rules')}"]
+        lines += ["", f"## {group}: {titles.get(group, 'other rules')}"]
         for rule in by_group[group]:
             runtimes = f" Runtime versions: {rule.runtimes}." if rule.runtimes else ""
             lines += ["", f"### {rule.code} {rule.name}", "", f"Severity: {rule.severity}.{runtimes}"]

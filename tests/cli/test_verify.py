@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-from irtools.lint.rules import load_rules
 from irtools.report.json import schema
 
 Cli = Callable[..., Any]
@@ -189,28 +187,6 @@ def test_fix_says_what_another_option_would_fix(cli: Cli, mistapped: Path) -> No
 def test_fix_says_when_it_can_do_nothing(cli: Cli, fixtures: Path) -> None:
     assert "note: irtools cannot fix the 3 findings left" in cli("verify", fixtures / "bert", "--fix").err
     assert "fix" not in cli("verify", fixtures / "qwen3", "--fix").err
-
-
-def test_the_help_names_the_rules_that_have_fixes(cli: Cli) -> None:
-    """The sources of the rules show which rules offer a fix, and its kind."""
-    kinds: dict[bool, set[str]] = {True: set(), False: set()}
-    for rule in load_rules():
-        source = inspect.getsource(rule.check) + "".join(
-            inspect.getsource(helper)
-            for name, helper in vars(inspect.getmodule(rule.check)).items()
-            if name in rule.check.__code__.co_names
-            and inspect.isfunction(helper)
-            and "fix=" in inspect.getsource(helper)
-        )
-        if "fix=" in source:
-            kinds["force=True" not in source and "names_unique" not in source].add(rule.code)
-
-    assert kinds[True] == {"HID001", "HID005"}
-    assert kinds[False] == {"IR016", "HID004", *(f"HID{number:03d}" for number in range(6, 20))}
-    words = " ".join(cli("verify", "--help").out.split())
-    assert "(HID001, HID005)" in words
-    assert "(HID004, HID006 to HID019)" in words
-    assert "(IR016)" in words
 
 
 # -- rules -------------------------------------------------------------------------------

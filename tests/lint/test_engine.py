@@ -11,6 +11,7 @@ import irtools
 from irtools.authoring import Severity
 from irtools.errors import ExportError, UsageError
 from irtools.lint.engine import VerifyOptions, verify
+from irtools.lint.model import MODES
 from irtools.lint.rules import find_rule, load_rules
 from irtools.lint.versions import matches, parse_version
 
@@ -215,6 +216,51 @@ def test_rule_of_a_folder_runs(fixtures: Path, folder: Callable[..., Path]) -> N
     assert [(f.message, f.severity, f.line, f.part) for f in findings] == [("3 parts", Severity.WARNING, 3, "model")]
 
 
+def modes(directory: Path, **options: object) -> dict[str, tuple[bool, str, tuple[str, ...]]]:
+    found = irtools.open_export(directory).verify(**options).strategies
+    return {mode.name: (mode.available, mode.reason, mode.findings) for mode in found}
+
+
+def test_error_of_a_user_rules_out_no_mode_by_default(fixtures: Path, folder: Callable[..., Path]) -> None:
+    rules = folder("yield Finding('no licence', severity=Severity.ERROR)")
+
+    assert modes(fixtures / "qwen3_5_vl", rules=[rules]) == modes(fixtures / "qwen3_5_vl")
+
+
+@pytest.mark.parametrize(("severity", "refused"), [("ERROR", {"mtp", "dflash"}), ("WARNING", set())])
+def test_rule_names_the_modes_that_its_errors_rule_out(
+    fixtures: Path, folder: Callable[..., Path], severity: str, refused: set[str]
+) -> None:
+    rules = folder(f"yield Finding('no', severity=Severity.{severity})", more=', rules_out=("mtp", "dflash")')
+
+    found = modes(fixtures / "qwen3_5_vl", rules=[rules], ignore=["ACME"])
+
+    assert {name for name, (available, _, _) in found.items() if not available} == refused
+    assert all(found[name] == (False, "no", ("ACME001",)) for name in refused)
+
+
+def test_finding_itself_names_the_modes_that_it_rules_out(fixtures: Path, folder: Callable[..., Path]) -> None:
+    body = "yield Finding('no', severity=Severity.NOTE, rules_out=('eagle3',), needs={'plain': 'with care'})"
+
+    found = modes(fixtures / "qwen3_5_vl", rules=[folder(body)])
+
+    assert found["eagle3"] == (False, "no", ("ACME001",))
+    assert found["plain"] == (True, "with care", ("ACME001",))
+    assert found["mtp"][0]
+
+
+def test_fault_of_the_head_leaves_the_other_modes(fixtures: Path, folder: Callable[..., Path]) -> None:
+    body = "yield Finding('no', file=context.mtp.path, severity=Severity.ERROR)"
+
+    found = modes(fixtures / "qwen3_5_vl", rules=[folder(body, more=', rules_out=("plain", "mtp", "dflash")')])
+
+    assert [name for name, (available, _, _) in found.items() if not available] == ["mtp"]
+
+
+def test_rules_name_modes_that_exist() -> None:
+    assert {mode for rule in load_rules() for mode in rule.rules_out or ()} == set(MODES)
+
+
 def test_rule_that_raises_is_named(fixtures: Path, folder: Callable[..., Path]) -> None:
     rules = folder("yield 1 / 0")
 
@@ -227,6 +273,7 @@ def test_rule_that_raises_is_named(fixtures: Path, folder: Callable[..., Path]) 
     [
         ("yield 'a string'", "it yields 'a string', which is not a Finding"),
         ("yield Finding(['x'])", r"it yields a Finding whose message is \['x'\]"),
+        ("yield Finding('x', rules_out='mtp')", "it yields a Finding whose rules_out is 'mtp'"),
         ("yield Finding('x', file='model.xml')", "it yields a Finding whose file is 'model.xml'"),
         ("return 5", "'int' object is not iterable"),
     ],

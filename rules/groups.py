@@ -1,0 +1,16 @@
+"""The groups of the built-in rules, in the order of the documentation."""
+
+from __future__ import annotations
+
+from irtools.authoring import MODES, RuleGroup
+
+GROUPS = (
+    RuleGroup("IR", "The files themselves", MODES),
+    RuleGroup("EXP", "The directory", MODES),
+    RuleGroup("HID", "Hidden-state annotation", ("dflash",)),
+    RuleGroup("MTP", "The MTP head", ("mtp",)),
+    RuleGroup("DFL", "DFlash and EAGLE-3 pairs", ("dflash",)),
+    RuleGroup("QNT", "Weight compression"),
+    RuleGroup("RUN", "Runtime readiness", MODES),
+    RuleGroup("VER", "Provenance and versions"),
+)

@@ -1,0 +1,78 @@
+"""Messages of OpenVINO and GenAI 2026.4, and checks, with the rules that explain them."""
+
+from __future__ import annotations
+
+from irtools.authoring import Symptom
+
+LIMITS = (
+    Symptom(
+        "Encoded vision tokens must contain",
+        explanation="the tokenizer of the export splits the image tokens of its family, but GenAI needs each as one "
+        "token, even for text; use the tokenizer of a full-size model",
+    ),
+    Symptom(
+        "Unsupported '.*' VLM model type",
+        explanation="GenAI 2026.4 does not run this vision-language family (EXP006)",
+    ),
+    Symptom(
+        "are not what the tokenizer makes of any text",
+        explanation="GenAI accepts only text for a vision-language export; give --prompt instead of --token-ids",
+    ),
+)
+"""Messages about limits of the export's family or size, not about a fault of the export."""
+
+MESSAGES = (
+    Symptom("openvino_tokenizer|Tokenizer::encode|detokenizer|Tokenizer::decode", ("EXP003", "IR")),
+    Symptom("chat_template", ("EXP010", "EXP011")),
+    Symptom("text embeddings model", ("EXP004", "MTP006", "DFL012", "DFL016")),
+    Symptom("VLM draft|inputs_embeds-native", ("DFL012",)),
+    Symptom("last_hidden_state", ("MTP013", "MTP007")),
+    Symptom("produced by a MatMul|Expected the main model", ("MTP050", "DFL010", "RUN001", "RUN010")),
+    Symptom("input_ids or input_embeds", ("MTP010", "RUN008")),
+    Symptom(
+        "hidden_states_decoder_layers|Eagle3 fallback|hidden.?state.*(layer|producer)",
+        ("HID", "DFL013", "DFL020", "DFL021"),
+    ),
+    Symptom("dflash|target_layer_ids|mask_token_id", ("DFL", "MTP015")),
+    Symptom("stateful|get_variables|keeps no state", ("MTP020", "RUN002")),
+    Symptom("ScaledDotProductAttention|SDPAToPagedAttention|paged", ("MTP030", "MTP032", "RUN003", "RUN005")),
+    Symptom("Port for tensor name", ("MTP010", "RUN008", "DFL006", "RUN001")),
+    Symptom(
+        "ParameterMismatch|element.?type|precision|tensor type",
+        ("MTP015", "RUN012", "DFL007", "RUN014", "MTP016"),
+    ),
+    Symptom(
+        "rank|shape|dimension",
+        (
+            *("MTP016", "MTP017", "MTP018", "RUN013", "RUN014", "DFL007", "DFL008", "DFL009"),
+            *("HID014", "EXP023", "IR009"),
+        ),
+    ),
+    Symptom("enable_prefix_caching|prefix caching", ("RUN009",)),
+    Symptom(
+        "could not open|cannot open|no such file|not exist|Failed to open|can't open",
+        ("IR006", "EXP001", "EXP005", "DFL017", "MTP"),
+    ),
+    Symptom("config.json|preprocessor|parse error|json", ("EXP010", "EXP011")),
+    Symptom("model type", ("EXP006",)),
+    Symptom(r"\.bin|weights|Constant|Incorrect", ("IR002", "IR006", "IR007", "IR009")),
+)
+
+CHECKS = (
+    Symptom(check="head/port names", rules=("MTP010", "MTP013")),
+    Symptom(check="head/port widths", rules=("MTP018",)),
+    Symptom(check="head/hand-over", rules=("MTP051",)),
+    Symptom(check="head/rotary", explanation="MTP052 compares the dimension"),
+    Symptom(check="head/hidden-states", rules=("MTP035",)),
+    Symptom(check="head/embeddings", rules=("MTP035",)),
+    Symptom(check="head/positions", rules=("MTP035",)),
+    Symptom(check="head/input-norms", rules=("MTP036",)),
+    Symptom(check="head/final-norm", rules=("MTP037",)),
+    Symptom(check="head/wiring exchanged", rules=("MTP034",)),
+    Symptom(check="head/no block", rules=("MTP030", "MTP037")),
+    Symptom(check="mtp/head", rules=("MTP001", "MTP005")),
+    Symptom(check="eagle3/guess", rules=("DFL020",)),
+    Symptom(check="runtime/conversion", rules=("RUN003", "RUN004")),
+    Symptom(check="runtime/tokenizer", rules=("EXP003",)),
+    Symptom(check="runtime/acceptance", rules=("MTP", "DFL", "HID")),
+)

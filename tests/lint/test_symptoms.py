@@ -1,0 +1,45 @@
+"""Symptoms name rules that exist, in the order of the rule packs."""
+
+from __future__ import annotations
+
+import pytest
+
+from irtools.lint.model import Finding
+from irtools.lint.rules import load_rules
+from irtools.lint.symptoms import Symptom, cited, explained_by, explanation, of_check
+from irtools.registry import collect
+
+FINDINGS = [Finding(code, code=code) for code in ("DFL010", "EXP003", "IR006", "MTP050", "RUN003")]
+
+
+def test_symptoms_name_rules_that_exist() -> None:
+    rules = load_rules()
+    known = {rule.code for rule in rules} | {rule.group for rule in rules}
+
+    assert {name for symptom in collect(Symptom) for name in symptom.rules} <= known
+
+
+@pytest.mark.parametrize(
+    ("message", "codes"),
+    [
+        ("the logits are not produced by a MatMul", ["DFL010", "MTP050"]),
+        ("Tokenizer::encode is not available", ["EXP003", "IR006"]),
+        ("Empty weights data, no ScaledDotProductAttention", ["RUN003", "IR006"]),
+        ("SOMETHING PAGED", ["RUN003"]),
+        ("anything else", []),
+    ],
+)
+def test_a_message_is_explained_by_the_most_specific_symptom_first(message: str, codes: list[str]) -> None:
+    assert [finding.code for finding in explained_by(message, FINDINGS)] == codes
+
+
+def test_a_limit_of_the_runtime_has_a_fixed_explanation() -> None:
+    assert "full-size model" in explanation("Encoded vision tokens must contain two tokens")
+    assert explanation("no ScaledDotProductAttention") == ""
+
+
+def test_a_check_names_its_rules() -> None:
+    assert [finding.code for finding in of_check("runtime/acceptance", FINDINGS)] == ["DFL010", "MTP050"]
+    assert cited("head/port names") == " (MTP010, MTP013)"
+    assert cited("head/rotary") == " (MTP052 compares the dimension)"
+    assert cited("head/mask") == ""
