@@ -63,14 +63,14 @@ from irtools._lazy import attach
 
 if TYPE_CHECKING:
     from irtools.graph.match import Match, Mismatch, Pattern, Probe, pattern
-    from irtools.lint.model import MODES, Context, Finding, Fix, Rule, RuleGroup, Severity, rule
-    from irtools.lint.mtp import MtpProfile, Port
+    from irtools.lint.model import STRATEGIES, Context, Finding, Fix, Rule, RuleGroup, Severity, rule
     from irtools.lint.rules import load_rules
     from irtools.lint.symptoms import Symptom
+    from irtools.model.mtp import MtpProfile, ProfilePort
     from irtools.model.part import Part
 
 __all__ = [
-    "MODES",
+    "STRATEGIES",
     "Context",
     "Finding",
     "Fix",
@@ -79,8 +79,8 @@ __all__ = [
     "MtpProfile",
     "Part",
     "Pattern",
-    "Port",
     "Probe",
+    "ProfilePort",
     "Rule",
     "RuleGroup",
     "Severity",
@@ -93,16 +93,16 @@ __all__ = [
 __getattr__, __dir__ = attach(
     __name__,
     {
-        "MODES": "irtools.lint.model",
+        "STRATEGIES": "irtools.lint.model",
         "Context": "irtools.lint.model",
         "Finding": "irtools.lint.model",
         "Fix": "irtools.lint.model",
         "Match": "irtools.graph.match",
         "Mismatch": "irtools.graph.match",
-        "MtpProfile": "irtools.lint.mtp",
+        "MtpProfile": "irtools.model.mtp",
         "Part": "irtools.model.part",
         "Pattern": "irtools.graph.match",
-        "Port": "irtools.lint.mtp",
+        "ProfilePort": "irtools.model.mtp",
         "Probe": "irtools.graph.match",
         "Rule": "irtools.lint.model",
         "RuleGroup": "irtools.lint.model",

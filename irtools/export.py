@@ -119,7 +119,7 @@ class Export(ModelDirectory, Drawable):
         return verify(self, options or separate)
 
     def inspect(self, part: str = "target", *, context: int = 4096, batch: int = 1) -> Inspection:
-        """Inspect the export: parts, layers, ports, states, weights, decoding modes and memory.
+        """Inspect the export: parts, layers, ports, states, weights, decoding strategies and memory.
 
         Parameters
         ----------
@@ -624,11 +624,12 @@ class Export(ModelDirectory, Drawable):
             The runtime rejects one of the files, its weights are missing, or the check could not run; nothing
             was written.
         """
-        from irtools.ir.save import Change, save_export, save_files
+        from irtools.ir.save import FileChange, save_export, save_files
         from irtools.runtime.check import checker
 
         changes = [
-            Change(patch.path, patch.data, patch.original, checker(patch) if check else None) for patch in self.pending
+            FileChange(patch.path, patch.data, patch.original, checker(patch) if check else None)
+            for patch in self.pending
         ]
         if output_dir is not None:
             return save_export(self.directory, changes, Path(output_dir), progress=progress)

@@ -40,7 +40,7 @@ def unguessable_layers(context: Context) -> Iterator[Finding]:
     if part is None or stack is None or part.annotation is not None or pair(context) is not None:
         return
     if not part.states:
-        return  # no decoding mode is available; RUN002 reports it
+        return  # no decoding strategy is available; RUN002 reports it
     message = _verdict(part, stack)
     if message:
         yield Finding(

@@ -10,7 +10,7 @@ from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.op import DYNAMIC
 from irtools.ir.reading import read_file
 from irtools.lint.mtp import head
-from irtools.lint.pair import Pair, pair
+from irtools.lint.pair import DraftPair, pair
 from irtools.model.guess import guess
 from irtools.model.part import Part
 from irtools.model.target import find_embedding_gather, head_width, logits_head
@@ -19,7 +19,7 @@ from irtools.text import shape_text
 _OTHER_TARGET = "use the target that the draft was trained for"
 
 
-def _dflash(context: Context) -> tuple[Pair, Part] | None:
+def _dflash(context: Context) -> tuple[DraftPair, Part] | None:
     """The DFlash draft and its target; None without a target."""
     judged = pair(context)
     if judged is None or judged.target is None or judged.draft.kind != "dflash":
@@ -27,7 +27,7 @@ def _dflash(context: Context) -> tuple[Pair, Part] | None:
     return judged, judged.target
 
 
-def _at_draft(judged: Pair, message: str, hint: str, key: str = "dflash") -> Finding:
+def _at_draft(judged: DraftPair, message: str, hint: str, key: str = "dflash") -> Finding:
     document = judged.draft.part.document
     entry = judged.draft.part.entry(key)
     line = entry.line if entry is not None else document.line(document.scan.net_tag)

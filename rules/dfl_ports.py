@@ -9,7 +9,7 @@ from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
 from irtools.lint.pair import pair
 from irtools.model.draft import Draft
-from irtools.model.part import Input, Output
+from irtools.model.part import ModelInput, ModelOutput
 from irtools.model.values import norm_input
 from irtools.text import shape_text
 
@@ -30,7 +30,7 @@ def _dflash(context: Context) -> Draft | None:
     return judged.draft if judged is not None and judged.draft.kind == "dflash" else None
 
 
-def _at(draft: Draft, port: Input | Output | None, message: str, hint: str) -> Finding:
+def _at(draft: Draft, port: ModelInput | ModelOutput | None, message: str, hint: str) -> Finding:
     document = draft.part.document
     line = port.line if port is not None else document.line(document.scan.net_tag)
     return Finding(message, hint, document.path, line, port.friendly if port is not None else None)
@@ -106,7 +106,7 @@ def draft_port_type(context: Context) -> Iterator[Finding]:
     draft = _dflash(context)
     if draft is None:
         return
-    ports: list[Input | Output] = [*draft.part.inputs, *draft.part.outputs]
+    ports: list[ModelInput | ModelOutput] = [*draft.part.inputs, *draft.part.outputs]
     for port in ports:
         wanted = next((_TYPES[name] for name in port.names if name in _TYPES), None)
         if wanted not in (None, port.element_type) and port.element_type in ELEMENT_BITS:

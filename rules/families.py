@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from irtools.authoring import MtpProfile, Port
+from irtools.authoring import MtpProfile, ProfilePort
 
 # -- MTP heads ---------------------------------------------------------------------------
 
 _QWEN_INPUTS = (
-    Port("hidden_states", "f32", ("?", "?", "H")),
-    Port("inputs_embeds", "f32", ("?", "?", "H"), friendly_matters=True),
-    Port("attention_mask", "i64", ("?", "?"), needed=False, type_matters=False),
-    Port("position_ids", "i64", ("?", "?"), friendly_matters=True),
-    Port("beam_idx", "i32", ("?",), needed=False, type_matters=False),
+    ProfilePort("hidden_states", "f32", ("?", "?", "H")),
+    ProfilePort("inputs_embeds", "f32", ("?", "?", "H"), friendly_matters=True),
+    ProfilePort("attention_mask", "i64", ("?", "?"), needed=False, type_matters=False),
+    ProfilePort("position_ids", "i64", ("?", "?"), friendly_matters=True),
+    ProfilePort("beam_idx", "i32", ("?",), needed=False, type_matters=False),
 )
-_QWEN_OUTPUTS = (Port("last_hidden_state", "f32", ("?", "?", "H")),)
+_QWEN_OUTPUTS = (ProfilePort("last_hidden_state", "f32", ("?", "?", "H")),)
 
 QWEN3_5 = MtpProfile(
     name="qwen3_5",
@@ -43,15 +43,15 @@ GEMMA4 = MtpProfile(
     name="gemma4",
     title="Gemma 4 MTP assistant",
     inputs=(
-        Port("inputs_embeds", "f32", ("?", "?", "2H")),
-        Port("position_ids", "i64", ("?", "?")),
-        Port("attention_mask", "i64", ("?", "?")),
-        *(Port(kind, "f32", ("?", "*", "?", "*")) for kind in _GEMMA_KINDS),
+        ProfilePort("inputs_embeds", "f32", ("?", "?", "2H")),
+        ProfilePort("position_ids", "i64", ("?", "?")),
+        ProfilePort("attention_mask", "i64", ("?", "?")),
+        *(ProfilePort(kind, "f32", ("?", "*", "?", "*")) for kind in _GEMMA_KINDS),
     ),
-    outputs=(Port("logits", "f32", ("?", "?", "V")), Port("last_hidden_state", "f32", ("?", "?", "H"))),
+    outputs=(ProfilePort("logits", "f32", ("?", "?", "V")), ProfilePort("last_hidden_state", "f32", ("?", "?", "H"))),
     target_outputs=(
-        Port("mtp_last_hidden_state", "f32", ("?", "?", "H")),
-        *(Port(f"mtp_{kind}", "f32", ("?", "*", "?", "*")) for kind in _GEMMA_KINDS),
+        ProfilePort("mtp_last_hidden_state", "f32", ("?", "?", "H")),
+        *(ProfilePort(f"mtp_{kind}", "f32", ("?", "*", "?", "*")) for kind in _GEMMA_KINDS),
     ),
     model_types=("gemma4", "gemma4_text", "gemma4_assistant"),
     states=0,
@@ -66,12 +66,12 @@ COMMUNITY = MtpProfile(
     name="self-contained",
     title="self-contained MTP head",
     inputs=(
-        Port("inputs_embeds", "f32", ("?", "?", "2H")),
-        Port("attention_mask", "i64", ("?", "?"), needed=False, type_matters=False),
-        Port("position_ids", "i64", ("?", "?")),
-        Port("beam_idx", "i32", ("?",), needed=False, type_matters=False),
+        ProfilePort("inputs_embeds", "f32", ("?", "?", "2H")),
+        ProfilePort("attention_mask", "i64", ("?", "?"), needed=False, type_matters=False),
+        ProfilePort("position_ids", "i64", ("?", "?")),
+        ProfilePort("beam_idx", "i32", ("?",), needed=False, type_matters=False),
     ),
-    outputs=(Port("logits", "f32", ("?", "?", "V")),),
+    outputs=(ProfilePort("logits", "f32", ("?", "?", "V")),),
     fusion=False,
     usable=False,
     remark="GenAI does not run this form, which lacks the input hidden_states and the output last_hidden_state",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from irtools.authoring import MODES, RuleGroup
+from irtools.authoring import STRATEGIES, RuleGroup
 
 GROUPS = (
-    RuleGroup("IR", "The files themselves", MODES),
-    RuleGroup("EXP", "The directory", MODES),
+    RuleGroup("IR", "The files themselves", STRATEGIES),
+    RuleGroup("EXP", "The directory", STRATEGIES),
     RuleGroup("HID", "Hidden-state annotation", ("dflash",)),
     RuleGroup("MTP", "The MTP head", ("mtp",)),
     RuleGroup("DFL", "DFlash and EAGLE-3 pairs", ("dflash",)),
     RuleGroup("QNT", "Weight compression"),
-    RuleGroup("RUN", "Runtime readiness", MODES),
+    RuleGroup("RUN", "Runtime readiness", STRATEGIES),
     RuleGroup("VER", "Provenance and versions"),
 )

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.graph.view import Source
-from irtools.lint.mtp import Head, at_op, expected, own_target, runnable_head
+from irtools.lint.mtp import at_op, expected, own_target, runnable_head
+from irtools.model.mtp import MtpHead
 from irtools.model.target import head_width
 from irtools.model.values import norm_input
 
@@ -46,7 +47,7 @@ def output_before_norm(context: Context) -> Iterator[Finding]:
     yield at_op(head, output.source.op, message, "export the output of the final norm")
 
 
-def _read_elsewhere(head: Head, value: Source) -> bool:
+def _read_elsewhere(head: MtpHead, value: Source) -> bool:
     """True if the residual stream continues below: an Add of activations, live or dead, reads the value."""
     graph = head.part.graph
     return any(
@@ -129,7 +130,7 @@ def head_in_mtp(context: Context) -> Iterator[Finding]:
             yield at_op(head, key, message, "export the head without the projection", expected(context))
 
 
-def _feeds_output(head: Head, key: int) -> bool:
+def _feeds_output(head: MtpHead, key: int) -> bool:
     """True if elementwise ops at most lie between a MatMul and an output."""
     graph, pending = head.part.graph, [key]
     for current in pending[:32]:

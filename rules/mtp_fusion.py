@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, rule
-from irtools.lint.mtp import Fusion, Head, at_op, expected, runnable_head
+from irtools.lint.mtp import at_op, expected, runnable_head
+from irtools.model.mtp import Fusion, MtpHead
 
 _AGAIN = "export the head again from its checkpoint"
 
 
-def _fusion(context: Context) -> tuple[Head, Fusion] | None:
+def _fusion(context: Context) -> tuple[MtpHead, Fusion] | None:
     head = runnable_head(context)
     if head is None or not head.profile.fusion or head.fusion is None:
         return None
     return head, head.fusion
 
 
-def _complete(head: Head) -> bool:
+def _complete(head: MtpHead) -> bool:
     """True if the head has both inputs of the fusion, by name."""
     return head.part.input("hidden_states") is not None and head.part.input("inputs_embeds") is not None
 

@@ -7,30 +7,33 @@ from collections.abc import Iterator
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
-from irtools.lint.mtp import Head, Port, head
-from irtools.model.part import Input, Output
+from irtools.lint.mtp import head
+from irtools.model.mtp import MtpHead, ProfilePort
+from irtools.model.part import ModelInput, ModelOutput
 from irtools.text import shape_text
 
 
-def _judged(context: Context) -> Head | None:
+def _judged(context: Context) -> MtpHead | None:
     """The head, if enough of its ports match a profile."""
     mtp = head(context)
     return mtp if mtp is not None and mtp.known else None
 
 
-def _at(mtp: Head, port: Input | Output | None, message: str, hint: str, severity: Severity | None = None) -> Finding:
+def _at(
+    mtp: MtpHead, port: ModelInput | ModelOutput | None, message: str, hint: str, severity: Severity | None = None
+) -> Finding:
     document = mtp.part.document
     line = port.line if port is not None else document.line(document.scan.net_tag)
     return Finding(message, hint, document.path, line, port.friendly if port else None, severity)
 
 
-def _inputs(mtp: Head) -> Iterator[tuple[Port, Input]]:
+def _inputs(mtp: MtpHead) -> Iterator[tuple[ProfilePort, ModelInput]]:
     for port in mtp.profile.inputs:
         if (actual := mtp.input(port)) is not None:
             yield port, actual
 
 
-def _ports(mtp: Head) -> Iterator[tuple[Port, Input | Output]]:
+def _ports(mtp: MtpHead) -> Iterator[tuple[ProfilePort, ModelInput | ModelOutput]]:
     yield from _inputs(mtp)
     for port in mtp.profile.outputs:
         if (actual := mtp.output(port)) is not None:
@@ -82,7 +85,7 @@ def missing_mtp_input(context: Context) -> Iterator[Finding]:
         )
 
 
-def _replaced(mtp: Head, port: Port) -> bool:
+def _replaced(mtp: MtpHead, port: ProfilePort) -> bool:
     """True if an input outside the profile has the element type of a port."""
     names = {other.name for other in mtp.profile.inputs}
     return any(
@@ -90,7 +93,7 @@ def _replaced(mtp: Head, port: Port) -> bool:
     )
 
 
-def _shape(port: Port) -> str:
+def _shape(port: ProfilePort) -> str:
     return "[" + ",".join(port.shape) + "]"
 
 
@@ -164,7 +167,7 @@ def surplus_mtp_input(context: Context) -> Iterator[Finding]:
         yield _at(mtp, actual, f"the runtime does not feed the input {actual.label!r}", "export the head without it")
 
 
-def _is_past(port: Input | Output) -> bool:
+def _is_past(port: ModelInput | ModelOutput) -> bool:
     """True if the port carries keys or values of a stateless head, which MTP020 reports."""
     words = ("past", "present", "cache")
     return len(port.shape) == 4 and any(word in name for name in (*port.names, port.friendly) for word in words)
@@ -310,7 +313,7 @@ def mtp_port_rank(context: Context) -> Iterator[Finding]:
     if mtp is None:
         return
     for port, actual in _ports(mtp):
-        if len(actual.shape) != len(port.shape) and (actual.shape or isinstance(actual, Input)):
+        if len(actual.shape) != len(port.shape) and (actual.shape or isinstance(actual, ModelInput)):
             yield _at(
                 mtp,
                 actual,

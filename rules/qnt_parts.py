@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.authoring import MODES, Context, Finding, Severity, rule
+from irtools.authoring import STRATEGIES, Context, Finding, Severity, rule
 from irtools.graph.view import GraphView
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.model.compression import STORED, Compression
@@ -130,7 +130,11 @@ def uncompressed_part(context: Context) -> Iterator[Finding]:
 
 
 @rule(
-    "QNT013", "weight-without-scale", Severity.ERROR, "A compressed weight is used without its scale", rules_out=MODES
+    "QNT013",
+    "weight-without-scale",
+    Severity.ERROR,
+    "A compressed weight is used without its scale",
+    rules_out=STRATEGIES,
 )
 def weight_without_scale(context: Context) -> Iterator[Finding]:
     """A compressed weight is used without its scale.

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.lint.directory import read_json
-from irtools.model.compression import Compression, Matrix, Request
+from irtools.model.compression import Compression, CompressionRequest, Matrix
 from irtools.model.document import Document
 
 _MAJORITY = 0.5
 
 
-def _requested(context: Context) -> Iterator[tuple[Document, Compression, Request]]:
+def _requested(context: Context) -> Iterator[tuple[Document, Compression, CompressionRequest]]:
     """Parts with a recorded compression request that can be compared with the constants."""
     for document in context.judged:
         compression = context.compression(document)
@@ -128,11 +128,11 @@ def compression_fell_back(context: Context) -> Iterator[Finding]:
         )
 
 
-def _is_wider(matrix: Matrix, request: Request) -> bool:
+def _is_wider(matrix: Matrix, request: CompressionRequest) -> bool:
     return matrix.bits == 8 and not request.mode.startswith(("int8", "mxfp8", "fp8"))
 
 
-def _other_groups(matrix: Matrix, request: Request) -> bool:
+def _other_groups(matrix: Matrix, request: CompressionRequest) -> bool:
     return request.group_size > 0 and matrix.weight.group_size != request.group_size
 
 
@@ -230,7 +230,7 @@ def configured_compression_missing(context: Context) -> Iterator[Finding]:
             )
 
 
-def _bits(request: Request) -> int:
+def _bits(request: CompressionRequest) -> int:
     return 8 if request.mode.startswith(("int8", "mxfp8", "fp8")) else 4
 
 

@@ -8,7 +8,7 @@ from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
 from irtools.lint.run import target_part
-from irtools.model.part import Input, Output, Part
+from irtools.model.part import ModelInput, ModelOutput, Part
 from irtools.text import shape_text
 
 _TYPES = {
@@ -30,7 +30,9 @@ def _generating(context: Context) -> Part | None:
     return part if part is not None and part.states else None
 
 
-def _at(part: Part, port: Input | Output, message: str, hint: str, severity: Severity | None = None) -> Finding:
+def _at(
+    part: Part, port: ModelInput | ModelOutput, message: str, hint: str, severity: Severity | None = None
+) -> Finding:
     return Finding(message, hint, part.document.path, port.line, port.friendly, severity)
 
 
@@ -58,7 +60,7 @@ def port_type(context: Context) -> Iterator[Finding]:
     part = _generating(context)
     if part is None:
         return
-    ports: list[Input | Output] = [*part.inputs, *part.outputs]
+    ports: list[ModelInput | ModelOutput] = [*part.inputs, *part.outputs]
     for port in ports:
         name = next((name for name in port.names if name in _TYPES), None)
         if name is not None and port.element_type in ELEMENT_BITS and port.element_type != _TYPES[name]:

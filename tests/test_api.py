@@ -20,7 +20,7 @@ import irtools.authoring
 from irtools.errors import OptionError
 from irtools.prove.model import Check, Step
 from irtools.prove.run import Proof
-from irtools.prove.speculate import Way
+from irtools.prove.speculate import DraftSetup
 
 ExportCopy = Callable[..., Path]
 SECTIONS = ("Parameters", "Returns", "Raises", "Attributes", "Examples", "Yields", "Notes")
@@ -269,7 +269,7 @@ def test_a_repr_says_what_it_is() -> None:
 
 def proof(export: irtools.Export, text: str) -> Proof:
     steps = (Step("taps", (Check("cut", "failed", "did", "saw", text),)), Step("head", why=text))
-    return Proof(export, irtools.ProveSettings(), Way(), steps, {})
+    return Proof(export, irtools.ProveSettings(), DraftSetup(), steps, {})
 
 
 def test_a_repr_of_a_proof() -> None:

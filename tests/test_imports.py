@@ -12,8 +12,8 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from irtools.lint.mtp import MtpProfile
 from irtools.lint.rules import load_rules
+from irtools.model.mtp import MtpProfile
 from irtools.registry import collect
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -11,7 +11,7 @@ from irtools.anatomy.outside import Outside, OutsideReader
 from irtools.anatomy.split import Block, Splitter
 from irtools.decoder.stack import DecoderStack
 from irtools.decoder.stream import Stream, Sum, ancestors
-from irtools.decoder.stretch import State, Stretch, stretches
+from irtools.decoder.sublayer import StreamState, Sublayer, find_sublayers
 from irtools.decoder.walk import walk
 from irtools.graph.view import GraphView, Source
 
@@ -126,7 +126,7 @@ def stack_blocks(view: GraphView, stack: DecoderStack) -> StackBlocks:
     """Split a located decoder stack into blocks."""
     stream = Stream(view, (stack.embedding,), stack.head_input, ancestors(view, stack.head_input.op))
     sums = [stream.residual(op) or _bare(stream, op) for layer in stack.layers for op in layer.sums if op in stream.ops]
-    sublayers = {sublayer.sum.op: sublayer for sublayer in stretches(stream, sums)}
+    sublayers = {sublayer.sum.op: sublayer for sublayer in find_sublayers(stream, sums)}
     groups = [[sublayers[op] for op in layer.sums if op in sublayers] for layer in stack.layers]
     entries = [stack.stream_start, *(layer.source.op for layer in stack.layers[:-1])]
     ends = [*entries[1:], stack.last_sum]
@@ -145,8 +145,8 @@ def head_blocks(view: GraphView, roots: Iterable[int], end: Source) -> StackBloc
         Its output.
     """
     stream = Stream(view, roots, end, ancestors(view, end.op))
-    sublayers = stretches(stream, walk(stream))
-    groups: list[list[Stretch]] = []
+    sublayers = find_sublayers(stream, walk(stream))
+    groups: list[list[Sublayer]] = []
     for sublayer in sublayers:
         if not groups or (sublayer.mixes and any(earlier.mixes for earlier in groups[-1])):
             groups.append([])
@@ -175,7 +175,7 @@ class _Wiring:
         self.layer_of: dict[int, int] = {}
         self.outside = OutsideReader(stream, ())
 
-    def build(self, groups: Sequence[Sequence[Stretch]], entries: Sequence[int], ends: Sequence[int]) -> StackBlocks:
+    def build(self, groups: Sequence[Sequence[Sublayer]], entries: Sequence[int], ends: Sequence[int]) -> StackBlocks:
         splitter = Splitter(self.stream)
         states = {state.op for group in groups for sublayer in group for state in sublayer.states}
         self.outside = OutsideReader(self.stream, states)
@@ -233,6 +233,6 @@ class _Wiring:
         states = tuple(sorted(self._state_shape(state) for state in block.states))
         return (block.match.kind if block.match else "", tuple(sorted(counts.items(), key=repr)), states)
 
-    def _state_shape(self, state: State) -> tuple[int, ...]:
+    def _state_shape(self, state: StreamState) -> tuple[int, ...]:
         outputs = self.view.op(state.op).outputs
         return outputs[0].shape if outputs else ()

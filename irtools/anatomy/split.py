@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from irtools.decoder.stream import PASSES_ON, Stream
-from irtools.decoder.stretch import State, Stretch
+from irtools.decoder.sublayer import StreamState, Sublayer
 from irtools.graph.closure import closure
 from irtools.graph.match import Match, Matcher
 
@@ -28,14 +28,14 @@ class Block:
         ``dense``, ``router``, ``experts``, ``shared_expert``, ``sum``, ``fusion`` or ``op``.
     ops : frozenset of int
         Layer ids.
-    states : tuple of State
+    states : tuple of StreamState
         Cached values that the block reads.
     """
 
     kind: str
     ops: frozenset[int] = field(repr=False)
     match: Match | None = None
-    states: tuple[State, ...] = ()
+    states: tuple[StreamState, ...] = ()
 
 
 class Splitter:
@@ -46,7 +46,7 @@ class Splitter:
         self.view = stream.view
         self.matcher = Matcher(stream.view, stream.ops)
 
-    def layer(self, group: Sequence[Stretch], entry: int, end: int) -> list[Block]:
+    def layer(self, group: Sequence[Sublayer], entry: int, end: int) -> list[Block]:
         """Split one layer; ``entry`` and ``end`` are the layer ids of the values that enter and leave it."""
         blocks: list[Block] = []
         for sublayer in group:
@@ -64,7 +64,7 @@ class Splitter:
         rank = self.stream.rank
         return self._absorbed(sorted(blocks, key=lambda block: max(rank[op] for op in block.ops)))
 
-    def _kind(self, sublayer: Stretch, position: int) -> tuple[str, Match | None]:
+    def _kind(self, sublayer: Sublayer, position: int) -> tuple[str, Match | None]:
         """The kind of one branch of a sublayer, and the match that determines it."""
         if sublayer.mixing_branch is not None and position == sublayer.mixing_branch[0]:
             return sublayer.mixer, sublayer.mixing_branch[1]
@@ -75,7 +75,7 @@ class Splitter:
             match, _ = self.matcher.find("feed_forward", sublayer.branches[position])
         return (match.kind, match) if match else ("", None)
 
-    def _own(self, sublayer: Stretch) -> set[int]:
+    def _own(self, sublayer: Sublayer) -> set[int]:
         """Ops of a sublayer that depend on its input.
 
         The other ops are computed from the embeddings for all layers, or belong to a value that another layer shares.

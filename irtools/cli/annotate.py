@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from irtools.cli.common import Ui, models_argument, output_options, part_option, run_models
-from irtools.cli.writing import Job, Writing, finish, writer_options
+from irtools.cli.writing import PendingWrite, Writing, finish, writer_options
 from irtools.errors import AnnotationDiffersError
-from irtools.report.json import Entry
+from irtools.report.json import ModelResult
 
 __all__ = ["command"]
 
@@ -30,7 +30,7 @@ def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: b
     """
     destinations = writing.destinations(models)
 
-    def work(path: Path) -> Entry:
+    def work(path: Path) -> ModelResult:
         # The check runs during the imports here: it loads OpenVINO, then converts the file.
         checked = not no_check and not writing.dry_run
         if checked:
@@ -52,7 +52,7 @@ def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: b
         try:
             patch = export.annotate(part, stack=stack, force=force)
         except AnnotationDiffersError as error:
-            return Entry(
+            return ModelResult(
                 str(path),
                 "differs",
                 error.exit_code,
@@ -60,7 +60,7 @@ def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: b
                 details={"file": str(document.path), "previous": error.old, "annotation": error.new, **located},
                 text=f"{summary}\n{comparison_table(error.old, error.new, ui.style)}",
             )
-        job = Job(path, export, patch, destinations[path], check=not no_check)
+        job = PendingWrite(path, export, patch, destinations[path], check=not no_check)
         return finish(
             ui,
             job,

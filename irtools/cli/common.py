@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import click
 
 from irtools.errors import AnnotationDiffersError, ExportError, IrtoolsError, LocateRefusedError, about
-from irtools.report.json import Entry, envelope, to_json
+from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Style
 from irtools.text import visible
 
@@ -241,12 +241,12 @@ def output_options(*formats: str) -> Callable[[F], F]:
     return decorate
 
 
-def run_models(ui: Ui, command: str, paths: Iterable[Path], work: Callable[[Path], Entry]) -> int:
+def run_models(ui: Ui, command: str, paths: Iterable[Path], work: Callable[[Path], ModelResult]) -> int:
     """Run ``work`` for each model, print the results and return the highest exit code.
 
     An error in one model does not stop the others. ``command`` is the name in the JSON envelope.
     """
-    entries: list[Entry] = []
+    entries: list[ModelResult] = []
     for path in paths:
         entry = attempt(path, work)
         if entry.error is not None:
@@ -261,14 +261,14 @@ def run_models(ui: Ui, command: str, paths: Iterable[Path], work: Callable[[Path
     return max((entry.exit_code for entry in entries), default=0)
 
 
-def attempt(path: Path, work: Callable[[Path], Entry]) -> Entry:
+def attempt(path: Path, work: Callable[[Path], ModelResult]) -> ModelResult:
     """Process one model; an error that a user can cause becomes its entry."""
     try:
         with about_model(path):
             return work(path)
     except AnnotationDiffersError as error:
-        return Entry(str(path), "differs", error.exit_code, str(error))
+        return ModelResult(str(path), "differs", error.exit_code, str(error))
     except LocateRefusedError as error:
-        return Entry(str(path), "refused", error.exit_code, str(error))
+        return ModelResult(str(path), "refused", error.exit_code, str(error))
     except IrtoolsError as error:
-        return Entry(str(path), "failed", error.exit_code, str(error))
+        return ModelResult(str(path), "failed", error.exit_code, str(error))

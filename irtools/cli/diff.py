@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from irtools.cli.common import PATH, Ui, attempt, output_options, print_error
-from irtools.report.json import Entry, envelope, to_json
+from irtools.report.json import ModelResult, envelope, to_json
 
 if TYPE_CHECKING:
     from irtools.compare.model import Comparison
@@ -40,7 +40,7 @@ def command(a: Path, b: Path, part: str | None, ignore: tuple[str, ...], output:
     Exit codes: 0 equal, 1 different, 2 a part could not be compared.
     """
 
-    def work(path: Path) -> Entry:
+    def work(path: Path) -> ModelResult:
         from irtools.export import diff
         from irtools.ir.output import write_output
 
@@ -84,11 +84,11 @@ def _rendered(comparison: Comparison, form: str, ui: Ui, *, to_file: bool) -> st
     return comparison_text(comparison, Style() if to_file else ui.style) + "\n"
 
 
-def _entry(comparison: Comparison, text: str) -> Entry:
+def _entry(comparison: Comparison, text: str) -> ModelResult:
     from irtools.report.compare import comparison_details
 
     status = "failed" if comparison.failures else "ok" if comparison.equal else "differs"
-    return Entry(
+    return ModelResult(
         str(comparison.a),
         status,
         comparison.exit_code,

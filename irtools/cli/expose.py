@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from irtools.cli.common import Ui, models_argument, output_options, part_option, run_models
-from irtools.cli.writing import Job, Writing, finish, writer_options
-from irtools.report.json import Entry
+from irtools.cli.writing import PendingWrite, Writing, finish, writer_options
+from irtools.report.json import ModelResult
 
 __all__ = ["command"]
 
@@ -50,7 +50,7 @@ def command(
         raise click.UsageError("--layers is missing: give numbers such as 1,8,15, or all, or last")
     destinations = writing.destinations(models)
 
-    def work(path: Path) -> Entry:
+    def work(path: Path) -> ModelResult:
         from irtools.export import open_export
 
         export = open_export(path)
@@ -71,7 +71,7 @@ def command(
         assert patch is not None, "the edit block sets it"
         return finish(
             ui,
-            Job(path, export, patch, destinations[path], check=not no_check),
+            PendingWrite(path, export, patch, destinations[path], check=not no_check),
             writing,
             nothing_to_do=f"{patch.path} has {'no such outputs' if remove else 'these outputs already'}",
             heading=exposure_text(document.path, outputs, ui.style),

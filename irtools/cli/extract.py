@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from irtools.cli.common import PATH, Ui, about_model, model_argument, output_options, part_option, run_models
-from irtools.report.json import Entry
+from irtools.report.json import ModelResult
 from irtools.text import visible
 
 __all__ = ["command"]
@@ -47,7 +47,7 @@ def command(
 
     require_choice(layers, from_, to)
 
-    def work(path: Path) -> Entry:
+    def work(path: Path) -> ModelResult:
         from irtools.export import open_export
         from irtools.ir.listing import require_empty
         from irtools.report.extract import piece_details, piece_text
@@ -74,6 +74,6 @@ def command(
             ui.note(note)
         details = {**piece_details(document.path, plan), "written": written}
         text = f"{piece_text(document.path, plan, ui.style)}\n{visible(outcome)}"
-        return Entry(str(path), "would-write" if dry_run else "written", int(dry_run), details=details, text=text)
+        return ModelResult(str(path), "would-write" if dry_run else "written", int(dry_run), details=details, text=text)
 
     return run_models(ui, "extract", [model], work)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from irtools.cli.common import Ui, models_argument, output_options, part_option, run_models
-from irtools.report.json import Entry
+from irtools.report.json import ModelResult
 
 __all__ = ["command"]
 
@@ -24,7 +24,7 @@ def command(models: tuple[Path, ...], part: str, explain: bool, ui: Ui) -> int:
     residual stream, dominators, names, states and config.json.
     """
 
-    def work(path: Path) -> Entry:
+    def work(path: Path) -> ModelResult:
         from irtools.export import open_export
         from irtools.report.stack import stack_details, stack_text
 
@@ -32,7 +32,7 @@ def command(models: tuple[Path, ...], part: str, explain: bool, ui: Ui) -> int:
         document = export.part(part)
         with ui.working(f"Locating the decoder stack of {document.path}"):
             stack = export.locate(part)
-        return Entry(
+        return ModelResult(
             str(path),
             "ok",
             details=stack_details(document.path, document.graph, stack, explain=explain),

@@ -10,7 +10,7 @@ import click
 
 from irtools.cli.common import PATH, Ui, model_argument, output_options, run_models
 from irtools.errors import OptionError
-from irtools.report.json import Entry
+from irtools.report.json import ModelResult
 
 __all__ = ["command"]
 
@@ -94,7 +94,7 @@ def command(
 
         old = read_record(compare)
 
-    def work(path: Path) -> Entry:
+    def work(path: Path) -> ModelResult:
         from irtools.export import open_export
         from irtools.prove.compare import changes
         from irtools.report.prove import changes_text, proof_text
@@ -111,8 +111,8 @@ def command(
             text = f"{text}\n\n{changes_text(differences, ui.style)}"
         if proof.nothing:
             error = f"{path}: no step applies, so nothing was proved: {proof.why_nothing}"
-            return Entry(str(path), "refused", proof.exit_code, error, details=details, text=text)
-        return Entry(str(path), "findings" if proof.failed else "ok", proof.exit_code, details=details, text=text)
+            return ModelResult(str(path), "refused", proof.exit_code, error, details=details, text=text)
+        return ModelResult(str(path), "findings" if proof.failed else "ok", proof.exit_code, details=details, text=text)
 
     return run_models(ui, "prove", [model], work)
 

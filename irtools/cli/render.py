@@ -8,7 +8,7 @@ import click
 
 from irtools.cli.common import PATH, Ui, attempt, model_argument, output_options
 from irtools.cli.report import tell, write_page
-from irtools.report.json import Entry
+from irtools.report.json import ModelResult
 
 __all__ = ["command"]
 
@@ -65,7 +65,7 @@ def command(
     if form == "html" and (between or pair or full or radius is not None or max_nodes is not None):
         raise click.UsageError("a .html page has every op; of these options, it takes only --layer and --around")
 
-    def work(path: Path) -> Entry:
+    def work(path: Path) -> ModelResult:
         if form == "html":
             return _page(path, output, part, layer, around, ui)
         from irtools.export import open_export
@@ -86,15 +86,15 @@ def command(
             "boxes": len(drawing.picture.boxes),
             "omitted": list(drawing.picture.omitted),
         }
-        return Entry(str(path), "written", details=details)
+        return ModelResult(str(path), "written", details=details)
 
     return tell("render", attempt(model, work), output, ui)
 
 
-def _page(path: Path, output: Path, part: str, layer: int | None, around: str | None, ui: Ui) -> Entry:
+def _page(path: Path, output: Path, part: str, layer: int | None, around: str | None, ui: Ui) -> ModelResult:
     from irtools.export import open_export
     from irtools.graph.find import find_op
-    from irtools.lint.session import Call
+    from irtools.lint.session import VerifyCall
     from irtools.render.part import shown_part
     from irtools.report.html import View
 
@@ -102,4 +102,4 @@ def _page(path: Path, output: Path, part: str, layer: int | None, around: str | 
     if around is not None:
         view = shown_part(open_export(path), part).graph
         op = view.op_name(find_op(view, around))
-    return write_page(path, output, Call(), View(part, op=op, layer=layer), ui)
+    return write_page(path, output, VerifyCall(), View(part, op=op, layer=layer), ui)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from irtools.cli.common import PATH, Ui, attempt, model_argument, output_options, part_option, print_error, write_stdout
-from irtools.report.json import Entry, envelope, to_json
+from irtools.report.json import ModelResult, envelope, to_json
 from irtools.text import visible
 
 if TYPE_CHECKING:
-    from irtools.lint.session import Call
+    from irtools.lint.session import VerifyCall
     from irtools.report.html import View
 
 __all__ = ["command", "tell", "write_page"]
@@ -52,17 +52,17 @@ def command(
     if output.suffix.lower() not in _SUFFIXES:
         raise click.UsageError(f"-o {output}: the report is an HTML page; use the suffix .html")
 
-    def work(path: Path) -> Entry:
-        from irtools.lint.session import Call
+    def work(path: Path) -> ModelResult:
+        from irtools.lint.session import VerifyCall
         from irtools.report.html import View
 
-        call = Call(expect_mtp=expect_mtp, draft=draft, target_runtime=target_runtime)
+        call = VerifyCall(expect_mtp=expect_mtp, draft=draft, target_runtime=target_runtime)
         return write_page(path, output, call, View(part, context, batch), ui)
 
     return tell("report", attempt(model, work), output, ui)
 
 
-def tell(command: str, entry: Entry, output: Path, ui: Ui) -> int:
+def tell(command: str, entry: ModelResult, output: Path, ui: Ui) -> int:
     """Print the outcome of writing a file and return the exit code; also for ``irtools render``."""
     if entry.error is not None:
         print_error(entry.error)
@@ -80,7 +80,7 @@ def _is_stdout(path: Path) -> bool:
         return False
 
 
-def write_page(path: Path, output: Path, call: Call, view: View, ui: Ui) -> Entry:
+def write_page(path: Path, output: Path, call: VerifyCall, view: View, ui: Ui) -> ModelResult:
     """Verify an export and write its page; also for ``irtools render -o x.html``."""
     from irtools.ir.output import write_output
     from irtools.lint.session import judge
@@ -90,11 +90,11 @@ def write_page(path: Path, output: Path, call: Call, view: View, ui: Ui) -> Entr
         judged = judge(path, call)
         verification = judged.verification
         if verification is None:
-            return Entry(str(path), "failed", 2, judged.error)
+            return ModelResult(str(path), "failed", 2, judged.error)
         data = render_report(verification.export, judged, view).encode()
         write_output(output, data)
     for note in judged.notes:
         ui.note(note)
     counts = {f"{severity}s": number for severity, number in verification.counts.items()}
     details = {"output": str(output), "format": "html", "bytes": len(data), **counts}
-    return Entry(str(path), "written", details=details)
+    return ModelResult(str(path), "written", details=details)

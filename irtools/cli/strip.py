@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from irtools.cli.common import Ui, models_argument, output_options, part_option, run_models
-from irtools.cli.writing import Job, Writing, finish, writer_options
-from irtools.report.json import Entry
+from irtools.cli.writing import PendingWrite, Writing, finish, writer_options
+from irtools.report.json import ModelResult
 
 __all__ = ["command"]
 
@@ -22,12 +22,12 @@ def command(models: tuple[Path, ...], part: str, writing: Writing, ui: Ui) -> in
     """Remove the hidden-state annotation; after annotate this restores the original file."""
     destinations = writing.destinations(models)
 
-    def work(path: Path) -> Entry:
+    def work(path: Path) -> ModelResult:
         from irtools.export import open_export
 
         export = open_export(path)
         patch = export.strip(part)
-        job = Job(path, export, patch, destinations[path], check=False)
+        job = PendingWrite(path, export, patch, destinations[path], check=False)
         details = {"previous": patch.old, "annotation": patch.new}
         return finish(ui, job, writing, nothing_to_do=f"{patch.path} has no annotation", details=details)
 

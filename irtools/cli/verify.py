@@ -14,7 +14,7 @@ from irtools.report.terminal import Style
 
 if TYPE_CHECKING:
     from irtools.lint.engine import Judged
-    from irtools.lint.session import Call
+    from irtools.lint.session import VerifyCall
 
 __all__ = ["command"]
 
@@ -86,12 +86,12 @@ def command(
     Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 a model could not be verified.
     """
     from irtools.lint.model import Severity
-    from irtools.lint.session import Call
+    from irtools.lint.session import VerifyCall
 
     if quiet and verbose:
         raise click.UsageError("-q and -v contradict each other")
     targets = _destinations(formats, outputs)
-    call = Call(
+    call = VerifyCall(
         select=select,
         ignore=ignore,
         fail_on=Severity[fail_on.upper()] if fail_on else None,
@@ -135,7 +135,7 @@ def _destinations(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> list[t
     return [*paired, *((format_, None) for format_ in left)]
 
 
-def _judge(path: Path, call: Call, ui: Ui) -> Judged:
+def _judge(path: Path, call: VerifyCall, ui: Ui) -> Judged:
     from irtools.lint.engine import Judged
     from irtools.lint.session import judge
 

@@ -13,14 +13,14 @@ import click
 from irtools.cli.common import PATH, Ui, about_model
 from irtools.errors import UsageError
 from irtools.ir.listing import real_path, require_empty
-from irtools.report.json import Entry
+from irtools.report.json import ModelResult
 from irtools.text import visible
 
 if TYPE_CHECKING:
     from irtools.export import Export
     from irtools.surgery.patch import Patch
 
-__all__ = ["Job", "Writing", "finish", "writer_options"]
+__all__ = ["PendingWrite", "Writing", "finish", "writer_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,7 +53,7 @@ class Writing:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class PendingWrite:
     """A computed change to one export.
 
     Attributes
@@ -91,13 +91,13 @@ def writer_options(function: F) -> F:
 
 def finish(
     ui: Ui,
-    job: Job,
+    job: PendingWrite,
     writing: Writing,
     *,
     nothing_to_do: str,
     heading: str = "",
     details: Mapping[str, object],
-) -> Entry:
+) -> ModelResult:
     """Write a change, or report what would be written.
 
     Parameters
@@ -131,10 +131,12 @@ def finish(
     if writing.diff:
         entries["diff"] = patch.diff()
         text = patch.diff().rstrip("\n")
-    return Entry(str(job.model), status, int(status == "would-write"), details=entries, text=text, exact=writing.diff)
+    return ModelResult(
+        str(job.model), status, int(status == "would-write"), details=entries, text=text, exact=writing.diff
+    )
 
 
-def _write(ui: Ui, job: Job, notes: list[str]) -> list[str]:
+def _write(ui: Ui, job: PendingWrite, notes: list[str]) -> list[str]:
     """Write the change, extend the notes and return the paths of the files."""
     with ui.working(f"Writing {job.destination or job.patch.path}") as report:
         saved = job.export.save(job.destination, check=job.check, progress=lambda _file, done, of: report(done, of))

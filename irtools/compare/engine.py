@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from irtools.compare.entries import config_changes, file_changes, surplus
-from irtools.compare.model import CATEGORIES, Change, Comparison, PartDiff
+from irtools.compare.model import CATEGORIES, Comparison, Difference, PartDiff
 from irtools.compare.parts import compare_parts
 from irtools.errors import ExportError, IrtoolsError, UsageError
 from irtools.model.directory import ModelDirectory
@@ -111,7 +111,7 @@ def _beside(export: ModelDirectory, file: Document) -> Document:
     return export.parts.get(file.part) or export.target
 
 
-def _parts(a: ModelDirectory, b: ModelDirectory) -> tuple[list[Documents], tuple[Change, ...]]:
+def _parts(a: ModelDirectory, b: ModelDirectory) -> tuple[list[Documents], tuple[Difference, ...]]:
     """Parts of both exports, the target first, and parts of one export."""
     first, second = dict(a.parts), dict(b.parts)
     shared: list[Documents] = []
@@ -119,11 +119,11 @@ def _parts(a: ModelDirectory, b: ModelDirectory) -> tuple[list[Documents], tuple
     if targets[0] is not None and targets[1] is not None:
         shared.append((first.pop(targets[0].part), second.pop(targets[1].part)))
     shared += [(first.pop(name), second.pop(name)) for name in sorted(first.keys() & second.keys())]
-    only = [Change(name, document.path.name, None) for name, document in first.items()]
-    only += [Change(name, None, document.path.name) for name, document in second.items()]
+    only = [Difference(name, document.path.name, None) for name, document in first.items()]
+    only += [Difference(name, None, document.path.name) for name, document in second.items()]
     # A part without its weights file cannot be used.
     missing = [
-        Change(
+        Difference(
             f"weights of {pair[0].part}",
             *(document.weights_path.name if document.weights_path.is_file() else None for document in pair),
         )
@@ -151,14 +151,14 @@ def _part(documents: Documents, a: ModelDirectory, b: ModelDirectory, ignored: f
 
 def _directories(
     a: ModelDirectory, b: ModelDirectory
-) -> tuple[tuple[Change, ...], tuple[Change, ...], tuple[Change, ...], tuple[str, ...]]:
+) -> tuple[tuple[Difference, ...], tuple[Difference, ...], tuple[Difference, ...], tuple[str, ...]]:
     """Changes in config.json, in its versions and in the other files, and errors."""
     parts = (*a.parts.values(), *b.parts.values())
     compared = {_CONFIG, *(path.name for part in parts for path in (part.path, part.weights_path))}
     errors: list[str] = []
-    config: tuple[Change, ...] = ()
-    versions: tuple[Change, ...] = ()
-    files: tuple[Change, ...] = ()
+    config: tuple[Difference, ...] = ()
+    versions: tuple[Difference, ...] = ()
+    files: tuple[Difference, ...] = ()
     try:
         config, versions = config_changes(a.config, b.config)
     except IrtoolsError as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from irtools.compare.blob import same_file
-from irtools.compare.model import Change
+from irtools.compare.model import Difference
 from irtools.compare.ops import port_text
 from irtools.errors import IrtoolsError
 from irtools.graph.view import GraphView
@@ -27,17 +27,17 @@ _COMPRESSION = "nncf/"
 _VERSION_KEY = "OpenVINO Runtime"
 
 
-def mappings(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Change]:
+def mappings(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Difference]:
     """Entries that differ, in the key order of ``a``, then of ``b``."""
     for key in dict.fromkeys((*a, *b)):
         if a.get(key) != b.get(key):
-            yield Change(key, a.get(key), b.get(key))
+            yield Difference(key, a.get(key), b.get(key))
 
 
 # -- ports -----------------------------------------------------------------------------
 
 
-def ports(a: GraphView, b: GraphView) -> tuple[Change, ...]:
+def ports(a: GraphView, b: GraphView) -> tuple[Difference, ...]:
     """Inputs and outputs that differ in name, type, shape or order."""
     return (*_kind("input", _inputs(a), _inputs(b)), *_kind("output", _outputs(a), _outputs(b)))
 
@@ -63,18 +63,18 @@ def _by_name(ends: Iterable[tuple[tuple[str, ...], tuple[Port, ...]]]) -> dict[s
     return texts
 
 
-def _kind(kind: str, a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Change]:
+def _kind(kind: str, a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Difference]:
     for change in mappings(a, b):
-        yield Change(f"{kind} {change.what}", change.a, change.b)
+        yield Difference(f"{kind} {change.what}", change.a, change.b)
     orders = [[name for name in side if name in other] for side, other in ((a, b), (b, a))]
     if orders[0] != orders[1]:
-        yield Change(f"order of {kind}s", ", ".join(orders[0]), ", ".join(orders[1]))
+        yield Difference(f"order of {kind}s", ", ".join(orders[0]), ", ".join(orders[1]))
 
 
 # -- metadata --------------------------------------------------------------------------
 
 
-def metadata(a: Document, b: Document) -> Mapping[str, tuple[Change, ...]]:
+def metadata(a: Document, b: Document) -> Mapping[str, tuple[Difference, ...]]:
     """Entries of rt_info that differ, without the annotation.
 
     Returns
@@ -82,10 +82,10 @@ def metadata(a: Document, b: Document) -> Mapping[str, tuple[Change, ...]]:
     mapping
         Changes by ``rt_info``, ``versions`` and ``compression``.
     """
-    entries: dict[str, list[Change]] = {"rt_info": [], "versions": [], "compression": []}
+    entries: dict[str, list[Difference]] = {"rt_info": [], "versions": [], "compression": []}
     ir = [document.scan.net.get("version", "") for document in (a, b)]
     if ir[0] != ir[1]:
-        entries["versions"].append(Change("IR format", *ir))
+        entries["versions"].append(Difference("IR format", *ir))
     for change in mappings(flat_rt_info(a), flat_rt_info(b)):
         if change.what.split("/")[0] != ANNOTATION_KEY:
             entries[_category(change.what)].append(change)
@@ -105,7 +105,7 @@ def _is_version(key: str) -> bool:
 # -- the directory ---------------------------------------------------------------------
 
 
-def config_changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
+def config_changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
     """Entries of config.json that differ: first the entries that are not versions, then the versions."""
     changes = list(mappings(dict(_flat(a)), dict(_flat(b))))
     versions = tuple(change for change in changes if _is_version(change.what))
@@ -120,7 +120,7 @@ def _flat(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]
             yield f"{path}{key}", json.dumps(inner, sort_keys=True)
 
 
-def file_changes(a: Path, b: Path, skipped: Collection[str]) -> Iterator[Change]:
+def file_changes(a: Path, b: Path, skipped: Collection[str]) -> Iterator[Difference]:
     """Files of two directories that differ, without hidden files and those in ``skipped``.
 
     Raises
@@ -135,13 +135,13 @@ def file_changes(a: Path, b: Path, skipped: Collection[str]) -> Iterator[Change]
             continue
         sizes = [size_text(path.stat().st_size) if path is not None else None for path in (one, other)]
         if one is None or other is None:
-            yield Change(name, *sizes)
+            yield Difference(name, *sizes)
         elif not same_file(one, other):
             same_size = sizes[0] == sizes[1]
-            yield Change(name, sizes[0], f"{sizes[1]}, other content" if same_size else sizes[1])
+            yield Difference(name, sizes[0], f"{sizes[1]}, other content" if same_size else sizes[1])
 
 
-def surplus(a: Document, b: Document) -> Iterator[Change]:
+def surplus(a: Document, b: Document) -> Iterator[Difference]:
     """Bytes after the last constant in two ``.bin`` files, if their numbers differ.
 
     An unreadable IR gives no change; the comparison of its part reports the error.
@@ -156,7 +156,7 @@ def surplus(a: Document, b: Document) -> Iterator[Change]:
         texts = [
             f"{plural(number, 'byte')} more than the IR needs" if number else "what the IR needs" for number in extra
         ]
-        yield Change(b.weights_path.name, *texts)
+        yield Difference(b.weights_path.name, *texts)
 
 
 def _beyond(document: Document) -> int:

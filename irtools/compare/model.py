@@ -15,13 +15,13 @@ __all__ = [
     "CATEGORIES",
     "AnnotationChange",
     "Category",
-    "Change",
     "Comparison",
+    "Difference",
     "OpChange",
     "OpRef",
     "PartDiff",
-    "Region",
     "RegionDiff",
+    "RegionPair",
     "WeightChange",
 ]
 
@@ -47,7 +47,7 @@ CATEGORIES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Difference:
     """One difference.
 
     Attributes
@@ -90,7 +90,7 @@ class OpChange:
     a: OpRef
     b: OpRef
     category: Category
-    changes: tuple[Change, ...]
+    changes: tuple[Difference, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class WeightChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class RegionPair:
     """A region of the graph on both sides.
 
     Attributes
@@ -160,7 +160,7 @@ class RegionDiff:
         Number of paired ops with different names.
     """
 
-    region: Region
+    region: RegionPair
     ops_a: int
     ops_b: int
     removed: tuple[OpRef, ...] = ()
@@ -205,7 +205,7 @@ class PartDiff:
         Number of decoder layers; 0 if no decoder stack was located.
     ops_a, ops_b : int
         Number of ops at the top level without constants.
-    ports, states, rt_info, versions, compression, names : tuple of Change
+    ports, states, rt_info, versions, compression, names : tuple of Difference
         ``compression`` holds the rt_info entries of weight compression, ``names`` the renamed states.
     annotated : tuple of bool
         For each side, True if it has an annotation.
@@ -225,12 +225,12 @@ class PartDiff:
     ops_b: int = 0
     states_a: int = 0
     states_b: int = 0
-    ports: tuple[Change, ...] = ()
-    states: tuple[Change, ...] = ()
-    rt_info: tuple[Change, ...] = ()
-    versions: tuple[Change, ...] = ()
-    compression: tuple[Change, ...] = ()
-    names: tuple[Change, ...] = ()
+    ports: tuple[Difference, ...] = ()
+    states: tuple[Difference, ...] = ()
+    rt_info: tuple[Difference, ...] = ()
+    versions: tuple[Difference, ...] = ()
+    compression: tuple[Difference, ...] = ()
+    names: tuple[Difference, ...] = ()
     annotation: tuple[AnnotationChange, ...] = ()
     annotated: tuple[bool, bool] = (False, False)
     regions: tuple[RegionDiff, ...] = ()
@@ -276,11 +276,11 @@ class Comparison(Tabular):
         Ignored categories.
     parts : tuple of PartDiff
         One for each part of both sides, in the order of the names, the target first.
-    only : tuple of Change
+    only : tuple of Difference
         Parts that only one side has; the value is the file.
-    config, files : tuple of Change
+    config, files : tuple of Difference
         Entries of config.json; other files.
-    config_versions : tuple of Change
+    config_versions : tuple of Difference
         Versions in config.json.
     errors : tuple of str
         Reasons for failed comparisons outside the parts.
@@ -290,10 +290,10 @@ class Comparison(Tabular):
     b: Path
     ignored: frozenset[str] = frozenset()
     parts: tuple[PartDiff, ...] = ()
-    only: tuple[Change, ...] = ()
-    config: tuple[Change, ...] = ()
-    config_versions: tuple[Change, ...] = ()
-    files: tuple[Change, ...] = ()
+    only: tuple[Difference, ...] = ()
+    config: tuple[Difference, ...] = ()
+    config_versions: tuple[Difference, ...] = ()
+    files: tuple[Difference, ...] = ()
     errors: tuple[str, ...] = ()
 
     def __repr__(self) -> str:

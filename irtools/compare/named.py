@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from irtools.compare.model import AnnotationChange, Change
+from irtools.compare.model import AnnotationChange, Difference
 from irtools.compare.ops import port_text
-from irtools.compare.sides import Pair, Side
+from irtools.compare.sides import PartPair, Side
 from irtools.graph.view import GraphView
 from irtools.model.annotation import Locator, UnresolvedLocatorError, parse_annotation, resolve
 
 __all__ = ["compare_annotations", "compare_states", "read_states"]
 
 
-def compare_states(pair: Pair) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
+def compare_states(pair: PartPair) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
     """Changed states, and renamed states.
 
     States are matched by variable; if the other side lacks the variable, by the paired ReadValue.
     """
     a, b = read_states(pair.a.view), read_states(pair.b.view)
     owners = {op: name for name, (op, _) in b.items()}
-    changed: list[Change] = []
-    renamed: list[Change] = []
+    changed: list[Difference] = []
+    renamed: list[Difference] = []
     for name, (op, text) in a.items():
         other = name if name in b else owners.get(pair.alignment.to_b.get(op, -1))
         if other is None or (other != name and other in a):
-            changed.append(Change(name, text, None))
+            changed.append(Difference(name, text, None))
             continue
         _, now = b.pop(other)
         if other != name:
-            renamed.append(Change(f"state {name}", name, other))
+            renamed.append(Difference(f"state {name}", name, other))
         if text != now:
-            changed.append(Change(name, text, now))
-    changed += [Change(name, None, text) for name, (_, text) in b.items()]
+            changed.append(Difference(name, text, now))
+    changed += [Difference(name, None, text) for name, (_, text) in b.items()]
     return tuple(changed), tuple(renamed)
 
 
@@ -47,7 +47,7 @@ def read_states(view: GraphView) -> dict[str, tuple[int, str]]:
     return states
 
 
-def compare_annotations(pair: Pair) -> tuple[tuple[AnnotationChange, ...], bool]:
+def compare_annotations(pair: PartPair) -> tuple[tuple[AnnotationChange, ...], bool]:
     """Layers whose hidden states are different values.
 
     Returns
@@ -70,7 +70,7 @@ def compare_annotations(pair: Pair) -> tuple[tuple[AnnotationChange, ...], bool]
     return tuple(changes), not changes
 
 
-def _moved(pair: Pair) -> tuple[AnnotationChange, ...]:
+def _moved(pair: PartPair) -> tuple[AnnotationChange, ...]:
     """Layers whose locator is equal on both sides but names another op, because names were exchanged."""
     if pair.same:
         return ()
@@ -90,14 +90,14 @@ def _read(side: Side) -> Mapping[str, Locator | str]:
     return {"": f"{text} ({annotation.fault})"} if annotation.fault else dict(annotation.locators)
 
 
-def _same_value(pair: Pair, one: Locator | str, other: Locator | str) -> bool:
+def _same_value(pair: PartPair, one: Locator | str, other: Locator | str) -> bool:
     if isinstance(one, str) or isinstance(other, str):
         return one == other
     paired = _paired(pair, one, other)
     return one == other if paired is None else paired
 
 
-def _paired(pair: Pair, one: Locator, other: Locator) -> bool | None:
+def _paired(pair: PartPair, one: Locator, other: Locator) -> bool | None:
     """True if two locators name the same output of paired ops; None if an op is ambiguous, missing or unpaired."""
     first, second = _op(pair.a, one), _op(pair.b, other)
     if first is None or second is None or first not in pair.alignment.to_b or second not in pair.alignment.to_a:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from irtools.compare.align import Alignment
 from irtools.compare.labels import COMMUTATIVE, Graph, attributes
-from irtools.compare.model import Category, Change, OpChange, OpRef, WeightChange
+from irtools.compare.model import Category, Difference, OpChange, OpRef, WeightChange
 from irtools.compare.stored import StoredPair
 from irtools.graph.view import GraphView, Source
 from irtools.ir.constants import Constant
@@ -71,7 +71,7 @@ class OpComparer:
         refs = (_ref(a, one), _ref(b, other))
         differences.weights += self.stored.compare(a, b, refs)
         first, second = a.view.op(one), b.view.op(other)
-        changes: dict[Category, list[Change]] = {"shapes": [], "structure": [*_rewired(alignment, one, other)]}
+        changes: dict[Category, list[Difference]] = {"shapes": [], "structure": [*_rewired(alignment, one, other)]}
         if a.fine(one) != b.fine(other):
             changes["structure"] += _attributes(first, second)
             changes["structure"] += self._inside(alignment, one, other, differences)
@@ -79,11 +79,11 @@ class OpComparer:
         changes["structure"] += _constants(a, b, first, second)
         entries = _entries(first.rt_info, second.rt_info)
         changes["rt_info"] = [entry for entry in entries if not entry.what.startswith(_NAME_KEYS)]
-        changes["versions"] = [Change("opset", first.opset, second.opset)] if first.opset != second.opset else []
+        changes["versions"] = [Difference("opset", first.opset, second.opset)] if first.opset != second.opset else []
         differences.changed += (OpChange(*refs, kind, tuple(changed)) for kind, changed in changes.items() if changed)
         differences.renamed += renamed(first.name, second.name)
 
-    def _inside(self, alignment: Alignment, one: int, other: int, differences: Found) -> Iterator[Change]:
+    def _inside(self, alignment: Alignment, one: int, other: int, differences: Found) -> Iterator[Difference]:
         """Compare the bodies of a Loop or If."""
         a, b = alignment.a, alignment.b
         first, second = a.bodies(one), b.bodies(other)
@@ -93,40 +93,40 @@ class OpComparer:
             inner.region(ops_a, ops_b)
             self.compare(inner, ops_a, ops_b, differences)
         if first and a.wiring(one) != b.wiring(other):
-            yield Change("connections of the body", "", "")
+            yield Difference("connections of the body", "", "")
 
 
 def _ref(graph: Graph, op: int) -> OpRef:
     return OpRef(op, graph.view.op_name(op), graph.view.op_type(op), graph.body)
 
 
-def _attributes(first: Op, second: Op) -> Iterator[Change]:
+def _attributes(first: Op, second: Op) -> Iterator[Difference]:
     if first.type != second.type:
-        yield Change("type", first.type, second.type)
+        yield Difference("type", first.type, second.type)
         return
     if first.type not in _PORTS:  # their attributes repeat the type and shape of the port
         yield from _entries(dict(attributes(first)), dict(attributes(second)))
 
 
-def _entries(one: Mapping[str, str], other: Mapping[str, str]) -> Iterator[Change]:
+def _entries(one: Mapping[str, str], other: Mapping[str, str]) -> Iterator[Difference]:
     for key in sorted(one.keys() | other.keys()):
         if one.get(key) != other.get(key):
-            yield Change(key, one.get(key), other.get(key))
+            yield Difference(key, one.get(key), other.get(key))
 
 
-def _outputs(first: Op, second: Op) -> Iterator[Change]:
+def _outputs(first: Op, second: Op) -> Iterator[Difference]:
     for index, (one, other) in enumerate(zip(first.outputs, second.outputs, strict=False)):
         if (one.element_type, one.shape) != (other.element_type, other.shape):
-            yield Change(f"output {index}", port_text(one), port_text(other))
+            yield Difference(f"output {index}", port_text(one), port_text(other))
     if len(first.outputs) != len(second.outputs):
-        yield Change("outputs", str(len(first.outputs)), str(len(second.outputs)))
+        yield Difference("outputs", str(len(first.outputs)), str(len(second.outputs)))
 
 
-def _constants(a: Graph, b: Graph, first: Op, second: Op) -> Iterator[Change]:
+def _constants(a: Graph, b: Graph, first: Op, second: Op) -> Iterator[Difference]:
     """Changes in the small constants that an op reads directly: axes, shapes, an epsilon."""
     counts = len(a.view.inputs(first.id)), len(b.view.inputs(second.id))
     if counts[0] != counts[1]:
-        yield Change("number of inputs", *map(str, counts))
+        yield Difference("number of inputs", *map(str, counts))
         return
     sides = _direct(a, first), _direct(b, second)
     for index, (one, other) in enumerate(zip(*sides, strict=False)):
@@ -136,10 +136,10 @@ def _constants(a: Graph, b: Graph, first: Op, second: Op) -> Iterator[Change]:
         if before is None or now is None:
             declared = [_declared(constant) for constant in (one, other)]
             if declared[0] != declared[1] and one.element_type == other.element_type in _WHOLE:
-                yield Change(f"constant {index}", *declared)
+                yield Difference(f"constant {index}", *declared)
         elif before != now and _comparable(before, now) and not _close(before, now):
             texts = [_value_text(constant, numbers) for constant, numbers in ((one, before), (other, now))]
-            yield Change(f"constant {index}", *texts)
+            yield Difference(f"constant {index}", *texts)
 
 
 def _declared(constant: Constant) -> str:
@@ -172,7 +172,7 @@ def _value_text(constant: Constant, numbers: tuple[float, ...]) -> str:
     return shown if len(numbers) == 1 else f"[{shown}{more}]"
 
 
-def _rewired(alignment: Alignment, one: int, other: int) -> Iterator[Change]:
+def _rewired(alignment: Alignment, one: int, other: int) -> Iterator[Difference]:
     """Inputs with another producer or output; inputs with an unpaired producer are skipped."""
     a, b = alignment.a.view, alignment.b.view
     first, second = a.inputs(one), b.inputs(other)
@@ -182,10 +182,10 @@ def _rewired(alignment: Alignment, one: int, other: int) -> Iterator[Change]:
         paired = source.op in alignment.to_b and now.op in alignment.to_a
         same = now in wanted if swaps else alignment.corresponds(source.op, now.op)
         if paired and not same:
-            yield Change(f"input {index}", a.op_name(source.op), b.op_name(now.op))
+            yield Difference(f"input {index}", a.op_name(source.op), b.op_name(now.op))
         elif paired and not swaps and _output(a, source) != _output(b, now):
             outputs = _output(a, source), _output(b, now)
-            yield Change(f"input {index}", *(f"{output} of {a.op_name(source.op)}" for output in outputs))
+            yield Difference(f"input {index}", *(f"{output} of {a.op_name(source.op)}" for output in outputs))
 
 
 def _output(view: GraphView, source: Source) -> str:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from irtools.compare.entries import metadata, ports
-from irtools.compare.model import Change, PartDiff, RegionDiff
+from irtools.compare.model import Difference, PartDiff, RegionDiff
 from irtools.compare.named import compare_annotations, compare_states, read_states
 from irtools.compare.ops import Found, OpComparer
-from irtools.compare.sides import Configs, Pair, pair_up
+from irtools.compare.sides import Configs, PartPair, pair_up
 from irtools.compare.stored import StoredPair
 from irtools.model.document import Document
 from irtools.text import plural
@@ -46,7 +46,7 @@ def compare_parts(part: str, a: Document, b: Document, configs: Configs | None, 
     states, names = compare_states(pair)
     annotation, reworded = compare_annotations(pair)
     if reworded:
-        names = (*names, Change("annotation", a.annotation, b.annotation))
+        names = (*names, Difference("annotation", a.annotation, b.annotation))
     notes = list(pair.notes)
     if stored.unread:
         notes.append(
@@ -76,7 +76,7 @@ def compare_parts(part: str, a: Document, b: Document, configs: Configs | None, 
     return _without(diff, frozenset(ignored))
 
 
-def _regions(pair: Pair, stored: StoredPair) -> Iterator[RegionDiff]:
+def _regions(pair: PartPair, stored: StoredPair) -> Iterator[RegionDiff]:
     comparer = OpComparer(stored)
     quiet = pair.same and (stored.same or not stored.values)
     for region in pair.regions:

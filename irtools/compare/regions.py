@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from irtools.compare.model import Region
+from irtools.compare.model import RegionPair
 from irtools.decoder.stack import DecoderLayer, DecoderStack
 from irtools.graph.view import GraphView
 
@@ -91,7 +91,7 @@ def _serves_state(view: GraphView, op: int, readers: Sequence[int], cached: Set[
     return all(reader in cached and view.op_type(reader) != "Gather" for reader in readers)
 
 
-def pair_layers(a: tuple[GraphView, Regions], b: tuple[GraphView, Regions]) -> list[Region]:
+def pair_layers(a: tuple[GraphView, Regions], b: tuple[GraphView, Regions]) -> list[RegionPair]:
     """Layer regions in order, paired by position; with unequal layer counts, by structure and name."""
     first, second = a[1].layers, b[1].layers
     if len(first) == len(second):
@@ -140,10 +140,10 @@ def _aligned(scores: Sequence[Sequence[float]], rows: int, columns: int) -> list
     return [*steps, *((row, None) for row in range(i, rows)), *((None, column) for column in range(j, columns))]
 
 
-def _region(one: DecoderLayer | None, other: DecoderLayer | None) -> Region:
+def _region(one: DecoderLayer | None, other: DecoderLayer | None) -> RegionPair:
     index_a = None if one is None else one.index
     index_b = None if other is None else other.index
-    return Region("layer", index_a, index_b, _text(one), _text(other))
+    return RegionPair("layer", index_a, index_b, _text(one), _text(other))
 
 
 def _text(layer: DecoderLayer | None) -> str:

@@ -9,14 +9,14 @@ from typing import Any
 from irtools.compare.align import Alignment
 from irtools.compare.blob import Blob
 from irtools.compare.labels import Graph, Palette
-from irtools.compare.model import Region
+from irtools.compare.model import RegionPair
 from irtools.compare.regions import INPUTS, Regions, find_regions, pair_layers
 from irtools.decoder import DecoderStack, locate
 from irtools.errors import LocateRefusedError
 from irtools.graph.view import GraphView
 from irtools.model.document import Document
 
-__all__ = ["Pair", "Side", "pair_up"]
+__all__ = ["PartPair", "Side", "pair_up"]
 
 Configs = tuple[Mapping[str, Any], Mapping[str, Any]]
 
@@ -39,7 +39,7 @@ class Side:
         """Ops whose weights have a special role."""
         return {self.stack.embedding: "embedding", self.stack.head: "head"} if self.stack is not None else {}
 
-    def ops(self, region: Region, layer: int | None) -> tuple[int, ...]:
+    def ops(self, region: RegionPair, layer: int | None) -> tuple[int, ...]:
         """Ops of a region in topological order; none if ``layer``, the position on this side, is None."""
         if region.kind == "layer" and layer is None:
             return ()
@@ -48,12 +48,12 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Pair:
+class PartPair:
     """Two aligned IRs.
 
     Attributes
     ----------
-    regions : tuple of Region
+    regions : tuple of RegionPair
         In topological order.
     same : bool
         True if the layers and edges are the same bytes in both files.
@@ -64,12 +64,12 @@ class Pair:
     a: Side
     b: Side
     alignment: Alignment
-    regions: tuple[Region, ...]
+    regions: tuple[RegionPair, ...]
     same: bool
     notes: tuple[str, ...] = ()
 
 
-def pair_up(a: Document, b: Document, configs: Configs | None) -> Pair:
+def pair_up(a: Document, b: Document, configs: Configs | None) -> PartPair:
     """Read two IRs and pair their ops.
 
     Parameters
@@ -96,7 +96,7 @@ def pair_up(a: Document, b: Document, configs: Configs | None) -> Pair:
             alignment.pair(op, op)
     else:
         _align(alignment, one, other, regions)
-    return Pair(one, other, alignment, tuple(regions), same, tuple(notes))
+    return PartPair(one, other, alignment, tuple(regions), same, tuple(notes))
 
 
 def _stacks(
@@ -127,14 +127,14 @@ def _same_graph(a: Document, b: Document) -> bool:
     )
 
 
-def _regions(one: Side, other: Side) -> list[Region]:
+def _regions(one: Side, other: Side) -> list[RegionPair]:
     if one.stack is None:
-        return [Region("graph")]
+        return [RegionPair("graph")]
     layers = pair_layers((one.view, one.regions), (other.view, other.regions))
-    return [Region("inputs"), *layers, Region("head")]
+    return [RegionPair("inputs"), *layers, RegionPair("head")]
 
 
-def _align(alignment: Alignment, one: Side, other: Side, regions: list[Region]) -> None:
+def _align(alignment: Alignment, one: Side, other: Side, regions: list[RegionPair]) -> None:
     _align_inputs(alignment, one, other)
     shared = [region for region in regions if not region.one_sided]
     for certain in (True, False):
@@ -167,7 +167,7 @@ def _tensor_names(view: GraphView, op: int) -> tuple[str, ...]:
     return tuple(name for port in view.op(op).outputs for name in port.names)
 
 
-def _anchors(region: Region, one: Side, other: Side) -> list[tuple[int, int]]:
+def _anchors(region: RegionPair, one: Side, other: Side) -> list[tuple[int, int]]:
     """Pairs of ops with the same role: residual sums of a layer, lm_head or embedding."""
     if one.stack is None or other.stack is None:
         return []

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from irtools.decoder.names import Scopes
 from irtools.decoder.stream import Stream
-from irtools.decoder.stretch import Stretch
+from irtools.decoder.sublayer import Sublayer
 from irtools.errors import LocateRefusedError
 from irtools.graph.closure import closure
 
@@ -16,7 +16,7 @@ __all__ = ["boundaries"]
 _REDUCTIONS = {"MVN", "ReduceMean", "ReduceSum", "ReduceL2", "NormalizeL2", "GroupNormalization"}
 
 
-def boundaries(stream: Stream, scopes: Scopes | None, sublayers: Sequence[Stretch], ends: Sequence[int]) -> list[int]:
+def boundaries(stream: Stream, scopes: Scopes | None, sublayers: Sequence[Sublayer], ends: Sequence[int]) -> list[int]:
     """Layer ids of the ops whose values cross from each layer into the next.
 
     Usually this is the last residual sum of the layer. If the sum is scaled, or values from outside the stream are
@@ -29,7 +29,7 @@ def boundaries(stream: Stream, scopes: Scopes | None, sublayers: Sequence[Stretc
     ----------
     stream : Stream
     scopes : Scopes or None
-    sublayers : sequence of Stretch
+    sublayers : sequence of Sublayer
     ends : sequence of int
         Index of the last sublayer of each layer except the last.
 
@@ -64,7 +64,7 @@ def boundaries(stream: Stream, scopes: Scopes | None, sublayers: Sequence[Stretc
     return values
 
 
-def _starts_bare(stream: Stream, sublayers: Sequence[Stretch]) -> bool:
+def _starts_bare(stream: Stream, sublayers: Sequence[Sublayer]) -> bool:
     """True if no norm lies between the embeddings and the first layer."""
     return not _normalises(stream, closure([sublayers[0].sum.skip], stream.sources.__getitem__))
 

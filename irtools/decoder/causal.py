@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from irtools.decoder.stream import SHAPE_OPS
-from irtools.decoder.stretch import Stretch
+from irtools.decoder.sublayer import Sublayer
 from irtools.graph.view import GraphView
 
 __all__ = ["cross_attention", "looks_causal"]
@@ -14,12 +14,12 @@ _COMPARISONS = {"Less", "LessEqual", "Greater", "GreaterEqual"}
 _IN_ORDER = {"linear_attention", "state_space", "convolution"}
 
 
-def cross_attention(sublayers: Iterable[Stretch]) -> Stretch | None:
+def cross_attention(sublayers: Iterable[Sublayer]) -> Sublayer | None:
     """The first sublayer whose keys come from outside the residual stream."""
     return next((sublayer for sublayer in sublayers if sublayer.mixer == "cross_attention"), None)
 
 
-def looks_causal(view: GraphView, sublayers: Iterable[Stretch]) -> bool:
+def looks_causal(view: GraphView, sublayers: Iterable[Sublayer]) -> bool:
     """True if any token mixer keeps a state, masks the future, or runs in order.
 
     An encoder has none of these: its attention caches nothing, and its mask only hides padding.

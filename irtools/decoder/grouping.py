@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from irtools.decoder.names import Scopes
-from irtools.decoder.stretch import Stretch
+from irtools.decoder.sublayer import Sublayer
 from irtools.errors import LocateRefusedError
 from irtools.model.config import TextConfig
 
@@ -35,7 +35,7 @@ class Grouping:
         return [range(first, last + 1) for first, last in zip(firsts, self.last, strict=True)]
 
 
-def by_mixing(sublayers: Sequence[Stretch]) -> Grouping | None:
+def by_mixing(sublayers: Sequence[Sublayer]) -> Grouping | None:
     """Start a layer at each sublayer that mixes tokens; None if none does."""
     starts = [sublayer.index for sublayer in sublayers if sublayer.mixes]
     if not starts:
@@ -43,7 +43,7 @@ def by_mixing(sublayers: Sequence[Stretch]) -> Grouping | None:
     return Grouping((*(start - 1 for start in starts[1:]), len(sublayers) - 1))
 
 
-def by_names(sublayers: Sequence[Stretch], scopes: Scopes | None) -> Grouping | None:
+def by_names(sublayers: Sequence[Sublayer], scopes: Scopes | None) -> Grouping | None:
     """End a layer where the number in the names changes; None unless the numbers count up without gaps."""
     if scopes is None:
         return None
@@ -59,7 +59,7 @@ def by_names(sublayers: Sequence[Stretch], scopes: Scopes | None) -> Grouping | 
     return Grouping(last) if counted == list(range(counted[0], counted[0] + len(counted))) else None
 
 
-def _irregular(sublayers: Sequence[Stretch], grouping: Grouping) -> str | None:
+def _irregular(sublayers: Sequence[Sublayer], grouping: Grouping) -> str | None:
     """Reason to doubt the mixing rule: blocks that could be separate layers."""
     if not sublayers[0].mixes:
         return "the first residual sum belongs to a block that mixes no tokens"
@@ -69,7 +69,7 @@ def _irregular(sublayers: Sequence[Stretch], grouping: Grouping) -> str | None:
     return None
 
 
-def choose(sublayers: Sequence[Stretch], scopes: Scopes | None, config: TextConfig) -> Grouping:
+def choose(sublayers: Sequence[Sublayer], scopes: Scopes | None, config: TextConfig) -> Grouping:
     """Choose the grouping that the witnesses agree on.
 
     Raises
@@ -109,7 +109,7 @@ def _by_names_or_mixing(
     )
 
 
-def _without_names(sublayers: Sequence[Stretch], mixing: Grouping, doubt: str | None, counted: int | None) -> Grouping:
+def _without_names(sublayers: Sequence[Sublayer], mixing: Grouping, doubt: str | None, counted: int | None) -> Grouping:
     """Choose the mixing rule, unless it is in doubt or config.json counts each residual sum as a layer."""
     if len(mixing) == len(sublayers):
         return mixing

@@ -10,11 +10,11 @@ from irtools.graph.match import Match, Matcher
 from irtools.graph.view import GraphView, Source
 from irtools.ir.op import DYNAMIC
 
-__all__ = ["Head", "find_embeddings", "find_head"]
+__all__ = ["LmHead", "find_embeddings", "find_head"]
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class LmHead:
     """The lm_head and the path from it to the logits.
 
     Attributes
@@ -46,7 +46,7 @@ class Head:
         return self.scores[-1] if self.scores else -1
 
 
-def find_head(view: GraphView) -> Head:
+def find_head(view: GraphView) -> LmHead:
     """Find the lm_head above the output named ``logits``.
 
     Raises
@@ -71,10 +71,10 @@ def find_head(view: GraphView) -> Head:
     port = view.port(source)
     logits = view.port(view.inputs(named[0])[0])
     shape = logits.shape if logits else ()
-    return Head(op, source, port.shape if port else (), shape, named[0], match.tail)
+    return LmHead(op, source, port.shape if port else (), shape, named[0], match.tail)
 
 
-def find_embeddings(view: GraphView, head: Head) -> tuple[tuple[Match, ...], set[int]]:
+def find_embeddings(view: GraphView, head: LmHead) -> tuple[tuple[Match, ...], set[int]]:
     """Find the token embeddings that the input of the lm_head is computed from.
 
     Returns
@@ -105,7 +105,7 @@ def find_embeddings(view: GraphView, head: Head) -> tuple[tuple[Match, ...], set
     return tuple(match for match in matches if _preference(view, match, head)[:2] == best), above
 
 
-def _require_token_scores(view: GraphView, head: Head, embedding: Match) -> None:
+def _require_token_scores(view: GraphView, head: LmHead, embedding: Match) -> None:
     """Refuse classifiers: their logits have rank 2 but are not the scores of one token."""
     rank = len(head.scores)
     if rank in (0, 3) or (rank == 2 and _rows(view, embedding) == head.vocabulary):
@@ -121,7 +121,7 @@ def _rows(view: GraphView, embedding: Match) -> int | None:
     return view.output(embedding.ops["table"]).shape[0] if "table" in embedding.ops else None
 
 
-def _preference(view: GraphView, match: Match, head: Head) -> tuple[bool, bool, bool]:
+def _preference(view: GraphView, match: Match, head: LmHead) -> tuple[bool, bool, bool]:
     """Sort key: inputs that the runtime feeds first, then a table of the vocabulary's size, then the hidden width."""
     start = match.ops.get("ids", match.anchor)
     names = {view.op_name(start), *view.output(start).names}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from irtools.decoder.stretch import Stretch
+from irtools.decoder.sublayer import Sublayer
 from irtools.graph.view import GraphView
 
 __all__ = ["Scopes", "read_names"]
@@ -45,7 +45,7 @@ class Scopes:
         return self.prefix.rstrip("./")
 
 
-def read_names(view: GraphView, sublayers: Sequence[Stretch]) -> Scopes | None:
+def read_names(view: GraphView, sublayers: Sequence[Sublayer]) -> Scopes | None:
     """Find the scope that numbers the sublayers; None if there is none.
 
     Names are only evidence: the prefix may be anything, nested, or missing.

@@ -16,7 +16,7 @@ from irtools.decoder.locator import Namer
 from irtools.decoder.names import read_names
 from irtools.decoder.stack import DecoderLayer, DecoderStack
 from irtools.decoder.stream import Stream, Sum
-from irtools.decoder.stretch import Stretch, mixer_outside, stretches
+from irtools.decoder.sublayer import Sublayer, find_sublayers, mixer_outside
 from irtools.decoder.verdicts import Evidence, layer_verdicts, stack_verdicts
 from irtools.decoder.walk import walk
 from irtools.errors import LocateRefusedError
@@ -46,7 +46,7 @@ def locate_stack(view: GraphView, config: Mapping[str, Any] | None = None) -> De
     walked, dominating = walk(stream), dominating_sums(stream)
     text = read_config(config)
     sums = _agreed(view, walked, dominating)
-    sublayers = stretches(stream, sums)
+    sublayers = find_sublayers(stream, sums)
     _require_decoder(view, sublayers)
     _require_whole(stream, sublayers)
     scopes = read_names(view, sublayers)
@@ -84,7 +84,7 @@ def _agreed(view: GraphView, walked: Sequence[Sum], dominating: Sequence[Sum]) -
     return longer
 
 
-def _require_decoder(view: GraphView, sublayers: Sequence[Stretch]) -> None:
+def _require_decoder(view: GraphView, sublayers: Sequence[Sublayer]) -> None:
     foreign = cross_attention(sublayers)
     if foreign is not None and foreign.mixing_branch is not None:
         name = view.op_name(foreign.mixing_branch[1].anchor)
@@ -99,7 +99,7 @@ def _require_decoder(view: GraphView, sublayers: Sequence[Stretch]) -> None:
         )
 
 
-def _require_whole(stream: Stream, sublayers: Sequence[Stretch]) -> None:
+def _require_whole(stream: Stream, sublayers: Sequence[Sublayer]) -> None:
     outside = mixer_outside(stream, sublayers)
     if outside is not None:
         raise LocateRefusedError(
@@ -140,7 +140,7 @@ def _build(evidence: Evidence, embedding: int) -> DecoderStack:
 
 
 def _layer(
-    evidence: Evidence, namer: Namer, index: int, members: Sequence[Stretch], value: int | None
+    evidence: Evidence, namer: Namer, index: int, members: Sequence[Sublayer], value: int | None
 ) -> tuple[DecoderLayer, list[int]]:
     """Describe one layer, and its twins: ops with the numbers of its hidden state ``value`` (None for the last)."""
     if value is None:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from irtools.decoder.grouping import Grouping
-from irtools.decoder.head import Head
+from irtools.decoder.head import LmHead
 from irtools.decoder.names import Scopes
 from irtools.decoder.stack import DecoderLayer, Verdict
 from irtools.decoder.stream import Stream
-from irtools.decoder.stretch import Stretch
+from irtools.decoder.sublayer import Sublayer
 from irtools.model.config import TextConfig
 
 __all__ = ["Evidence", "layer_verdicts", "stack_verdicts"]
@@ -34,17 +34,17 @@ class Evidence:
     """
 
     stream: Stream
-    head: Head
+    head: LmHead
     walked: frozenset[int]
     dominating: frozenset[int]
-    sublayers: Sequence[Stretch]
+    sublayers: Sequence[Sublayer]
     scopes: Scopes | None
     named: Grouping | None
     config: TextConfig
     grouping: Grouping
 
 
-def layer_verdicts(evidence: Evidence, index: int, members: Sequence[Stretch], value: int) -> tuple[Verdict, ...]:
+def layer_verdicts(evidence: Evidence, index: int, members: Sequence[Sublayer], value: int) -> tuple[Verdict, ...]:
     """One verdict per witness on one layer, whose hidden state is the value of the op ``value``."""
     final = index == len(evidence.grouping) - 1
     end = members[-1].sum.op
@@ -57,7 +57,7 @@ def layer_verdicts(evidence: Evidence, index: int, members: Sequence[Stretch], v
     )
 
 
-def _walk(evidence: Evidence, last: Stretch, value: int, final: bool) -> Verdict:
+def _walk(evidence: Evidence, last: Sublayer, value: int, final: bool) -> Verdict:
     if last.sum.op not in evidence.walked:
         return Verdict("walk", None, "the walk did not reach this sum")
     if final:
@@ -76,7 +76,7 @@ def _dominators(evidence: Evidence, end: int, final: bool) -> Verdict:
     return Verdict("dominators", True, "every path from the embeddings to the logits passes it")
 
 
-def _names(evidence: Evidence, index: int, members: Sequence[Stretch]) -> Verdict:
+def _names(evidence: Evidence, index: int, members: Sequence[Sublayer]) -> Verdict:
     if evidence.scopes is None:
         return Verdict("names", None, "no scope numbers the layers")
     numbers = {number for sublayer in members if (number := evidence.scopes.layers[sublayer.index]) is not None}
@@ -88,7 +88,7 @@ def _names(evidence: Evidence, index: int, members: Sequence[Stretch]) -> Verdic
     return Verdict("names", agrees, f"computed in {listed}")
 
 
-def _state(members: Sequence[Stretch]) -> Verdict:
+def _state(members: Sequence[Sublayer]) -> Verdict:
     states = [state.name for sublayer in members for state in sublayer.states]
     if not states:
         return Verdict("state", None, "owns no state")
@@ -99,7 +99,7 @@ def _state(members: Sequence[Stretch]) -> Verdict:
     return Verdict("state", True, f"owns {len(states)}: {listed}")
 
 
-def _config(evidence: Evidence, index: int, members: Sequence[Stretch]) -> Verdict:
+def _config(evidence: Evidence, index: int, members: Sequence[Sublayer]) -> Verdict:
     config, count = evidence.config, len(evidence.grouping)
     if config.num_layers is None:
         return Verdict("config", None, "config.json gives no number of layers")

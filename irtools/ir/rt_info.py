@@ -31,7 +31,7 @@ from irtools.ir.markup import (
 )
 from irtools.ir.scan import Scan, Span, child_spans, line_of, parse_attributes, scan_outline
 
-__all__ = ["ANNOTATION_KEY", "Entry", "RtInfo", "entries", "read_rt_info", "remove_entry", "set_entry"]
+__all__ = ["ANNOTATION_KEY", "RtInfo", "RtInfoEntry", "entries", "read_rt_info", "remove_entry", "set_entry"]
 
 ANNOTATION_KEY = "hidden_states_decoder_layers"
 """Model-level rt_info key of the hidden-state annotation."""
@@ -49,7 +49,7 @@ _XML_NAME = re.compile(r"(?!xml)[A-Za-z_][A-Za-z0-9_.-]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RtInfoEntry:
     """One entry of the model-level rt_info.
 
     Attributes
@@ -118,10 +118,10 @@ def _children(scan: Scan) -> Iterator[tuple[str, Mapping[str, str], Span]]:
         yield _key(scan, tag, attributes), attributes, span
 
 
-def entries(scan: Scan, key: str) -> tuple[Entry, ...]:
+def entries(scan: Scan, key: str) -> tuple[RtInfoEntry, ...]:
     """Entries of a file with a key, in file order; OpenVINO reads the last one."""
     return tuple(
-        Entry(attributes.get("value"), span, line_of(scan.data, span.start), attributes.get(_REPLACED))
+        RtInfoEntry(attributes.get("value"), span, line_of(scan.data, span.start), attributes.get(_REPLACED))
         for name, attributes, span in _children(scan)
         if name == key
     )
@@ -281,7 +281,7 @@ def _insert(scan: Scan, where: Span, key: str, value: str) -> bytes:
     return spliced(data, [Splice(start, start, _indent(scan, space) + entry)])
 
 
-def _replace(scan: Scan, entry: Entry, key: str, value: str) -> bytes:
+def _replace(scan: Scan, entry: RtInfoEntry, key: str, value: str) -> bytes:
     data, span = scan.data, entry.span
     old = attributes_at(data, span.start)[0].get("value")
     if old is None:
@@ -291,7 +291,7 @@ def _replace(scan: Scan, entry: Entry, key: str, value: str) -> bytes:
     return spliced(data, [Splice(*old.whole, space + _attribute(scan, "value", value))])
 
 
-def _restore(scan: Scan, entry: Entry) -> bytes:
+def _restore(scan: Scan, entry: RtInfoEntry) -> bytes:
     """Remove an entry, and its container if irtools created it for the entry and nothing else is in it."""
     data, where = scan.data, _container(scan)
     opening = START_TAG.match(data, where.start) if where is not None else None

@@ -36,7 +36,7 @@ try:
 except ImportError:  # Windows: without locks and clones; concurrent changes are still detected
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Change", "Check", "Progress", "Saved", "save_export", "save_file", "save_files"]
+__all__ = ["Check", "FileChange", "Progress", "Saved", "save_export", "save_file", "save_files"]
 
 Check = Callable[[Path], tuple[str, ...]]
 """Check of the temporary file; returns notes or raises ``CheckError``."""
@@ -50,7 +50,7 @@ _BINARY = getattr(os, "O_BINARY", 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """New content for one file.
 
     Attributes
@@ -92,7 +92,7 @@ class Saved:
 # -- in place --------------------------------------------------------------------------
 
 
-def save_file(change: Change) -> Saved:
+def save_file(change: FileChange) -> Saved:
     """Replace a file atomically.
 
     After a failure or crash at any point, the complete old or the complete new file is there. A crash can
@@ -111,12 +111,12 @@ def save_file(change: Change) -> Saved:
     return save_files([change])[0]
 
 
-def save_files(changes: Sequence[Change], written: Callable[[Change], None] | None = None) -> tuple[Saved, ...]:
+def save_files(changes: Sequence[FileChange], written: Callable[[FileChange], None] | None = None) -> tuple[Saved, ...]:
     """Replace several files, each as :func:`save_file` does, after all of them passed their checks.
 
     Parameters
     ----------
-    changes : sequence of Change
+    changes : sequence of FileChange
         At most one per file.
     written : callable, optional
         Called after a file was replaced.
@@ -141,7 +141,7 @@ def save_files(changes: Sequence[Change], written: Callable[[Change], None] | No
 
 
 @contextlib.contextmanager
-def _prepared(change: Change) -> Iterator[Callable[[], Saved]]:
+def _prepared(change: FileChange) -> Iterator[Callable[[], Saved]]:
     """Lock a file, write and check the temporary file, and yield the function that renames it."""
     path, state = change.path, "the old file is as it was"
     with explained(path, state=state), _lock(path) as locked:
@@ -207,7 +207,7 @@ def _changed(path: Path) -> SaveError:
     return SaveError("changed while irtools was at work, so nothing was written; run the command again", path=path)
 
 
-def _unchanged(change: Change) -> os.stat_result:
+def _unchanged(change: FileChange) -> os.stat_result:
     """Status of a file, after checking that it still has its original content."""
     try:
         status = change.path.stat()
@@ -230,7 +230,7 @@ def _remove_stale(path: Path) -> None:
 
 
 def save_export(
-    directory: Path, changes: Sequence[Change], output_dir: Path, *, progress: Progress | None = None
+    directory: Path, changes: Sequence[FileChange], output_dir: Path, *, progress: Progress | None = None
 ) -> tuple[Saved, ...]:
     """Write a complete export to an empty or absent directory.
 
@@ -242,7 +242,7 @@ def save_export(
     ----------
     directory : Path
         Source export; it is not changed.
-    changes : sequence of Change
+    changes : sequence of FileChange
         New content of some of its files.
 
     Raises
@@ -330,7 +330,7 @@ def _copy(reading: int, writing: int, source: Path, progress: Progress | None) -
                 progress(source, done, total)
 
 
-def _place(target: Path, change: Change, made: list[Path]) -> Saved:
+def _place(target: Path, change: FileChange, made: list[Path]) -> Saved:
     """Write one changed file to the new directory."""
     with explained(target, state=_UNDONE):
         before = _unchanged(change)

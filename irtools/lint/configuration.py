@@ -141,10 +141,10 @@ def load_config(path: Path) -> Config:
         content = tool.get("irtools", {}) if isinstance(tool, dict) else {}
     if not isinstance(content, dict):
         raise UsageError("tool.irtools must be a table", path=path)
-    return _Reader(path, content).config()
+    return _ConfigReader(path, content).config()
 
 
-class _Reader:
+class _ConfigReader:
     """Convert the table to a ``Config``; errors name the key."""
 
     def __init__(self, path: Path, table: dict[str, Any]) -> None:

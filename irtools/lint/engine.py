@@ -73,7 +73,7 @@ class Verification(Tabular):
     findings : tuple of Finding
         Sorted by file, line and code, with every field filled in.
     strategies : tuple of Strategy
-        Availability of each decoding mode; it does not depend on ``select`` and ``ignore``.
+        Availability of each decoding strategy; it does not depend on ``select`` and ``ignore``.
     known : int
         Number of findings that a baseline removed.
     """
@@ -190,18 +190,18 @@ def verify(export: ModelDirectory, options: VerifyOptions | None = None) -> Veri
     findings = [finding for rule in rules for finding in _run(rule, context, unreadable)]
     others = [rule for rule in _applicable(loaded, options) if rule not in rules]
     all_findings = [*findings, *_left_out(others, context, unreadable)]
-    modes = _strategies(context, list(_drop_echoes(all_findings, unreadable)))
+    available = _strategies(context, list(_drop_echoes(all_findings, unreadable)))
     if unreadable not in rules:
         findings = [finding for finding in findings if finding.code != unreadable.code]
     findings = [f for f in _drop_echoes(findings, unreadable) if not _ignored_in_file(f, options, whole)]
     findings = [_with_severity(finding, options) for finding in findings]
     if export.path.suffix == ".xml" and not export.path.is_dir():
         findings = [f for f in findings if f.file is not None and _xml_of(f.file) == export.path]
-    return Verification(export, _sorted(findings), rules, modes)
+    return Verification(export, _sorted(findings), rules, available)
 
 
 def _left_out(rules: Iterable[Rule], context: Context, unreadable: Rule) -> Iterator[Finding]:
-    """Findings of the rules that are not selected but affect the decoding modes."""
+    """Findings of the rules that are not selected but affect the decoding strategies."""
     for rule in rules:
         if rule.rules_out:
             with suppress(UsageError):  # a rule that fails may be deselected for exactly that reason
@@ -261,7 +261,7 @@ def _filled_in(finding: Finding, rule: Rule, context: Context) -> Finding:
     if rules_out is None:
         rules_out = (rule.rules_out or ()) if severity == Severity.ERROR else ()
         if part == "mtp":  # a fault of the head leaves the target as it is
-            rules_out = tuple(mode for mode in rules_out if mode == "mtp")
+            rules_out = tuple(name for name in rules_out if name == "mtp")
     return replace(finding, code=finding.code or rule.code, severity=severity, part=part, rules_out=rules_out)
 
 
@@ -304,7 +304,7 @@ def _sorted(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _strategies(context: Context, findings: list[Finding]) -> tuple[Strategy, ...]:
-    """Judge the decoding modes by all rules with their original severities, because the runtime ignores options."""
+    """Judge the decoding strategies by all rules and their original severities: the runtime ignores options."""
     from irtools.lint.strategies import strategies
 
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from irtools.errors import IrtoolsError
-from irtools.ir.save import Change, Saved, save_files
+from irtools.ir.save import FileChange, Saved, save_files
 from irtools.lint.engine import Verification
 from irtools.lint.model import Finding
 from irtools.model.document import Document
@@ -66,4 +66,4 @@ def write_fixes(patches: Iterable[Patch]) -> tuple[Saved, ...]:
     CheckError
         A check failed; nothing was written.
     """
-    return save_files([Change(patch.path, patch.data, patch.original, checker(patch)) for patch in patches])
+    return save_files([FileChange(patch.path, patch.data, patch.original, checker(patch)) for patch in patches])

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from irtools.model.part import Part
     from irtools.surgery.patch import Patch
 
-__all__ = ["MODES", "Context", "Finding", "Fix", "Rule", "RuleGroup", "Severity", "Strategy", "rule"]
+__all__ = ["STRATEGIES", "Context", "Finding", "Fix", "Rule", "RuleGroup", "Severity", "Strategy", "rule"]
 
 T = TypeVar("T")
 
-MODES = ("plain", "mtp", "dflash", "eagle3")
-"""Names of the decoding modes."""
+STRATEGIES = ("plain", "mtp", "dflash", "eagle3")
+"""Names of the decoding strategies."""
 
 
 class Severity(IntEnum):
@@ -66,7 +66,7 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """Availability of one decoding mode for an export.
+    """Availability of one decoding strategy for an export.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Strategy:
     reason : str
         Reason for a refusal, or a requirement, as a sentence without full stop.
     findings : tuple of str
-        Codes of the findings that refuse or restrict the mode.
+        Codes of the findings that refuse or restrict the strategy.
     """
 
     name: str
@@ -105,10 +105,10 @@ class Finding:
     fix : Fix or None
         Change that removes the finding, if irtools can make it.
     rules_out : tuple of str or None
-        Decoding modes that the finding rules out, whatever its severity. If None, the engine fills in those of the
+        Decoding strategies that the finding rules out, whatever its severity. If None, the engine fills in those of the
         rule for an error, and none for other severities.
     needs : mapping of str to str
-        Conditions by decoding mode under which the mode works in spite of the finding. A condition on the draft is a
+        Conditions, by decoding strategy, under which it works in spite of the finding. A condition on the draft is a
         clause with ``that``; every other one stands by itself (``with enable_prefix_caching=False``).
     """
 
@@ -343,7 +343,7 @@ class RuleGroup:
     letters : str
         Letters of the codes, such as ``MTP``.
     rules_out : tuple of str
-        Decoding modes that an error of a rule of this group rules out, unless the rule names others.
+        Decoding strategies that an error of a rule of this group rules out, unless the rule names others.
     """
 
     letters: str
@@ -368,7 +368,7 @@ class Rule:
     runtimes : str
         Version specifier of the GenAI versions to which it applies (``>=2026.3``); empty for all.
     rules_out : tuple of str or None
-        Decoding modes that its errors rule out. If None, `load_rules` fills in those of the group; a group without
+        Decoding strategies that its errors rule out. If None, `load_rules` fills in those of the group; a group without
         `RuleGroup` rules out none.
     unreadable : bool
         True for the rule that reports unreadable files. Faults of a file that stop another rule get its code.
@@ -418,7 +418,7 @@ def rule(
     runtimes : str
         Specifier of the GenAI versions to which the rule applies; empty for all.
     rules_out : tuple of str, optional
-        Decoding modes that an error of the rule rules out. By default those of its group.
+        Decoding strategies that an error of the rule rules out. By default those of its group.
     unreadable : bool
         True for the one rule that reports unreadable files.
     """

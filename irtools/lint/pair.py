@@ -8,11 +8,11 @@ from irtools.lint.model import Context
 from irtools.model.draft import Draft, draft, is_draft
 from irtools.model.part import Part
 
-__all__ = ["Pair", "pair"]
+__all__ = ["DraftPair", "pair"]
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class DraftPair:
     """A draft and its target.
 
     Attributes
@@ -25,13 +25,13 @@ class Pair:
     target: Part | None
 
 
-def pair(context: Context) -> Pair | None:
+def pair(context: Context) -> DraftPair | None:
     """The draft to check: the one of ``--draft``, else MODEL_DIR itself if it is a draft."""
     target = context.part(context.target) if context.target is not None else None
     if context.draft is not None:
         candidates = context.draft.target_candidates
         document = context.readable(candidates[0]) if len(candidates) == 1 else None
-        return Pair(draft(context.part(document)), target) if document is not None else None
+        return DraftPair(draft(context.part(document)), target) if document is not None else None
     if target is not None and is_draft(target):
-        return Pair(draft(target), None)
+        return DraftPair(draft(target), None)
     return None

@@ -37,7 +37,7 @@ def load_rules(folders: Iterable[Path] = ()) -> tuple[Rule, ...]:
     """
     folders = tuple(folders)
     rules = collect(Rule, folders)
-    modes = {group.letters: group.rules_out for group in collect(RuleGroup, folders)}
+    strategies = {group.letters: group.rules_out for group in collect(RuleGroup, folders)}
     taken: dict[str, Rule] = {}
     for rule in rules:
         if not _CODE.fullmatch(rule.code):
@@ -52,7 +52,7 @@ def load_rules(folders: Iterable[Path] = ()) -> tuple[Rule, ...]:
                     f"two rules have the {identity}: one in {source_of(earlier)}, one in {source_of(rule)}",
                     hint="Rename one of them.",
                 )
-    filled = (r if r.rules_out is not None else replace(r, rules_out=modes.get(r.group, ())) for r in rules)
+    filled = (r if r.rules_out is not None else replace(r, rules_out=strategies.get(r.group, ())) for r in rules)
     return tuple(sorted(filled, key=lambda rule: rule.code))
 
 

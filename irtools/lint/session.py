@@ -18,11 +18,11 @@ from irtools.lint.model import Severity
 from irtools.model.directory import ModelDirectory
 from irtools.text import plural
 
-__all__ = ["Call", "configured_rules", "judge"]
+__all__ = ["VerifyCall", "configured_rules", "judge"]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class VerifyCall:
     """Options of the command line; for a None or empty value the configuration file decides.
 
     Attributes
@@ -58,7 +58,7 @@ class Call:
         return self._baselines[path]
 
 
-def judge(path: Path, call: Call) -> Judged:
+def judge(path: Path, call: VerifyCall) -> Judged:
     """Verify one export.
 
     Parameters
@@ -127,7 +127,7 @@ def _remaining(verification: Verification, *, refused: bool, unsafe: bool) -> It
         yield f"irtools cannot fix the {'finding' if len(left) == 1 else f'{len(left)} findings'} left"
 
 
-def _configuration(export: ModelDirectory, call: Call) -> tuple[Config, tuple[str, ...]]:
+def _configuration(export: ModelDirectory, call: VerifyCall) -> tuple[Config, tuple[str, ...]]:
     """The effective configuration for an export, and notes about the files that are ignored."""
     inside = "lies inside the export that is verified"
     if call.config is not None:

@@ -1,10 +1,10 @@
-"""Availability of the decoding modes for an export."""
+"""Availability of the decoding strategies for an export."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from irtools.lint.model import MODES, Context, Finding, Severity, Strategy
+from irtools.lint.model import STRATEGIES, Context, Finding, Severity, Strategy
 from irtools.lint.mtp import head
 from irtools.lint.pair import pair
 from irtools.lint.symptoms import of_check
@@ -19,12 +19,12 @@ _DRAFTING = frozenset({"mtp", "dflash", "eagle3"})
 
 
 def strategies(context: Context, findings: Sequence[Finding]) -> tuple[Strategy, ...]:
-    """Judge each decoding mode by the findings.
+    """Judge each decoding strategy by the findings.
 
     Parameters
     ----------
     findings : sequence of Finding
-        Findings of all rules that rule out a mode, sorted and with every field filled in.
+        Findings of all rules that rule out a strategy, sorted and with every field filled in.
 
     Returns
     -------
@@ -53,16 +53,16 @@ def _general(finding: Finding) -> bool:
     return set(finding.rules_out or ()) >= _DRAFTING
 
 
-def _blockers(findings: Iterable[Finding], mode: str) -> list[Finding]:
-    """Findings that rule out a mode: general ones first, errors first among them, those with a remedy last."""
-    blocked = [f for f in findings if mode in (f.rules_out or ())]
-    return sorted(blocked, key=lambda f: (not _general(f), f.severity != Severity.ERROR, mode in f.needs))
+def _blockers(findings: Iterable[Finding], strategy: str) -> list[Finding]:
+    """Findings that rule out a strategy: general ones first, errors first among them, those with a remedy last."""
+    blocked = [f for f in findings if strategy in (f.rules_out or ())]
+    return sorted(blocked, key=lambda f: (not _general(f), f.severity != Severity.ERROR, strategy in f.needs))
 
 
-def _conditions(findings: Iterable[Finding], mode: str) -> tuple[list[str], tuple[str, ...]]:
-    """Conditions under which a mode works, without duplicates, and the codes of their findings."""
-    needing = [f for f in findings if mode in f.needs]
-    return list(dict.fromkeys(f.needs[mode] for f in needing)), _codes(needing)
+def _conditions(findings: Iterable[Finding], strategy: str) -> tuple[list[str], tuple[str, ...]]:
+    """Conditions under which a strategy works, without duplicates, and the codes of their findings."""
+    needing = [f for f in findings if strategy in f.needs]
+    return list(dict.fromkeys(f.needs[strategy] for f in needing)), _codes(needing)
 
 
 def _refusal(name: str, findings: Sequence[Finding]) -> Strategy:
@@ -105,11 +105,11 @@ def _dflash(context: Context, findings: Sequence[Finding]) -> Strategy:
     return Strategy("dflash", True, ", ".join([*needs, *others]), codes)
 
 
-def _draft_conditions(findings: Iterable[Finding], mode: str) -> tuple[str, list[str], tuple[str, ...]]:
+def _draft_conditions(findings: Iterable[Finding], strategy: str) -> tuple[str, list[str], tuple[str, ...]]:
     """Clauses about the draft, the other conditions, and the codes of the findings with a clause."""
-    own = [f for f in findings if f.needs.get(mode, "").startswith("that ")]
-    clauses = dict.fromkeys(f.needs[mode] for f in own)
-    others = [text for text in _conditions(findings, mode)[0] if text not in clauses]
+    own = [f for f in findings if f.needs.get(strategy, "").startswith("that ")]
+    clauses = dict.fromkeys(f.needs[strategy] for f in own)
+    others = [text for text in _conditions(findings, strategy)[0] if text not in clauses]
     return "".join(f" {clause}" for clause in clauses), others, _codes(own)
 
 
@@ -132,13 +132,13 @@ def _eagle3(context: Context, target: Part, findings: Sequence[Finding]) -> Stra
 
 
 def _of_draft(context: Context, findings: Sequence[Finding]) -> tuple[Strategy, ...]:
-    """Decoding modes of a directory that is itself a draft.
+    """Decoding strategies of a directory that is itself a draft.
 
-    A draft has one mode. An error that rules out any mode rules out this one.
+    A draft has one strategy. An error that rules out any strategy rules out this one.
     """
     judged = pair(context)
     kind = judged.draft.kind if judged is not None else ""
     blocked = [f for f in findings if f.severity == Severity.ERROR and f.rules_out]
     own = _refusal(kind, blocked) if blocked else Strategy(kind, True, "as the draft of a target")
     other = f"this is a draft for {kind}, not a target"
-    return tuple(own if name == kind else Strategy(name, False, other) for name in MODES)
+    return tuple(own if name == kind else Strategy(name, False, other) for name in STRATEGIES)

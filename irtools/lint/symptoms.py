@@ -25,8 +25,8 @@ class Symptom:
     explanation : str
         Fixed text in place of rules. For a message, it is a limit of the runtime, not a fault of the export.
     check : str
-        In place of a message: step and check of a proof, such as ``head/rotary``, or a decoding mode and a fact that
-        the engine itself checks, such as ``eagle3/guess``.
+        In place of a message: step and check of a proof, such as ``head/rotary``, or a decoding strategy and a fact
+        that the engine itself checks, such as ``eagle3/guess``.
     """
 
     message: str = ""

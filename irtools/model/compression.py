@@ -17,7 +17,7 @@ from irtools.model.document import Document
 if TYPE_CHECKING:
     from irtools.model.weights import Weight
 
-__all__ = ["FLOATS", "STORED", "Compression", "Matrix", "Request", "asked"]
+__all__ = ["FLOATS", "STORED", "Compression", "CompressionRequest", "Matrix", "asked"]
 
 FLOATS = frozenset(("f32", "f16", "bf16", "f64"))
 STORED = frozenset(kind for kind, bits in ELEMENT_BITS.items() if bits <= 8 and kind != "boolean")
@@ -33,7 +33,7 @@ _MODES = {"int8_sym", "int8_asym", "int4_sym", "int4_asym", *(m for modes in _FL
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CompressionRequest:
     """Content of ``nncf/weight_compression`` in the rt_info.
 
     Attributes
@@ -62,14 +62,14 @@ class Request:
         return self.mode in _MODES
 
 
-def asked(document: Document) -> Request | None:
+def asked(document: Document) -> CompressionRequest | None:
     """The request that a part's rt_info records; None if there is none."""
     nncf = read_rt_info(document.scan).get("nncf")
     entry = nncf.get("weight_compression") if isinstance(nncf, Mapping) else None
     if not isinstance(entry, Mapping) or not isinstance(entry.get("mode"), str):
         return None
     text = {key: value for key, value in entry.items() if isinstance(value, str)}
-    return Request(
+    return CompressionRequest(
         text["mode"].lower().removeprefix("compressweightsmode."),
         int(_number(text.get("group_size"), -1)),
         _number(text.get("ratio"), 1.0),

@@ -16,7 +16,7 @@ from irtools.model.document import Document
 from irtools.model.weights import covered_bytes
 from irtools.text import short_repr, size_text
 
-__all__ = ["KV_PRECISIONS", "UNKNOWN", "Footprint", "State", "Term", "footprint", "states"]
+__all__ = ["KV_PRECISIONS", "UNKNOWN", "Footprint", "StateGroup", "Term", "footprint", "states"]
 
 KV_PRECISIONS = {"f32": 4, "f16": 2, "u8": 1}
 """Bytes of one KV cache element, by the precisions that runtimes store it in."""
@@ -33,7 +33,7 @@ UNKNOWN = (
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StateGroup:
     """Cached tensors of one shape and element type.
 
     Attributes
@@ -117,7 +117,7 @@ class Footprint(Tabular):
         return sum(term.size(precision) for term in self.terms)
 
 
-def states(document: Document) -> tuple[State, ...]:
+def states(document: Document) -> tuple[StateGroup, ...]:
     """States of a part by shape: its variables, or the past inputs of a stateless model."""
     graph = document.graph
     counts: Counter[tuple[tuple[int, ...], str]] = Counter()
@@ -134,7 +134,7 @@ def states(document: Document) -> tuple[State, ...]:
         port = graph.op(key).outputs[0]
         if any(name.startswith(_PAST) for name in (*port.names, graph.op_name(key))):
             counts[port.shape, port.element_type] += 1
-    return tuple(State(shape, kind, count) for (shape, kind), count in counts.items())
+    return tuple(StateGroup(shape, kind, count) for (shape, kind), count in counts.items())
 
 
 def footprint(export: ModelDirectory, *, context: int = 4096, batch: int = 1) -> Footprint:

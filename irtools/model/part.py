@@ -9,11 +9,11 @@ from functools import cached_property
 from irtools.graph.closure import closure
 from irtools.graph.view import GraphView, Source
 from irtools.ir.op import DYNAMIC, parse_shape
-from irtools.ir.rt_info import Entry, RtInfo, entries
+from irtools.ir.rt_info import RtInfo, RtInfoEntry, entries
 from irtools.model.annotation import Annotation, Locator, UnresolvedLocatorError, read_annotation, resolve
 from irtools.model.document import Document
 
-__all__ = ["Input", "Output", "Part", "State"]
+__all__ = ["ModelInput", "ModelOutput", "Part", "State"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class _Port:
 
 
 @dataclass(frozen=True, slots=True)
-class Input(_Port):
+class ModelInput(_Port):
     """A model input."""
 
 
 @dataclass(frozen=True, slots=True)
-class Output(_Port):
+class ModelOutput(_Port):
     """A model output; ``source`` is the value that the Result reads."""
 
     source: Source
@@ -93,45 +93,45 @@ class Part:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.graph: GraphView = document.graph
-        self._entries: dict[str, tuple[Entry, ...]] = {}
+        self._entries: dict[str, tuple[RtInfoEntry, ...]] = {}
 
     # -- ports -------------------------------------------------------------------------
 
     @cached_property
-    def inputs(self) -> tuple[Input, ...]:
+    def inputs(self) -> tuple[ModelInput, ...]:
         """Model inputs, in the order of the model."""
         return tuple(self._input(key) for key in self.graph.parameters)
 
-    def _input(self, key: int) -> Input:
+    def _input(self, key: int) -> ModelInput:
         op = self.graph.op(key)
         port = op.outputs[0] if op.outputs else None
         # OpenVINO builds a Parameter from its <data> and ignores the port.
         shape = parse_shape(op.attributes["shape"]) if "shape" in op.attributes else port.shape if port else ()
         element_type = op.attributes.get("element_type", port.element_type if port else "")
-        return Input(key, op.name, port.names if port else (), element_type, shape, self.graph.line(key))
+        return ModelInput(key, op.name, port.names if port else (), element_type, shape, self.graph.line(key))
 
     @cached_property
-    def outputs(self) -> tuple[Output, ...]:
+    def outputs(self) -> tuple[ModelOutput, ...]:
         """Model outputs, in the order of the model, without those that have no source."""
         return tuple(self._output(key) for key in self.graph.results if self.graph.inputs(key))
 
-    def _output(self, key: int) -> Output:
+    def _output(self, key: int) -> ModelOutput:
         graph = self.graph
         source = graph.inputs(key)[0]
         port = graph.port(source)
         element_type, shape = (port.element_type, port.shape) if port else ("", ())
         names = graph.result_names(key)
-        return Output(key, graph.op_name(key), names, element_type, shape, graph.line(key), source)
+        return ModelOutput(key, graph.op_name(key), names, element_type, shape, graph.line(key), source)
 
-    def input(self, name: str) -> Input | None:
+    def input(self, name: str) -> ModelInput | None:
         """The input with a tensor name."""
         return next((port for port in self.inputs if name in port.names), None)
 
-    def input_called(self, name: str) -> Input | None:
+    def input_called(self, name: str) -> ModelInput | None:
         """The input with a friendly name."""
         return next((port for port in self.inputs if port.friendly == name), None)
 
-    def output(self, name: str) -> Output | None:
+    def output(self, name: str) -> ModelOutput | None:
         """The output with a tensor name."""
         return next((port for port in self.outputs if name in port.names), None)
 
@@ -206,12 +206,12 @@ class Part:
         """Model-level rt_info as OpenVINO reads it."""
         return self.document.rt_info
 
-    def entries(self, key: str) -> tuple[Entry, ...]:
+    def entries(self, key: str) -> tuple[RtInfoEntry, ...]:
         """All model-level entries with a key; the effective one is the last."""
         if key not in self._entries:
             self._entries[key] = entries(self.document.scan, key)
         return self._entries[key]
 
-    def entry(self, key: str) -> Entry | None:
+    def entry(self, key: str) -> RtInfoEntry | None:
         """The effective model-level entry with a key, or None."""
         return next(reversed(self.entries(key)), None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from irtools.graph.view import GraphView, Source
 from irtools.ir.op import DYNAMIC
-from irtools.model.part import Output, Part, State
+from irtools.model.part import ModelOutput, Part, State
 
 __all__ = ["LogitsHead", "attention_states", "find_embedding_gather", "head_width", "logits_head"]
 
@@ -28,7 +28,7 @@ class LogitsHead:
         Op types from the output up to the MatMul, or up to the op at which the search failed.
     """
 
-    output: Output | None
+    output: ModelOutput | None
     matmul: int | None
     tail: tuple[str, ...]
 

@@ -19,7 +19,7 @@ _SHORT = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over the prompts of one decoding mode.
+    """Sums over the prompts of one decoding strategy.
 
     Attributes
     ----------

@@ -6,21 +6,21 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from irtools.decoder.head import Head, find_embeddings
+from irtools.decoder.head import LmHead, find_embeddings
 from irtools.decoder.names import read_names
 from irtools.decoder.stack import DecoderStack
 from irtools.decoder.stream import Stream, Sum, ancestors
-from irtools.decoder.stretch import Stretch, stretches
+from irtools.decoder.sublayer import Sublayer, find_sublayers
 from irtools.decoder.walk import walk
 from irtools.graph.view import GraphView
 from irtools.ir.op import RESHAPES
 from irtools.prove.annotated import ResolvedTap
 
-__all__ = ["Between", "Piece", "read_between"]
+__all__ = ["Between", "StreamSection", "read_between"]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class StreamSection:
     """Description of one sublayer: a residual sum and its branches.
 
     Attributes
@@ -38,9 +38,9 @@ class Piece:
     stateful: bool
 
     @classmethod
-    def of(cls, stretch: Stretch) -> Piece:
+    def of(cls, sublayer: Sublayer) -> StreamSection:
         """Describe a sublayer."""
-        return cls(stretch.mixer, stretch.feed_forward, bool(stretch.states))
+        return cls(sublayer.mixer, sublayer.feed_forward, bool(sublayer.states))
 
     def __str__(self) -> str:
         """Kinds of the token mixer and the feed-forward block in words."""
@@ -55,9 +55,9 @@ class Between:
 
     Attributes
     ----------
-    regions : tuple of tuple of Piece
+    regions : tuple of tuple of StreamSection
         Sublayers of each tap: from the previous tap, or the embeddings, to this tap.
-    expected : mapping of int to tuple of Piece
+    expected : mapping of int to tuple of StreamSection
         Sublayers of each located layer; empty if the decoder stack was not located.
     named : tuple of bool or None
         For each region: True if the friendly names give it one layer number that no other region has, None if they
@@ -71,8 +71,8 @@ class Between:
     """
 
     taps: tuple[ResolvedTap, ...]
-    regions: tuple[tuple[Piece, ...], ...]
-    expected: Mapping[int, tuple[Piece, ...]]
+    regions: tuple[tuple[StreamSection, ...], ...]
+    expected: Mapping[int, tuple[StreamSection, ...]]
     named: tuple[bool | None, ...]
     behind: tuple[str, ...]
     torn: tuple[str, ...]
@@ -105,7 +105,7 @@ class Between:
     def _before(self, region: int) -> str:
         return f"the tap of layer {self.taps[region - 1].layer}" if region else "the embeddings"
 
-    def _fault(self, pieces: Sequence[Piece]) -> str:
+    def _fault(self, pieces: Sequence[StreamSection]) -> str:
         """Difference from one token mixer with its state and one feed-forward block; ``""`` if there is none."""
         mixing = [index for index, piece in enumerate(pieces) if piece.mixer != "none"]
         feeding = [index for index, piece in enumerate(pieces) if piece.feed_forward != "none"]
@@ -132,7 +132,7 @@ class Between:
 
 
 def read_between(
-    view: GraphView, taps: Sequence[ResolvedTap], head: Head, stack: DecoderStack | None, *, shares: bool
+    view: GraphView, taps: Sequence[ResolvedTap], head: LmHead, stack: DecoderStack | None, *, shares: bool
 ) -> Between:
     """Describe the sublayers between the embeddings, the taps and lm_head.
 
@@ -149,9 +149,9 @@ def read_between(
     stream = Stream(view, [match.anchor for match in embeddings], head.input, within)
     layers = stack.layers if stack is not None else ()
     sums = [_sum(stream, op) for layer in layers for op in layer.sums if op in stream.ops] or list(walk(stream))
-    pieces = stretches(stream, sums)
+    pieces = find_sublayers(stream, sums)
     owner = _regions(stream, [tap.origin.op for tap in taps])
-    regions: list[list[Piece]] = [[] for _ in taps]
+    regions: list[list[StreamSection]] = [[] for _ in taps]
     scopes = read_names(view, pieces)
     numbers: list[set[int | None]] = [set() for _ in taps]
     torn = [
@@ -160,13 +160,13 @@ def read_between(
     for position, piece in enumerate(pieces):
         region = owner.get(piece.sum.op, len(taps))
         if region < len(taps):
-            regions[region].append(Piece.of(piece))
+            regions[region].append(StreamSection.of(piece))
             numbers[region].add(scopes.layers[position] if scopes is not None else None)
         first = min(owner.get(op, len(taps)) for op in piece.ops)
         if first < region:
             name = view.op_name(piece.sum.op)
             torn.append(f"the tap of layer {taps[first].layer} is inside the block that {name!r} adds to the stream")
-    by_sum = {piece.sum.op: Piece.of(piece) for piece in pieces}
+    by_sum = {piece.sum.op: StreamSection.of(piece) for piece in pieces}
     expected = {layer.index: tuple(by_sum[op] for op in layer.sums if op in by_sum) for layer in layers}
     last = view.unreshaped(head.input)
     behind = [op for op in stream.ops if op not in owner and view.op_type(op) not in RESHAPES]

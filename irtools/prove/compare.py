@@ -13,7 +13,7 @@ from irtools.ir.reading import read_file
 from irtools.prove.decoding import first_difference
 from irtools.prove.record import RECORD_VERSION, settled
 
-__all__ = ["Change", "changes", "read_record"]
+__all__ = ["RecordChange", "changes", "read_record"]
 
 _KEYS = ("name", "number")
 """Keys that identify an item of a list."""
@@ -24,7 +24,7 @@ _WORDS = ("did", "saw", "why", "continuation")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RecordChange:
     """One changed value.
 
     Attributes
@@ -73,23 +73,23 @@ def read_record(path: Path) -> Mapping[str, Any]:
     return record
 
 
-def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Change, ...]:
+def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[RecordChange, ...]:
     """Changes from one record to another: first reproducible values, then speeds, times and memory."""
     before, now = dict(_leaves(settled(old), "")), dict(_leaves(settled(new), ""))
     alone = _places(before) ^ _places(now)
     changed = [
-        Change(what, *_shown(before.get(what), now.get(what)))
+        RecordChange(what, *_shown(before.get(what), now.get(what)))
         for what in dict.fromkeys((*before, *now))
         if before.get(what) != now.get(what) and not _covered_by_status(what, alone)
     ]
     advised, advice = _recommended(old), _recommended(new)
     if advised != advice:
-        changed.append(Change("steps/runtime/recommendation", advised or "", advice or ""))
+        changed.append(RecordChange("steps/runtime/recommendation", advised or "", advice or ""))
     then, after = dict(_speeds(old)), dict(_speeds(new))
     for what in sorted(then.keys() & after.keys()):
         ratio = after[what] / then[what]
         if not 1 / _MOVED < ratio < _MOVED:
-            changed.append(Change(what, f"{then[what]:.3g}", f"{after[what]:.3g}", ratio))
+            changed.append(RecordChange(what, f"{then[what]:.3g}", f"{after[what]:.3g}", ratio))
     return tuple(changed)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from irtools.prove.advice import Totals
 from irtools.prove.settings import Prompt, ProveSettings
-from irtools.runtime.genai import Job, Outcome, iterate
+from irtools.runtime.genai import GenerationJob, Outcome, iterate
 
 __all__ = ["Decoded", "Difference", "Runs", "decode", "first_difference"]
 
@@ -19,7 +19,7 @@ _IMAGE_PROMPT = "Describe the image."
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Outcomes of the prompts in one decoding mode.
+    """Outcomes of the prompts in one decoding strategy.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ def decode(
         Compute with the highest precision of the device.
     """
     say = progress or (lambda text: None)
-    base = Job(
+    base = GenerationJob(
         str(model),
         device=settings.device,
         max_new_tokens=settings.max_new_tokens,
@@ -156,7 +156,11 @@ def decode(
 
 
 def _runs(
-    bases: Sequence[Job], prompts: Sequence[Prompt], settings: ProveSettings, image: bool, say: Callable[[Job], None]
+    bases: Sequence[GenerationJob],
+    prompts: Sequence[Prompt],
+    settings: ProveSettings,
+    image: bool,
+    say: Callable[[GenerationJob], None],
 ) -> Iterator[Runs]:
     """Runs of each base job, up to the first that fails."""
     jobs = [job for number, base in enumerate(bases) for job in _jobs(base, prompts, image and number == 0)]
@@ -169,7 +173,7 @@ def _runs(
                 return
 
 
-def _jobs(base: Job, prompts: Sequence[Prompt], image: bool) -> Iterable[Job]:
+def _jobs(base: GenerationJob, prompts: Sequence[Prompt], image: bool) -> Iterable[GenerationJob]:
     jobs = [replace(base, prompt=prompt.text, token_ids=() if prompt.text else prompt.token_ids) for prompt in prompts]
     # The first job is a warm-up: the device compiles kernels for every new length, which would slow down only the
     # first number of assistant tokens.

@@ -13,7 +13,7 @@ import numpy as np
 import openvino as ov
 
 from irtools.prove.files import Files
-from irtools.prove.inputs import Call, Feeder, UndrivableError
+from irtools.prove.inputs import Feeder, ModelCall, UndrivableError
 from irtools.runtime.exact import exact_hints, first_words
 
 __all__ = ["Runner", "Session", "UndrivableError", "difference", "first_words"]
@@ -144,7 +144,7 @@ class Runner:
             Copies of the outputs, in the model's order.
         """
         tokens = np.atleast_2d(np.asarray(tokens, np.int64))
-        call = Call(tokens, self.past, beam, self.past if start is None else start, given or {})
+        call = ModelCall(tokens, self.past, beam, self.past if start is None else start, given or {})
         # By position: compilation drops names of an input that is also an output.
         outputs = self._request.infer(list(self._feeder.feed(call).values()))
         self.past += tokens.shape[1]

@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import Any
 
 from irtools.anatomy.blocks import LayerBlocks, head_blocks, stack_blocks
-from irtools.decoder.head import Head as Projection
+from irtools.decoder.head import LmHead
 from irtools.decoder.stack import DecoderStack
 from irtools.decoder.stream import Stream, ancestors
-from irtools.decoder.stretch import Stretch, stretches
+from irtools.decoder.sublayer import Sublayer, find_sublayers
 from irtools.decoder.walk import walk
 from irtools.graph.view import GraphView, Source
-from irtools.lint.mtp import Head, MtpProfile, Port, nearest
+from irtools.model.mtp import MtpHead, MtpProfile, ProfilePort, nearest_profile
 from irtools.model.part import Part
 from irtools.model.values import norm_input, rotary_frequencies
 from irtools.registry import collect
@@ -30,7 +30,7 @@ class HeadFacts:
 
     Attributes
     ----------
-    projection : Projection
+    projection : LmHead
         The target's lm_head.
     model_type : str
         From config.json.
@@ -40,7 +40,7 @@ class HeadFacts:
 
     target: Part
     head: Part
-    projection: Projection
+    projection: LmHead
     model_type: str = ""
     stack: DecoderStack | None = None
 
@@ -50,12 +50,12 @@ class HeadFacts:
         return self.projection.shape[-1] if self.projection.shape else -1
 
     @cached_property
-    def likeness(self) -> Head | None:
-        """The head with its nearest profile."""
-        return nearest(self.head, collect(MtpProfile), self.model_type, self.width)
+    def likeness(self) -> MtpHead | None:
+        """The head with its nearest_profile profile."""
+        return nearest_profile(self.head, collect(MtpProfile), self.model_type, self.width)
 
     @property
-    def missing(self) -> list[Port]:
+    def missing(self) -> list[ProfilePort]:
         """Required ports of the profile that the head does not have by tensor name."""
         if self.likeness is None:
             return []
@@ -111,12 +111,12 @@ class HeadFacts:
         return (fusion.projection, output.source) if fusion is not None and output is not None else None
 
     @cached_property
-    def _pieces(self) -> tuple[Stretch, ...]:
+    def _pieces(self) -> tuple[Sublayer, ...]:
         if self._ends is None:
             return ()
         start, end = self._ends
         stream = Stream(self.head.graph, [start], end, ancestors(self.head.graph, end.op))
-        return stretches(stream, walk(stream))
+        return find_sublayers(stream, walk(stream))
 
     def request(self) -> dict[str, Any]:
         """Request for the worker, as JSON."""
@@ -149,7 +149,7 @@ def _unlike(layer: LayerBlocks, theirs: Sequence[LayerBlocks]) -> str:
     return f"the same {odd[0]} block" if odd else "the same connections between its blocks"
 
 
-def _blocks(view: GraphView, piece: Stretch) -> Iterator[tuple[str, str, int]]:
+def _blocks(view: GraphView, piece: Sublayer) -> Iterator[tuple[str, str, int]]:
     """Kind of each branch of a residual sum, the Add that reads it, and the input index."""
     mixing = piece.mixing_branch[0] if piece.mixing_branch is not None else 0 if piece.states else -1
     for position, branch in enumerate(piece.sum.branches):

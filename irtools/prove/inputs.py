@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["Call", "Embedder", "Feeder", "UndrivableError"]
+__all__ = ["Embedder", "Feeder", "ModelCall", "UndrivableError"]
 
 _PARTS = {"inputs_embeds": "text_embeddings", "per_layer_inputs": "text_embeddings_per_layer"}
 _PAST = ("past_key_values.", "cache_params.past.")
@@ -37,7 +37,7 @@ class Embedder(Protocol):
 
 
 @dataclass(frozen=True)
-class Call:
+class ModelCall:
     """One call of a model.
 
     Attributes
@@ -90,7 +90,7 @@ class Feeder:
         self._embedder = embedder
         self._ports = {_name(port): port for port in model.inputs}
         self._kernel = _kernel(model)
-        self._builders: dict[str, Callable[[Call, Any], Any]] = {
+        self._builders: dict[str, Callable[[ModelCall, Any], Any]] = {
             "input_ids": lambda call, port: call.tokens,
             "inputs_embeds": self._embeddings,
             "per_layer_inputs": self._embeddings,
@@ -106,7 +106,7 @@ class Feeder:
             if not name.startswith(_PAST) and name not in (*self._builders, "hidden_states", *given):
                 raise UndrivableError(f"the input {name!r} is unknown to irtools")
 
-    def feed(self, call: Call) -> dict[str, Any]:
+    def feed(self, call: ModelCall) -> dict[str, Any]:
         """Inputs of a call by tensor name.
 
         Raises
@@ -127,7 +127,7 @@ class Feeder:
             values[name] = _fitted(name, value, port)
         return values
 
-    def _embeddings(self, call: Call, port: Any) -> Any:
+    def _embeddings(self, call: ModelCall, port: Any) -> Any:
         """Embeddings from the export's part; without it, random numbers that are fixed for each token id."""
         part = _PARTS[_name(port)]
         if self._embedder.has(part):
@@ -137,12 +137,12 @@ class Feeder:
         made = {int(token): np.random.default_rng(int(token)).standard_normal(sizes) for token in set(call.tokens.flat)}
         return np.stack([[made[int(token)] for token in row] for row in call.tokens]).astype(np.float32)
 
-    def _attention_mask(self, call: Call, port: Any) -> Any:
+    def _attention_mask(self, call: ModelCall, port: Any) -> Any:
         """Ones for past and new tokens; a model with ``cache_position`` multiplies only the new tokens by the mask."""
         past = 0 if "cache_position" in self._ports else call.past
         return np.ones((call.batch, past + call.length), np.int64)
 
-    def _cache_position(self, call: Call, port: Any) -> Any:
+    def _cache_position(self, call: ModelCall, port: Any) -> Any:
         """On prefill, Mamba's ``cache_position`` has the length of the convolution kernel; later, one per token."""
         if call.past == 0:
             return np.arange(self._kernel or call.length, dtype=np.int64)
@@ -179,11 +179,11 @@ def _fitted(name: str, value: Any, port: Any) -> Any:
     return value.astype(port.get_element_type().to_dtype(), copy=False)
 
 
-def _beam_idx(call: Call, port: Any) -> Any:
+def _beam_idx(call: ModelCall, port: Any) -> Any:
     return np.asarray(range(call.batch) if call.beam is None else call.beam, np.int32)
 
 
-def _position_ids(call: Call, port: Any) -> Any:
+def _position_ids(call: ModelCall, port: Any) -> Any:
     """``[B, S]``, or ``[axes, B, S]`` for a multimodal rotary embedding."""
     positions = np.broadcast_to(np.arange(call.start, call.start + call.length), call.tokens.shape)
     shape = port.get_partial_shape()
@@ -193,13 +193,13 @@ def _position_ids(call: Call, port: Any) -> Any:
     return np.broadcast_to(positions, (*rows, *positions.shape))
 
 
-def _no_images(call: Call, port: Any) -> Any:
+def _no_images(call: ModelCall, port: Any) -> Any:
     """Zeros for the layers that add image features. One row each: with no row, the CPU computes NaN."""
     layers = len(port.get_target_inputs())
     return np.zeros((layers, 1, port.get_partial_shape()[2].get_length()), np.float32)
 
 
-def _empty_past(call: Call, port: Any) -> Any:
+def _empty_past(call: ModelCall, port: Any) -> Any:
     """Past of a stateless model at its first call: no keys and values, zeros for other state."""
     sizes = [int(size.get_length()) if size.is_static else 0 for size in port.get_partial_shape()]
     return np.zeros((call.batch, *sizes[1:]), np.float32)

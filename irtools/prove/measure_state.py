@@ -36,7 +36,7 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     texts, part = [request["tokens"], request["other"]], request["part"]
     session.say(f"calling {part} with and without state")
     hidden = _hidden(session, request["hidden"], texts) if part == "mtp" else None
-    return _measured(_Subject(session, part, texts, hidden))
+    return _measured(_StatefulModel(session, part, texts, hidden))
 
 
 def _hidden(session: Session, value: Sequence[Any] | None, texts: Sequence[Sequence[int]]) -> Any:
@@ -54,7 +54,7 @@ def _hidden(session: Session, value: Sequence[Any] | None, texts: Sequence[Seque
     return np.stack(rows)
 
 
-class _Subject:
+class _StatefulModel:
     """A part with its state, for calls with slices of two texts."""
 
     def __init__(self, session: Session, part: str, texts: Sequence[Sequence[int]], hidden: Any) -> None:
@@ -70,7 +70,7 @@ class _Subject:
         return self.runner.run(self.texts[list(rows), start:stop], start=start, given=given, **options)[self.output]
 
 
-def _measured(subject: _Subject) -> dict[str, Any]:
+def _measured(subject: _StatefulModel) -> dict[str, Any]:
     """Measurements of the state of one part.
 
     Returns
@@ -120,7 +120,7 @@ def _declared(model: Any) -> dict[str, list[int] | None]:
     return shapes
 
 
-def _reordered(subject: _Subject) -> dict[str, Any]:
+def _reordered(subject: _StatefulModel) -> dict[str, Any]:
     """Effect of swapping two sequences by `beam_idx` before one more token."""
     if not any("beam_idx" in port.get_names() for port in subject.model.inputs):
         return {"inapplicable": "it has no input `beam_idx`"}

@@ -20,8 +20,8 @@ from irtools.runtime.exact import EXACT
 
 if TYPE_CHECKING:
     from irtools.prove.settings import Prompt, ProveSettings
-    from irtools.prove.speculate import Way
-    from irtools.runtime.probe import Probe
+    from irtools.prove.speculate import DraftSetup
+    from irtools.runtime.probe import RuntimeFacts
 
 __all__ = ["RECORD_VERSION", "record", "schema", "settled"]
 
@@ -40,21 +40,21 @@ def schema() -> dict[str, Any]:
 
 def record(
     export: ModelDirectory,
-    way: Way,
+    setup: DraftSetup,
     prompts: Sequence[Prompt],
     settings: ProveSettings,
-    seen: Probe,
+    seen: RuntimeFacts,
     steps: Sequence[Step],
 ) -> dict[str, Any]:
     """Record of a proof, valid against :func:`schema`."""
-    draft = way.draft if way.draft is not None and way.draft != export.directory else None
+    draft = setup.draft if setup.draft is not None and setup.draft != export.directory else None
     return {
         "record_version": RECORD_VERSION,
         "versions": {"irtools": __version__, **seen.versions},
         "device": {"name": settings.device, "properties": dict(seen.properties)},
         "model": _model(export),
         "draft": _model(ModelDirectory.open(draft)) if draft is not None else None,
-        "drafting": way.name if way.draft is not None else None,
+        "drafting": setup.name if setup.draft is not None else None,
         "settings": _settings(settings),
         "tokenizer_fault": seen.fault,
         "prompts": [

@@ -13,40 +13,40 @@ from irtools.lint.model import Finding, Severity
 from irtools.lint.symptoms import explained_by, of_check
 from irtools.model.directory import ModelDirectory
 
-__all__ = ["Evidence", "cite", "suspects"]
+__all__ = ["RefusalEvidence", "cite", "suspects"]
 
 _MOST = 2
 
 
-class Evidence:
-    """Findings of ``irtools verify`` for an export and a decoding mode; computed on first use.
+class RefusalEvidence:
+    """Findings of ``irtools verify`` for an export and a decoding strategy; computed on first use.
 
     Parameters
     ----------
-    way : str
-        Decoding mode: ``plain``, ``mtp``, ``dflash`` or ``eagle3``.
+    strategy : str
+        Decoding strategy: ``plain``, ``mtp``, ``dflash`` or ``eagle3``.
     """
 
-    def __init__(self, export: ModelDirectory, way: str, draft: Path | None) -> None:
+    def __init__(self, export: ModelDirectory, strategy: str, draft: Path | None) -> None:
         self._export = export
-        self._way = way
+        self._strategy = strategy
         self._draft = draft
 
     @cached_property
     def verification(self) -> Verification | None:
         """Verification of the whole export; None if it failed."""
-        options = VerifyOptions(expect_mtp=True if self._way == "mtp" else None, draft=self._draft)
+        options = VerifyOptions(expect_mtp=True if self._strategy == "mtp" else None, draft=self._draft)
         try:
             return verify(self._export, options)
         except IrtoolsError:
             return None
 
     def findings(self) -> list[Finding]:
-        """Possible causes: first findings that rule out this decoding mode, then other errors."""
+        """Possible causes: first findings that rule out this decoding strategy, then other errors."""
         if self.verification is None:
             return []
-        modes = {one.name: one.findings for one in self.verification.strategies if not one.available}
-        barred = modes.get(self._way, ())
+        strategies = {one.name: one.findings for one in self.verification.strategies if not one.available}
+        barred = strategies.get(self._strategy, ())
         findings = self.verification.findings
         errors = [f for f in findings if f.severity == Severity.ERROR and f.code not in barred]
         return [f for f in findings if f.code in barred] + errors

@@ -17,13 +17,13 @@ from irtools.prove.files import Files
 from irtools.prove.model import FAILED, NOT_APPLICABLE, Step
 from irtools.prove.prompts import default_prompts
 from irtools.prove.record import record
-from irtools.prove.refusal import Evidence
+from irtools.prove.refusal import RefusalEvidence
 from irtools.prove.settings import STEPS, Prompt, ProveSettings
-from irtools.prove.speculate import Way, speculate, way_of
+from irtools.prove.speculate import DraftSetup, draft_setup, speculate
 from irtools.prove.worker import Worker
 from irtools.runtime import genai
 from irtools.runtime.lines import Progress
-from irtools.runtime.probe import Probe, probe
+from irtools.runtime.probe import RuntimeFacts, probe
 from irtools.text import short_repr
 
 __all__ = ["Proof", "prove"]
@@ -41,8 +41,8 @@ class Proof(Tabular):
 
     Attributes
     ----------
-    way : Way
-        Decoding mode.
+    setup : DraftSetup
+        Decoding strategy.
     steps : tuple of Step
         In the order of execution.
     record : mapping
@@ -51,7 +51,7 @@ class Proof(Tabular):
 
     export: ModelDirectory
     settings: ProveSettings
-    way: Way
+    setup: DraftSetup
     steps: tuple[Step, ...]
     record: Mapping[str, Any]
 
@@ -99,18 +99,18 @@ def prove(export: ModelDirectory, settings: ProveSettings | None = None, progres
     if draft is not None:
         _ = draft.target
     _ = export.target.graph
-    way = way_of(export, draft)
-    if settings.min_acceptance is not None and way.draft is None:
+    setup = draft_setup(export, draft)
+    if settings.min_acceptance is not None and setup.draft is None:
         raise UsageError("the acceptance rate can only be measured with a draft: there is no MTP head; give --draft")
     say = progress or (lambda text: None)
     say("querying the device and tokenizing the prompts")
     prompts, seen = _prompts(export, settings)
-    _check_prompts(export, prompts, drafting="runtime" in settings.steps and way.draft is not None)
-    steps = tuple(_steps(export, way, prompts, settings, say))
-    return Proof(export, settings, way, steps, record(export, way, prompts, settings, seen, steps))
+    _check_prompts(export, prompts, drafting="runtime" in settings.steps and setup.draft is not None)
+    steps = tuple(_steps(export, setup, prompts, settings, say))
+    return Proof(export, settings, setup, steps, record(export, setup, prompts, settings, seen, steps))
 
 
-def _prompts(export: ModelDirectory, settings: ProveSettings) -> tuple[tuple[Prompt, ...], Probe]:
+def _prompts(export: ModelDirectory, settings: ProveSettings) -> tuple[tuple[Prompt, ...], RuntimeFacts]:
     """Prompts with their token ids, and the properties of the device.
 
     Prompts that cannot be tokenized are replaced by token ids from a fixed seed. The runtime gets these ids too if
@@ -160,7 +160,7 @@ def _vocabulary(export: ModelDirectory) -> int:
 
 
 def _steps(
-    export: ModelDirectory, way: Way, prompts: tuple[Prompt, ...], settings: ProveSettings, say: Progress
+    export: ModelDirectory, setup: DraftSetup, prompts: tuple[Prompt, ...], settings: ProveSettings, say: Progress
 ) -> Iterator[Step]:
     """Results of the selected steps. One process runs the first three steps and ends before the last one."""
     wanted = [name for name in STEPS if name in settings.steps]
@@ -173,10 +173,10 @@ def _steps(
                     step = _numeric(name, export, worker, prompts, stack, settings.seed, _about(name, say))
                 except IrtoolsError as error:  # a file that only this step reads
                     step = Step(name, why=str(error), broken=True)
-                named = Evidence(export, way.name, settings.draft).named(step.why) if step.broken else ""
+                named = RefusalEvidence(export, setup.name, settings.draft).named(step.why) if step.broken else ""
                 yield replace(step, why=f"{step.why.rstrip('.!')}. {named}") if named else step
     if "runtime" in wanted:
-        yield speculate(export, way, prompts, settings, _about("runtime", say))
+        yield speculate(export, setup, prompts, settings, _about("runtime", say))
 
 
 def _about(step: str, say: Progress) -> Progress:

@@ -15,14 +15,14 @@ from irtools.model.part import Part
 from irtools.prove.decoding import Decoded, Difference, decode, first_difference
 from irtools.prove.figures import acceptance_figures, memory_figures, plain_figures, speed_figures
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
-from irtools.prove.refusal import Evidence, cite, suspects
+from irtools.prove.refusal import RefusalEvidence, cite, suspects
 from irtools.prove.settings import Prompt, ProveSettings
 from irtools.runtime.conversion import UNREADABLE, convert
 from irtools.runtime.genai import Outcome
 from irtools.runtime.lines import Progress
 from irtools.text import plural
 
-__all__ = ["Way", "speculate", "way_of"]
+__all__ = ["DraftSetup", "draft_setup", "speculate"]
 
 _MANY = 20
 """Minimum number of drafted tokens for a judgement of the acceptance rate."""
@@ -36,8 +36,8 @@ _STAGES = {"load": "loading it", "generate": "generating tokens", "crash": "runn
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """Decoding mode of an export.
+class DraftSetup:
+    """Decoding strategy of an export.
 
     Attributes
     ----------
@@ -54,24 +54,24 @@ class Way:
     draft: Path | None = None
 
 
-def way_of(export: ModelDirectory, draft: ModelDirectory | None) -> Way:
-    """Decoding mode of an export: with the given draft, else with its own MTP head, else plain."""
+def draft_setup(export: ModelDirectory, draft: ModelDirectory | None) -> DraftSetup:
+    """Decoding strategy of an export: with the given draft, else with its own MTP head, else plain."""
     if draft is not None and draft.directory.resolve() != export.directory.resolve():
         if draft.mtp is not None:  # the runtime prefers it to a language model in the same directory
-            return Way("mtp", "MTP head", draft.directory)
+            return DraftSetup("mtp", "MTP head", draft.directory)
         try:
             kind = draft_facts(Part(draft.target)).kind
         except InvalidIRError:  # the runtime reports it in a later check
             kind = "plain"
-        return Way(kind, _TITLES[kind], draft.directory)
+        return DraftSetup(kind, _TITLES[kind], draft.directory)
     if export.mtp is not None:
-        return Way("mtp", "MTP head", export.directory)
-    return Way()
+        return DraftSetup("mtp", "MTP head", export.directory)
+    return DraftSetup()
 
 
 def speculate(
     export: ModelDirectory,
-    way: Way,
+    setup: DraftSetup,
     prompts: Sequence[Prompt],
     settings: ProveSettings,
     progress: Progress | None = None,
@@ -81,7 +81,7 @@ def speculate(
     why = _no_target(export)
     if why:
         return Step("runtime", _measured((), settings), why=why)
-    work = _Work(export, way, tuple(prompts), settings, progress or (lambda text: None))
+    work = _Decoding(export, setup, tuple(prompts), settings, progress or (lambda text: None))
     checks = _measured(tuple(work.checks()), settings)
     return Step(
         "runtime",
@@ -119,20 +119,20 @@ def _no_target(export: ModelDirectory) -> str:
 
 
 @dataclass
-class _Work:
+class _Decoding:
     export: ModelDirectory
-    way: Way
+    setup: DraftSetup
     prompts: tuple[Prompt, ...]
     settings: ProveSettings
     say: Progress
     broken: str = ""
     peak_memory: int = 0
-    evidence: Evidence = field(init=False)
+    evidence: RefusalEvidence = field(init=False)
     _once_more: Decoded | None = None
 
     def __post_init__(self) -> None:
-        draft = self.way.draft if self.way.draft != self.export.directory else None
-        self.evidence = Evidence(self.export, self.way.name, draft)
+        draft = self.setup.draft if self.setup.draft != self.export.directory else None
+        self.evidence = RefusalEvidence(self.export, self.setup.name, draft)
 
     def checks(self) -> Iterator[Check]:
         conversion = self._conversion()
@@ -171,7 +171,7 @@ class _Work:
     def _textless(self) -> bool:
         """True if the pipeline accepts only text and there is no tokenizer for it."""
         there = (self.export.directory / "openvino_tokenizer.xml").exists()
-        return self._embeds and not there and self.way.name == "plain"
+        return self._embeds and not there and self.setup.name == "plain"
 
     def _decode(
         self, prompts: Sequence[Prompt], settings: ProveSettings, *, stateful: bool = False, exact: bool = False
@@ -180,7 +180,7 @@ class _Work:
             self.export.directory,
             prompts,
             settings,
-            draft=self.way.draft if not stateful else None,
+            draft=self.setup.draft if not stateful else None,
             stateful=stateful,
             image=self._with_image and not stateful,
             as_text=self._embeds,
@@ -192,9 +192,9 @@ class _Work:
         """Convert the target, and the MTP head if it drafts, to paged attention."""
         self.say("testing the conversion to paged attention")
         documents = [self.export.target]
-        if self.way.name == "mtp" and self.way.draft is not None:
-            own = self.way.draft == self.export.directory
-            head = (self.export if own else ModelDirectory.open(self.way.draft)).mtp
+        if self.setup.name == "mtp" and self.setup.draft is not None:
+            own = self.setup.draft == self.export.directory
+            head = (self.export if own else ModelDirectory.open(self.setup.draft)).mtp
             documents += [head] if head is not None else []
         names = " and ".join(document.path.name for document in documents)
         did = f"converted copies of {names} to paged attention, as GenAI does"
@@ -207,7 +207,7 @@ class _Work:
                 continue
             saw = f"{document.path.name}: {fault}"
             unpaged = self.evidence.of("runtime/conversion")
-            if self.way.name == "plain" and unpaged:
+            if self.setup.name == "plain" and unpaged:
                 why = f"only the stateful path of LLMPipeline accepts it. {cite(unpaged)}"
                 return Check("conversion", NOT_APPLICABLE, did, saw, why)
             figures = {"unreadable": document == self.export.target and fault.startswith(UNREADABLE)}
@@ -233,7 +233,7 @@ class _Work:
         if unsupported:
             return Check(name, NOT_APPLICABLE, did, saw, unsupported)
         if outcome.stage == "crash":
-            model = "the target" if name == "plain" or not self.way.title else f"the {self.way.title}"
+            model = "the target" if name == "plain" or not self.setup.title else f"the {self.setup.title}"
             self.broken = saw = f"{outcome.message} while {model} was running"
         return Check(name, FAILED, did, saw, self.evidence.explain(outcome.message))
 
@@ -255,7 +255,7 @@ class _Work:
         saw = f"{plural(len(plain.tokens), 'token')} after {plain.prompt_tokens} tokens of prompt and image"
         if drafted is None:
             return Check("image", PASSED, did, saw, figures=figures)
-        did = f"{did}, without and with the {self.way.title}"
+        did = f"{did}, without and with the {self.setup.title}"
         if drafted.stage != "ran":
             return self._refused("image", did, drafted)
         position = first_difference(plain.tokens, drafted.tokens)
@@ -271,8 +271,8 @@ class _Work:
     # -- with a draft ------------------------------------------------------------------
 
     def _drafting(self, decoded: Decoded) -> Iterator[Check]:
-        did = f"decoded the prompts with the {self.way.title}"
-        if self.way.draft is None:
+        did = f"decoded the prompts with the {self.setup.title}"
+        if self.setup.draft is None:
             did = "compared plain with drafted decoding"
             why = "there is no draft: the export has no MTP head, and no --draft was given"
             yield Check("text", NOT_APPLICABLE, did, why=why)
@@ -286,7 +286,7 @@ class _Work:
 
     def _text(self, decoded: Decoded) -> Check:
         numbers = _listed(sorted(decoded.drafted))
-        did = f"decoded the prompts with the {self.way.title}, drafting {numbers} at a time"
+        did = f"decoded the prompts with the {self.setup.title}, drafting {numbers} at a time"
         differences = decoded.differences()
         figures = {"equal": not differences, "differences": [asdict(one) for one in differences]}
         if not differences:
@@ -322,7 +322,7 @@ class _Work:
         return replace(check, status=FAILED, why=self._with_suspicion(why), figures=figures)
 
     def _acceptance(self, decoded: Decoded) -> Check:
-        did = f"counted how many tokens drafted by the {self.way.title} the target accepted"
+        did = f"counted how many tokens drafted by the {self.setup.title} the target accepted"
         totals = {number: runs.totals for number, runs in sorted(decoded.drafted.items())}
         lowest, first = next(iter(totals.items()))
         figures = acceptance_figures(decoded)
@@ -346,7 +346,7 @@ class _Work:
         return Check("acceptance", PASSED, did, saw, figures=figures)
 
     def _memory(self, decoded: Decoded) -> Check:
-        figures = memory_figures(self.export, self.way.draft, decoded)
+        figures = memory_figures(self.export, self.setup.draft, decoded)
         grown = [
             f"the state of the {_PARTS[name]} grows by {plural(sizes['bytes_per_token'], 'byte')} per token"
             + (f" and has {plural(sizes['fixed_bytes'], 'byte')} of fixed size" if sizes["fixed_bytes"] else "")
@@ -362,7 +362,7 @@ class _Work:
 
     def _with_suspicion(self, why: str) -> str:
         named = self._suspicion()
-        sources = "the step head and `irtools verify`" if self.way.name == "mtp" else "`irtools verify`"
+        sources = "the step head and `irtools verify`" if self.setup.name == "mtp" else "`irtools verify`"
         return f"{why}. {named}" if named else f"{why}; look for causes in {sources}"
 
 

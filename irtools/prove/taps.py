@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from irtools.decoder.head import Head, find_head
+from irtools.decoder.head import LmHead, find_head
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import LocateRefusedError
 from irtools.graph.view import GraphView
@@ -74,7 +74,7 @@ def taps(
 class _Judgement:
     view: GraphView
     taps: tuple[ResolvedTap, ...]
-    head: Head
+    head: LmHead
     stack: DecoderStack | LocateRefusedError
     tokens: list[int]
 

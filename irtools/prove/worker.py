@@ -104,7 +104,7 @@ class Worker:
         return Measured(**reply.value, seconds=reply.seconds)
 
 
-class _Server:
+class _MeasureServer:
     """Handler in the process; it keeps the session between steps."""
 
     def __init__(self) -> None:
@@ -131,4 +131,4 @@ class _Server:
 
 
 if __name__ == "__main__":
-    serve(_Server())
+    serve(_MeasureServer())

@@ -13,7 +13,7 @@ from irtools.render.dot import to_dot
 from irtools.render.engine import DPI, LARGE_DPI, Layout, engine_command
 from irtools.render.part import shown_part
 from irtools.render.picture import Picture
-from irtools.render.pictures import MOST_NODES, Request, pictures
+from irtools.render.pictures import MOST_NODES, PictureRequest, pictures
 from irtools.text import plural, short_repr, size_text
 
 __all__ = ["SECONDS", "Drawing", "first_in_time", "render"]
@@ -57,7 +57,7 @@ class Drawing:
         return self.data if self.format == "png" else None
 
 
-def render(export: ModelDirectory, request: Request, form: str = "svg", *, seconds: float = SECONDS) -> Drawing:
+def render(export: ModelDirectory, request: PictureRequest, form: str = "svg", *, seconds: float = SECONDS) -> Drawing:
     """Draw an export.
 
     Parameters

@@ -12,7 +12,7 @@ from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 from irtools.render.drawing import SECONDS, first_in_time
 from irtools.render.picture import Picture
-from irtools.render.pictures import Request, pictures
+from irtools.render.pictures import PictureRequest, pictures
 from irtools.render.sketch import Sketch
 from irtools.text import plural, ranges
 
@@ -38,9 +38,9 @@ def _pictures(shown: object) -> Iterator[Picture]:
     if isinstance(shown, DecoderStack):
         yield stack_picture(shown)
     elif isinstance(shown, Document):
-        yield from pictures(ModelDirectory(shown.path), Request(), shown)
+        yield from pictures(ModelDirectory(shown.path), PictureRequest(), shown)
     elif isinstance(shown, ModelDirectory):
-        yield from pictures(shown, Request())
+        yield from pictures(shown, PictureRequest())
 
 
 def stack_picture(stack: DecoderStack) -> Picture:

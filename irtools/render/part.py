@@ -87,7 +87,7 @@ def weight_line(*layers: Collection[Weight]) -> str:
 
 
 @dataclass(frozen=True)
-class Head:
+class DrawnHead:
     """An MTP head.
 
     Attributes
@@ -123,7 +123,7 @@ class DrawnPart:
         return self.head.blocks if self.head else None
 
     @cached_property
-    def head(self) -> Head | None:
+    def head(self) -> DrawnHead | None:
         """The part as an MTP head: fusion, layers, and a hidden state as output."""
         view = self.view
         results = [result for result in view.results if view.inputs(result)]
@@ -136,7 +136,7 @@ class DrawnPart:
         if not roots:
             return None
         blocks = head_blocks(view, roots, end)
-        return Head(fusion, blocks, end) if blocks.layers else None
+        return DrawnHead(fusion, blocks, end) if blocks.layers else None
 
     @cached_property
     def _fusion(self) -> Match | None:

@@ -23,7 +23,7 @@ from irtools.render.whole import ExportDrawer
 from irtools.surgery.annotate import annotation_status
 from irtools.text import plural
 
-__all__ = ["MOST_NODES", "Request", "format_of", "pictures", "request_for"]
+__all__ = ["MOST_NODES", "PictureRequest", "format_of", "pictures", "request_for"]
 
 MOST_NODES = {"svg": 500, "png": 300, "pdf": 500, "dot": 0}
 """Maximum number of drawn ops by format, which keeps layout and painting fast. DOT needs no layout: no limit."""
@@ -31,7 +31,7 @@ _COARSER = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PictureRequest:
     """Content of a picture. The default is the whole export.
 
     Attributes
@@ -103,7 +103,7 @@ def request_for(
     pair: bool = False,
     full: bool = False,
     max_nodes: int | None = None,
-) -> Request:
+) -> PictureRequest:
     """Request with the options of ``irtools render``, for a file in a format.
 
     Raises
@@ -124,10 +124,12 @@ def request_for(
     if radius is not None and around is None:
         raise OptionError("--radius requires --around")
     usual = MOST_NODES.get(form, 0)
-    return Request(part, layer, around, 2 if radius is None else radius, between, pair, full, max_nodes or usual, usual)
+    return PictureRequest(
+        part, layer, around, 2 if radius is None else radius, between, pair, full, max_nodes or usual, usual
+    )
 
 
-def pictures(export: ModelDirectory, request: Request, document: Document | None = None) -> Iterator[Picture]:
+def pictures(export: ModelDirectory, request: PictureRequest, document: Document | None = None) -> Iterator[Picture]:
     """Yield the requested picture, then coarser ones; the layout of the last one is always fast.
 
     Parameters
@@ -142,7 +144,7 @@ def pictures(export: ModelDirectory, request: Request, document: Document | None
     UsageError
         An op, layer or part does not exist.
     """
-    subject = _Subject(export, request, document)
+    subject = _PictureSubject(export, request, document)
     if request.layer is not None:
         yield from _limited(subject, _layer)
     elif request.around is not None or request.between is not None:
@@ -157,10 +159,10 @@ def pictures(export: ModelDirectory, request: Request, document: Document | None
     yield _card(subject)
 
 
-class _Subject:
+class _PictureSubject:
     """The part that a request draws."""
 
-    def __init__(self, export: ModelDirectory, request: Request, document: Document | None) -> None:
+    def __init__(self, export: ModelDirectory, request: PictureRequest, document: Document | None) -> None:
         self.export = export
         self.request = request
         self.alone = document
@@ -214,14 +216,14 @@ class _Subject:
         return (" \N{MIDDLE DOT} ".join(fact for fact in facts if fact),)
 
 
-def _limited(subject: _Subject, draw: Callable[[_Subject, int], Picture]) -> Iterator[Picture]:
+def _limited(subject: _PictureSubject, draw: Callable[[_PictureSubject, int], Picture]) -> Iterator[Picture]:
     """Yield a picture of ops, then the same picture with a quarter of its boxes."""
     picture = draw(subject, subject.request.most)
     yield picture
     yield draw(subject, max(len(picture.boxes) // _COARSER, 1))
 
 
-def _layer(subject: _Subject, most: int) -> Picture:
+def _layer(subject: _PictureSubject, most: int) -> Picture:
     index = subject.request.layer or 0
     if subject.drawn.blocks is None:
         raise RenderError(
@@ -233,7 +235,7 @@ def _layer(subject: _Subject, most: int) -> Picture:
     return OpsDrawer(subject.drawn).draw(ops, title, lines, groups=norms, frames=True, most=most)
 
 
-def _selection(subject: _Subject, most: int) -> Picture:
+def _selection(subject: _PictureSubject, most: int) -> Picture:
     request, view = subject.request, subject.view
     if request.around is not None:
         focus = [find_op(view, request.around)]
@@ -247,7 +249,7 @@ def _selection(subject: _Subject, most: int) -> Picture:
     return OpsDrawer(subject.drawn).draw(ops, subject.title(content), subject.subtitle, focus=marked, most=most)
 
 
-def _full(subject: _Subject, most: int) -> Picture:
+def _full(subject: _PictureSubject, most: int) -> Picture:
     order = full_order(subject.drawn)
     lines = list(subject.subtitle)
     if subject.refusal and subject.is_target:
@@ -256,7 +258,7 @@ def _full(subject: _Subject, most: int) -> Picture:
     return OpsDrawer(subject.drawn).draw(order, subject.title(content), lines, most=most)
 
 
-def _whole(subject: _Subject) -> Iterator[Picture]:
+def _whole(subject: _PictureSubject) -> Iterator[Picture]:
     """Yield the overview, then the overview with all layers closed; a part without layers is drawn op by op."""
     request = subject.request
     if request.pair and (subject.export.mtp is None or not subject.is_target):
@@ -276,7 +278,7 @@ def _whole(subject: _Subject) -> Iterator[Picture]:
         yield from _limited(subject, _full)
 
 
-def _card(subject: _Subject) -> Picture:
+def _card(subject: _PictureSubject) -> Picture:
     """One box with the size of the part, whose layout is always fast."""
     count = len(subject.view)
     box = Box("card", "omitted", subject.document.path.name, (plural(count, "op"), *subject.subtitle))

@@ -10,7 +10,7 @@ from math import prod
 from typing import TypeVar
 
 from irtools.anatomy.describe import layers_text
-from irtools.compare.model import Change, Comparison, OpRef, PartDiff, Region, WeightChange
+from irtools.compare.model import Comparison, Difference, OpRef, PartDiff, RegionPair, WeightChange
 from irtools.text import plural, ranges, shape_text
 
 __all__ = ["Row", "annotation_rows", "comparison_rows", "part_rows", "part_title", "region_text", "weight_rows"]
@@ -48,7 +48,7 @@ def _side(text: str | None) -> str:
 # -- regions and layers ------------------------------------------------------------------
 
 
-def region_text(regions: Sequence[Region]) -> str:
+def region_text(regions: Sequence[RegionPair]) -> str:
     """Short description of regions: ``inputs, layers 0-3, head``."""
     kinds = [region.kind for region in regions]
     words = ["inputs"] if "inputs" in kinds else []
@@ -61,7 +61,7 @@ def region_text(regions: Sequence[Region]) -> str:
     return ", ".join(words)
 
 
-def _where(regions: Sequence[Region], what: str) -> str:
+def _where(regions: Sequence[RegionPair], what: str) -> str:
     text = region_text(regions)
     return f"{text}: {what}" if text else what
 
@@ -77,7 +77,7 @@ def _grouped(pairs: Iterable[tuple[_Key, _Value]]) -> dict[_Key, list[_Value]]:
 # -- categories --------------------------------------------------------------------------
 
 
-def _alike(changes: Iterable[Change]) -> Iterator[tuple[str, str | None, str | None]]:
+def _alike(changes: Iterable[Difference]) -> Iterator[tuple[str, str | None, str | None]]:
     """Merge changes whose names differ only in numbers: ``past.0-3.key``."""
     for group in _grouped(((_NUMBER.sub("#", change.what), change.a, change.b), change) for change in changes).values():
         numbers = [_NUMBER.findall(change.what) for change in group]
@@ -94,7 +94,7 @@ def _alike(changes: Iterable[Change]) -> Iterator[tuple[str, str | None, str | N
         yield "".join(pieces), group[0].a, group[0].b
 
 
-def _plain(category: str, changes: Iterable[Change]) -> Iterator[Row]:
+def _plain(category: str, changes: Iterable[Difference]) -> Iterator[Row]:
     merged = list(_alike(changes))
     for what, one, other in merged[:_MOST_ENTRIES]:
         yield Row(category, what, _side(one), _side(other))
@@ -123,7 +123,7 @@ def _types(ops: Sequence[OpRef]) -> str:
 
 def _changed(part: PartDiff, category: str) -> Iterator[Row]:
     """Changed ops, grouped by the change; the rarest changes are only counted."""
-    counts: Counter[tuple[tuple[str, str, str], Region]] = Counter()
+    counts: Counter[tuple[tuple[str, str, str], RegionPair]] = Counter()
     for diff in part.regions:
         for op in diff.changed:
             if op.category == category:
@@ -140,7 +140,7 @@ def _changed(part: PartDiff, category: str) -> Iterator[Row]:
         yield Row(category, f"{plural(ops, 'more change')} of {plural(len(rest), 'other kind')}", "", "")
 
 
-def _aspect(op: OpRef, change: Change) -> tuple[str, str, str]:
+def _aspect(op: OpRef, change: Difference) -> tuple[str, str, str]:
     # The producer of an input is a name that differs between layers, so it would prevent grouping.
     wired = change.what.startswith("input ")
     what = f"{op.type} reads a different value" if wired else f"{op.type} {change.what}"
@@ -169,7 +169,7 @@ def _sides(weight: WeightChange) -> tuple[str, str]:
     return f"{weight.precision_a} {shape_text(weight.shape_a)}", f"{weight.precision_b} {shape_text(weight.shape_b)}"
 
 
-def _roles(weights: Sequence[tuple[WeightChange, Region]]) -> str:
+def _roles(weights: Sequence[tuple[WeightChange, RegionPair]]) -> str:
     """Consumers of weights: ``28 MatMul in layers 0-3, embedding, head``."""
     regions = _grouped((weight.role if prod(weight.shape_a) > 1 else "scalar", region) for weight, region in weights)
     order = sorted(regions, key=lambda role: (-len(regions[role]), role))
@@ -185,7 +185,7 @@ def _roles(weights: Sequence[tuple[WeightChange, Region]]) -> str:
 _RECORDED = {"mode": "mode", "group_size": "group size", "ratio": "ratio", "backup_mode": "backup"}
 
 
-def _compression(changes: Sequence[Change]) -> Iterator[Row]:
+def _compression(changes: Sequence[Difference]) -> Iterator[Row]:
     """Compression settings: those of one side on one line, those of both sides in full."""
     one_sided = [change for change in changes if change.a is None or change.b is None]
     both = [change for change in changes if change.a is not None and change.b is not None]

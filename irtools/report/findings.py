@@ -22,7 +22,7 @@ def shown_path(path: Path, directory: Path) -> str:
 
 
 def findings_text(verification: Verification, style: Style, *, hints: bool = True) -> str:
-    """Findings of one export, their counts, and the decoding modes, without a final newline.
+    """Findings of one export, their counts, and the decoding strategies, without a final newline.
 
     ``hints`` adds to each finding how to fix it.
     """

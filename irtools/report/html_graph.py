@@ -74,10 +74,10 @@ def columns(document: Document) -> Columns:
     InvalidIRError
         The graph cannot be built, or a port is malformed.
     """
-    return _Reader(document.graph).read()
+    return _GraphReader(document.graph).read()
 
 
-class _Reader:
+class _GraphReader:
     """Reader of the ops of a graph and of its bodies."""
 
     def __init__(self, view: GraphView) -> None:

@@ -13,11 +13,11 @@ from irtools.report.inspection import Inspection, PartFacts
 from irtools.report.stack import agreeing
 from irtools.text import plural, shape_text, size_text
 
-__all__ = ["Cell", "Column", "Table", "memory_table", "provenance", "tables"]
+__all__ = ["Cell", "HtmlColumn", "Table", "memory_table", "provenance", "tables"]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class HtmlColumn:
     """Column of numbers (``right``), of names from the file (``name``) or of text."""
 
     title: str
@@ -42,7 +42,7 @@ class Table:
     """Table with a title, and notes below it."""
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[HtmlColumn, ...]
     rows: tuple[tuple[object, ...], ...]
     notes: tuple[str, ...] = ()
 
@@ -68,13 +68,13 @@ def tables(inspection: Inspection) -> tuple[Table, ...]:
 
 def _parts(inspection: Inspection) -> Table:
     columns = (
-        Column("part"),
-        Column("file", name=True),
-        Column("ops without constants", right=True),
-        Column("constants", right=True),
-        Column("xml", right=True),
-        Column("bin", right=True),
-        Column("layers, wiring, fault"),
+        HtmlColumn("part"),
+        HtmlColumn("file", name=True),
+        HtmlColumn("ops without constants", right=True),
+        HtmlColumn("constants", right=True),
+        HtmlColumn("xml", right=True),
+        HtmlColumn("bin", right=True),
+        HtmlColumn("layers, wiring, fault"),
     )
     rows: list[tuple[object, ...]] = []
     for part in inspection.parts:
@@ -98,12 +98,12 @@ def _structure(inspection: Inspection, part: PartFacts) -> str:
 
 def _ports(inspection: Inspection) -> Table:
     columns = (
-        Column("part"),
-        Column(""),
-        Column("tensor name", name=True),
-        Column("friendly name", name=True),
-        Column("type"),
-        Column("shape"),
+        HtmlColumn("part"),
+        HtmlColumn(""),
+        HtmlColumn("tensor name", name=True),
+        HtmlColumn("friendly name", name=True),
+        HtmlColumn("type"),
+        HtmlColumn("shape"),
     )
     rows = [
         (
@@ -123,11 +123,11 @@ def _ports(inspection: Inspection) -> Table:
 
 def _states(inspection: Inspection) -> Table:
     columns = (
-        Column("part"),
-        Column("number", right=True),
-        Column("type"),
-        Column("shape"),
-        Column("with the context"),
+        HtmlColumn("part"),
+        HtmlColumn("number", right=True),
+        HtmlColumn("type"),
+        HtmlColumn("shape"),
+        HtmlColumn("with the context"),
     )
     rows = [
         (
@@ -146,12 +146,12 @@ def _states(inspection: Inspection) -> Table:
 def _layers(inspection: Inspection) -> Table:
     part, stack = inspection.part, inspection.part.stack
     columns = (
-        Column("layer", right=True),
-        Column("structure"),
-        Column("hidden state", name=True),
-        Column("output", right=True),
-        Column("shape"),
-        Column("witnesses that agree"),
+        HtmlColumn("layer", right=True),
+        HtmlColumn("structure"),
+        HtmlColumn("hidden state", name=True),
+        HtmlColumn("output", right=True),
+        HtmlColumn("shape"),
+        HtmlColumn("witnesses that agree"),
     )
     if stack is None:
         return Table("Decoder layers", columns, ())
@@ -173,12 +173,12 @@ def _layers(inspection: Inspection) -> Table:
 
 def _weights(inspection: Inspection) -> Table:
     columns = (
-        Column("part"),
-        Column("weights for"),
-        Column("size", right=True),
-        Column("precision"),
-        Column("constants", right=True),
-        Column("values", right=True),
+        HtmlColumn("part"),
+        HtmlColumn("weights for"),
+        HtmlColumn("size", right=True),
+        HtmlColumn("precision"),
+        HtmlColumn("constants", right=True),
+        HtmlColumn("values", right=True),
     )
     rows = [
         (
@@ -204,9 +204,9 @@ def _weights(inspection: Inspection) -> Table:
 def memory_table(memory: Footprint) -> Table:
     """The terms of a footprint and their sum."""
     columns = (
-        Column(f"context {memory.context}, batch {memory.batch}"),
-        *(Column(f"keys and values {name}", right=True) for name in KV_PRECISIONS),
-        Column("formula"),
+        HtmlColumn(f"context {memory.context}, batch {memory.batch}"),
+        *(HtmlColumn(f"keys and values {name}", right=True) for name in KV_PRECISIONS),
+        HtmlColumn("formula"),
     )
     rows = [(term.name, *(size_text(term.size(name)) for name in KV_PRECISIONS), term.formula) for term in memory.terms]
     total = ("at least", *(size_text(memory.total(name)) for name in KV_PRECISIONS), "")
@@ -220,8 +220,8 @@ def provenance(inspection: Inspection) -> tuple[Table, ...]:
     entries = [
         (part.name, key, value) for part in readable for key, value in sorted(flat_rt_info(part.document).items())
     ]
-    columns = (Column("part"), Column("key", name=True), Column("value", name=True))
+    columns = (HtmlColumn("part"), HtmlColumn("key", name=True), HtmlColumn("value", name=True))
     return (
-        Table("Made with", (Column("part"), Column("program"), Column("version", name=True)), tuple(made)),
+        Table("Made with", (HtmlColumn("part"), HtmlColumn("program"), HtmlColumn("version", name=True)), tuple(made)),
         Table("rt_info", columns, tuple(entries)),
     )

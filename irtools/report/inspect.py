@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from irtools.anatomy.describe import SYMBOLS, layers_text, symbolic
 from irtools.model.footprint import KV_PRECISIONS, UNKNOWN, Footprint, states
-from irtools.model.part import Input, Output
+from irtools.model.part import ModelInput, ModelOutput
 from irtools.model.provenance import flat_rt_info, origin, versions
 from irtools.report.inspection import Inspection, PartFacts, WeightGroup
 from irtools.report.terminal import Column, Style, paragraph, table
@@ -108,7 +108,7 @@ def _layers(inspection: Inspection) -> Iterator[tuple[str, str]]:
         yield "", f"{layers_text(kind.indices)}: {kind.text}"
 
 
-def _port(port: Input | Output) -> str:
+def _port(port: ModelInput | ModelOutput) -> str:
     return f"{port.label} {port.element_type} {symbolic(port.shape, port.label)}"
 
 

@@ -22,7 +22,7 @@ from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 from irtools.model.draft import Draft, draft
 from irtools.model.footprint import KV_PRECISIONS, UNKNOWN, Footprint, footprint, states
-from irtools.model.part import Input, Output, Part
+from irtools.model.part import ModelInput, ModelOutput, Part
 from irtools.model.provenance import flat_rt_info, origin, versions
 from irtools.model.weights import Weight, covered_bytes
 from irtools.render.part import DrawnPart, shown_part
@@ -199,7 +199,7 @@ class Inspection(Tabular):
 
     @cached_property
     def strategies(self) -> tuple[Strategy, ...]:
-        """Decoding modes, as judged by ``irtools verify``; empty if the export cannot be verified."""
+        """Decoding strategies, as judged by ``irtools verify``; empty if the export cannot be verified."""
         try:
             return verify(self.export).strategies
         except IrtoolsError:
@@ -323,7 +323,7 @@ def _weight(weight: Weight) -> dict[str, object]:
     }
 
 
-def _port(port: Input | Output) -> dict[str, object]:
+def _port(port: ModelInput | ModelOutput) -> dict[str, object]:
     return {
         "name": port.label,
         "tensor_names": list(port.names),

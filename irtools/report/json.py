@@ -11,14 +11,14 @@ from typing import Any, cast
 
 from irtools._version import __version__
 
-__all__ = ["SCHEMA_VERSION", "Entry", "envelope", "schema", "to_json"]
+__all__ = ["SCHEMA_VERSION", "ModelResult", "envelope", "schema", "to_json"]
 
 SCHEMA_VERSION = 1
 """Incremented when a key of the envelope is removed or changes its meaning."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ModelResult:
     """Outcome of a command for one model.
 
     Attributes
@@ -49,7 +49,9 @@ class Entry:
     exact: bool = False
 
 
-def envelope(command: str, entries: Iterable[Entry], summary: Mapping[str, object] | None = None) -> dict[str, object]:
+def envelope(
+    command: str, entries: Iterable[ModelResult], summary: Mapping[str, object] | None = None
+) -> dict[str, object]:
     """Build the envelope, which is valid against ``schema()``.
 
     ``summary`` has further keys beside ``models`` (number of models), ``statuses`` (counts by status) and

@@ -15,7 +15,7 @@ from irtools.prove.run import Proof
 from irtools.report.compare_headline import headline
 from irtools.report.compare_rows import annotation_rows, comparison_rows, part_rows, part_title
 from irtools.report.findings import counts_text, shown_path
-from irtools.report.html_tables import Column, Table, memory_table, tables
+from irtools.report.html_tables import HtmlColumn, Table, memory_table, tables
 from irtools.report.inspection import Inspection
 from irtools.text import visible
 
@@ -55,7 +55,13 @@ def _tables(shown: object) -> Iterator[Table]:
 
 
 def _findings(verification: Verification) -> Table:
-    columns = (Column("severity"), Column("code"), Column("file"), Column("line", right=True), Column("finding"))
+    columns = (
+        HtmlColumn("severity"),
+        HtmlColumn("code"),
+        HtmlColumn("file"),
+        HtmlColumn("line", right=True),
+        HtmlColumn("finding"),
+    )
     rows = tuple(
         (
             finding.severity or Severity.ERROR,
@@ -67,15 +73,15 @@ def _findings(verification: Verification) -> Table:
         for finding in verification.findings
     )
     title = f"{verification.export.path}: {counts_text([verification])}"
-    modes = [
-        f"{mode.name}: {'available' if mode.available else 'not available'}{f': {mode.reason}' if mode.reason else ''}"
-        for mode in verification.strategies
+    strategies = [
+        f"{one.name}: {'available' if one.available else 'not available'}{one.reason and f': {one.reason}'}"
+        for one in verification.strategies
     ]
-    return Table(title, columns, rows, tuple(modes))
+    return Table(title, columns, rows, tuple(strategies))
 
 
 def _steps(proof: Proof) -> Table:
-    columns = (Column("step"), Column("check"), Column("status"), Column("result"))
+    columns = (HtmlColumn("step"), HtmlColumn("check"), HtmlColumn("status"), HtmlColumn("result"))
     rows: list[tuple[object, ...]] = []
     for step in proof.steps:
         rows.append((step.name, "", step.status, step.why))
@@ -84,7 +90,7 @@ def _steps(proof: Proof) -> Table:
 
 
 def _differences(comparison: Comparison) -> Iterator[Table]:
-    columns = (Column("category"), Column("difference"), Column("a"), Column("b"))
+    columns = (HtmlColumn("category"), HtmlColumn("difference"), HtmlColumn("a"), HtmlColumn("b"))
     title = f"{comparison.a} and {comparison.b}: {headline(comparison)}"
     general = comparison_rows(comparison)
     yield Table(title, columns, tuple((row.category, row.what, row.a, row.b) for row in general), comparison.failures)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from irtools.prove.compare import Change
+from irtools.prove.compare import RecordChange
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.run import Proof
 from irtools.report.terminal import Column, Style, paragraph, table
@@ -36,9 +36,9 @@ def proof_text(proof: Proof, style: Style) -> str:
     device = proof.record["device"]
     name = device["properties"].get("FULL_DEVICE_NAME")
     where = f"{device['name']} ({name})" if name else device["name"]
-    own = proof.way.draft == proof.export.directory
-    how = f"with its {proof.way.title}" if own else f"with the {proof.way.title} of {proof.way.draft}"
-    drafting = f", {how}" if proof.way.title else ""
+    own = proof.setup.draft == proof.export.directory
+    how = f"with its {proof.setup.title}" if own else f"with the {proof.setup.title} of {proof.setup.draft}"
+    drafting = f", {how}" if proof.setup.title else ""
     lines = [paragraph(f"{proof.export.path} on {where}{drafting}", style)]
     if proof.record["tokenizer_fault"] and proof.record["prompts"]:
         seed = proof.record["settings"]["seed"]
@@ -178,7 +178,7 @@ def _seconds(value: float | None) -> str:
     return f"{1000 * value:.0f} ms" if value >= 0.1 else f"{1000 * value:.1f} ms"
 
 
-def changes_text(changes: Sequence[Change], style: Style) -> str:
+def changes_text(changes: Sequence[RecordChange], style: Style) -> str:
     """Table of the changes since an earlier record, without a final newline."""
     if not changes:
         return "nothing changed since the earlier record"

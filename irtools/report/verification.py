@@ -9,7 +9,7 @@ from irtools.lint.baseline import fingerprints
 from irtools.lint.engine import Judged, Verification
 from irtools.lint.model import Severity
 from irtools.report.findings import counts_text, findings_text, listing
-from irtools.report.json import Entry, envelope, to_json
+from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Style
 from irtools.text import plural
 
@@ -80,11 +80,11 @@ def _json(judged: Sequence[Judged], exit_code: int) -> str:
     return to_json(envelope("verify", entries, {**totals, "exit_code": exit_code}))
 
 
-def _entry(model: Judged) -> Entry:
+def _entry(model: Judged) -> ModelResult:
     if model.verification is None:
-        return Entry(str(model.path), "failed", 2, model.error)
+        return ModelResult(str(model.path), "failed", 2, model.error)
     status = "findings" if model.failed else "ok"
-    return Entry(str(model.path), status, int(model.failed), details=_details(model, model.verification))
+    return ModelResult(str(model.path), status, int(model.failed), details=_details(model, model.verification))
 
 
 def _details(model: Judged, verification: Verification) -> dict[str, object]:

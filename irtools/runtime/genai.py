@@ -15,13 +15,13 @@ from typing import Any
 from irtools.errors import UsageError
 from irtools.runtime.lines import Child, Progress
 
-__all__ = ["NOT_INSTALLED", "Job", "Outcome", "Timing", "available", "iterate", "run", "run_all"]
+__all__ = ["NOT_INSTALLED", "GenerationJob", "Outcome", "Timing", "available", "iterate", "run", "run_all"]
 
 NOT_INSTALLED = "openvino-genai is not installed; install the extra `runtime` (in a checkout: pip install '.[runtime]')"
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class GenerationJob:
     """One generation to run.
 
     Attributes
@@ -66,17 +66,17 @@ class Job:
     reuse: bool = False
 
     @classmethod
-    def plain(cls, model: str | Path, prompt: str = "", **options: Any) -> Job:
+    def plain(cls, model: str | Path, prompt: str = "", **options: Any) -> GenerationJob:
         """Generation without a draft."""
         return cls(str(model), prompt, **options)
 
     @classmethod
-    def mtp(cls, model: str | Path, prompt: str = "", **options: Any) -> Job:
+    def mtp(cls, model: str | Path, prompt: str = "", **options: Any) -> GenerationJob:
         """Generation with the MTP head of the same directory."""
         return cls(str(model), prompt, draft=str(model), **options)
 
     @classmethod
-    def dflash(cls, model: str | Path, draft: str | Path, prompt: str = "", **options: Any) -> Job:
+    def dflash(cls, model: str | Path, draft: str | Path, prompt: str = "", **options: Any) -> GenerationJob:
         """Generation with a draft from another directory; its rt_info gives its kind."""
         return cls(str(model), prompt, draft=str(draft), **options)
 
@@ -166,18 +166,18 @@ def available() -> bool:
     return find_spec("openvino_genai") is not None
 
 
-def run(job: Job, *, timeout: float = 300.0) -> Outcome:
+def run(job: GenerationJob, *, timeout: float = 300.0) -> Outcome:
     """Run one job; see :func:`run_all`."""
     return run_all([job], timeout=timeout)[0]
 
 
-def run_all(jobs: Iterable[Job], *, timeout: float = 300.0) -> list[Outcome]:
+def run_all(jobs: Iterable[GenerationJob], *, timeout: float = 300.0) -> list[Outcome]:
     """Run jobs one after the other; see :func:`iterate`."""
     return list(iterate(jobs, timeout=timeout))
 
 
 def iterate(
-    jobs: Iterable[Job], *, timeout: float = 300.0, progress: Progress | None = None
+    jobs: Iterable[GenerationJob], *, timeout: float = 300.0, progress: Progress | None = None
 ) -> Generator[Outcome, None, None]:
     """Run jobs one after the other, each when the next outcome is requested.
 

@@ -8,24 +8,24 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from irtools.runtime.exact import exact_hints, first_words
-from irtools.runtime.genai import Job, Outcome, Timing
+from irtools.runtime.genai import GenerationJob, Outcome, Timing
 from irtools.runtime.lines import Progress, serve
 from irtools.runtime.memory import peak_memory
 
 __all__ = ["encode"]
 
 
-class _Server:
+class _PipelineServer:
     """Runs jobs, and keeps the pipeline between those that allow it."""
 
     def __init__(self) -> None:
         self._kept: tuple[tuple[Any, ...], Any] | None = None
 
     def __call__(self, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-        job = Job(**{**request, "token_ids": tuple(request["token_ids"])})
+        job = GenerationJob(**{**request, "token_ids": tuple(request["token_ids"])})
         return asdict(self._execute(job, progress))
 
-    def _execute(self, job: Job, progress: Progress) -> Outcome:
+    def _execute(self, job: GenerationJob, progress: Progress) -> Outcome:
         import openvino_genai as genai
 
         began = time.monotonic()
@@ -47,7 +47,7 @@ class _Server:
         seconds = time.monotonic() - began
         return _outcome(pipeline, result, tokens, prompt_ids, _timing(pipeline, result, load, seconds))
 
-    def _pipeline(self, genai: Any, job: Job, progress: Progress) -> Any:
+    def _pipeline(self, genai: Any, job: GenerationJob, progress: Progress) -> Any:
         key = (job.model, job.draft, job.device, job.prefix_caching, job.stateful, job.exact, _batched(job))
         if job.reuse and self._kept is not None and self._kept[0] == key:
             return self._kept[1]
@@ -59,7 +59,7 @@ class _Server:
         return pipeline
 
 
-def _load(genai: Any, job: Job) -> Any:
+def _load(genai: Any, job: GenerationJob) -> Any:
     import openvino as ov
 
     hints = exact_hints(ov.Core(), job.device) if job.exact else {}
@@ -75,12 +75,12 @@ def _load(genai: Any, job: Job) -> Any:
     return genai.ContinuousBatchingPipeline(job.model, scheduler, job.device, properties)
 
 
-def _batched(job: Job) -> int:
+def _batched(job: GenerationJob) -> int:
     """Tokens per pass: GenAI's default, or more if the candidates need it."""
     return max(256, job.assistant_tokens + 1)
 
 
-def _with_text(pipeline: Any, job: Job) -> Job:
+def _with_text(pipeline: Any, job: GenerationJob) -> GenerationJob:
     """The job with decoded text instead of token ids, if ``as_text`` is set."""
     if not (job.as_text and job.token_ids):
         return job
@@ -92,7 +92,7 @@ def _with_text(pipeline: Any, job: Job) -> Job:
     return textual
 
 
-def _prompt_ids(pipeline: Any, job: Job) -> tuple[int, ...]:
+def _prompt_ids(pipeline: Any, job: GenerationJob) -> tuple[int, ...]:
     if job.token_ids:
         return job.token_ids
     return encode(pipeline.get_tokenizer(), job.prompt, chat_template=job.chat_template)
@@ -108,7 +108,7 @@ def encode(tokenizer: Any, prompt: str, *, chat_template: bool) -> tuple[int, ..
     return tuple(int(token) for token in encoded.input_ids.data[0])
 
 
-def _generate(genai: Any, pipeline: Any, job: Job, prompt_ids: tuple[int, ...], streamer: Any) -> Any:
+def _generate(genai: Any, pipeline: Any, job: GenerationJob, prompt_ids: tuple[int, ...], streamer: Any) -> Any:
     config = genai.GenerationConfig()
     config.max_new_tokens, config.do_sample, config.ignore_eos = job.max_new_tokens, False, True
     config.apply_chat_template = job.chat_template
@@ -202,4 +202,4 @@ def _text(pipeline: Any, tokens: list[int]) -> str:
 
 
 if __name__ == "__main__":
-    serve(_Server())
+    serve(_PipelineServer())

@@ -15,7 +15,7 @@ from typing import Any
 from irtools.runtime.exact import first_words, plugin
 from irtools.runtime.lines import Child, Progress, serve
 
-__all__ = ["Probe", "probe"]
+__all__ = ["RuntimeFacts", "probe"]
 
 _PACKAGES = {"openvino": "openvino", "genai": "openvino-genai", "tokenizers": "openvino-tokenizers"}
 _PROPERTIES = (
@@ -38,7 +38,7 @@ _TIMEOUT = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class RuntimeFacts:
     """Properties of the installation and the device.
 
     Attributes
@@ -68,7 +68,7 @@ class Probe:
     unusable: str = ""
 
 
-def probe(device: str, directory: Path, prompts: Sequence[str], *, chat_template: bool) -> Probe:
+def probe(device: str, directory: Path, prompts: Sequence[str], *, chat_template: bool) -> RuntimeFacts:
     """Read the device's properties, and tokenize prompts as GenAI does.
 
     Parameters
@@ -87,9 +87,9 @@ def probe(device: str, directory: Path, prompts: Sequence[str], *, chat_template
     with Child("irtools.runtime.probe") as child:
         reply = child.ask(request, timeout=_TIMEOUT)
     if reply.ended:
-        return Probe((), {}, _versions(), fault=reply.ended, ended=reply.ended)
+        return RuntimeFacts((), {}, _versions(), fault=reply.ended, ended=reply.ended)
     lists = {"devices": tuple(reply.value["devices"]), "tokens": tuple(map(tuple, reply.value["tokens"]))}
-    return Probe(**{**reply.value, **lists}, versions=_versions())
+    return RuntimeFacts(**{**reply.value, **lists}, versions=_versions())
 
 
 def _versions() -> dict[str, str]:

@@ -263,7 +263,7 @@ def _embeds(gather: Any) -> bool:
     return bool(many) or any(word in table.get_node().get_friendly_name() for word in _NAMED_EMBEDDING)
 
 
-class _Server:
+class _RehearsalServer:
     """Converts one file ahead, then rehearses.
 
     The annotated file has the same graph as the file before: only the rt_info differs, and a file that changes
@@ -289,4 +289,4 @@ class _Server:
 
 
 if __name__ == "__main__":
-    serve(_Server())
+    serve(_RehearsalServer())

@@ -20,9 +20,9 @@ from irtools.ir.scan import Scan, Span, scan_outline
 from irtools.surgery.edits import AddOp, NewPort
 from irtools.surgery.piece import PiecePort, Plan
 from irtools.surgery.reach import variable_id
-from irtools.surgery.region import Cut, Region
+from irtools.surgery.region import Cut, PieceRegion
 from irtools.surgery.shapes import rank_unknown
-from irtools.surgery.spelling import Style, tensor_names
+from irtools.surgery.spelling import Spelling, tensor_names
 from irtools.text import shape_text
 
 __all__ = ["carve", "state_names"]
@@ -57,7 +57,7 @@ def state_names(variable: str, names: Iterable[str]) -> tuple[str, str]:
     return variable, f"{variable}.new"
 
 
-def carve(view: GraphView, region: Region) -> Plan:
+def carve(view: GraphView, region: PieceRegion) -> Plan:
     """Work out the file of a piece and the weights that it needs.
 
     Raises
@@ -69,9 +69,9 @@ def carve(view: GraphView, region: Region) -> Plan:
 
 
 class _Carver:
-    def __init__(self, view: GraphView, region: Region) -> None:
+    def __init__(self, view: GraphView, region: PieceRegion) -> None:
         self.view, self.region, self.scan = view, region, view.scan
-        self.style = Style.of(view.scan)
+        self.style = Spelling.of(view.scan)
         self.names = set(map(view.op_name, region.ops))
         # Names of inputs and outputs only: OpenVINO does not confuse them with equal names of inner tensors.
         self.tensors = {name for op in region.ops for name in _port_names(view, op)}

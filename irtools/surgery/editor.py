@@ -13,8 +13,8 @@ from irtools.surgery.edits import (
     AddOp,
     Edit,
     NewPort,
+    OpOutput,
     OpRef,
-    Output,
     RemoveOp,
     Rename,
     Rewire,
@@ -124,7 +124,7 @@ class Editor:
         output_names : sequence of str
             For a Result: names of the model output.
         """
-        sources = tuple(Output(*one) if isinstance(one, tuple) else Output(one) for one in inputs)
+        sources = tuple(OpOutput(*one) if isinstance(one, tuple) else OpOutput(one) for one in inputs)
         ports = tuple(one if isinstance(one, NewPort) else NewPort(one[0], tuple(one[1])) for one in outputs)
         values = {key: _text(value) for key, value in (attributes or {}).items()}
         self.make(AddOp(type, name, sources, ports, values, opset, tuple(output_names)))
@@ -135,7 +135,7 @@ class Editor:
 
     def rewire(self, op: OpRef, input: int, producer: OpRef, output_index: int = 0) -> None:
         """Connect an input of an op, by input index, to another output."""
-        self.make(Rewire(op, input, Output(producer, output_index)))
+        self.make(Rewire(op, input, OpOutput(producer, output_index)))
 
     def rename(self, op: OpRef, name: str) -> None:
         """Give an op another friendly name, in the annotation too."""
@@ -147,7 +147,7 @@ class Editor:
 
     def set_tensor_names(self, op: OpRef, output_index: int, names: Sequence[str]) -> None:
         """Set the tensor names of an output."""
-        self.make(SetTensorNames(Output(op, output_index), tuple(names)))
+        self.make(SetTensorNames(OpOutput(op, output_index), tuple(names)))
 
     def set_rt_info(self, key: str, value: str | None) -> None:
         """Set an entry of the model-level rt_info; None removes it."""

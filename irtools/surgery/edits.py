@@ -19,8 +19,8 @@ __all__ = [
     "Edit",
     "GraphEdit",
     "NewPort",
+    "OpOutput",
     "OpRef",
-    "Output",
     "Place",
     "RemoveOp",
     "Rename",
@@ -41,7 +41,7 @@ OpRef: TypeAlias = str | int
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OpOutput:
     """An output of an op, by output index."""
 
     op: OpRef
@@ -75,7 +75,7 @@ class AddOp:
     ----------
     name : str
         A friendly name that no op has yet.
-    inputs : tuple of Output
+    inputs : tuple of OpOutput
         Values to read. Types and shapes of the input ports follow from them.
     attributes : mapping of str to str
         Attributes of ``<data>``.
@@ -85,7 +85,7 @@ class AddOp:
 
     type: str
     name: str
-    inputs: tuple[Output, ...] = ()
+    inputs: tuple[OpOutput, ...] = ()
     outputs: tuple[NewPort, ...] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
     opset: str = "opset1"
@@ -105,7 +105,7 @@ class Rewire:
 
     op: OpRef
     input: int
-    source: Output
+    source: OpOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class SetAttribute:
 class SetTensorNames:
     """Set the tensor names of an output; an empty tuple removes them."""
 
-    output: Output
+    output: OpOutput
     names: tuple[str, ...]
 
 

@@ -26,7 +26,7 @@ from irtools.model.annotation import Locator, read_annotation
 from irtools.model.document import Document
 from irtools.surgery.annotate import SameValue
 from irtools.surgery.choice import RESERVED, distinct_layers, names_of, parse_layer_list, require_names
-from irtools.surgery.edits import AddOp, Edit, NewPort, Output, RemoveOp, SetTensorNames
+from irtools.surgery.edits import AddOp, Edit, NewPort, OpOutput, RemoveOp, SetTensorNames
 from irtools.text import short_repr
 
 __all__ = ["DEFAULT_NAME", "Exposed", "ExposedValue", "Exposure", "concealing", "exposed", "exposing"]
@@ -153,7 +153,7 @@ def exposing(
         requested.append((concat, wanted, True))
     require_names(requested, count)
     present = {output.name: output for output in exposed(document.graph)}
-    work = _Work(document, stack)
+    work = _Exposing(document, stack)
     for name, members, joined in requested:
         output = present.get(name)
         if output is None:
@@ -175,7 +175,7 @@ def exposing(
     return Exposure(tuple(work.edits()), values, tuple(notes))
 
 
-class _Work:
+class _Exposing:
     """Collector of the ops to add and the tensor names to set."""
 
     def __init__(self, document: Document, stack: DecoderStack) -> None:
@@ -191,8 +191,8 @@ class _Work:
         assert port is not None, "the stack was located in this graph"
         return port
 
-    def _output(self, source: Source) -> Output:
-        return Output(source.op, self._graph.output_index(source))
+    def _output(self, source: Source) -> OpOutput:
+        return OpOutput(source.op, self._graph.output_index(source))
 
     def require_same(self, output: Exposed) -> None:
         """Raise an EditError if an exposed output reads other values than the stack has."""
@@ -232,7 +232,7 @@ class _Work:
         shapes = [self._port(self._stack.layers[layer].source).shape for layer in layers]
         return (*shapes[0][:-1], sum(shape[-1] for shape in shapes))
 
-    def _add_concat(self, mark: str, name: str, layers: Sequence[int]) -> Output:
+    def _add_concat(self, mark: str, name: str, layers: Sequence[int]) -> OpOutput:
         sources = [self._stack.layers[layer].source for layer in layers]
         types = [self._port(source).element_type for source in sources]
         if len(set(types)) > 1:
@@ -240,7 +240,7 @@ class _Work:
             raise EditError(f"the hidden states have different types ({listed}) and cannot be concatenated")
         port = NewPort(types[0], self._concat_shape(layers), (name,))
         self._ops.append(AddOp("Concat", mark, tuple(map(self._output, sources)), (port,), {"axis": "-1"}))
-        return Output(mark)
+        return OpOutput(mark)
 
     def edits(self) -> Iterator[Edit]:
         """Yield all edits."""
@@ -349,7 +349,7 @@ def concealing(
     for source, removed in tensors.items():
         port = graph.port(source)
         kept = tuple(name for name in port.names if name not in removed) if port is not None else ()
-        edits.append(SetTensorNames(Output(source.op, graph.output_index(source)), kept))
+        edits.append(SetTensorNames(OpOutput(source.op, graph.output_index(source)), kept))
     return Exposure(tuple(edits), tuple(_value(graph, output) for output in chosen))
 
 

@@ -19,9 +19,9 @@ from irtools.ir.op import FLOATS
 from irtools.surgery.fragile import fragile_states
 from irtools.surgery.reach import above, below, data_above, state_writers, variable_id
 from irtools.surgery.shapes import SameShape
-from irtools.surgery.wanted import End, Request
+from irtools.surgery.wanted import End, PieceRequest
 
-__all__ = ["Cut", "Region", "find_region"]
+__all__ = ["Cut", "PieceRegion", "find_region"]
 
 _TOKENS = re.compile(r"input_ids|inputs?_embeds")
 _SIDE = re.compile(r"mask|position|beam|type_ids|past|present|cache|state|_len")
@@ -42,7 +42,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class PieceRegion:
     """Ops and boundary of a piece.
 
     Attributes
@@ -52,7 +52,7 @@ class Region:
     cuts : tuple of Cut
         The entry first, states last, the others in the order of computation.
     entry_name : str
-        See :class:`irtools.surgery.wanted.Request`.
+        See :class:`irtools.surgery.wanted.PieceRequest`.
     states : tuple of str
         Variables that are read and written in the piece, and stay states.
     written : tuple of int
@@ -77,12 +77,12 @@ class Region:
     split: tuple[tuple[str, bool], ...] = ()
 
 
-def find_region(view: GraphView, request: Request) -> Region:
+def find_region(view: GraphView, request: PieceRequest) -> PieceRegion:
     """Work out the ops and the boundary of a piece.
 
     Parameters
     ----------
-    request : Request
+    request : PieceRequest
         Every start must lead to an end, and every end must be reached from a start.
     """
     scope = _with_states(_scope(view, request))
@@ -93,7 +93,7 @@ def find_region(view: GraphView, request: Request) -> Region:
     states = [variable for variable in scope.writers if scope.own.get(variable)]
     halves = _half_states(scope, kept)
     split = [(variable, True) for variable, own in scope.own.items() if not own]
-    return Region(
+    return PieceRegion(
         ops=frozenset(kept.ops),
         cuts=_cuts(scope, kept),
         entry=request.entry,
@@ -115,7 +115,7 @@ class _Scope:
     """Values that a piece computes itself, decided before its ops are gathered."""
 
     view: GraphView
-    request: Request
+    request: PieceRequest
     forced: frozenset[int]  # starts whose inputs are cut
     below: Set[int]  # computed from the starts
     beyond: Set[int]  # computed from the ends
@@ -134,7 +134,7 @@ class _Scope:
         return op in self.upstream and op not in self.core
 
 
-def _scope(view: GraphView, request: Request) -> _Scope:
+def _scope(view: GraphView, request: PieceRequest) -> _Scope:
     """Return the scope without states."""
     ends = {end.source.op for end in request.ends}
     values = {end.source for end in request.ends}

@@ -25,7 +25,7 @@ from irtools.ir.op import PRECISIONS, split_names
 from irtools.ir.scan import Scan, Span, child_spans, parse_attributes
 from irtools.surgery.edits import AddOp, NewPort
 
-__all__ = ["Style", "append_to", "join_names", "tensor_names"]
+__all__ = ["Spelling", "append_to", "join_names", "tensor_names"]
 
 _SEPARATOR = re.compile(rb"(?<!\\),")
 _SPELLED = {name: spelled for spelled, name in PRECISIONS.items()}
@@ -37,7 +37,7 @@ def join_names(names: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Style:
+class Spelling:
     """Formatting of a file.
 
     Attributes
@@ -53,7 +53,7 @@ class Style:
     ascii_only: bool
 
     @classmethod
-    def of(cls, scan: Scan) -> Style:
+    def of(cls, scan: Scan) -> Spelling:
         """Read the style off the first lines and the last layer of a file."""
         before = first_space(scan.data, scan.net_tag.end)
         unit = last_line(before)
@@ -214,7 +214,7 @@ def _ports(layer: bytes, side: str) -> list[Span]:
     return [span for tag, span in child_spans(layer, where) if tag == "port"] if where is not None else []
 
 
-def append_to(scan: Scan, section: str, items: bytes, style: Style) -> Splice:
+def append_to(scan: Scan, section: str, items: bytes, style: Spelling) -> Splice:
     """Append elements, each with its white space before it, to ``<layers>`` or ``<edges>``.
 
     A self-closed section is opened, a missing one is created.

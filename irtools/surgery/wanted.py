@@ -14,7 +14,7 @@ from irtools.ir.constants import iter_graphs
 from irtools.surgery.choice import parse_layer_list
 from irtools.surgery.reach import below
 
-__all__ = ["End", "Request", "between_ops", "of_layers", "parse_layers"]
+__all__ = ["End", "PieceRequest", "between_ops", "of_layers", "parse_layers"]
 
 _OUTPUT = re.compile(r"(.+):(\d{1,9})", re.DOTALL)
 
@@ -37,7 +37,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PieceRequest:
     """Starts and ends of a piece.
 
     Attributes
@@ -96,7 +96,7 @@ def parse_layers(text: str, count: int) -> tuple[int, int]:
     return layers[0], layers[-1]
 
 
-def of_layers(view: GraphView, stack: DecoderStack, first: int, last: int, *, stateless: bool) -> Request:
+def of_layers(view: GraphView, stack: DecoderStack, first: int, last: int, *, stateless: bool) -> PieceRequest:
     """Return a request for consecutive layers of a decoder stack that was located in this graph."""
 
     def value(op: int) -> Source:
@@ -112,7 +112,7 @@ def of_layers(view: GraphView, stack: DecoderStack, first: int, last: int, *, st
     port = view.port(entry)
     same = {source for source in stream - closing if port and (at := view.port(source)) and at.shape == port.shape}
     above = {stack.embedding, *(op for op in view.producers(stack.embedding) if not view.constant(op))}
-    return Request(
+    return PieceRequest(
         starts=frozenset(consumer.op for consumer in view.consumers(entry.op) if consumer.port == entry.port),
         ends=(End(stack.layers[last].source, f"hidden_states.{last}"),),
         entry=entry,
@@ -124,7 +124,7 @@ def of_layers(view: GraphView, stack: DecoderStack, first: int, last: int, *, st
     )
 
 
-def between_ops(view: GraphView, starts: Sequence[str], ends: Sequence[str], *, stateless: bool) -> Request:
+def between_ops(view: GraphView, starts: Sequence[str], ends: Sequence[str], *, stateless: bool) -> PieceRequest:
     """Return a request for the ops from given starts to given ends, both included.
 
     Parameters
@@ -147,7 +147,7 @@ def between_ops(view: GraphView, starts: Sequence[str], ends: Sequence[str], *, 
     for end, name in last.items():
         if not any(end.source.op in ops for ops in reached.values()):
             raise UsageError(_not_above(view, first[some_start], some_start, name, end.source.op))
-    return Request(frozenset(first), tuple(last), stateless=stateless)
+    return PieceRequest(frozenset(first), tuple(last), stateless=stateless)
 
 
 def _not_above(view: GraphView, start: str, first: int, end: str, last: int) -> str:

@@ -15,8 +15,8 @@ from irtools.surgery.edits import (
     AddOp,
     GraphEdit,
     NewPort,
+    OpOutput,
     OpRef,
-    Output,
     RemoveOp,
     Rename,
     Rewire,
@@ -26,7 +26,7 @@ from irtools.surgery.edits import (
     require_tensor_names,
     require_text,
 )
-from irtools.surgery.spelling import Style, append_to
+from irtools.surgery.spelling import Spelling, append_to
 from irtools.surgery.splices import difference
 
 __all__ = ["Working"]
@@ -63,7 +63,7 @@ class Working:
         self._position = {key: position for position, key in enumerate(scan.ids)}
         if len(self._position) != len(scan.ids):
             raise wiring_error(scan, FaultKind.DUPLICATE_ID)
-        self._style = Style.of(scan)
+        self._style = Spelling.of(scan)
         self.next = max(first, max(scan.ids, default=-1) + 1)
         self._names: dict[int, str] = {}
         self._changed: dict[int, bytes] = {}
@@ -147,7 +147,7 @@ class Working:
         else:
             self._changed[key] = layer
 
-    def _resolved(self, output: Output) -> tuple[int, int, NewPort]:
+    def _resolved(self, output: OpOutput) -> tuple[int, int, NewPort]:
         """Return the layer id, port id and port of an output."""
         key = self.find(output.op)
         ports = self.op(key).outputs
@@ -198,7 +198,7 @@ class Working:
             self._changed.pop(key, None)
         self._removed.add(key)
 
-    def _rewire(self, key: int, number: int, source: Output) -> None:
+    def _rewire(self, key: int, number: int, source: OpOutput) -> None:
         inputs = self.op(key).inputs
         if not 0 <= number < len(inputs):
             raise EditError(f"{self.name(key)!r} has no input {number}; the number of its inputs is {len(inputs)}")

@@ -18,13 +18,13 @@ from irtools.prove.figures import acceptance_figures, memory_figures, plain_figu
 from irtools.prove.model import FAILED, PASSED, WARNING, Check, Step
 from irtools.prove.run import Proof
 from irtools.prove.settings import Prompt, ProveSettings
-from irtools.prove.speculate import Way
+from irtools.prove.speculate import DraftSetup
 from irtools.report.json import schema
 from irtools.report.prove import proof_text
 from irtools.report.terminal import Style
 from irtools.runtime import genai
 from irtools.runtime.genai import Outcome, Timing
-from irtools.runtime.probe import Probe
+from irtools.runtime.probe import RuntimeFacts
 from tests.cli.conftest import Done
 
 Cli = Callable[..., Done]
@@ -39,7 +39,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, fixtures: Path) -> list[ProveSettings
     def prove(export: Any, settings: ProveSettings, progress: Any) -> Proof:
         calls.append(settings)
         record = {"record_version": 1, "device": {"name": "CPU", "properties": {}}, "tokenizer_fault": ""}
-        return Proof(export, settings, Way(), (), record)
+        return Proof(export, settings, DraftSetup(), (), record)
 
     monkeypatch.setattr(run, "prove", prove)
     return calls
@@ -145,13 +145,15 @@ def test_a_device_that_is_not_there_is_an_error(cli: Cli, fixtures: Path, device
 
 
 def test_token_ids_that_stand_in_for_prompts_are_told(proof: Proof) -> None:
-    faulty = Proof(proof.export, proof.settings, proof.way, proof.steps, {**proof.record, "tokenizer_fault": "no file"})
+    faulty = Proof(
+        proof.export, proof.settings, proof.setup, proof.steps, {**proof.record, "tokenizer_fault": "no file"}
+    )
 
     assert proof_text(faulty, Style()).splitlines()[1].endswith("random token ids from seed 0 replace them: no file")
 
 
 def test_nothing_is_proved_when_no_step_applies(proof: Proof) -> None:
-    nothing = Proof(proof.export, proof.settings, proof.way, proof.steps[:1], proof.record)
+    nothing = Proof(proof.export, proof.settings, proof.setup, proof.steps[:1], proof.record)
 
     assert proof_text(nothing, Style()).endswith("nothing proved: no step applies")
     assert nothing.exit_code == 2
@@ -186,9 +188,9 @@ def proof(fixtures: Path) -> Proof:
         Step("taps", why="the target has no annotation"),
         Step("runtime", checks, seconds=3.21, peak_memory=123456789),
     )
-    way, settings = Way("mtp", "MTP head", export.directory), ProveSettings()
-    seen = Probe(("CPU",), {"FULL_DEVICE_NAME": "A Device"}, {"python": "3.11", "platform": "any"})
-    return Proof(export, settings, way, steps, run.record(export, way, prompts, settings, seen, steps))
+    way, settings = DraftSetup("mtp", "MTP head", export.directory), ProveSettings()
+    seen = RuntimeFacts(("CPU",), {"FULL_DEVICE_NAME": "A Device"}, {"python": "3.11", "platform": "any"})
+    return Proof(export, settings, setup, steps, run.record(export, setup, prompts, settings, seen, steps))
 
 
 def test_the_report_tells_each_step_and_what_follows(proof: Proof) -> None:
@@ -221,7 +223,7 @@ def test_the_report_fits_a_terminal(proof: Proof, width: int) -> None:
 
 def test_json_and_exit_code(cli: Cli, proof: Proof, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     failing = Proof(
-        proof.export, proof.settings, proof.way, (Step("taps", (Check("cut", FAILED, "cut"),)),), proof.record
+        proof.export, proof.settings, proof.setup, (Step("taps", (Check("cut", FAILED, "cut"),)),), proof.record
     )
     old = tmp_path / "old.json"
     old.write_text(json.dumps({**proof.record, "drafting": "dflash"}))

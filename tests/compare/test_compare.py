@@ -15,7 +15,7 @@ import pytest
 from lxml import etree
 
 from irtools.compare import CATEGORIES, Comparison, PartDiff, compare
-from irtools.compare.model import Change
+from irtools.compare.model import Difference
 from irtools.errors import ExportError, UsageError
 from irtools.report.compare_headline import headline
 from tests.compare.scramble import scramble
@@ -178,7 +178,9 @@ def test_bytes_that_no_constant_needs_are_told(fixtures: Path, export_copy: Copy
         weights.write(bytes(100))
     comparison = compare(fixtures / "llama", copy)
     assert comparison.counts == {"files": 1}
-    assert comparison.files == (Change("openvino_model.bin", "what the IR needs", "100 bytes more than the IR needs"),)
+    assert comparison.files == (
+        Difference("openvino_model.bin", "what the IR needs", "100 bytes more than the IR needs"),
+    )
     assert compare(fixtures / "llama/openvino_model.xml", copy / "openvino_model.xml").counts == {"files": 1}
 
 

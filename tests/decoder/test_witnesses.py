@@ -9,7 +9,7 @@ from irtools.decoder.dominators import chain, dominating_sums
 from irtools.decoder.head import find_embeddings, find_head
 from irtools.decoder.names import read_names
 from irtools.decoder.stream import Stream
-from irtools.decoder.stretch import find_states, stretches
+from irtools.decoder.sublayer import find_states, find_sublayers
 from irtools.decoder.walk import walk
 from irtools.export import open_export
 from irtools.model.config import read_config
@@ -84,7 +84,7 @@ def test_an_earlier_value_mixed_in_again_ends_no_block():
 )
 def test_names_give_the_scope_of_the_stack(name, scope):
     stream = stream_of(name)
-    scopes = read_names(stream.view, stretches(stream, walk(stream)))
+    scopes = read_names(stream.view, find_sublayers(stream, walk(stream)))
     if scope == "":
         assert scopes is None
     else:

@@ -11,7 +11,7 @@ import irtools
 from irtools.authoring import Severity
 from irtools.errors import ExportError, UsageError
 from irtools.lint.engine import VerifyOptions, verify
-from irtools.lint.model import MODES
+from irtools.lint.model import STRATEGIES
 from irtools.lint.rules import find_rule, load_rules
 from irtools.lint.versions import matches, parse_version
 
@@ -258,7 +258,7 @@ def test_fault_of_the_head_leaves_the_other_modes(fixtures: Path, folder: Callab
 
 
 def test_rules_name_modes_that_exist() -> None:
-    assert {mode for rule in load_rules() for mode in rule.rules_out or ()} == set(MODES)
+    assert {mode for rule in load_rules() for mode in rule.rules_out or ()} == set(STRATEGIES)
 
 
 def test_rule_that_raises_is_named(fixtures: Path, folder: Callable[..., Path]) -> None:

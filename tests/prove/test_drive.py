@@ -12,7 +12,7 @@ import pytest
 import irtools
 from irtools.prove.drive import Session
 from irtools.prove.files import Files
-from irtools.prove.inputs import Call, Feeder, UndrivableError
+from irtools.prove.inputs import Feeder, ModelCall, UndrivableError
 from irtools.prove.worker import Worker
 from irtools.runtime.lines import Child
 
@@ -54,7 +54,7 @@ SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
 @pytest.mark.parametrize("name", SHAPES)
 def test_every_input_is_built(name: str, fixtures: Path) -> None:
     session = session_of(fixtures / name)
-    fed = Feeder(session, session.model("target")).feed(Call(TOKENS, past=3, start=3))
+    fed = Feeder(session, session.model("target")).feed(ModelCall(TOKENS, past=3, start=3))
     assert {key: value.shape for key, value in fed.items()} == SHAPES[name]
     if "position_ids" in fed:
         assert (fed["position_ids"] == [3, 4, 5, 6, 7]).all()
@@ -64,13 +64,13 @@ def test_head_is_fed_what_it_is_given(fixtures: Path) -> None:
     session = session_of(fixtures / "qwen3_5_vl")
     feeder = Feeder(session, session.model("mtp"))
     hidden = np.ones((2, 5, 32), np.float32)
-    fed = feeder.feed(Call(TOKENS, given={"hidden_states": hidden}))
+    fed = feeder.feed(ModelCall(TOKENS, given={"hidden_states": hidden}))
     assert (fed["hidden_states"] == hidden).all()
     assert fed["position_ids"].shape == (2, 5)
     with pytest.raises(UndrivableError, match="'hidden_states'"):
-        feeder.feed(Call(TOKENS))
+        feeder.feed(ModelCall(TOKENS))
     with pytest.raises(UndrivableError, match="shape"):
-        feeder.feed(Call(TOKENS, given={"hidden_states": hidden[..., :5]}))
+        feeder.feed(ModelCall(TOKENS, given={"hidden_states": hidden[..., :5]}))
 
 
 def test_says_what_the_runtime_says(fixtures: Path) -> None:

@@ -19,17 +19,17 @@ from irtools.prove.compare import changes, read_record
 from irtools.prove.model import PASSED, Check, Step
 from irtools.prove.record import record, schema, settled
 from irtools.prove.settings import Prompt, ProveSettings
-from irtools.prove.speculate import Way
+from irtools.prove.speculate import DraftSetup
 from irtools.report.json import schema as envelope_schema
-from irtools.runtime.probe import Probe
+from irtools.runtime.probe import RuntimeFacts
 from tests.prove.conftest import Proved
 
 VALIDATOR = jsonschema.Draft202012Validator(schema())
 
 
 def recorded(export: irtools.Export, *steps: Step) -> dict[str, Any]:
-    seen = Probe(("CPU",), {"INFERENCE_PRECISION_HINT": "f32"}, {"python": "3.11", "platform": "any"})
-    return record(export, Way(), [Prompt("ab", (1, 2))], ProveSettings(), seen, steps)
+    seen = RuntimeFacts(("CPU",), {"INFERENCE_PRECISION_HINT": "f32"}, {"python": "3.11", "platform": "any"})
+    return record(export, DraftSetup(), [Prompt("ab", (1, 2))], ProveSettings(), seen, steps)
 
 
 @pytest.mark.slow

@@ -17,12 +17,12 @@ from irtools.prove import speculate as module
 from irtools.prove.advice import Totals, advise, break_even, speed_up
 from irtools.prove.decoding import Decoded, Runs, first_difference
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Step
-from irtools.prove.refusal import Evidence
+from irtools.prove.refusal import RefusalEvidence
 from irtools.prove.settings import Prompt, ProveSettings
-from irtools.prove.speculate import speculate, way_of
+from irtools.prove.speculate import draft_setup, speculate
 from irtools.runtime.conversion import Conversion
 from irtools.runtime.genai import Outcome, Timing
-from irtools.runtime.probe import Probe
+from irtools.runtime.probe import RuntimeFacts
 from tests.prove.conftest import Proved
 
 Prove = Callable[..., Proved]
@@ -92,14 +92,16 @@ def test_the_runtime_takes_a_head_wherever_it_finds_one(fixtures: Path, export_c
     own, other = open_export(fixtures / "qwen3_5_vl_trained"), open_export(export_copy("qwen3_5_vl"))
     again = open_export(fixtures / "falcon" / ".." / "qwen3_5_vl_trained")
 
-    assert way_of(own, again) == way_of(own, None) == module.Way("mtp", "MTP head", own.directory)
-    assert way_of(own, other) == module.Way("mtp", "MTP head", other.directory)
-    assert way_of(own, open_export(fixtures / "falcon")).name == "plain"
-    assert way_of(own, open_export(fixtures / "qwen3_dflash")).name == "dflash"
+    assert draft_setup(own, again) == draft_setup(own, None) == module.Way("mtp", "MTP head", own.directory)
+    assert draft_setup(own, other) == module.Way("mtp", "MTP head", other.directory)
+    assert draft_setup(own, open_export(fixtures / "falcon")).name == "plain"
+    assert draft_setup(own, open_export(fixtures / "qwen3_dflash")).name == "dflash"
 
 
 def test_ids_stand_in_for_text_where_there_is_no_tokenizer(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "probe", lambda *_, **__: Probe(("CPU",), {"NUM_STREAMS": "1"}, {}, fault="no tokenizer"))
+    monkeypatch.setattr(
+        run, "probe", lambda *_, **__: RuntimeFacts(("CPU",), {"NUM_STREAMS": "1"}, {}, fault="no tokenizer")
+    )
     monkeypatch.setattr(run, "_steps", lambda *_: ())
     asked = ProveSettings(prompts=("zqab", "ab"))
 
@@ -143,7 +145,7 @@ def checks_of(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         monkeypatch.setattr(module, "decode", lambda *args, **options: next(answers))
         monkeypatch.setattr(module, "convert", lambda files, timeout: [Conversion()] * len(files))
         export = open_export(fixtures / "qwen3_5_vl_trained")
-        found = speculate(export, way_of(export, None), [Prompt("zqab")], ProveSettings(**settings))
+        found = speculate(export, draft_setup(export, None), [Prompt("zqab")], ProveSettings(**settings))
         return found if step else {check.name: check for check in found.checks}
 
     return run
@@ -239,7 +241,7 @@ def test_a_refusal_is_explained_by_a_rule(message: str, export_copy: Callable[..
     for name in missing:
         (directory / name).unlink()
 
-    assert Evidence(open_export(directory), "mtp", None).explain(message).startswith(expected)
+    assert RefusalEvidence(open_export(directory), "mtp", None).explain(message).startswith(expected)
 
 
 # -- figures ---------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from irtools.render.drawing import Drawing, render
 from irtools.render.engine import DPI, LARGEST_SIDE, Layout, engine_command
 from irtools.render.metrics import text_width
 from irtools.render.picture import Arrow, Box, Picture
-from irtools.render.pictures import Request, pictures
+from irtools.render.pictures import PictureRequest, pictures
 
 SVG = "{http://www.w3.org/2000/svg}"
 EXPORTS = ["falcon", "gemma4_vl", "opt", "qwen3_5_moe_vl", "qwen3_5_vl_int4", "qwen3_dflash", "bert"]
@@ -71,7 +71,7 @@ def png_pixels(data: bytes) -> bytes:
 
 @pytest.mark.parametrize("name", EXPORTS)
 def test_svg_is_well_formed_and_has_its_texts(fixtures: Path, name: str) -> None:
-    drawing = render(open_export(fixtures / name), Request(), "svg", seconds=20)
+    drawing = render(open_export(fixtures / name), PictureRequest(), "svg", seconds=20)
     root = ElementTree.fromstring(drawing.data)
     assert root.tag == f"{SVG}svg"
     texts = {(node.text or "").replace("\N{NO-BREAK SPACE}", " ").strip() for node in root.iter(f"{SVG}text")}
@@ -83,8 +83,8 @@ def test_svg_is_well_formed_and_has_its_texts(fixtures: Path, name: str) -> None
 
 def test_png_has_the_size_of_the_svg_and_is_not_blank(fixtures: Path) -> None:
     export = open_export(fixtures / "qwen3_5_vl")
-    svg = ElementTree.fromstring(render(export, Request(), "svg", seconds=20).data)
-    data = render(export, Request(), "png", seconds=20).data
+    svg = ElementTree.fromstring(render(export, PictureRequest(), "svg", seconds=20).data)
+    data = render(export, PictureRequest(), "png", seconds=20).data
     points = [float(svg.attrib[side].removesuffix("pt")) for side in ("width", "height")]
     for pixels, expected in zip(png_size(data), points, strict=True):
         assert abs(pixels - expected * DPI / 72) <= 3
@@ -94,7 +94,7 @@ def test_png_has_the_size_of_the_svg_and_is_not_blank(fixtures: Path) -> None:
 
 
 def test_pdf(fixtures: Path) -> None:
-    data = render(open_export(fixtures / "falcon"), Request(), "pdf", seconds=20).data
+    data = render(open_export(fixtures / "falcon"), PictureRequest(), "pdf", seconds=20).data
     assert data.startswith(b"%PDF-")
     assert b"%%EOF" in data[-32:]
     assert b"LiberationSans" in data
@@ -170,8 +170,8 @@ def test_dot_on_the_path_gets_the_same_text(monkeypatch: pytest.MonkeyPatch, tmp
     fake_dot(tmp_path / "bin", "pathlib.Path(output).write_text(' '.join(arguments) + chr(10) + source)")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     export = open_export(fixtures / "falcon")
-    arguments, _, source = render(export, Request(), "png").data.decode().partition("\n")
-    assert source.encode() == render(export, Request(), "dot").data
+    arguments, _, source = render(export, PictureRequest(), "png").data.decode().partition("\n")
+    assert source.encode() == render(export, PictureRequest(), "dot").data
     assert "-Tpng" in arguments
 
 
@@ -182,8 +182,8 @@ def test_without_an_engine_there_is_one_sentence_and_dot_still_works(
     monkeypatch.setattr(engine, "find_spec", lambda name: None)
     export = open_export(fixtures / "falcon")
     with pytest.raises(RenderError, match=r"install the extra .*render.*; -o FILE.dot works without$"):
-        render(export, Request(), "svg")
-    assert render(export, Request(), "dot").data.startswith(b"digraph")
+        render(export, PictureRequest(), "svg")
+    assert render(export, PictureRequest(), "dot").data.startswith(b"digraph")
     assert export._repr_svg_() is None
 
 
@@ -191,7 +191,7 @@ def test_an_engine_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_pat
     fake_dot(tmp_path / "bin", "sys.exit('dot: cannot find a font anywhere')")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     with pytest.raises(RenderError, match="cannot find a font anywhere"):
-        render(open_export(fixtures / "falcon"), Request(), "svg")
+        render(open_export(fixtures / "falcon"), PictureRequest(), "svg")
 
 
 def slow_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, most: int) -> Path:
@@ -221,10 +221,10 @@ def test_a_layout_that_hangs_is_killed_and_a_coarser_one_shown(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fixtures: Path
 ) -> None:
     export = open_export(fixtures / "qwen3_5_vl")
-    coarse = list(pictures(export, Request(full=True)))[2]
+    coarse = list(pictures(export, PictureRequest(full=True)))[2]
     pids = slow_engine(monkeypatch, tmp_path, most=len(coarse.boxes) + 6)
     started = time.monotonic()
-    drawing: Drawing = render(export, Request(full=True), "svg", seconds=2.5)
+    drawing: Drawing = render(export, PictureRequest(full=True), "svg", seconds=2.5)
     assert time.monotonic() - started < 6
     assert {box.key for box in drawing.picture.boxes} == {box.key for box in coarse.boxes}
     assert any("whose layout took too long" in sentence for sentence in drawing.picture.omitted)
@@ -235,9 +235,9 @@ def test_a_layout_that_hangs_is_killed_and_a_coarser_one_shown(
 
 def test_asking_for_more_ops_never_draws_fewer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fixtures: Path) -> None:
     export = open_export(fixtures / "qwen3_5_vl")
-    usual = next(pictures(export, Request(full=True, most=60)))
+    usual = next(pictures(export, PictureRequest(full=True, most=60)))
     slow_engine(monkeypatch, tmp_path, most=len(usual.boxes) + 60)
-    drawing = render(export, Request(full=True, most=2000, usual=60), "svg", seconds=2.5)
+    drawing = render(export, PictureRequest(full=True, most=2000, usual=60), "svg", seconds=2.5)
     assert {box.key for box in drawing.picture.boxes} == {box.key for box in usual.boxes}
 
 
@@ -247,13 +247,13 @@ def test_when_nothing_is_laid_out_in_time_there_is_a_sentence(
     pids = slow_engine(monkeypatch, tmp_path, most=-1000)
     monkeypatch.setattr("irtools.render.drawing._GRACE", 0.2)
     with pytest.raises(RenderError, match=r"no layout was found in .*; -o FILE.dot works without"):
-        render(open_export(fixtures / "falcon"), Request(), "svg", seconds=1)
+        render(open_export(fixtures / "falcon"), PictureRequest(), "svg", seconds=1)
     assert not any(alive(int(pid)) for pid in pids.read_text().split())
 
 
 def test_quick_layouts_are_not_raced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fixtures: Path) -> None:
     pids = slow_engine(monkeypatch, tmp_path, most=10_000)
-    render(open_export(fixtures / "falcon"), Request(), "svg", seconds=20)
+    render(open_export(fixtures / "falcon"), PictureRequest(), "svg", seconds=20)
     assert len(pids.read_text().split()) == 1
 
 

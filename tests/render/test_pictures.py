@@ -18,7 +18,7 @@ from irtools.export import open_export
 from irtools.graph.find import find_op
 from irtools.render.dot import to_dot
 from irtools.render.picture import KINDS, Frame, Picture
-from irtools.render.pictures import Request, pictures
+from irtools.render.pictures import PictureRequest, pictures
 from irtools.render.select import around, between
 
 Snapshot = Callable[[str, str], None]
@@ -27,7 +27,7 @@ EXPORTS += ["qwen3_5_vl", "qwen3_5_vl_int4", "qwen3_5_vl_trained", "qwen3_dflash
 
 
 def picture(path: Path, **asked: object) -> Picture:
-    return next(pictures(open_export(path), Request(**asked)))  # type: ignore[arg-type]
+    return next(pictures(open_export(path), PictureRequest(**asked)))  # type: ignore[arg-type]
 
 
 def titles(shown: Picture, kind: str) -> list[str]:
@@ -229,7 +229,7 @@ def test_what_has_no_stack_is_drawn_op_by_op(fixtures: Path) -> None:
 
 
 def test_coarser_pictures_get_smaller_and_end_with_a_card(fixtures: Path) -> None:
-    for asked in (Request(), Request(full=True), Request(layer=0)):
+    for asked in (PictureRequest(), PictureRequest(full=True), PictureRequest(layer=0)):
         sizes = [len(shown.boxes) for shown in pictures(open_export(fixtures / "qwen3_5_vl"), asked)]
         assert sizes == sorted(sizes, reverse=True)
         assert sizes[-1] == 1
@@ -242,7 +242,7 @@ def test_hostile_names_are_only_text(export_copy: Callable[..., Path]) -> None:
     assert text.count(f'name="{name}"') == 1
     hostile = "&lt;b&gt;&quot;]; a -&gt; b \\N &#10;\N{CJK UNIFIED IDEOGRAPH-6F22}&lt;script&gt;"
     path.write_text(text.replace(f'name="{name}"', f'name="{hostile}"'), encoding="utf-8")
-    shown = next(pictures(open_export(path), Request(around="<script>", radius=1)))
+    shown = next(pictures(open_export(path), PictureRequest(around="<script>", radius=1)))
     labels = "".join(re.findall(r"label=<(.*)>", to_dot(shown)))
     assert "<script>" not in labels
     assert "&lt;script&gt;" in labels

@@ -13,10 +13,10 @@ from ir_edit import IR, edit
 
 import irtools
 from irtools.lint.model import Context
-from irtools.lint.mtp import MtpProfile
 from irtools.lint.mtp import head as nearest_head
 from irtools.model.config import MTP_KEYS, declared_mtp
 from irtools.model.document import Document
+from irtools.model.mtp import MtpProfile
 from irtools.model.part import Part
 from irtools.model.values import norm_input, rotary_widths
 from irtools.registry import collect

@@ -1,4 +1,4 @@
-"""The RUN rules and the decoding modes, against OpenVINO's own conversion to paged attention."""
+"""The RUN rules and the decoding strategies, against OpenVINO's own conversion to paged attention."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from irtools.export import open_export
-from irtools.runtime.genai import Job, available, run_all
+from irtools.runtime.genai import GenerationJob, available, run_all
 
 PROMPT = "zqab"
 
@@ -31,9 +31,9 @@ def outcomes(fixtures, tmp_path_factory):
         annotated.annotate()
         annotated.save()
         jobs += [
-            Job.plain(plain, PROMPT),
-            Job.dflash(plain, fixtures / "qwen3_dflash", PROMPT, assistant_tokens=3),
-            Job.dflash(annotated.directory, fixtures / "qwen3_dflash", PROMPT, assistant_tokens=3),
+            GenerationJob.plain(plain, PROMPT),
+            GenerationJob.dflash(plain, fixtures / "qwen3_dflash", PROMPT, assistant_tokens=3),
+            GenerationJob.dflash(annotated.directory, fixtures / "qwen3_dflash", PROMPT, assistant_tokens=3),
         ]
         keys += [(name, "plain"), (name, "unannotated"), (name, "annotated")]
     return dict(zip(keys, run_all(jobs), strict=True))

@@ -13,16 +13,16 @@ from irtools.surgery.edits import (
     AddOp,
     Edit,
     NewPort,
-    Output,
+    OpOutput,
 )
 from irtools.surgery.transaction import apply
 
 STATE = "__module.transformer.h.1/aten::add/Add"
 NEXT = "__module.transformer.h.2/aten::add/Add"
 HEAD = "__module.lm_head/aten::linear/MatMul"
-RELU = AddOp("Relu", "extra", (Output(STATE),), (NewPort("f32", (-1, -1, 32)),))
-OTHER = AddOp("Relu", "other", (Output(NEXT),), (NewPort("f32", (-1, -1, 32)),))
-GIVEN_OUT = AddOp("Result", "out", (Output("extra"),), output_names=("extra",))
+RELU = AddOp("Relu", "extra", (OpOutput(STATE),), (NewPort("f32", (-1, -1, 32)),))
+OTHER = AddOp("Relu", "other", (OpOutput(NEXT),), (NewPort("f32", (-1, -1, 32)),))
+GIVEN_OUT = AddOp("Result", "out", (OpOutput("extra"),), output_names=("extra",))
 
 
 def lines_joined(data: bytes) -> bytes:

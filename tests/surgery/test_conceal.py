@@ -12,7 +12,7 @@ import irtools
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import EditError
 from irtools.model.document import Document
-from irtools.surgery.edits import AddOp, Output, SetTensorNames
+from irtools.surgery.edits import AddOp, OpOutput, SetTensorNames
 from irtools.surgery.expose import concealing, exposing
 from irtools.surgery.transaction import apply
 from tests.surgery.exposed import outputs, read, steps
@@ -95,7 +95,7 @@ def test_ops_that_got_other_names_are_still_taken_away(fixtures: Path) -> None:
 def test_an_output_that_is_there_keeps_its_names(fixtures: Path, template: DecoderStack, tmp_path: Path) -> None:
     """An output without names of its own has the names of the value that it reads."""
     plain = Document(fixtures / "falcon" / "openvino_model.xml")
-    value = Output(template.layers[3].source.op)
+    value = OpOutput(template.layers[3].source.op)
     edits = [SetTensorNames(value, ("mine",)), AddOp("Result", "out", (value,))]
     document = Document(plain.path, apply(plain, edits).data)
     exposed = steps(document, {"layers": "2,last"}, template=template)

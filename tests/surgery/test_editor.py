@@ -17,7 +17,7 @@ from irtools.ir.rt_info import ANNOTATION_KEY
 from irtools.model.document import Document
 from irtools.surgery.edits import (
     AddOp,
-    Output,
+    OpOutput,
     RemoveOp,
     Rename,
     Rewire,
@@ -73,7 +73,7 @@ def test_an_exception_in_the_block_leaves_no_change(falcon: Document) -> None:
 
 def test_what_a_later_change_takes_back_is_not_looked_for(export_copy: Callable[..., Path]) -> None:
     export = irtools.open_export(export_copy("falcon"))
-    edit(export, RELU, GIVEN_OUT, AddOp("Result", "more", (Output("extra"),), output_names=("more",)))
+    edit(export, RELU, GIVEN_OUT, AddOp("Result", "more", (OpOutput("extra"),), output_names=("more",)))
     edit(export, RemoveOp("more"))
     edit(export, Rename("extra", "other"))
     (saved,) = export.save()
@@ -129,7 +129,7 @@ def test_openvino_is_asked_for_the_names_that_undoing_gives_back(export_copy: Ca
     export = irtools.open_export(export_copy("falcon"))
     with export.edit() as editor:
         editor.rename(STATE, "second")
-    edit(export, AddOp("Result", "out", (Output(NEXT),), output_names=("out",)))
+    edit(export, AddOp("Result", "out", (OpOutput(NEXT),), output_names=("out",)))
     assert editor.patch is not None
     edit(export, *editor.patch.undo)
     (saved,) = export.save()
@@ -155,7 +155,7 @@ def test_what_is_no_edit_is_refused(nonsense: Any, falcon: Document) -> None:
 
 def test_a_piece_has_what_is_pending(falcon: Document, tmp_path: Path) -> None:
     export = irtools.open_export(falcon.path.parent)
-    edit(export, RELU, *(Rewire(key, index, Output("extra")) for key, index in readers(falcon, STATE)))
+    edit(export, RELU, *(Rewire(key, index, OpOutput("extra")) for key, index in readers(falcon, STATE)))
     piece = export.extract(tmp_path / "one", layers="1", check=False)
     assert [(port.producer, port.name) for port in piece.outputs] == [("extra", "hidden_states.1")]
     assert op_named(ov.Core().read_model(piece.path), "extra").get_type_name() == "Relu"

@@ -15,7 +15,7 @@ from irtools.surgery.edits import (
     AddOp,
     Edit,
     NewPort,
-    Output,
+    OpOutput,
     RemoveOp,
     Rename,
     Rewire,
@@ -30,19 +30,19 @@ REFUSED: dict[str, tuple[tuple[Edit, ...], str]] = {
     "no such op": ((RemoveOp("nowhere"),), "there is no op named 'nowhere'; give a friendly name or a layer id"),
     "no such id": ((Rename(99999, "x"),), "there is no op with the layer id 99999"),
     "no such output": (
-        (Rewire(HEAD, 0, Output(STATE, 1)),),
+        (Rewire(HEAD, 0, OpOutput(STATE, 1)),),
         f"'{STATE}' has no output 1; the number of its outputs is 1",
     ),
-    "negative output": ((Rewire(HEAD, 0, Output(STATE, -1)),), "has no output -1"),
-    "no such input": ((Rewire(HEAD, 2, Output(STATE)),), f"'{HEAD}' has no input 2; the number of its inputs is 2"),
+    "negative output": ((Rewire(HEAD, 0, OpOutput(STATE, -1)),), "has no output -1"),
+    "no such input": ((Rewire(HEAD, 2, OpOutput(STATE)),), f"'{HEAD}' has no input 2; the number of its inputs is 2"),
     "name taken": ((Rename(STATE, NEXT),), f"2 ops would be named '{NEXT}'"),
-    "added under a name that is taken": ((AddOp("Result", STATE, (Output(STATE),)),), "an op is named"),
+    "added under a name that is taken": ((AddOp("Result", STATE, (OpOutput(STATE),)),), "an op is named"),
     "no name": ((Rename(STATE, ""),), "the friendly name of an op cannot be empty"),
     "no XML in rt_info": ((SetRtInfo("a", "\0"),), "which XML does not allow"),
     "no XML": ((Rename(STATE, "a\0b"),), "which XML does not allow"),
     "reader of what is removed": ((RemoveOp(STATE),), f"'{STATE}' is removed, but input port"),
-    "cycle": ((Rewire(STATE, 0, Output(NEXT)),), "in a cycle: it depends on its own output"),
-    "own output": ((Rewire(STATE, 0, Output(STATE)),), "in a cycle"),
+    "cycle": ((Rewire(STATE, 0, OpOutput(NEXT)),), "in a cycle: it depends on its own output"),
+    "own output": ((Rewire(STATE, 0, OpOutput(STATE)),), "in a cycle"),
     "half a state": (
         (RemoveOp("Assign_445104"),),
         "the state 'past_key_values.3.valuepresent.3.value' has the ReadValue",
@@ -52,7 +52,7 @@ REFUSED: dict[str, tuple[tuple[Edit, ...], str]] = {
         "'ReadValue_445103' and no Assign; edit both together",
     ),
     "output name taken": (
-        (AddOp("Result", "out", (Output(STATE),), output_names=("logits",)),),
+        (AddOp("Result", "out", (OpOutput(STATE),), output_names=("logits",)),),
         "2 model outputs would be named 'logits'",
     ),
     "reads what was removed again": (
@@ -60,7 +60,7 @@ REFUSED: dict[str, tuple[tuple[Edit, ...], str]] = {
         "'extra' is removed, but input port 0 of 'out'",
     ),
     "reads what was removed before": (
-        (RELU, Rewire(HEAD, 0, Output("extra")), SetRtInfo("a", "1"), RemoveOp("extra"), SetRtInfo("a", "2"), OTHER),
+        (RELU, Rewire(HEAD, 0, OpOutput("extra")), SetRtInfo("a", "1"), RemoveOp("extra"), SetRtInfo("a", "2"), OTHER),
         "layer 569, which does not exist after the edits",
     ),
     "one state twice": (
@@ -69,19 +69,19 @@ REFUSED: dict[str, tuple[tuple[Edit, ...], str]] = {
     ),
     "no name of an attribute": ((SetAttribute(HEAD, "a b", "1"),), "'a b' is not a valid attribute name"),
     "no name of a new attribute": (
-        (AddOp("Relu", "extra", (Output(STATE),), RELU.outputs, {'a"': "1"}),),
+        (AddOp("Relu", "extra", (OpOutput(STATE),), RELU.outputs, {'a"': "1"}),),
         "is not a valid attribute name",
     ),
     "tensor name that would join the next": (
-        (SetTensorNames(Output(STATE), ("a\\", "b")),),
+        (SetTensorNames(OpOutput(STATE), ("a\\", "b")),),
         "has a backslash before a comma or at its end",
     ),
     "tensor name of a new op": (
-        (AddOp("Relu", "extra", (Output(STATE),), (NewPort("f32", (-1, -1, 32), ("a\0",)),)),),
+        (AddOp("Relu", "extra", (OpOutput(STATE),), (NewPort("f32", (-1, -1, 32), ("a\0",)),)),),
         "which XML does not allow",
     ),
     "empty name of an output": (
-        (AddOp("Result", "out", (Output(STATE),), output_names=("",)),),
+        (AddOp("Result", "out", (OpOutput(STATE),), output_names=("",)),),
         "a tensor name cannot be empty",
     ),
 }
@@ -162,7 +162,7 @@ def test_what_was_changed_since_is_not_undone(falcon: Document) -> None:
     renamed = Document(falcon.path, patch.data)
     with pytest.raises(EditError, match="a later edit changed the bytes to undo"):
         apply(after(renamed, [Rename("x", "yy")]), patch.undo)
-    others = [SetRtInfo("note", "x"), Rename("attention_mask", "mask"), AddOp("Result", "out", (Output(NEXT),))]
+    others = [SetRtInfo("note", "x"), Rename("attention_mask", "mask"), AddOp("Result", "out", (OpOutput(NEXT),))]
     elsewhere, expected = after(renamed, others), after(falcon, others)
     assert apply(elsewhere, patch.undo).data == expected.data, "other changes do not hinder"
 
@@ -186,4 +186,4 @@ def test_an_op_that_was_faulty_before_can_be_renamed(fault: str, falcon: Documen
     patch = apply(faulty, [Rename(HEAD, "head"), Rename("Assign_445104", "assign"), RELU, RemoveOp("extra")])
     assert {"head", "assign"} <= set(Document(falcon.path, patch.data).scan.names)
     with pytest.raises(EditError):
-        apply(faulty, [Rewire(NEXT, 0, Output(NEXT))])
+        apply(faulty, [Rewire(NEXT, 0, OpOutput(NEXT))])

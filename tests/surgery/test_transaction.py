@@ -19,7 +19,7 @@ from irtools.surgery.edits import (
     AddOp,
     Edit,
     NewPort,
-    Output,
+    OpOutput,
     RemoveOp,
     Rename,
     Rewire,
@@ -34,18 +34,18 @@ from tests.surgery.edited import GIVEN_OUT, HEAD, RELU, SPELLINGS, STATE, after,
 
 EDITS: dict[str, tuple[Edit, ...]] = {
     "add": (RELU, GIVEN_OUT),
-    "insert": (RELU, Rewire(HEAD, 0, Output("extra"))),
-    "remove": (Rewire(HEAD, 0, Output(STATE)), RemoveOp("__module.transformer.ln_f/aten::layer_norm/MVN")),
+    "insert": (RELU, Rewire(HEAD, 0, OpOutput("extra"))),
+    "remove": (Rewire(HEAD, 0, OpOutput(STATE)), RemoveOp("__module.transformer.ln_f/aten::layer_norm/MVN")),
     "rename": (Rename(STATE, 'a "b" & <c> \u00fc'),),
     "attribute": (SetAttribute(HEAD, "note", "x"), SetAttribute(HEAD, "transpose_a", None)),
     "first attribute": (SetAttribute("Result_431423", "note", "x"),),
-    "tensor names": (SetTensorNames(Output(STATE), ("385", "a,b", "\u00fc")), SetTensorNames(Output(HEAD), ())),
+    "tensor names": (SetTensorNames(OpOutput(STATE), ("385", "a,b", "\u00fc")), SetTensorNames(OpOutput(HEAD), ())),
     "rt_info": (SetRtInfo("note", "x"), SetRtInfo("optimum", None), SetRtInfo(ANNOTATION_KEY, '{"layers":{}}')),
     "several": (
         RELU,
         Rename("extra", "more"),
         SetRtInfo("note", "x"),
-        Rewire(HEAD, 0, Output("more")),
+        Rewire(HEAD, 0, OpOutput("more")),
         Rename(HEAD, "head"),
     ),
 }
@@ -90,7 +90,7 @@ def test_what_openvino_reads_is_what_was_asked_for(falcon: Document, read: Calla
 
 
 def test_what_is_not_edited_keeps_its_bytes(falcon: Document) -> None:
-    patch = apply(falcon, [RELU, Rewire(HEAD, 0, Output("extra"))])
+    patch = apply(falcon, [RELU, Rewire(HEAD, 0, OpOutput("extra"))])
     kept = falcon.data
     for start, end, _ in reversed(patch.splices):
         kept = kept[:start] + kept[end:]
@@ -100,9 +100,9 @@ def test_what_is_not_edited_keeps_its_bytes(falcon: Document) -> None:
 
 def test_there_and_back_is_the_same_file(falcon: Document) -> None:
     (source,) = (falcon.graph.inputs(key)[0] for key in falcon.scan.ids if falcon.graph.op_name(key) == HEAD)
-    assert after(falcon, [Rewire(HEAD, 0, Output(STATE)), Rewire(HEAD, 0, Output(source.op))]).data == falcon.data
-    there = after(falcon, [Rewire(HEAD, 0, Output(STATE)), Rename(STATE, "x"), SetAttribute(HEAD, "y", "1")])
-    back = [Rewire(HEAD, 0, Output(source.op)), Rename("x", STATE), SetAttribute(HEAD, "y", None)]
+    assert after(falcon, [Rewire(HEAD, 0, OpOutput(STATE)), Rewire(HEAD, 0, OpOutput(source.op))]).data == falcon.data
+    there = after(falcon, [Rewire(HEAD, 0, OpOutput(STATE)), Rename(STATE, "x"), SetAttribute(HEAD, "y", "1")])
+    back = [Rewire(HEAD, 0, OpOutput(source.op)), Rename("x", STATE), SetAttribute(HEAD, "y", None)]
     assert after(there, back).data == falcon.data
     added = after(falcon, [RELU, GIVEN_OUT])
     assert after(added, [RemoveOp("out"), RemoveOp("extra")]).data == falcon.data
@@ -110,9 +110,11 @@ def test_there_and_back_is_the_same_file(falcon: Document) -> None:
 
 
 def test_a_rewired_input_takes_the_shape_of_what_it_reads(falcon: Document) -> None:
-    narrow = AddOp("Convert", "narrow", (Output(STATE),), (NewPort("f16", (-1, -1, 32)),), {"destination_type": "f16"})
-    wide = AddOp("Convert", "wide", (Output("narrow"),), (NewPort("f32", (-1, -1, 32)),), {"destination_type": "f32"})
-    edited = after(falcon, [narrow, wide, Rewire("wide", 0, Output(STATE)), RemoveOp("narrow")])
+    narrow = AddOp(
+        "Convert", "narrow", (OpOutput(STATE),), (NewPort("f16", (-1, -1, 32)),), {"destination_type": "f16"}
+    )
+    wide = AddOp("Convert", "wide", (OpOutput("narrow"),), (NewPort("f32", (-1, -1, 32)),), {"destination_type": "f32"})
+    edited = after(falcon, [narrow, wide, Rewire("wide", 0, OpOutput(STATE)), RemoveOp("narrow")])
     (port,) = edited.graph.op(edited.scan.ids[-1]).inputs
     assert (port.element_type, port.shape) == ("f32", (-1, -1, 32))
 
@@ -124,7 +126,7 @@ def test_an_op_that_is_removed_takes_its_line_and_its_edges_along(
     key = next(key for key in falcon.graph.by_type["Convert"] if not falcon.graph.constant(key))
     source = falcon.graph.inputs(key)[0]
     readers = falcon.graph.consumers(key)
-    edits: list[Edit] = [Rewire(reader.op, reader.input, Output(source.op)) for reader in readers]
+    edits: list[Edit] = [Rewire(reader.op, reader.input, OpOutput(source.op)) for reader in readers]
     patch = apply(falcon, [*edits, RemoveOp(key)])
     assert key not in Document(falcon.path, patch.data).scan.ids
     assert f'to-layer="{key}"'.encode() not in patch.data
@@ -189,7 +191,7 @@ def test_the_first_edge_opens_its_section(edges: str, tmp_path: Path) -> None:
         f'<?xml version="1.0"?>\n<net name="m" version="11">\n\t<layers>\n\t\t{layer}\n\t</layers>\n\t{edges}\n</net>\n'
     )
     document = Document(tmp_path / "m.xml", text.encode())
-    patch = apply(document, [AddOp("Result", "y", (Output("x"),), output_names=("y",))])
+    patch = apply(document, [AddOp("Result", "y", (OpOutput("x"),), output_names=("y",))])
     document.path.write_bytes(patch.data)
     document.weights_path.write_bytes(b"")
     assert [port.get_names() for port in ov.Core().read_model(document.path).outputs] == [{"y"}]

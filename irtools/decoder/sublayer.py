@@ -11,11 +11,11 @@ from irtools.graph.closure import closure
 from irtools.graph.match import Match, Matcher, Mismatch
 from irtools.ir.op import FLOATS
 
-__all__ = ["State", "Stretch", "find_states", "mixer_outside", "stretches"]
+__all__ = ["StreamState", "Sublayer", "find_states", "find_sublayers", "mixer_outside"]
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StreamState:
     """A cached value: a ReadValue, or a model input with past values.
 
     Attributes
@@ -34,21 +34,21 @@ class State:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class Sublayer:
     """A sublayer: one residual sum and the ops computed for it.
 
     Attributes
     ----------
     branches : tuple of frozenset of int
         Ops of each branch. An op that two branches share is in the first.
-    states : tuple of State
+    states : tuple of StreamState
         States that its ops read.
     """
 
     index: int
     sum: Sum
     branches: tuple[frozenset[int], ...]
-    states: tuple[State, ...] = field(repr=False)
+    states: tuple[StreamState, ...] = field(repr=False)
     matcher: Matcher = field(repr=False)
 
     @cached_property
@@ -100,7 +100,7 @@ class Stretch:
         return "experts" if "experts" in kinds else kinds[0] if kinds else "none"
 
 
-def stretches(stream: Stream, sums: Sequence[Sum]) -> tuple[Stretch, ...]:
+def find_sublayers(stream: Stream, sums: Sequence[Sum]) -> tuple[Sublayer, ...]:
     """Assign every op of the stream to the first sum that needs it; ``sums`` is ordered from the embeddings."""
     matcher = Matcher(stream.view, stream.ops)
     taken: set[int] = set()
@@ -110,18 +110,18 @@ def stretches(stream: Stream, sums: Sequence[Sum]) -> tuple[Stretch, ...]:
         gathered.append(tuple(_gather(stream, branch, taken) for branch in residual.branches))
         taken |= {residual.op, *residual.inner}
     owner = {op: index for index, branches in enumerate(gathered) for branch in branches for op in branch}
-    states: dict[int, list[State]] = {}
+    states: dict[int, list[StreamState]] = {}
     for state in find_states(stream):
         readers = sorted({owner[op] for op in state.readers if op in owner})
         if len(readers) == 1:
             states.setdefault(readers[0], []).append(state)
     return tuple(
-        Stretch(index, residual, gathered[index], tuple(states.get(index, ())), matcher)
+        Sublayer(index, residual, gathered[index], tuple(states.get(index, ())), matcher)
         for index, residual in enumerate(sums)
     )
 
 
-def mixer_outside(stream: Stream, sublayers: Sequence[Stretch]) -> int | None:
+def mixer_outside(stream: Stream, sublayers: Sequence[Sublayer]) -> int | None:
     """An op of the stream that mixes tokens or reads a state but belongs to no sublayer.
 
     There is one if the stream is not a plain chain of sums, so that whole layers are missing.
@@ -146,7 +146,7 @@ def _gather(stream: Stream, start: int, taken: set[int]) -> frozenset[int]:
     return frozenset(ops)
 
 
-def find_states(stream: Stream) -> tuple[State, ...]:
+def find_states(stream: Stream) -> tuple[StreamState, ...]:
     """Cached values that ops of the stream read, in file order."""
     view = stream.view
     states = []
@@ -160,7 +160,7 @@ def find_states(stream: Stream) -> tuple[State, ...]:
         name = view.data(op).get("variable_id") or view.op_name(op)
         readers = _readers(stream, op)
         if view.op_type(op) == "ReadValue" or _is_past(stream, name, readers):
-            states.append(State(name, op, readers))
+            states.append(StreamState(name, op, readers))
     return tuple(states)
 
 
