@@ -170,6 +170,8 @@ def weight_without_scale(context: Context) -> Iterator[Finding]:
                     file=document.path,
                     line=document.line(constant.span),
                     op=constant.name,
+                    # The runtime runs the head all the same, and the target corrects what it drafts.
+                    rules_out=() if document is context.export.mtp else None,
                 )
 
 

@@ -188,7 +188,7 @@ def proof(fixtures: Path) -> Proof:
         Step("taps", why="the target has no annotation"),
         Step("runtime", checks, seconds=3.21, peak_memory=123456789),
     )
-    way, settings = DraftSetup("mtp", "MTP head", export.directory), ProveSettings()
+    setup, settings = DraftSetup("mtp", "MTP head", export.directory), ProveSettings()
     seen = RuntimeFacts(("CPU",), {"FULL_DEVICE_NAME": "A Device"}, {"python": "3.11", "platform": "any"})
     return Proof(export, settings, setup, steps, run.record(export, setup, prompts, settings, seen, steps))
 

@@ -195,13 +195,13 @@ def test_a_new_modification_time_is_not_a_change(model: Path) -> None:
 HOLDER = """
 import sys, time
 from pathlib import Path
-from irtools.ir.save import Change, save_file
+from irtools.ir.save import FileChange, save_file
 path = Path(sys.argv[1])
 def check(temporary):
     print("checking", flush=True)
     time.sleep(60)
     return ()
-save_file(Change(path, b"theirs", path.read_bytes(), check))
+save_file(FileChange(path, b"theirs", path.read_bytes(), check))
 """
 
 
@@ -248,11 +248,11 @@ def test_a_read_only_directory_is_a_clear_error(model: Path) -> None:
 def test_a_read_only_directory_is_a_clear_error_for_another_user(model: Path) -> None:
     model.parent.chmod(0o555)
     code = (
-        "import os, sys; from pathlib import Path; from irtools.ir.save import Change, save_file\n"
+        "import os, sys; from pathlib import Path; from irtools.ir.save import FileChange, save_file\n"
         "from irtools.errors import SaveError\n"
         "import irtools.ir.listing\n"
         "os.setegid(65534); os.seteuid(65534); path = Path(sys.argv[1])\n"
-        "try: save_file(Change(path, b'x', path.read_bytes()))\n"
+        "try: save_file(FileChange(path, b'x', path.read_bytes()))\n"
         "except SaveError as error: print(error)"
     )
     for parent in model.parents:

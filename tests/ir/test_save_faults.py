@@ -204,9 +204,9 @@ def killed(code: str, path: Path, when: str) -> Iterator[None]:
 
 
 SAVE = """
-from irtools.ir.save import Change, save_file
+from irtools.ir.save import FileChange, save_file
 def action():
-    save_file(Change(path, NEW, OLD))
+    save_file(FileChange(path, NEW, OLD))
 """
 
 

@@ -56,9 +56,9 @@ def test_dot_does_not_depend_on_the_run(fixtures: Path) -> None:
     code = (
         "import sys, irtools\n"
         "from irtools.render.drawing import render\n"
-        "from irtools.render.pictures import Request\n"
+        "from irtools.render.pictures import PictureRequest\n"
         "export = irtools.open_export(sys.argv[1])\n"
-        "for request in (Request(), Request(full=True), Request(layer=0)):\n"
+        "for request in (PictureRequest(), PictureRequest(full=True), PictureRequest(layer=0)):\n"
         "    sys.stdout.buffer.write(render(export, request, 'dot').data)\n"
     )
     outputs = {

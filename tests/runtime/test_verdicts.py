@@ -210,7 +210,7 @@ def prepare(name: str, base: str, draft: str, copy: Copier) -> tuple[Path, Path]
     return directory, beside
 
 
-def observed(jobs: Mapping[str, genai.Job], *, collapse: bool = False) -> dict[str, str]:
+def observed(jobs: Mapping[str, genai.GenerationJob], *, collapse: bool = False) -> dict[str, str]:
     """The verdict on each export, in the terms of the tables."""
     verdicts = {}
     outcomes = dict(zip(jobs, genai.run_all(jobs.values()), strict=True))
@@ -238,7 +238,7 @@ def test_mtp(export_copy: Copier) -> None:
     jobs = {}
     for name in MTP:
         directory, _ = prepare(name, defects_mtp.BASE, "qwen3_dflash", export_copy)
-        jobs[name] = genai.Job.mtp(directory, PROMPT, max_new_tokens=24)
+        jobs[name] = genai.GenerationJob.mtp(directory, PROMPT, max_new_tokens=24)
 
     verdicts = observed(jobs, collapse=True)
 
@@ -251,7 +251,7 @@ def test_dflash(export_copy: Copier) -> None:
         directory, draft = prepare(name, "qwen3", "qwen3_dflash", export_copy)
         if name in SEEDED and SEEDED[name].base == "qwen3_dflash":
             directory, draft = export_copy("qwen3", to=f"{name}/pair"), directory
-        jobs[name] = genai.Job.dflash(directory, draft, PROMPT, assistant_tokens=3, max_new_tokens=8)
+        jobs[name] = genai.GenerationJob.dflash(directory, draft, PROMPT, assistant_tokens=3, max_new_tokens=8)
 
     verdicts = observed(jobs)
 
@@ -263,7 +263,7 @@ def test_target(table: Mapping[str, str], stateful: bool, export_copy: Copier) -
     jobs = {}
     for name in table:
         directory, _ = prepare(name, "qwen3", "qwen3_dflash", export_copy)
-        jobs[name] = genai.Job.plain(directory, PROMPT, max_new_tokens=8, stateful=stateful)
+        jobs[name] = genai.GenerationJob.plain(directory, PROMPT, max_new_tokens=8, stateful=stateful)
     outcomes = dict(zip(jobs, genai.run_all(jobs.values()), strict=True))
 
     verdicts = {}
