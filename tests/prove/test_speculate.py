@@ -92,8 +92,8 @@ def test_the_runtime_takes_a_head_wherever_it_finds_one(fixtures: Path, export_c
     own, other = open_export(fixtures / "qwen3_5_vl_trained"), open_export(export_copy("qwen3_5_vl"))
     again = open_export(fixtures / "falcon" / ".." / "qwen3_5_vl_trained")
 
-    assert draft_setup(own, again) == draft_setup(own, None) == module.Way("mtp", "MTP head", own.directory)
-    assert draft_setup(own, other) == module.Way("mtp", "MTP head", other.directory)
+    assert draft_setup(own, again) == draft_setup(own, None) == module.DraftSetup("mtp", "MTP head", own.directory)
+    assert draft_setup(own, other) == module.DraftSetup("mtp", "MTP head", other.directory)
     assert draft_setup(own, open_export(fixtures / "falcon")).name == "plain"
     assert draft_setup(own, open_export(fixtures / "qwen3_dflash")).name == "dflash"
 
@@ -116,9 +116,9 @@ def test_exports_that_it_is_not_for_are_told_why(fixtures: Path, monkeypatch: py
     monkeypatch.setattr(module, "convert", lambda files, timeout: [Conversion()] * len(files))
     ids = [Prompt(token_ids=(5, 6, 7))]
 
-    bert = speculate(open_export(fixtures / "bert"), module.Way(), ids, ProveSettings())
-    draft = speculate(open_export(fixtures / "qwen3_dflash"), module.Way(), ids, ProveSettings())
-    llava = speculate(open_export(fixtures / "llava"), module.Way(), ids, ProveSettings())
+    bert = speculate(open_export(fixtures / "bert"), module.DraftSetup(), ids, ProveSettings())
+    draft = speculate(open_export(fixtures / "qwen3_dflash"), module.DraftSetup(), ids, ProveSettings())
+    llava = speculate(open_export(fixtures / "llava"), module.DraftSetup(), ids, ProveSettings())
 
     assert (bert.status, draft.status) == (NOT_APPLICABLE, NOT_APPLICABLE)
     assert "no causal language model" in bert.why

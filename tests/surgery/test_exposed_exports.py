@@ -94,10 +94,10 @@ def test_an_exposed_export_generates_as_before(fixtures: Path, export_copy: Call
             editor.expose("all", names=["h0", "h1", "h2", last], concat="taps")
         export.save()
     jobs = [
-        genai.Job.plain(fixtures / "falcon", prompt),
-        genai.Job.plain(falcon, prompt),
-        genai.Job.dflash(falcon, draft, prompt, assistant_tokens=3),
-        genai.Job.mtp(trained, prompt),
+        genai.GenerationJob.plain(fixtures / "falcon", prompt),
+        genai.GenerationJob.plain(falcon, prompt),
+        genai.GenerationJob.dflash(falcon, draft, prompt, assistant_tokens=3),
+        genai.GenerationJob.mtp(trained, prompt),
     ]
     done = genai.run_all(jobs)
     assert [outcome.stage for outcome in done] == ["ran"] * len(jobs), [outcome.message for outcome in done]
