@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeAlias
 
@@ -27,18 +28,21 @@ Layers: TypeAlias = Mapping[str, tuple[str, int]]
 """Producer and output index by layer id."""
 
 
-def rehearse(request: Mapping[str, Any], converted: Any = None) -> Remarks:
+def rehearse(request: Mapping[str, Any], ahead: Any = None) -> Remarks:
     """Read the model and compare it; check the annotation, convert to paged attention, check again.
 
     Parameters
     ----------
     request : mapping
         See :func:`irtools.runtime.check.check_file`.
-    converted : openvino.Model, optional
-        A model of the same graph that is already converted.
+    ahead : openvino.Model, optional
+        A model of the same graph. It is converted while the file is read: the conversion is the longer half.
     """
     try:
-        model = _read(request["xml"], request["bin"])
+        with ThreadPoolExecutor(1) as executor:
+            reading = executor.submit(_read, request["xml"], request["bin"])
+            converted = ahead if ahead is not None and not to_paged(ahead) else None
+        model = reading.result()
     except RuntimeError as error:
         advice = "; install openvino-tokenizers, which has this op" if _EXTENSION in str(error) else ""
         yield True, f"OpenVINO cannot read it: {reason(error)}{advice}{_edited(request['expected'])}"
@@ -264,27 +268,25 @@ def _embeds(gather: Any) -> bool:
 
 
 class _RehearsalServer:
-    """Converts one file ahead, then rehearses.
+    """Reads one file ahead, then rehearses.
 
     The annotated file has the same graph as the file before: only the rt_info differs, and a file that changes
-    meanwhile is not replaced. The conversion is the longer half of a rehearsal.
+    meanwhile is not replaced.
     """
 
     def __init__(self) -> None:
         self._files: list[str] | None = None
-        self._converted: Any = None
+        self._model: Any = None
 
     def __call__(self, request: Mapping[str, Any], _: Progress) -> list[tuple[bool, str]] | None:
         if "ahead" not in request:
-            return list(rehearse(request, self._converted if request["original"] == self._files else None))
+            return list(rehearse(request, self._model if request["original"] == self._files else None))
         import openvino as ov
 
         if request["ahead"] and self._files is None:
             self._files = request["ahead"]
             with suppress(RuntimeError):  # it fails again in the rehearsal, which reports it
-                model = ov.Core().read_model(*request["ahead"])
-                if not to_paged(model):
-                    self._converted = model
+                self._model = ov.Core().read_model(*request["ahead"])
         return None
 
 
