@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from irtools.lint.rules import load_rules
     from irtools.lint.symptoms import Symptom
     from irtools.model.mtp import MtpProfile, ProfilePort
-    from irtools.model.part import Part
+    from irtools.model.part import PartFacts
 
 __all__ = [
     "STRATEGIES",
@@ -77,7 +77,7 @@ __all__ = [
     "Match",
     "Mismatch",
     "MtpProfile",
-    "Part",
+    "PartFacts",
     "Pattern",
     "Probe",
     "ProfilePort",
@@ -100,7 +100,7 @@ __getattr__, __dir__ = attach(
         "Match": "irtools.graph.match",
         "Mismatch": "irtools.graph.match",
         "MtpProfile": "irtools.model.mtp",
-        "Part": "irtools.model.part",
+        "PartFacts": "irtools.model.part",
         "Pattern": "irtools.graph.match",
         "ProfilePort": "irtools.model.mtp",
         "Probe": "irtools.graph.match",

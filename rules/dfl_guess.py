@@ -9,7 +9,7 @@ from irtools.decoder.stack import DecoderStack
 from irtools.lint.pair import pair
 from irtools.lint.run import target_part
 from irtools.model.guess import default_layers, guess
-from irtools.model.part import Part
+from irtools.model.part import PartFacts
 
 
 @rule("DFL020", "unguessable-layers", Severity.NOTE, "The runtime's guess for hidden states is wrong or finds nothing")
@@ -53,7 +53,7 @@ def unguessable_layers(context: Context) -> Iterator[Finding]:
         )
 
 
-def _verdict(part: Part, stack: DecoderStack) -> str:
+def _verdict(part: PartFacts, stack: DecoderStack) -> str:
     taken = guess(part, range(len(stack.layers)))
     if not taken:
         return "the runtime's guess finds no layer"

@@ -12,14 +12,14 @@ from irtools.ir.reading import read_file
 from irtools.lint.mtp import head
 from irtools.lint.pair import DraftPair, pair
 from irtools.model.guess import guess
-from irtools.model.part import Part
+from irtools.model.part import PartFacts
 from irtools.model.target import find_embedding_gather, head_width, logits_head
 from irtools.text import shape_text
 
 _OTHER_TARGET = "use the target that the draft was trained for"
 
 
-def _dflash(context: Context) -> tuple[DraftPair, Part] | None:
+def _dflash(context: Context) -> tuple[DraftPair, PartFacts] | None:
     """The DFlash draft and its target; None without a target."""
     judged = pair(context)
     if judged is None or judged.target is None or judged.draft.kind != "dflash":
@@ -34,7 +34,9 @@ def _at_draft(judged: DraftPair, message: str, hint: str, key: str = "dflash") -
     return Finding(message, hint, document.path, line)
 
 
-def _at_target(target: Part, line: int | None, message: str, hint: str, severity: Severity | None = None) -> Finding:
+def _at_target(
+    target: PartFacts, line: int | None, message: str, hint: str, severity: Severity | None = None
+) -> Finding:
     document = target.document
     return Finding(message, hint, document.path, line or document.line(document.scan.net_tag), severity=severity)
 

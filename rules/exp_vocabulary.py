@@ -219,8 +219,8 @@ def embedding_width(context: Context) -> Iterator[Finding]:
     """
     if context.target is None or context.text_embeddings is None:
         return
-    embeds = context.part(context.target).input("inputs_embeds")
-    outputs = context.part(context.text_embeddings).outputs
+    embeds = context.facts(context.target).input("inputs_embeds")
+    outputs = context.facts(context.text_embeddings).outputs
     if embeds is None or len(outputs) != 1 or not embeds.shape or not outputs[0].shape:
         return
     wanted, width = embeds.shape[-1], outputs[0].shape[-1]

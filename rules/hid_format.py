@@ -34,7 +34,7 @@ def malformed_annotation(context: Context) -> Iterator[Finding]:
     """
     if context.target is None:
         return
-    parsed = context.part(context.target).annotation
+    parsed = context.facts(context.target).annotation
     if parsed is not None and parsed.problem:
         yield Finding(
             f"the annotation {parsed.problem}",
@@ -67,7 +67,7 @@ def early_form_annotation(context: Context) -> Iterator[Finding]:
     """
     if context.target is None:
         return
-    parsed = context.part(context.target).annotation
+    parsed = context.facts(context.target).annotation
     if parsed is not None and parsed.early:
         yield Finding(
             f"{ANNOTATION_KEY} has the early form: layer names instead of producer and output_index",

@@ -10,13 +10,13 @@ from irtools.errors import IrtoolsError
 from irtools.graph.view import Source
 from irtools.lint.fixes import write_annotation
 from irtools.model.annotation import Annotation, Tap
-from irtools.model.part import Part
+from irtools.model.part import PartFacts
 from irtools.model.values import carries
 
 _HINT = "run `irtools locate` to see the evidence, and `irtools annotate --force` to replace the annotation"
 
 
-def _wrong_taps(context: Context) -> Iterator[tuple[Part, Annotation, Tap, Source]]:
+def _wrong_taps(context: Context) -> Iterator[tuple[PartFacts, Annotation, Tap, Source]]:
     """Locators that are valid but do not carry the located hidden state."""
     checked, stack = context.annotated, context.stack
     if checked is None or stack is None:
@@ -36,7 +36,7 @@ def _wrong_taps(context: Context) -> Iterator[tuple[Part, Annotation, Tap, Sourc
             yield part, parsed, tap, source
 
 
-def _kind(part: Part, stack: DecoderStack, tap: Tap, source: Source) -> tuple[str, int | None]:
+def _kind(part: PartFacts, stack: DecoderStack, tap: Tap, source: Source) -> tuple[str, int | None]:
     """Kind of a wrong tap, ``pre-norm``, ``shifted``, ``inside`` or ``elsewhere``, and the layer it is in."""
     above = part.graph.unreshaped(source)
     if tap.layer == len(stack.layers) - 1 and above.op == part.graph.unreshaped(Source(stack.last_sum, above.port)).op:
@@ -50,7 +50,7 @@ def _kind(part: Part, stack: DecoderStack, tap: Tap, source: Source) -> tuple[st
     return "elsewhere", None
 
 
-def _of_kind(context: Context, wanted: str) -> Iterator[tuple[Part, Annotation, Tap, int | None]]:
+def _of_kind(context: Context, wanted: str) -> Iterator[tuple[PartFacts, Annotation, Tap, int | None]]:
     for part, parsed, tap, source in _wrong_taps(context):
         if context.stack is not None:
             kind, layer = _kind(part, context.stack, tap, source)
@@ -58,7 +58,7 @@ def _of_kind(context: Context, wanted: str) -> Iterator[tuple[Part, Annotation, 
                 yield part, parsed, tap, layer
 
 
-def _finding(context: Context, part: Part, parsed: Annotation, tap: Tap, message: str) -> Finding:
+def _finding(context: Context, part: PartFacts, parsed: Annotation, tap: Tap, message: str) -> Finding:
     wanted = context.stack.layers[tap.layer].locator if context.stack else None
     where = f"; the hidden state is {wanted.producer}[{wanted.output_index}]" if wanted else ""
     return Finding(
@@ -195,7 +195,7 @@ def unverified_annotation(context: Context) -> Iterator[Finding]:
     """
     if context.target is None or not isinstance(context.location, IrtoolsError):
         return
-    parsed = context.part(context.target).annotation
+    parsed = context.facts(context.target).annotation
     if parsed is not None:
         message = f"the annotation could not be compared with the graph: {context.location.args[0]}"
         yield Finding(message, "run `irtools locate` to see the evidence", context.target.path, parsed.line)

@@ -35,7 +35,7 @@ def missing_annotation(context: Context) -> Iterator[Finding]:
     """
     if context.target is None or context.stack is None:
         return
-    part = context.part(context.target)
+    part = context.facts(context.target)
     if part.annotation is not None or stray_line(context.target.scan) is not None:
         return
     count = len(context.stack.layers)
@@ -73,7 +73,7 @@ def misplaced_annotation(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with OpenVINO 2026.4.
     """
-    if context.target is None or context.part(context.target).annotation is not None:
+    if context.target is None or context.facts(context.target).annotation is not None:
         return
     line = stray_line(context.target.scan)
     if line is not None:
@@ -104,7 +104,7 @@ def repeated_annotation(context: Context) -> Iterator[Finding]:
     """
     if context.target is None:
         return
-    entries = context.part(context.target).entries(ANNOTATION_KEY)
+    entries = context.facts(context.target).entries(ANNOTATION_KEY)
     for entry in entries[:-1]:
         message = f"{ANNOTATION_KEY} is repeated in line {entries[-1].line}, and only the last entry counts"
         yield Finding(message, "run `irtools strip`, then `irtools annotate`", context.target.path, entry.line)

@@ -8,13 +8,15 @@ from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.op import DYNAMIC
 from irtools.lint.fixes import write_annotation
 from irtools.model.annotation import Annotation, Tap
-from irtools.model.part import Part
+from irtools.model.part import PartFacts
 from irtools.text import shape_text
 
 _HINT = "run `irtools annotate --force` to replace the annotation"
 
 
-def _finding(context: Context, part: Part, parsed: Annotation, tap: Tap, message: str, hint: str = _HINT) -> Finding:
+def _finding(
+    context: Context, part: PartFacts, parsed: Annotation, tap: Tap, message: str, hint: str = _HINT
+) -> Finding:
     return Finding(
         f"layer {tap.layer}: {message}",
         hint,
@@ -25,7 +27,7 @@ def _finding(context: Context, part: Part, parsed: Annotation, tap: Tap, message
     )
 
 
-def _taps(context: Context) -> Iterator[tuple[Part, Annotation, Tap]]:
+def _taps(context: Context) -> Iterator[tuple[PartFacts, Annotation, Tap]]:
     checked = context.annotated
     if checked is not None:
         part, parsed = checked
@@ -33,7 +35,7 @@ def _taps(context: Context) -> Iterator[tuple[Part, Annotation, Tap]]:
             yield part, parsed, tap
 
 
-def _shapes(context: Context) -> Iterator[tuple[Part, Annotation, Tap, tuple[int, ...]]]:
+def _shapes(context: Context) -> Iterator[tuple[PartFacts, Annotation, Tap, tuple[int, ...]]]:
     """Shapes of the values that the locators name."""
     for part, parsed, tap in _taps(context):
         source = part.resolve(tap.locator)

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.op import DYNAMIC
 from irtools.lint.mtp import at_op, expected, head, own_target, runnable_head
-from irtools.model.part import Part
+from irtools.model.part import PartFacts
 from irtools.model.target import head_width, logits_head
 from irtools.model.values import rotary_widths
 
 
-def _widths(context: Context) -> Iterator[tuple[str, Part, int | None, int]]:
+def _widths(context: Context) -> Iterator[tuple[str, PartFacts, int | None, int]]:
     """Values that must have the width of the residual stream: label, part, layer id, width."""
     target = own_target(context)
     if target is not None:
@@ -20,7 +20,7 @@ def _widths(context: Context) -> Iterator[tuple[str, Part, int | None, int]]:
         if width is not None:
             yield "the target's output projection", target, matmul, width
     if context.text_embeddings is not None:
-        part = context.part(context.text_embeddings)
+        part = context.facts(context.text_embeddings)
         for output in part.outputs[:1]:
             yield (
                 "the output of the text embeddings part",
@@ -161,7 +161,7 @@ def target_hidden_output(context: Context) -> Iterator[Finding]:
         yield Finding(message, "rename the exposed output", part.document.path, output.line, op=output.friendly)
 
 
-def _attention_sizes(part: Part) -> set[tuple[int, int]]:
+def _attention_sizes(part: PartFacts) -> set[tuple[int, int]]:
     """Number of query heads and head size of each attention with fixed sizes."""
     sizes = set()
     for key in part.attentions:
@@ -242,7 +242,7 @@ def mtp_from_elsewhere(context: Context) -> Iterator[Finding]:
         yield at_op(mtp, None, message, "export target and head together", expected(context))
 
 
-def _provenance(part: Part) -> dict[str, str]:
+def _provenance(part: PartFacts) -> dict[str, str]:
     info = part.rt_info
     versions = {"Runtime_version": info.get("Runtime_version")}
     optimum = info.get("optimum")
@@ -307,7 +307,7 @@ def missing_target_output(context: Context) -> Iterator[Finding]:
     mtp = head(context)
     if mtp is None or context.target is None or not mtp.known:
         return
-    target = context.part(context.target)
+    target = context.facts(context.target)
     missing = [port.name for port in mtp.profile.target_outputs if target.output(port.name) is None]
     if missing:
         yield Finding(

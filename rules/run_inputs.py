@@ -6,24 +6,24 @@ from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.lint.run import FED, stateful_only, target_part
-from irtools.model.part import ModelInput, Part
+from irtools.model.part import ModelInput, PartFacts
 
 _EMBEDDED = ("input_ids", "inputs_embeds")
 _FRIENDLY = ("input_ids", "inputs_embeds", "position_ids")
 
 
-def _at(part: Part, port: ModelInput | None, message: str, hint: str, severity: Severity | None = None) -> Finding:
+def _at(part: PartFacts, port: ModelInput | None, message: str, hint: str, severity: Severity | None = None) -> Finding:
     line = port.line if port is not None else part.document.line(part.document.scan.net_tag)
     return Finding(message, hint, part.document.path, line, port.friendly if port is not None else None, severity)
 
 
-def _generating(context: Context) -> Part | None:
+def _generating(context: Context) -> PartFacts | None:
     """The target, if it is a stateful language model; RUN001 and RUN002 report other targets."""
     part = target_part(context)
     return part if part is not None and part.states and part.output("logits") is not None else None
 
 
-def _used(part: Part, port: ModelInput) -> bool:
+def _used(part: PartFacts, port: ModelInput) -> bool:
     types = part.graph.by_type
     return port.op in part.ancestors([*types.get("Result", ()), *types.get("Assign", ())])
 
@@ -149,7 +149,7 @@ def missing_input(context: Context) -> Iterator[Finding]:
         )
 
 
-def _stand_in(part: Part, name: str) -> ModelInput | None:
+def _stand_in(part: PartFacts, name: str) -> ModelInput | None:
     """An unknown input with the type and rank of a missing one."""
     wanted = {"beam_idx": ("i32", 1), "attention_mask": ("i64", 2)}.get(name)
     return next(

@@ -8,10 +8,10 @@ from dataclasses import replace
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.lint.run import stateful_only, target_part
 from irtools.model.paged import converts_before_attention, unconverted_states
-from irtools.model.part import Part
+from irtools.model.part import PartFacts
 
 
-def _at(part: Part, op: int | None, message: str, hint: str, severity: Severity | None = None) -> Finding:
+def _at(part: PartFacts, op: int | None, message: str, hint: str, severity: Severity | None = None) -> Finding:
     line = part.graph.line(op) if op is not None else part.document.line(part.document.scan.net_tag)
     name = part.graph.op_name(op) if op is not None else None
     return Finding(message, hint, part.document.path, line, name, severity)

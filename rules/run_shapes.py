@@ -8,7 +8,7 @@ from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
 from irtools.lint.run import target_part
-from irtools.model.part import ModelInput, ModelOutput, Part
+from irtools.model.part import ModelInput, ModelOutput, PartFacts
 from irtools.text import shape_text
 
 _TYPES = {
@@ -25,13 +25,13 @@ _DYNAMIC = {"input_ids": 2, "attention_mask": 2, "beam_idx": 1, "inputs_embeds":
 """Number of leading dimensions that vary from call to call."""
 
 
-def _generating(context: Context) -> Part | None:
+def _generating(context: Context) -> PartFacts | None:
     part = target_part(context)
     return part if part is not None and part.states else None
 
 
 def _at(
-    part: Part, port: ModelInput | ModelOutput, message: str, hint: str, severity: Severity | None = None
+    part: PartFacts, port: ModelInput | ModelOutput, message: str, hint: str, severity: Severity | None = None
 ) -> Finding:
     return Finding(message, hint, part.document.path, port.line, port.friendly, severity)
 

@@ -22,7 +22,7 @@ __all__ = [
 def _input_names(context: Context) -> set[str]:
     if context.target is None:
         return set()
-    return {name for port in context.part(context.target).inputs for name in (*port.names, port.friendly)}
+    return {name for port in context.facts(context.target).inputs for name in (*port.names, port.friendly)}
 
 
 def reads_tokens(context: Context) -> bool:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from irtools.model.compression import Compression
     from irtools.model.directory import ModelDirectory
     from irtools.model.document import Document
-    from irtools.model.part import Part
+    from irtools.model.part import PartFacts
     from irtools.surgery.patch import Patch
 
 __all__ = ["STRATEGIES", "Context", "Finding", "Fix", "Rule", "RuleGroup", "Severity", "Strategy", "rule"]
@@ -170,11 +170,11 @@ class Context:
         value: T = self._facts[key]
         return value
 
-    def part(self, document: Document) -> Part:
+    def facts(self, document: Document) -> PartFacts:
         """Facts about a readable part of the export or the draft."""
-        from irtools.model.part import Part
+        from irtools.model.part import PartFacts
 
-        return self._once("part", document, lambda: Part(document))
+        return self._once("part", document, lambda: PartFacts(document))
 
     @cached_property
     def _read(self) -> tuple[dict[str, Document], dict[str, IrtoolsError]]:
@@ -292,11 +292,11 @@ class Context:
         return self.location if isinstance(self.location, DecoderStack) else None
 
     @property
-    def annotated(self) -> tuple[Part, Annotation] | None:
+    def annotated(self) -> tuple[PartFacts, Annotation] | None:
         """The target and its annotation; None unless both are readable and the annotation has locators to check."""
         if self.target is None:
             return None
-        part = self.part(self.target)
+        part = self.facts(self.target)
         parsed = part.annotation
         return (part, parsed) if parsed is not None and not parsed.problem and not parsed.early else None
 

@@ -6,7 +6,7 @@ from irtools.lint.model import Context, Finding, Severity
 from irtools.lint.run import target_part
 from irtools.model.document import Document
 from irtools.model.mtp import MtpHead, MtpProfile, nearest_profile
-from irtools.model.part import Part
+from irtools.model.part import PartFacts
 from irtools.model.target import head_width
 from irtools.registry import collect
 
@@ -35,12 +35,12 @@ def head(context: Context) -> MtpHead | None:
 
 
 def _nearest(context: Context, document: Document) -> MtpHead | None:
-    width = head_width(context.part(context.target)) if context.target is not None else None
+    width = head_width(context.facts(context.target)) if context.target is not None else None
     model_type = str(context.config.get("model_type", ""))
-    return nearest_profile(context.part(document), collect(MtpProfile), model_type, width)
+    return nearest_profile(context.facts(document), collect(MtpProfile), model_type, width)
 
 
-def own_target(context: Context) -> Part | None:
+def own_target(context: Context) -> PartFacts | None:
     """The target to which a head can belong: it takes embeddings and is not itself a draft.
 
     In a text-only export or in the directory of a draft, the head is out of place (MTP006). A comparison

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from irtools.lint.model import Context
 from irtools.model.draft import Draft, draft, is_draft
-from irtools.model.part import Part
+from irtools.model.part import PartFacts
 
 __all__ = ["DraftPair", "pair"]
 
@@ -22,16 +22,16 @@ class DraftPair:
     """
 
     draft: Draft
-    target: Part | None
+    target: PartFacts | None
 
 
 def pair(context: Context) -> DraftPair | None:
     """The draft to check: the one of ``--draft``, else MODEL_DIR itself if it is a draft."""
-    target = context.part(context.target) if context.target is not None else None
+    target = context.facts(context.target) if context.target is not None else None
     if context.draft is not None:
         candidates = context.draft.target_candidates
         document = context.readable(candidates[0]) if len(candidates) == 1 else None
-        return DraftPair(draft(context.part(document)), target) if document is not None else None
+        return DraftPair(draft(context.facts(document)), target) if document is not None else None
     if target is not None and is_draft(target):
         return DraftPair(draft(target), None)
     return None

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from irtools.lint.model import Context, Finding
 from irtools.model.draft import is_draft
-from irtools.model.part import Part
+from irtools.model.part import PartFacts
 
 __all__ = ["FED", "stateful_only", "target_part"]
 
@@ -26,11 +26,11 @@ FED = frozenset(
 """Tensor names of the inputs that GenAI 2026.4 sets on a target."""
 
 
-def target_part(context: Context) -> Part | None:
+def target_part(context: Context) -> PartFacts | None:
     """The target; None if it is unreadable or a draft."""
     if context.target is None:
         return None
-    part = context.part(context.target)
+    part = context.facts(context.target)
     return None if is_draft(part) else part
 
 

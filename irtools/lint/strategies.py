@@ -11,7 +11,7 @@ from irtools.lint.symptoms import of_check
 from irtools.model.directory import MTP_FILE
 from irtools.model.draft import is_draft
 from irtools.model.guess import default_layers, guess
-from irtools.model.part import Part
+from irtools.model.part import PartFacts
 
 __all__ = ["strategies"]
 
@@ -33,7 +33,7 @@ def strategies(context: Context, findings: Sequence[Finding]) -> tuple[Strategy,
     """
     if context.target is None:
         return ()
-    target = context.part(context.target)
+    target = context.facts(context.target)
     if is_draft(target):
         return _of_draft(context, findings)
     return (
@@ -113,7 +113,7 @@ def _draft_conditions(findings: Iterable[Finding], strategy: str) -> tuple[str, 
     return "".join(f" {clause}" for clause in clauses), others, _codes(own)
 
 
-def _eagle3(context: Context, target: Part, findings: Sequence[Finding]) -> Strategy:
+def _eagle3(context: Context, target: PartFacts, findings: Sequence[Finding]) -> Strategy:
     blocked = _blockers(findings, "eagle3")
     if blocked:
         return _refusal("eagle3", blocked)

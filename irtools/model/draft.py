@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from irtools.model.part import Part
+from irtools.model.part import PartFacts
 
 __all__ = ["Draft", "draft", "is_draft", "layer_ids", "truthy"]
 
@@ -55,7 +55,7 @@ class Draft:
         Layers in ``hidden_layers_list``, which an EAGLE-3 draft may have.
     """
 
-    part: Part
+    part: PartFacts
     kind: str
     mode: str | None
     mask_token_id: str | None
@@ -72,7 +72,7 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _kind_by_ports(part: Part) -> str:
+def _kind_by_ports(part: PartFacts) -> str:
     """Kind of a draft without rt_info: one that reads hidden states has ``last_hidden_state``, or logits (EAGLE-3)."""
     if part.input("hidden_states") is None:
         return "plain"
@@ -81,7 +81,7 @@ def _kind_by_ports(part: Part) -> str:
     return "eagle3" if part.output("logits") is not None else "plain"
 
 
-def draft(part: Part) -> Draft:
+def draft(part: PartFacts) -> Draft:
     """Classify a part as a draft by its rt_info, else by its ports."""
     info = part.rt_info
     nested = info.get("dflash")
@@ -97,6 +97,6 @@ def draft(part: Part) -> Draft:
     return Draft(part, kind, mode, _text(nested.get("mask_token_id")), _text(nested.get("target_layer_ids")), eagle3)
 
 
-def is_draft(part: Part) -> bool:
+def is_draft(part: PartFacts) -> bool:
     """True if a part is a draft that reads the hidden states of another model."""
     return draft(part).kind != "plain"

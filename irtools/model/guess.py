@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from irtools.model.part import Part
+from irtools.model.part import PartFacts
 
 __all__ = ["default_layers", "guess"]
 
 
-def guess(part: Part, layers: Iterable[int]) -> Mapping[int, int]:
+def guess(part: PartFacts, layers: Iterable[int]) -> Mapping[int, int]:
     """Ops that GenAI 2026.4 takes for the hidden state of each layer.
 
     For each layer, that is the first Add in topological order whose friendly name contains ``layers.<id>/``
@@ -35,7 +35,7 @@ def guess(part: Part, layers: Iterable[int]) -> Mapping[int, int]:
     return ops
 
 
-def _residual(part: Part, key: int) -> bool:
+def _residual(part: PartFacts, key: int) -> bool:
     graph = part.graph
     producers = graph.producers(key)
     if len(producers) < 2 or graph.op_type(producers[1]) != "MatMul":

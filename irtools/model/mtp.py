@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from irtools.graph.view import Source
-from irtools.model.part import ModelInput, ModelOutput, Part
+from irtools.model.part import ModelInput, ModelOutput, PartFacts
 from irtools.model.values import norm_input
 
 __all__ = ["Fusion", "MtpHead", "MtpProfile", "ProfilePort", "nearest_profile"]
@@ -107,7 +107,7 @@ class MtpHead:
         Share of the port names of head and profile that agree, from 0 to 1.
     """
 
-    part: Part
+    part: PartFacts
     profile: MtpProfile
     likeness: float
 
@@ -178,7 +178,7 @@ class MtpHead:
         )
 
 
-def _likeness(part: Part, profile: MtpProfile) -> float:
+def _likeness(part: PartFacts, profile: MtpProfile) -> float:
     wanted = {("in", port.name) for port in profile.inputs} | {("out", port.name) for port in profile.outputs}
     present = {_known_name("in", port, wanted) for port in part.inputs}
     present |= {_known_name("out", port, wanted) for port in part.outputs}
@@ -191,7 +191,7 @@ def _known_name(side: str, port: ModelInput | ModelOutput, wanted: set[tuple[str
 
 
 def nearest_profile(
-    part: Part, profiles: Iterable[MtpProfile], model_type: str = "", width: int | None = None
+    part: PartFacts, profiles: Iterable[MtpProfile], model_type: str = "", width: int | None = None
 ) -> MtpHead | None:
     """The head with the profile whose ports agree most; experts and model type break ties.
 
@@ -213,7 +213,7 @@ def nearest_profile(
     return MtpHead(part, best, fit(best)[0]) if best is not None else None
 
 
-def _other_width(part: Part, profile: MtpProfile, width: int | None) -> bool:
+def _other_width(part: PartFacts, profile: MtpProfile, width: int | None) -> bool:
     """True if an input has the width of the target where the profile requires twice that width."""
     doubled = (part.input(port.name) for port in profile.inputs if port.shape[-1] == "2H")
     return width is not None and any(port is not None and port.shape[-1:] == (width,) for port in doubled)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from irtools.graph.closure import closure
-from irtools.model.part import Part, State
+from irtools.model.part import PartFacts, State
 
 __all__ = ["converts_before_attention", "unconverted_states"]
 
 _KEY, _VALUE = 1, 2
 
 
-def _above(part: Part, attention: int, operand: int) -> set[int]:
+def _above(part: PartFacts, attention: int, operand: int) -> set[int]:
     """Ops between an operand of an attention and the states above it, both included."""
     graph = part.graph
 
@@ -23,7 +23,7 @@ def _above(part: Part, attention: int, operand: int) -> set[int]:
     return closure(graph.producers(attention)[operand : operand + 1], producers)
 
 
-def converts_before_attention(part: Part) -> Iterator[int]:
+def converts_before_attention(part: PartFacts) -> Iterator[int]:
     """Converts between a cached state and the key or value operand of an attention."""
     graph = part.graph
     converts: set[int] = set()
@@ -55,7 +55,7 @@ _VALUE_PRESERVING = {
 _RECURRENCES = {"Loop", "TensorIterator", "GroupConvolution", "Convolution", "ScatterUpdate", "ScatterElementsUpdate"}
 
 
-def unconverted_states(part: Part) -> Iterator[State]:
+def unconverted_states(part: PartFacts) -> Iterator[State]:
     """States that no fused attention, convolution or recurrence reads.
 
     A state of fixed shape always counts as converted, because the file does not show which
@@ -66,7 +66,7 @@ def unconverted_states(part: Part) -> Iterator[State]:
             yield state
 
 
-def _managed(part: Part, read: int) -> bool:
+def _managed(part: PartFacts, read: int) -> bool:
     graph = part.graph
 
     def preserved(key: int) -> Iterator[int]:

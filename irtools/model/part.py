@@ -13,7 +13,7 @@ from irtools.ir.rt_info import RtInfo, RtInfoEntry, entries
 from irtools.model.annotation import Annotation, Locator, UnresolvedLocatorError, read_annotation, resolve
 from irtools.model.document import Document
 
-__all__ = ["ModelInput", "ModelOutput", "Part", "State"]
+__all__ = ["ModelInput", "ModelOutput", "PartFacts", "State"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class State:
         return len(self.shape) == 4 and DYNAMIC in self.shape[1:3]
 
 
-class Part:
+class PartFacts:
     """Facts about one IR; each is computed once.
 
     Parameters

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from irtools.graph.view import GraphView, Source
 from irtools.ir.op import DYNAMIC
-from irtools.model.part import ModelOutput, Part, State
+from irtools.model.part import ModelOutput, PartFacts, State
 
 __all__ = ["LogitsHead", "attention_states", "find_embedding_gather", "head_width", "logits_head"]
 
@@ -42,7 +42,7 @@ _PATTERNS = ((), ("Add",), ("Transpose",), ("Multiply", "Tanh", "Divide"))
 """Op types that the runtime accepts between ``logits`` and the MatMul; it follows the first operand."""
 
 
-def logits_head(part: Part) -> LogitsHead:
+def logits_head(part: PartFacts) -> LogitsHead:
     """Find the lm_head as ``find_llm_matmul`` of GenAI does."""
     output = part.output("logits")
     if output is None:
@@ -61,7 +61,7 @@ def logits_head(part: Part) -> LogitsHead:
     return LogitsHead(output, None, (*walked, "MatMul"))
 
 
-def head_width(part: Part) -> int | None:
+def head_width(part: PartFacts) -> int | None:
     """Width of the input of the lm_head, or None."""
     matmul = logits_head(part).matmul
     if matmul is None:
@@ -70,12 +70,12 @@ def head_width(part: Part) -> int | None:
     return port.shape[-1] if port is not None and port.shape and port.shape[-1] != DYNAMIC else None
 
 
-def attention_states(part: Part) -> tuple[State, ...]:
+def attention_states(part: PartFacts) -> tuple[State, ...]:
     """States of the KV cache, which grow with the sequence."""
     return tuple(state for state in part.states if state.grows)
 
 
-def find_embedding_gather(part: Part) -> int | None:
+def find_embedding_gather(part: PartFacts) -> int | None:
     """The Gather that the runtime takes for the token embedding, or None.
 
     The runtime takes the first Gather in topological order whose data has more than 1000 rows or whose

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.graph.view import GraphView, Source
-from irtools.model.part import Part
+from irtools.model.part import PartFacts
 
 __all__ = ["carries", "norm_input", "rotary_frequencies", "rotary_widths"]
 
@@ -76,13 +76,13 @@ def carries(graph: GraphView, source: Source, wanted: Source) -> bool:
     return graph.unreshaped(source) == graph.unreshaped(wanted)
 
 
-def rotary_widths(part: Part) -> frozenset[int]:
+def rotary_widths(part: PartFacts) -> frozenset[int]:
     """Numbers of rotary frequencies: dimensions of the constants that are multiplied with the positions."""
     ports = (part.graph.port(source) for source in rotary_frequencies(part))
     return frozenset(dim for port in ports if port is not None for dim in port.shape if dim != 1)
 
 
-def rotary_frequencies(part: Part) -> frozenset[Source]:
+def rotary_frequencies(part: PartFacts) -> frozenset[Source]:
     """Constants that are multiplied with the positions before the cosine."""
     sources = (_frequencies(part.graph, key) for key in part.live_ops("Cos"))
     return frozenset(source for source in sources if source is not None)

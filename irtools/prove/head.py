@@ -15,7 +15,7 @@ from irtools.decoder.stack import DecoderStack
 from irtools.errors import LocateRefusedError
 from irtools.lint.symptoms import cited
 from irtools.model.directory import ModelDirectory
-from irtools.model.part import Part
+from irtools.model.part import PartFacts
 from irtools.prove.head_checks import Judgement
 from irtools.prove.head_facts import HeadFacts
 from irtools.prove.model import FAILED, PASSED, Check, Step
@@ -57,7 +57,7 @@ def head(
         projection = find_head(export.target.graph)
         model_type = str(export.config.get("model_type", ""))
         located = stack if isinstance(stack, DecoderStack) else None
-        facts = HeadFacts(Part(export.target), Part(document), projection, model_type, located)
+        facts = HeadFacts(PartFacts(export.target), PartFacts(document), projection, model_type, located)
         _ = facts.likeness
     except LocateRefusedError as error:
         return Step("head", why=str(error))

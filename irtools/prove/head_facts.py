@@ -15,7 +15,7 @@ from irtools.decoder.sublayer import Sublayer, find_sublayers
 from irtools.decoder.walk import walk
 from irtools.graph.view import GraphView, Source
 from irtools.model.mtp import MtpHead, MtpProfile, ProfilePort, nearest_profile
-from irtools.model.part import Part
+from irtools.model.part import PartFacts
 from irtools.model.values import norm_input, rotary_frequencies
 from irtools.registry import collect
 
@@ -38,8 +38,8 @@ class HeadFacts:
         The target's decoder stack, if it was located.
     """
 
-    target: Part
-    head: Part
+    target: PartFacts
+    head: PartFacts
     projection: LmHead
     model_type: str = ""
     stack: DecoderStack | None = None

@@ -12,7 +12,7 @@ from irtools.decoder.stack import DecoderStack
 from irtools.display import Tabular
 from irtools.errors import ExportError, IrtoolsError, LocateRefusedError, OptionError, UsageError
 from irtools.model.directory import ModelDirectory
-from irtools.model.part import Part
+from irtools.model.part import PartFacts
 from irtools.prove.files import Files
 from irtools.prove.model import FAILED, NOT_APPLICABLE, Step
 from irtools.prove.prompts import default_prompts
@@ -129,7 +129,9 @@ def _prompts(export: ModelDirectory, settings: ProveSettings) -> tuple[tuple[Pro
     if seen.tokens:
         return tuple(Prompt(text, ids) for text, ids in zip(texts, seen.tokens, strict=True)), seen
     ids = _random_ids(export, settings.seed, len(texts) if settings.prompts else _RANDOM_PROMPTS)
-    needless = Part(export.target).input("input_ids") and not (export.directory / "openvino_tokenizer.xml").exists()
+    needless = (
+        PartFacts(export.target).input("input_ids") and not (export.directory / "openvino_tokenizer.xml").exists()
+    )
     texts = (() if needless else settings.prompts) or ("",) * len(ids)
     return tuple(Prompt(text, made) for text, made in zip(texts, ids, strict=True)), seen
 

@@ -11,7 +11,7 @@ from irtools.errors import InvalidIRError
 from irtools.lint.symptoms import explanation, of_check
 from irtools.model.directory import TARGET_FILES, ModelDirectory
 from irtools.model.draft import draft as draft_facts
-from irtools.model.part import Part
+from irtools.model.part import PartFacts
 from irtools.prove.decoding import Decoded, Difference, decode, first_difference
 from irtools.prove.figures import acceptance_figures, memory_figures, plain_figures, speed_figures
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
@@ -60,7 +60,7 @@ def draft_setup(export: ModelDirectory, draft: ModelDirectory | None) -> DraftSe
         if draft.mtp is not None:  # the runtime prefers it to a language model in the same directory
             return DraftSetup("mtp", "MTP head", draft.directory)
         try:
-            kind = draft_facts(Part(draft.target)).kind
+            kind = draft_facts(PartFacts(draft.target)).kind
         except InvalidIRError:  # the runtime reports it in a later check
             kind = "plain"
         return DraftSetup(kind, _TITLES[kind], draft.directory)
@@ -109,7 +109,7 @@ def _no_target(export: ModelDirectory) -> str:
     name = export.target.path.name
     if export.path != export.directory and name not in TARGET_FILES:
         return f"the runtime decodes {' or '.join(TARGET_FILES)}, not {name}"
-    part = Part(export.target)
+    part = PartFacts(export.target)
     kind = draft_facts(part).kind
     if kind != "plain":
         return f"this is a {_TITLES[kind]}, not a target: prove its target with --draft {export.path}"
@@ -165,7 +165,7 @@ class _Decoding:
 
     @property
     def _embeds(self) -> bool:
-        return Part(self.export.target).input("inputs_embeds") is not None
+        return PartFacts(self.export.target).input("inputs_embeds") is not None
 
     @property
     def _textless(self) -> bool:

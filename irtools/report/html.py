@@ -20,7 +20,7 @@ from irtools.report.html_outline import outline
 from irtools.report.html_page import packed, page
 from irtools.report.html_tables import Table, provenance, tables
 from irtools.report.html_text import explanation_html
-from irtools.report.inspection import Inspection, PartFacts
+from irtools.report.inspection import InspectedPart, Inspection
 from irtools.text import size_text
 
 if TYPE_CHECKING:
@@ -191,13 +191,13 @@ def _model(number: int, judged: Judged, view: View) -> _Model:
     return model
 
 
-def _inspected(model: _Model, export: ModelDirectory, view: View) -> Sequence[PartFacts]:
+def _inspected(model: _Model, export: ModelDirectory, view: View) -> Sequence[InspectedPart]:
     """Fill in the facts of an export and return the parts to draw, even if it cannot be inspected."""
     try:
         inspection = model.inspection = Inspection(export, view.part, context=view.context, batch=view.batch)
     except IrtoolsError as error:
         model.refusals.append(str(error))
-        return [PartFacts(document) for document in export.parts.values()]
+        return [InspectedPart(document) for document in export.parts.values()]
     model.tables = tables(inspection)
     model.provenance = provenance(inspection)
     model.facts = list(_facts(inspection))
@@ -256,7 +256,7 @@ def _position(finding: Finding, ops: Columns) -> int | None:
     return bisect_right(ops.starts, finding.line, 0, top) - 1
 
 
-def _drawn(model: _Model, part: PartFacts, read: Columns, *, first: bool) -> _Part:
+def _drawn(model: _Model, part: InspectedPart, read: Columns, *, first: bool) -> _Part:
     key = f"m{model.number}-{part.name}"
     layers = part.stack.layers if part.stack is not None else ()
     taps = [(read.position[layer.source.op], layer.index, layer.locator.output_index) for layer in layers]

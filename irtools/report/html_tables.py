@@ -9,7 +9,7 @@ from irtools.anatomy.describe import SYMBOLS, symbolic
 from irtools.errors import IrtoolsError
 from irtools.model.footprint import KV_PRECISIONS, UNKNOWN, Footprint, states
 from irtools.model.provenance import flat_rt_info, versions
-from irtools.report.inspection import Inspection, PartFacts
+from irtools.report.inspection import InspectedPart, Inspection
 from irtools.report.stack import agreeing
 from irtools.text import plural, shape_text, size_text
 
@@ -88,7 +88,7 @@ def _parts(inspection: Inspection) -> Table:
     return Table("Parts", columns, tuple(rows))
 
 
-def _structure(inspection: Inspection, part: PartFacts) -> str:
+def _structure(inspection: Inspection, part: InspectedPart) -> str:
     if part is inspection.mtp:
         return inspection.mtp_wiring
     if part is inspection.part or part.stack is not None:

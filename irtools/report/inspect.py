@@ -9,7 +9,7 @@ from irtools.anatomy.describe import SYMBOLS, layers_text, symbolic
 from irtools.model.footprint import KV_PRECISIONS, UNKNOWN, Footprint, states
 from irtools.model.part import ModelInput, ModelOutput
 from irtools.model.provenance import flat_rt_info, origin, versions
-from irtools.report.inspection import Inspection, PartFacts, WeightGroup
+from irtools.report.inspection import InspectedPart, Inspection, WeightGroup
 from irtools.report.terminal import Column, Style, paragraph, table
 from irtools.text import plural, ranges, size_text, visible
 
@@ -60,13 +60,13 @@ def _part_rows(inspection: Inspection) -> list[tuple[object, ...]]:
     return rows
 
 
-def _ops(*parts: PartFacts) -> str:
+def _ops(*parts: InspectedPart) -> str:
     """Number of ops without constants, as ``diff`` and ``render`` count them, and number of constants."""
     constants = sum(part.constants for part in parts)
     return f"{sum(len(part.document.scan.ids) for part in parts) - constants} + {constants}"
 
 
-def _part_row(inspection: Inspection, part: PartFacts) -> tuple[object, ...]:
+def _part_row(inspection: Inspection, part: InspectedPart) -> tuple[object, ...]:
     mark = "*" if part is inspection.part else ""
     if part.error:
         return f"{part.name}{mark}", "-", "-", "-", part.error
@@ -129,7 +129,7 @@ def _drafting(inspection: Inspection) -> Iterator[tuple[str, str]]:
         yield "strategies", "not judged"
 
 
-def _rt_info(part: PartFacts) -> Iterator[tuple[str, str]]:
+def _rt_info(part: InspectedPart) -> Iterator[tuple[str, str]]:
     entries = flat_rt_info(part.document)
     origins = Counter(map(origin, entries))
     text = ", ".join(f"{count} from {origin}" for origin, count in sorted(origins.items()))
@@ -156,7 +156,7 @@ def _weights(inspection: Inspection, style: Style) -> str:
     return "\n".join([table(columns, rows, style), *(paragraph(text, style) for text in texts)])
 
 
-def _weight_rows(part: PartFacts) -> list[Sequence[object]]:
+def _weight_rows(part: InspectedPart) -> list[Sequence[object]]:
     kinds: dict[str, list[WeightGroup]] = {}
     for group in part.groups:
         if group.precision:

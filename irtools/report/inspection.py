@@ -22,14 +22,14 @@ from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 from irtools.model.draft import Draft, draft
 from irtools.model.footprint import KV_PRECISIONS, UNKNOWN, Footprint, footprint, states
-from irtools.model.part import ModelInput, ModelOutput, Part
+from irtools.model.part import ModelInput, ModelOutput, PartFacts
 from irtools.model.provenance import flat_rt_info, origin, versions
 from irtools.model.weights import Weight, covered_bytes
 from irtools.render.part import DrawnPart, shown_part
 from irtools.surgery.annotate import annotation_status
 from irtools.text import plural, short_repr
 
-__all__ = ["Inspection", "PartFacts", "WeightGroup"]
+__all__ = ["InspectedPart", "Inspection", "WeightGroup"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class WeightGroup:
     bytes: int
 
 
-class PartFacts:
+class InspectedPart:
     """One part of an export, with its decoder stack or the reason for having none."""
 
     def __init__(self, document: Document, stack: DecoderStack | None = None, refusal: str = "") -> None:
@@ -58,9 +58,9 @@ class PartFacts:
         return self.document.part
 
     @cached_property
-    def ports(self) -> Part:
+    def ports(self) -> PartFacts:
         """Inputs and outputs."""
-        return Part(self.document)
+        return PartFacts(self.document)
 
     @cached_property
     def error(self) -> str:
@@ -146,7 +146,7 @@ class Inspection(Tabular):
         return short_repr(self, str(self.export.path), f"part {self._document.part}")
 
     @cached_property
-    def parts(self) -> tuple[PartFacts, ...]:
+    def parts(self) -> tuple[InspectedPart, ...]:
         """All parts, including the inspected one."""
         documents = {document.path: document for document in (*self.export.parts.values(), self._document)}
         targets = {document.path for document in self.export.target_candidates}
@@ -155,25 +155,25 @@ class Inspection(Tabular):
             if document.path == self._document.path
             else self._located(document)
             if document.path in targets
-            else PartFacts(document)
+            else InspectedPart(document)
             for document in documents.values()
         )
 
     @property
-    def models(self) -> list[PartFacts]:
+    def models(self) -> list[InspectedPart]:
         """Readable parts, without the tokenizers."""
         return [part for part in self.parts if not part.error and "tokenizer" not in part.name]
 
     @cached_property
-    def part(self) -> PartFacts:
+    def part(self) -> InspectedPart:
         """The inspected part."""
         return self._located(self._document)
 
-    def _located(self, document: Document) -> PartFacts:
+    def _located(self, document: Document) -> InspectedPart:
         try:
-            return PartFacts(document, locate(document, config=self.export.config))
+            return InspectedPart(document, locate(document, config=self.export.config))
         except IrtoolsError as error:
-            return PartFacts(document, None, str(error.args[0]))
+            return InspectedPart(document, None, str(error.args[0]))
 
     @cached_property
     def footprint(self) -> Footprint:
@@ -212,7 +212,7 @@ class Inspection(Tabular):
         return declared.count if declared is not None else None
 
     @cached_property
-    def mtp(self) -> PartFacts | None:
+    def mtp(self) -> InspectedPart | None:
         """MTP head, if there is one."""
         head = self.export.mtp
         return next((part for part in self.parts if head is not None and part.document.path == head.path), None)
@@ -273,7 +273,7 @@ class Inspection(Tabular):
         }
 
 
-def _part(part: PartFacts) -> dict[str, object]:
+def _part(part: InspectedPart) -> dict[str, object]:
     if part.error:
         return {"name": part.name, "file": part.document.path.name, "error": part.error}
     xml, weights = part.file_bytes
@@ -334,7 +334,7 @@ def _port(port: ModelInput | ModelOutput) -> dict[str, object]:
     }
 
 
-def _stack(part: PartFacts) -> dict[str, object] | None:
+def _stack(part: InspectedPart) -> dict[str, object] | None:
     blocks = part.drawn.blocks
     if blocks is None:
         return {"error": part.refusal} if part.refusal else None
@@ -352,7 +352,7 @@ def _stack(part: PartFacts) -> dict[str, object] | None:
     }
 
 
-def _layer(part: PartFacts, layer: LayerBlocks) -> list[dict[str, object]]:
+def _layer(part: InspectedPart, layer: LayerBlocks) -> list[dict[str, object]]:
     view = part.drawn.view
     return [
         {
@@ -374,7 +374,7 @@ def _draft(facts: Draft) -> dict[str, object] | None:
     return {"kind": facts.kind, "target_layers": layers, "mask_token_id": facts.mask_token_id}
 
 
-def _rt_info(part: PartFacts) -> dict[str, object]:
+def _rt_info(part: InspectedPart) -> dict[str, object]:
     return {key: {"value": value, "origin": origin(key)} for key, value in flat_rt_info(part.document).items()}
 
 

@@ -11,7 +11,7 @@ import irtools
 from irtools.model.document import Document
 from irtools.model.draft import draft, layer_ids, truthy
 from irtools.model.guess import default_layers, guess
-from irtools.model.part import Part
+from irtools.model.part import PartFacts
 
 Copier = Callable[..., Path]
 
@@ -37,10 +37,10 @@ def test_a_draft_alone_is_valid(fixtures: Path) -> None:
 
 
 def test_a_draft_is_recognised_by_its_rt_info(fixtures: Path) -> None:
-    parsed = draft(Part(Document(fixtures / "qwen3_dflash" / "openvino_model.xml")))
+    parsed = draft(PartFacts(Document(fixtures / "qwen3_dflash" / "openvino_model.xml")))
 
     assert (parsed.kind, parsed.mask_token_id, parsed.layers) == ("dflash", "258", [0, 1, 2])
-    assert draft(Part(Document(fixtures / "qwen3" / "openvino_model.xml"))).kind == "plain"
+    assert draft(PartFacts(Document(fixtures / "qwen3" / "openvino_model.xml"))).kind == "plain"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_booleans_are_read_as_openvino_reads_them(value: str, meaning: bool | No
 @pytest.mark.parametrize(("name", "count"), [("qwen3", 4), ("llama", 4), ("falcon", 0), ("gpt2", 0), ("mixtral", 0)])
 def test_the_guess_finds_what_the_runtime_finds(name: str, count: int, fixtures: Path) -> None:
     """GenAI 2026.4.1 reports "Eagle3 fallback found N outputs" for targets without annotation."""
-    part = Part(Document(fixtures / name / "openvino_model.xml"))
+    part = PartFacts(Document(fixtures / name / "openvino_model.xml"))
 
     assert len(guess(part, range(4))) == count
 
@@ -94,7 +94,7 @@ def test_the_guess_finds_what_the_runtime_finds(name: str, count: int, fixtures:
 def test_the_guess_is_the_hidden_state_where_the_family_suits_it(
     fixtures: Path, truth: Callable[[str], dict[str, dict[str, list[list[object]]]]]
 ) -> None:
-    part = Part(Document(fixtures / "qwen3" / "openvino_model.xml"))
+    part = PartFacts(Document(fixtures / "qwen3" / "openvino_model.xml"))
     layers = truth("qwen3")["layers"]
 
     taken = {layer: part.graph.op_name(op) for layer, op in guess(part, range(4)).items()}

@@ -17,7 +17,7 @@ from irtools.lint.mtp import head as nearest_head
 from irtools.model.config import MTP_KEYS, declared_mtp
 from irtools.model.document import Document
 from irtools.model.mtp import MtpProfile
-from irtools.model.part import Part
+from irtools.model.part import PartFacts
 from irtools.model.values import norm_input, rotary_widths
 from irtools.registry import collect
 
@@ -214,4 +214,4 @@ def test_rotary_frequencies_are_half_of_what_is_rotated(name: str, fixtures: Pat
     rotated = int(config["head_dim"] * config["rope_parameters"]["partial_rotary_factor"])
 
     for part in (M, "openvino_language_model.xml"):
-        assert rotary_widths(Part(Document(fixtures / name / part))) == {rotated // 2}
+        assert rotary_widths(PartFacts(Document(fixtures / name / part))) == {rotated // 2}
