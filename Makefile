@@ -2,14 +2,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint docs-check bench clean
+.PHONY: demo test test-slow lint docs-check bench clean
 
 demo: .venv/installed
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
 test: .venv/installed-dev
 	@sh tests/browser/install.sh
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+
+test-slow: .venv/installed-dev
+	$(BIN)/python -m pytest -q -n 2 -m slow
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

@@ -113,4 +113,4 @@ def test_it_ships_its_types_and_its_schema(installed: Path, tmp_path: Path) -> N
         "from importlib.resources import files; from irtools.report.json import schema; "
         "print(files('irtools').joinpath('py.typed').is_file(), schema()['title'])"
     )
-    assert run(installed / "python", "-c", code, cwd=tmp_path).startswith("True What every irtools command prints")
+    assert run(installed / "python", "-c", code, cwd=tmp_path).startswith("True Output of every irtools command")
