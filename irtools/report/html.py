@@ -26,7 +26,7 @@ from irtools.text import size_text
 if TYPE_CHECKING:
     from irtools.model.directory import ModelDirectory
 
-__all__ = ["View", "render_report", "render_reports"]
+__all__ = ["View", "render_report", "render_reports", "verification_html"]
 
 _SCRIPTS = (
     "dagre.min.js",
@@ -89,6 +89,11 @@ def render_reports(judged: Sequence[Judged], view: View | None = None) -> str:
         start={"part": first, "op": view.op, "layer": view.layer},
         written=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
+
+
+def verification_html(judged: Sequence[Judged], **_: object) -> str:
+    """Render the outcome of ``irtools verify`` as a page."""
+    return render_reports(judged)
 
 
 def _require_layer(models: Sequence[_Model], layer: int) -> None:
