@@ -133,8 +133,8 @@ def tokenizer_json_differs(context: Context) -> Iterator[Finding]:
         message = f"the token {token!r} has id {highest}, but the embedding table has {rows:,} rows"
     else:
         return
-    message = "Convert the tokenizer of the exported checkpoint"
-    yield Finding(message, message, path, json_line(path, token, highest) or json_line(path, "id", highest))
+    hint = "Convert the tokenizer of the exported checkpoint"
+    yield Finding(message, hint, path, json_line(path, token, highest) or json_line(path, "id", highest))
 
 
 def _highest_id(path: Path) -> tuple[int, str] | None:

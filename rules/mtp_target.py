@@ -122,8 +122,8 @@ def ungraftable_logits(context: Context) -> Iterator[Finding]:
         )
     else:
         return
-    message = "the runtime must find this MatMul to graft it onto the MTP head"
-    yield Finding(message, message, document.path, line or document.line(document.scan.net_tag), op=op)
+    hint = "the runtime must find this MatMul to graft it onto the MTP head"
+    yield Finding(message, hint, document.path, line or document.line(document.scan.net_tag), op=op)
 
 
 @rule("MTP051", "target-hidden-output", Severity.ERROR, "The target has another output named last_hidden_state")
