@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.authoring import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
 from irtools.lint.mtp import head
@@ -17,14 +17,6 @@ def _judged(context: Context) -> MtpHead | None:
     """The head, if enough of its ports match a profile."""
     mtp = head(context)
     return mtp if mtp is not None and mtp.known else None
-
-
-def _at(
-    mtp: MtpHead, port: ModelInput | ModelOutput | None, message: str, hint: str, severity: Severity | None = None
-) -> Finding:
-    document = mtp.part.document
-    line = port.line if port is not None else document.line(document.scan.net_tag)
-    return Finding(message, hint, document.path, line, port.friendly if port else None, severity)
 
 
 def _inputs(mtp: MtpHead) -> Iterator[tuple[ProfilePort, ModelInput]]:
@@ -76,8 +68,8 @@ def missing_mtp_input(context: Context) -> Iterator[Finding]:
         if port.name == "beam_idx" and not mtp.part.states:
             continue  # beam_idx only reorders states; MTP020 reports that there are none
         harmless = not port.needed and (port.name != "beam_idx" or _replaced(mtp, port))
-        yield _at(
-            mtp,
+        yield finding_at(
+            mtp.part,
             named,
             f"no input has the tensor name {port.name!r}{where}",
             f"in the {mtp.profile.title}, it is {port.element_type}{_shape(port)}",
@@ -124,8 +116,8 @@ def mtp_friendly_name(context: Context) -> Iterator[Finding]:
         return
     for port, actual in _inputs(mtp):
         if port.name in actual.names and actual.friendly != port.name:
-            yield _at(
-                mtp,
+            yield finding_at(
+                mtp.part,
                 actual,
                 f"the input {port.name!r} has the friendly name {actual.friendly!r}",
                 f"rename the op to {port.name!r}",
@@ -164,7 +156,9 @@ def surplus_mtp_input(context: Context) -> Iterator[Finding]:
             continue
         if any(port.element_type == actual.element_type for port in missing):
             continue  # a missing input under another name (MTP010)
-        yield _at(mtp, actual, f"the runtime does not feed the input {actual.label!r}", "export the head without it")
+        yield finding_at(
+            mtp.part, actual, f"the runtime does not feed the input {actual.label!r}", "export the head without it"
+        )
 
 
 def _is_past(port: ModelInput | ModelOutput) -> bool:
@@ -204,8 +198,8 @@ def missing_mtp_output(context: Context) -> Iterator[Finding]:
         if mtp.output(port) is None:
             has = ", ".join(repr(output.label) for output in mtp.part.outputs) or "none"
             first = next(iter(mtp.part.outputs), None)
-            yield _at(
-                mtp,
+            yield finding_at(
+                mtp.part,
                 first,
                 f"no output has the tensor name {port.name!r} (outputs: {has})",
                 f"name the output of the final norm {port.name!r}, and check that this is an MTP head",
@@ -243,8 +237,8 @@ def own_logits(context: Context) -> Iterator[Finding]:
             continue
         if names.isdisjoint(output.names):
             logits = "logits" in output.names
-            yield _at(
-                mtp,
+            yield finding_at(
+                mtp.part,
                 output,
                 f"the head has its own output {output.label!r}",
                 "export the head without it: the runtime grafts the target's output projection onto the head",
@@ -279,8 +273,8 @@ def mtp_port_type(context: Context) -> Iterator[Finding]:
         return
     for port, actual in _ports(mtp):
         if actual.element_type in ELEMENT_BITS and actual.element_type != port.element_type:
-            yield _at(
-                mtp,
+            yield finding_at(
+                mtp.part,
                 actual,
                 f"{port.name!r} is {actual.element_type}, but the runtime uses {port.element_type}",
                 "keep the ports as exported; only weights are compressed",
@@ -314,8 +308,8 @@ def mtp_port_rank(context: Context) -> Iterator[Finding]:
         return
     for port, actual in _ports(mtp):
         if len(actual.shape) != len(port.shape) and (actual.shape or isinstance(actual, ModelInput)):
-            yield _at(
-                mtp,
+            yield finding_at(
+                mtp.part,
                 actual,
                 f"{port.name!r} is {shape_text(actual.shape)}, but must have rank {len(port.shape)}: {_shape(port)}",
                 "export the head with Optimum Intel 2.2 or later",
@@ -352,8 +346,8 @@ def static_mtp_dimension(context: Context) -> Iterator[Finding]:
         dims = enumerate(zip(port.shape, actual.shape, strict=True))
         fixed = [str(index) for index, (wanted, dim) in dims if wanted == "?" and dim != DYNAMIC]
         if fixed:
-            yield _at(
-                mtp,
+            yield finding_at(
+                mtp.part,
                 actual,
                 f"{port.name!r} is {shape_text(actual.shape)}, but must be dynamic in dimension "
                 f"{', '.join(fixed)}: {_shape(port)}",
