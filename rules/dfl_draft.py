@@ -44,9 +44,8 @@ def dflash_mode_off(context: Context) -> Iterator[Finding]:
     state = "is missing" if draft.mode is None else f"is {draft.mode!r}"
     if draft.mode is not None and truthy(draft.mode) is None:
         state += ", which is not a boolean"
-    yield finding_at(
-        draft.part, "dflash_mode", f"`dflash_mode` {state}", 'add `<dflash_mode value="True" />` to the rt_info'
-    )
+    message = f"`dflash_mode` {state}"
+    yield finding_at(draft.part, "dflash_mode", message, 'add `<dflash_mode value="True" />` to the rt_info')
 
 
 @rule("DFL002", "unusable-mask-token", Severity.ERROR, "The draft's mask token id is not a number")
@@ -165,9 +164,8 @@ def malformed_layer_ids(context: Context) -> Iterator[Finding]:
     if text is None:
         yield finding_at(draft.part, "dflash", "`dflash/target_layer_ids` is missing", hint)
     elif layers is None:
-        yield finding_at(
-            draft.part, "dflash", f"`dflash/target_layer_ids` is {text!r}, which is not a list of numbers", hint
-        )
+        message = f"`dflash/target_layer_ids` is {text!r}, which is not a list of numbers"
+        yield finding_at(draft.part, "dflash", message, hint)
     elif not layers:
         yield finding_at(draft.part, "dflash", f"`dflash/target_layer_ids` is {text!r}, which names no layer", hint)
     else:

@@ -53,9 +53,8 @@ def missing_draft_port(context: Context) -> Iterator[Finding]:
     part = draft.part
     for name in ("hidden_states", "position_ids", "attention_mask"):
         if part.input(name) is None:
-            yield finding_at(
-                draft.part, part.input_called(name), f"the draft has no input {name!r}", "restore its tensor name"
-            )
+            hint = "restore its tensor name"
+            yield finding_at(draft.part, part.input_called(name), f"the draft has no input {name!r}", hint)
     for kind, look, names in (
         ("input", part.input, ("inputs_embeds", "input_ids")),
         ("output", part.output, ("last_hidden_state", "logits")),
@@ -67,9 +66,8 @@ def missing_draft_port(context: Context) -> Iterator[Finding]:
             yield finding_at(draft.part, look(present[-1]) if present else None, message, "export the draft again")
     stand_in = next((port for port in part.inputs if (port.element_type, len(port.shape)) == ("i32", 1)), None)
     if part.input("beam_idx") is None and stand_in is not None:
-        yield finding_at(
-            draft.part, stand_in, f"the input {stand_in.label!r} must be called 'beam_idx'", "restore its tensor name"
-        )
+        hint = "restore its tensor name"
+        yield finding_at(draft.part, stand_in, f"the input {stand_in.label!r} must be called 'beam_idx'", hint)
 
 
 @rule("DFL007", "mistyped-draft-port", Severity.ERROR, "A port of the draft has the wrong type or shape")
@@ -242,6 +240,5 @@ def draft_output_before_norm(context: Context) -> Iterator[Finding]:
         source = graph.inputs(source.op)[0]
     if norm_input(graph, source) is None:
         name = graph.op_name(source.op)
-        yield finding_at(
-            draft.part, output, f"{output.label!r} is {name!r}, not a norm", "export the output of the final norm"
-        )
+        message = f"{output.label!r} is {name!r}, not a norm"
+        yield finding_at(draft.part, output, message, "export the output of the final norm")

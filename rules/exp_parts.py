@@ -107,11 +107,8 @@ def missing_tokenizer(context: Context) -> Iterator[Finding]:
     for name in ("openvino_tokenizer.xml", "openvino_detokenizer.xml"):
         path = context.export.directory / name
         if not path.exists():
-            yield Finding(
-                f"{name} is missing",
-                "Run `convert_tokenizer MODEL_DIR --with-detokenizer -o MODEL_DIR` of openvino-tokenizers",
-                file=path,
-            )
+            hint = "Run `convert_tokenizer MODEL_DIR --with-detokenizer -o MODEL_DIR` of openvino-tokenizers"
+            yield Finding(f"{name} is missing", hint, file=path)
 
 
 @rule("EXP004", "missing-text-embeddings", Severity.ERROR, "The text embeddings part is missing")

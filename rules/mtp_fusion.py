@@ -47,9 +47,8 @@ def missing_fusion(context: Context) -> Iterator[Finding]:
     """
     head = runnable_head(context)
     if head is not None and head.profile.fusion and head.fusion is None and _complete(head):
-        yield finding_at(
-            head.part, None, "no Concat joins the embeddings and the hidden state for a projection", _AGAIN
-        )
+        message = "no Concat joins the embeddings and the hidden state for a projection"
+        yield finding_at(head.part, None, message, _AGAIN)
 
 
 @rule("MTP034", "swapped-fusion", Severity.ERROR, "The MTP head joins hidden state and embeddings in the wrong order")
@@ -85,9 +84,8 @@ def fusion_order(context: Context) -> Iterator[Finding]:
         message = "the fusion has the hidden state first, but must have the embeddings first"
         if "embed" in scopes:
             message += " (by its op name, the first operand is the embeddings: are the inputs' names swapped?)"
-        yield finding_at(
-            head.part, fusion.concat, message, "swap the operands of the Concat, or the names of the inputs"
-        )
+        hint = "swap the operands of the Concat, or the names of the inputs"
+        yield finding_at(head.part, fusion.concat, message, hint)
 
 
 @rule("MTP035", "unused-mtp-input", Severity.ERROR, "The MTP head does not use its hidden state or its embeddings")

@@ -68,13 +68,9 @@ def missing_mtp_input(context: Context) -> Iterator[Finding]:
         if port.name == "beam_idx" and not mtp.part.states:
             continue  # beam_idx only reorders states; MTP020 reports that there are none
         harmless = not port.needed and (port.name != "beam_idx" or _replaced(mtp, port))
-        yield finding_at(
-            mtp.part,
-            named,
-            f"no input has the tensor name {port.name!r}{where}",
-            f"in the {mtp.profile.title}, it is {port.element_type}{_shape(port)}",
-            Severity.WARNING if harmless else None,
-        )
+        message = f"no input has the tensor name {port.name!r}{where}"
+        hint = f"in the {mtp.profile.title}, it is {port.element_type}{_shape(port)}"
+        yield finding_at(mtp.part, named, message, hint, Severity.WARNING if harmless else None)
 
 
 def _replaced(mtp: MtpHead, port: ProfilePort) -> bool:
@@ -116,13 +112,9 @@ def mtp_friendly_name(context: Context) -> Iterator[Finding]:
         return
     for port, actual in _inputs(mtp):
         if port.name in actual.names and actual.friendly != port.name:
-            yield finding_at(
-                mtp.part,
-                actual,
-                f"the input {port.name!r} has the friendly name {actual.friendly!r}",
-                f"rename the op to {port.name!r}",
-                Severity.ERROR if port.friendly_matters else None,
-            )
+            message = f"the input {port.name!r} has the friendly name {actual.friendly!r}"
+            hint = f"rename the op to {port.name!r}"
+            yield finding_at(mtp.part, actual, message, hint, Severity.ERROR if port.friendly_matters else None)
 
 
 @rule("MTP012", "surplus-mtp-input", Severity.WARNING, "The MTP head has an input that the runtime does not feed")
@@ -156,9 +148,8 @@ def surplus_mtp_input(context: Context) -> Iterator[Finding]:
             continue
         if any(port.element_type == actual.element_type for port in missing):
             continue  # a missing input under another name (MTP010)
-        yield finding_at(
-            mtp.part, actual, f"the runtime does not feed the input {actual.label!r}", "export the head without it"
-        )
+        message = f"the runtime does not feed the input {actual.label!r}"
+        yield finding_at(mtp.part, actual, message, "export the head without it")
 
 
 def _is_past(port: ModelInput | ModelOutput) -> bool:
@@ -198,12 +189,8 @@ def missing_mtp_output(context: Context) -> Iterator[Finding]:
         if mtp.output(port) is None:
             has = ", ".join(repr(output.label) for output in mtp.part.outputs) or "none"
             first = next(iter(mtp.part.outputs), None)
-            yield finding_at(
-                mtp.part,
-                first,
-                f"no output has the tensor name {port.name!r} (outputs: {has})",
-                f"name the output of the final norm {port.name!r}, and check that this is an MTP head",
-            )
+            hint = f"name the output of the final norm {port.name!r}, and check that this is an MTP head"
+            yield finding_at(mtp.part, first, f"no output has the tensor name {port.name!r} (outputs: {has})", hint)
 
 
 @rule("MTP014", "own-logits", Severity.ERROR, "The MTP head has an output that its family does not have")
@@ -237,13 +224,9 @@ def own_logits(context: Context) -> Iterator[Finding]:
             continue
         if names.isdisjoint(output.names):
             logits = "logits" in output.names
-            yield finding_at(
-                mtp.part,
-                output,
-                f"the head has its own output {output.label!r}",
-                "export the head without it: the runtime grafts the target's output projection onto the head",
-                None if logits else Severity.WARNING,
-            )
+            message = f"the head has its own output {output.label!r}"
+            hint = "export the head without it: the runtime grafts the target's output projection onto the head"
+            yield finding_at(mtp.part, output, message, hint, None if logits else Severity.WARNING)
 
 
 @rule("MTP015", "mistyped-mtp-port", Severity.ERROR, "A port of the MTP head has the wrong element type")
@@ -273,13 +256,9 @@ def mtp_port_type(context: Context) -> Iterator[Finding]:
         return
     for port, actual in _ports(mtp):
         if actual.element_type in ELEMENT_BITS and actual.element_type != port.element_type:
-            yield finding_at(
-                mtp.part,
-                actual,
-                f"{port.name!r} is {actual.element_type}, but the runtime uses {port.element_type}",
-                "keep the ports as exported; only weights are compressed",
-                None if port.type_matters else Severity.NOTE,
-            )
+            message = f"{port.name!r} is {actual.element_type}, but the runtime uses {port.element_type}"
+            hint = "keep the ports as exported; only weights are compressed"
+            yield finding_at(mtp.part, actual, message, hint, None if port.type_matters else Severity.NOTE)
 
 
 @rule("MTP016", "mtp-port-of-wrong-rank", Severity.ERROR, "A port of the MTP head has the wrong rank")

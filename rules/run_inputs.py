@@ -95,13 +95,9 @@ def unfed_input(context: Context) -> Iterator[Finding]:
             guess = f"; is it {stands!r}?" if stands else ""
             mild = port.label != "position_ids" and (not used or (not text_only and stands is None))
             harmless = stands in ("attention_mask", "beam_idx")
-            yield finding_at(
-                part,
-                port,
-                f"the runtime does not feed the input {port.label!r}{guess}",
-                "restore the input's name, or export again without it",
-                Severity.WARNING if mild or harmless else None,
-            )
+            message = f"the runtime does not feed the input {port.label!r}{guess}"
+            hint = "restore the input's name, or export again without it"
+            yield finding_at(part, port, message, hint, Severity.WARNING if mild or harmless else None)
 
 
 @rule("RUN008", "missing-input", Severity.ERROR, "The target lacks an input that the runtime sets")
@@ -135,13 +131,9 @@ def missing_input(context: Context) -> Iterator[Finding]:
             continue
         named = next((port for name in names if (port := part.input_called(name)) is not None), None)
         stand_in = named or _stand_in(part, names[0])
-        yield finding_at(
-            part,
-            named,
-            f"no input has the tensor name {' or '.join(map(repr, names))}",
-            "restore the input's tensor name" if stand_in else "export with --task text-generation-with-past",
-            Severity.WARNING if names != _EMBEDDED and stand_in is not None else None,
-        )
+        hint = "restore the input's tensor name" if stand_in else "export with --task text-generation-with-past"
+        severity = Severity.WARNING if names != _EMBEDDED and stand_in is not None else None
+        yield finding_at(part, named, f"no input has the tensor name {' or '.join(map(repr, names))}", hint, severity)
 
 
 def _stand_in(part: PartFacts, name: str) -> ModelInput | None:

@@ -36,9 +36,8 @@ def no_logits(context: Context) -> Iterator[Finding]:
     if part is not None and part.output("logits") is None:
         names = ", ".join(repr(output.label) for output in part.outputs) or "none"
         first = part.outputs[0].op if part.outputs else None
-        yield finding_at(
-            part, first, f"no output is named 'logits' (outputs: {names})", "export a causal language model"
-        )
+        message = f"no output is named 'logits' (outputs: {names})"
+        yield finding_at(part, first, message, "export a causal language model")
 
 
 @rule("RUN002", "stateless-target", Severity.ERROR, "The target has no states")
@@ -68,9 +67,8 @@ def stateless_target(context: Context) -> Iterator[Finding]:
         past = [port.label for port in part.inputs if "past" in port.label or "cache" in port.label]
         cache = f"its KV cache is in {len(past)} inputs such as {past[0]!r}" if past else "it has no KV cache"
         message = f"the target has no state variables: {cache}"
-        yield finding_at(
-            part, None, message, "export with `--task text-generation-with-past`, without `--disable-stateful`"
-        )
+        hint = "export with `--task text-generation-with-past`, without `--disable-stateful`"
+        yield finding_at(part, None, message, hint)
 
 
 @rule("RUN003", "unfused-attention", Severity.WARNING, "The target has no fused attention")

@@ -58,13 +58,9 @@ def port_type(context: Context) -> Iterator[Finding]:
     for port in ports:
         name = next((name for name in port.names if name in _TYPES), None)
         if name is not None and port.element_type in ELEMENT_BITS and port.element_type != _TYPES[name]:
-            yield finding_at(
-                part,
-                port,
-                f"{name!r} is {port.element_type}, but the runtime uses {_TYPES[name]}",
-                "keep the ports as exported; only weights are compressed",
-                Severity.WARNING if name in _REPLACED else None,
-            )
+            message = f"{name!r} is {port.element_type}, but the runtime uses {_TYPES[name]}"
+            hint = "keep the ports as exported; only weights are compressed"
+            yield finding_at(part, port, message, hint, Severity.WARNING if name in _REPLACED else None)
 
 
 @rule("RUN013", "fixed-dimension", Severity.WARNING, "The target has a fixed batch or length")
