@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irtools.anatomy.describe import layers_text
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.decoder.stack import DecoderStack
 from irtools.lint.pair import pair
@@ -60,9 +61,9 @@ def _verdict(part: PartFacts, stack: DecoderStack) -> str:
         wrong.append(last)
     parts = []
     if missing:
-        parts.append(f"finds nothing for {_listed(missing)}")
+        parts.append(f"finds nothing for {layers_text(missing)}")
     if wrong:
-        parts.append(f"takes the wrong value for {_listed(wrong)}")
+        parts.append(f"takes the wrong value for {layers_text(wrong)}")
     return f"the runtime's guess {' and '.join(parts)} (of {len(stack.layers)} layers)" if parts else ""
 
 
@@ -110,22 +111,10 @@ def eagle3_layers(context: Context) -> Iterator[Finding]:
             message = f"the draft names no layers, and the runtime has no default for a target with {count} layers"
         yield finding_at(judged.draft.part, None, message, "list three layers in hidden_layers_list")
     elif missing:
-        yield finding_at(target, None, f"the runtime's guess finds nothing for {_listed(missing)}", hint)
+        yield finding_at(target, None, f"the runtime's guess finds nothing for {layers_text(missing)}", hint)
     for layer, op in taken.items():
         wanted = context.stack.layers[layer] if context.stack and layer < len(context.stack.layers) else None
         if wanted is not None and op not in (wanted.source.op, context.stack.last_sum if context.stack else op):
             name, producer = target.graph.op_name(op), wanted.locator.producer
             message = f"the runtime's guess for layer {layer} is {name!r}, not {producer!r}"
             yield finding_at(target, op, message, hint, Severity.WARNING)
-
-
-def _listed(layers: list[int]) -> str:
-    """``layers 0-2, 5``."""
-    runs: list[list[int]] = []
-    for layer in layers:
-        if runs and runs[-1][-1] == layer - 1:
-            runs[-1].append(layer)
-        else:
-            runs.append([layer])
-    shown = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
-    return f"{'layer' if len(layers) == 1 else 'layers'} {shown}"

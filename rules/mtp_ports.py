@@ -16,7 +16,7 @@ from irtools.text import shape_text
 def _judged(context: Context) -> MtpHead | None:
     """The head, if enough of its ports match a profile."""
     mtp = head(context)
-    return mtp if mtp is not None and mtp.known else None
+    return mtp if mtp is not None and mtp.comparable else None
 
 
 def _inputs(mtp: MtpHead) -> Iterator[tuple[ProfilePort, ModelInput]]:

@@ -240,10 +240,10 @@ def unknown_mtp_form(context: Context) -> Iterator[Finding]:
     OpenVINO GenAI 2026.4.
     """
     mtp = head(context)
-    if mtp is None or context.mtp is None or (mtp.known and mtp.profile.usable):
+    if mtp is None or context.mtp is None or (mtp.comparable and mtp.profile.usable):
         return
     part, profile = mtp.part, mtp.profile
-    if mtp.known:
+    if mtp.comparable:
         message = f"this is a {profile.title}: {profile.remark}"
     else:
         labels = [port.label for port in part.inputs] + [port.label for port in part.outputs]
@@ -251,5 +251,5 @@ def unknown_mtp_form(context: Context) -> Iterator[Finding]:
         wants = ", ".join(port.name for port in (*profile.inputs, *profile.outputs))
         message = f"no known MTP head has these ports ({has}); the nearest is the {profile.title} with {wants}"
     hint = "export the head with Optimum Intel 2.2 or later"
-    severity = expected(context, None if mtp.known else Severity.ERROR)
+    severity = expected(context, None if mtp.comparable else Severity.ERROR)
     yield finding_at(part, None, message, hint, severity, rules_out=("mtp",))

@@ -25,7 +25,7 @@ def _widths(context: Context) -> Iterator[tuple[str, PartFacts, int | None, int]
             width = output.shape[-1] if output.shape else DYNAMIC
             yield "the output of the text embeddings part", part, output.op, width
     mtp = head(context)
-    if mtp is not None and mtp.known:
+    if mtp is not None and mtp.comparable:
         for port in mtp.profile.inputs:
             actual = mtp.input(port)
             if actual is not None and len(actual.shape) == len(port.shape) and port.shape[-1] in ("H", "2H"):
@@ -290,7 +290,7 @@ def missing_target_output(context: Context) -> Iterator[Finding]:
     OpenVINO GenAI 2026.4, `is_gemma4_mtp_model_pair`.
     """
     mtp = head(context)
-    if mtp is None or context.target is None or not mtp.known:
+    if mtp is None or context.target is None or not mtp.comparable:
         return
     target = context.facts(context.target)
     missing = [port.name for port in mtp.profile.target_outputs if target.output(port.name) is None]

@@ -16,7 +16,7 @@ def _requested(context: Context) -> Iterator[tuple[Document, Compression, Compre
     """Parts with a recorded compression request that can be compared with the constants."""
     for document in context.judged:
         compression = context.compression(document)
-        if compression is not None and compression.request is not None and compression.request.known:
+        if compression is not None and compression.request is not None and compression.request.checkable:
             yield document, compression, compression.request
 
 
@@ -209,7 +209,7 @@ def configured_compression_missing(context: Context) -> Iterator[Finding]:
         request = compression.request
         if request is None and compression.share:
             continue  # compressed without a record (QNT005)
-        if request is None or (request.known and (bits == 4) != (_bits(request) == 4)):
+        if request is None or (request.checkable and (bits == 4) != (_bits(request) == 4)):
             actual = f"compressed as {request.mode}" if request else f"all {compression.main_type}"
             part = compression.document.path
             message = (

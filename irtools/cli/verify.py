@@ -96,9 +96,9 @@ def command(
         expect_mtp=expect_mtp,
         draft=draft,
         target_runtime=target_runtime,
-        rule_folders=rule_folders,
+        rules=rule_folders,
         baseline=baseline,
-        write_baseline=write_baseline is not None,
+        ignore_baseline=write_baseline is not None,
         config=config,
         trust_model_config=trust_model_config,
         fix=fix,
@@ -149,8 +149,8 @@ def _judge(path: Path, call: VerifyCall, ui: Ui) -> Judged:
         ui.note(note)
     for file in judged.written:
         ui.note(f"wrote {file.path}")
-        if file.replaced_link is not None:
-            ui.note(f"{file.path} was a symbolic link; it is now a file, and {file.replaced_link} is unchanged")
+        if file.link_note:
+            ui.note(file.link_note)
     return judged
 
 

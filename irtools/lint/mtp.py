@@ -53,7 +53,7 @@ def own_target(context: Context) -> PartFacts | None:
 def runnable_head(context: Context) -> MtpHead | None:
     """The head if it resembles a form that GenAI runs closely enough for checks of its ops, else None."""
     candidate = head(context)
-    return candidate if candidate is not None and candidate.known and candidate.profile.usable else None
+    return candidate if candidate is not None and candidate.comparable and candidate.profile.usable else None
 
 
 def expected(context: Context, otherwise: Severity | None = None) -> Severity | None:

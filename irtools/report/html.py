@@ -18,7 +18,7 @@ from irtools.report.findings import counts_text, shown_path
 from irtools.report.html_graph import Columns, columns
 from irtools.report.html_outline import outline
 from irtools.report.html_page import packed, page
-from irtools.report.html_tables import Table, provenance, tables
+from irtools.report.html_tables import HtmlTable, provenance, tables
 from irtools.report.html_text import explanation_html
 from irtools.report.inspection import InspectedPart, Inspection
 from irtools.text import size_text
@@ -151,8 +151,8 @@ class _Model:
     facts: list[tuple[str, str]] = field(default_factory=list)
     findings: list[_Shown] = field(default_factory=list)
     explanations: list[tuple[str, str, object]] = field(default_factory=list)
-    tables: tuple[Table, ...] = ()
-    provenance: tuple[Table, ...] = ()
+    tables: tuple[HtmlTable, ...] = ()
+    provenance: tuple[HtmlTable, ...] = ()
     parts: list[_Part] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
 
@@ -230,7 +230,7 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
         yield "Hidden size", str(part.stack.hidden_size)
     if inspection.draft.kind == "plain" and part is not inspection.mtp:
         yield "Annotation", inspection.annotation[1]
-    declaration = "" if declared is None else f", {inspection.config_said}"
+    declaration = "" if declared is None else f", {inspection.declared_text}"
     yield "MTP head", f"{inspection.mtp_wiring if inspection.mtp else 'none'}{declaration}"
     memory = inspection.footprint
     yield "Weights", size_text(sum(term.bytes for term in memory.terms if term.kind == "weights"))

@@ -83,7 +83,7 @@ def _details(model: Judged, verification: Verification) -> dict[str, object]:
             }
             for finding, fingerprint in zip(verification.findings, fingerprints(verification), strict=True)
         ],
-        "known": verification.known,
+        "known": verification.in_baseline,
         "rules": [rule.code for rule in verification.rules],
         "strategies": [asdict(strategy) for strategy in verification.strategies],
         "written": [str(file.path) for file in model.written],

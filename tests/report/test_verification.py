@@ -168,9 +168,8 @@ def test_counts_name_what_there_is() -> None:
     verification = Verification(irtools.Export("x"), (error, note, note), ())
 
     assert counts_text([verification]) == "1 error, 2 notes"
-    assert (
-        counts_text([Verification(irtools.Export("x"), (), (), known=4)]) == "no findings (4 known from the baseline)"
-    )
+    silenced = Verification(irtools.Export("x"), (), (), in_baseline=4)
+    assert counts_text([silenced]) == "no findings (4 known from the baseline)"
 
 
 def test_json_has_findings_and_strategies(judged: list[Judged], fixtures: Path) -> None:
