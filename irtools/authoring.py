@@ -63,6 +63,7 @@ from irtools._lazy import attach
 
 if TYPE_CHECKING:
     from irtools.graph.match import Match, Mismatch, Pattern, Probe, pattern
+    from irtools.lint.findings import finding_at
     from irtools.lint.model import STRATEGIES, Context, Finding, Fix, Rule, RuleGroup, Severity, rule
     from irtools.lint.rules import load_rules
     from irtools.lint.symptoms import Symptom
@@ -85,6 +86,7 @@ __all__ = [
     "RuleGroup",
     "Severity",
     "Symptom",
+    "finding_at",
     "load_rules",
     "pattern",
     "rule",
@@ -108,6 +110,7 @@ __getattr__, __dir__ = attach(
         "RuleGroup": "irtools.lint.model",
         "Severity": "irtools.lint.model",
         "Symptom": "irtools.lint.symptoms",
+        "finding_at": "irtools.lint.findings",
         "load_rules": "irtools.lint.rules",
         "pattern": "irtools.graph.match",
         "rule": "irtools.lint.model",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-__all__ = ["plural", "ranges", "shape_text", "short_repr", "size_text", "visible"]
+__all__ = ["joined", "listed", "plural", "ranges", "shape_text", "short_repr", "size_text", "visible"]
 
 _FACT, _FACTS = 100, 250
 """Characters of one fact, and of all facts, in a short ``repr``."""
@@ -20,6 +20,30 @@ def plural(number: int, noun: str) -> str:
     ('1 layer', '4 layers', '2 entries')
     """
     return f"1 {noun}" if number == 1 else f"{number} {re.sub('(?<![aeiou])y$', 'ie', noun)}s"
+
+
+def joined(items: Iterable[object]) -> str:
+    """Format items with commas, and ``and`` before the last.
+
+    Examples
+    --------
+    >>> joined([1]), joined([1, 2, 3])
+    ('1', '1, 2 and 3')
+    """
+    *others, last = map(str, items)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def listed(items: Sequence[str], most: int = 3, separator: str = "; ") -> str:
+    """Format the first few items and the number of the remaining ones.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"], most=2)
+    'a; b; and 1 more'
+    """
+    more = [f"and {len(items) - most} more"] if len(items) > most else []
+    return separator.join([*items[:most], *more])
 
 
 def ranges(numbers: Iterable[int]) -> str:

@@ -5,26 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from irtools.authoring import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.errors import IrtoolsError
-from irtools.lint.pair import pair
+from irtools.lint.pair import dflash_draft, pair
 from irtools.model.directory import MTP_FILE
-from irtools.model.draft import Draft, truthy
+from irtools.model.draft import truthy
 
 _NUMBER = re.compile(r"[ \t\n\r\v\f]*([+-]?[0-9]+)(.*)", re.DOTALL)
 _MASK_HINT = "copy it from `dflash_config.mask_token_id` in the draft's config.json"
-
-
-def _dflash(context: Context) -> Draft | None:
-    judged = pair(context)
-    return judged.draft if judged is not None and judged.draft.kind == "dflash" else None
-
-
-def _at(draft: Draft, key: str, message: str, hint: str, severity: Severity | None = None) -> Finding:
-    document = draft.part.document
-    entry = draft.part.entry(key)
-    line = entry.line if entry is not None else document.line(document.scan.net_tag)
-    return Finding(message, hint, document.path, line, severity=severity)
 
 
 @rule("DFL001", "dflash-mode-off", Severity.ERROR, "The draft is not marked as a DFlash draft")
@@ -50,13 +38,14 @@ def dflash_mode_off(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI, `apply_dflash_rt_info`.
     """
-    draft = _dflash(context)
+    draft = dflash_draft(context)
     if draft is None or truthy(draft.mode):
         return
     state = "is missing" if draft.mode is None else f"is {draft.mode!r}"
     if draft.mode is not None and truthy(draft.mode) is None:
         state += ", which is not a boolean"
-    yield _at(draft, "dflash_mode", f"`dflash_mode` {state}", 'add `<dflash_mode value="True" />` to the rt_info')
+    message = f"`dflash_mode` {state}"
+    yield finding_at(draft.part, "dflash_mode", message, 'add `<dflash_mode value="True" />` to the rt_info')
 
 
 @rule("DFL002", "unusable-mask-token", Severity.ERROR, "The draft's mask token id is not a number")
@@ -80,18 +69,20 @@ def unusable_mask_token(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI: "DFlash draft model is missing dflash_mask_token_id RT info".
     """
-    draft = _dflash(context)
+    draft = dflash_draft(context)
     if draft is None:
         return
     hint = _MASK_HINT
     number = _NUMBER.match(draft.mask_token_id or "")
     if draft.mask_token_id is None:
-        yield _at(draft, "dflash", "`dflash/mask_token_id` is missing", hint)
+        yield finding_at(draft.part, "dflash", "`dflash/mask_token_id` is missing", hint)
     elif number is None:
-        yield _at(draft, "dflash", f"`dflash/mask_token_id` is {draft.mask_token_id!r}, which is not a number", hint)
+        yield finding_at(
+            draft.part, "dflash", f"`dflash/mask_token_id` is {draft.mask_token_id!r}, which is not a number", hint
+        )
     elif number[2].strip():
         message = f"`dflash/mask_token_id` is {draft.mask_token_id!r}, which the runtime reads as {number[1]}"
-        yield _at(draft, "dflash", message, hint, Severity.WARNING)
+        yield finding_at(draft.part, "dflash", message, hint, Severity.WARNING)
 
 
 @rule("DFL003", "mask-token-out-of-range", Severity.ERROR, "The draft's mask token is outside the vocabulary")
@@ -116,16 +107,16 @@ def mask_token_range(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4: no error message.
     """
-    judged = pair(context)
-    number = _NUMBER.match(judged.draft.mask_token_id or "") if judged is not None else None
-    if judged is None or judged.draft.kind != "dflash" or number is None:
+    draft = dflash_draft(context)
+    number = _NUMBER.match(draft.mask_token_id or "") if draft is not None else None
+    if draft is None or number is None:
         return
     vocabulary = _vocabulary(context)
     value = int(number[1][:20])
     if value < 0 or (vocabulary is not None and value >= vocabulary):
         size = f" of {vocabulary}" if vocabulary is not None else ""
         message = f"`dflash/mask_token_id` {value} is outside the vocabulary{size}"
-        yield _at(judged.draft, "dflash", message, _MASK_HINT)
+        yield finding_at(draft.part, "dflash", message, _MASK_HINT)
 
 
 def _vocabulary(context: Context) -> int | None:
@@ -165,20 +156,21 @@ def malformed_layer_ids(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI, `parse_layer_ids`.
     """
-    draft = _dflash(context)
+    draft = dflash_draft(context)
     if draft is None:
         return
     hint = "write the ids in the form 0,1,2"
     text, layers = draft.target_layer_ids, draft.layers
     if text is None:
-        yield _at(draft, "dflash", "`dflash/target_layer_ids` is missing", hint)
+        yield finding_at(draft.part, "dflash", "`dflash/target_layer_ids` is missing", hint)
     elif layers is None:
-        yield _at(draft, "dflash", f"`dflash/target_layer_ids` is {text!r}, which is not a list of numbers", hint)
+        message = f"`dflash/target_layer_ids` is {text!r}, which is not a list of numbers"
+        yield finding_at(draft.part, "dflash", message, hint)
     elif not layers:
-        yield _at(draft, "dflash", f"`dflash/target_layer_ids` is {text!r}, which names no layer", hint)
+        yield finding_at(draft.part, "dflash", f"`dflash/target_layer_ids` is {text!r}, which names no layer", hint)
     else:
         for layer in sorted({layer for layer in layers if layers.count(layer) > 1}):
-            yield _at(draft, "dflash", f"`dflash/target_layer_ids` names layer {layer} twice", hint)
+            yield finding_at(draft.part, "dflash", f"`dflash/target_layer_ids` names layer {layer} twice", hint)
 
 
 @rule("DFL016", "mtp-in-draft", Severity.ERROR, "The draft's directory has an MTP head")

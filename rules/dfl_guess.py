@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.authoring import Context, Finding, Severity, rule
+from irtools.anatomy.describe import layers_text
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.decoder.stack import DecoderStack
 from irtools.lint.pair import pair
 from irtools.lint.run import target_part
@@ -43,14 +44,8 @@ def unguessable_layers(context: Context) -> Iterator[Finding]:
         return  # no decoding strategy is available; RUN002 reports it
     message = _verdict(part, stack)
     if message:
-        yield Finding(
-            f"without annotation, {message}",
-            "run `irtools annotate` to make the target usable for DFlash",
-            file=part.document.path,
-            line=part.document.line(part.document.scan.net_tag),
-            rules_out=("dflash",),
-            needs={"dflash": "with an annotation"},
-        )
+        hint, needs = "run `irtools annotate` to make the target usable for DFlash", {"dflash": "with an annotation"}
+        yield finding_at(part, None, f"without annotation, {message}", hint, rules_out=("dflash",), needs=needs)
 
 
 def _verdict(part: PartFacts, stack: DecoderStack) -> str:
@@ -66,9 +61,9 @@ def _verdict(part: PartFacts, stack: DecoderStack) -> str:
         wrong.append(last)
     parts = []
     if missing:
-        parts.append(f"finds nothing for {_listed(missing)}")
+        parts.append(f"finds nothing for {layers_text(missing)}")
     if wrong:
-        parts.append(f"takes the wrong value for {_listed(wrong)}")
+        parts.append(f"takes the wrong value for {layers_text(wrong)}")
     return f"the runtime's guess {' and '.join(parts)} (of {len(stack.layers)} layers)" if parts else ""
 
 
@@ -104,36 +99,22 @@ def eagle3_layers(context: Context) -> Iterator[Finding]:
     judged = pair(context)
     if judged is None or judged.draft.kind != "eagle3" or judged.target is None:
         return
-    target, document = judged.target, judged.target.document
+    target = judged.target
     count = context.layer_count
     layers = judged.draft.eagle3_layers or (default_layers(count) if count is not None else ())
     taken = guess(target, layers)
     missing = [layer for layer in layers if layer not in taken]
     hint = "EAGLE-3 uses this guess even if the target has an annotation"
-    start = document.line(document.scan.net_tag)
     if len(layers) != 3:
         message = f"EAGLE-3 reads three layers, but the draft names {len(layers)}"
         if not judged.draft.eagle3_layers:
             message = f"the draft names no layers, and the runtime has no default for a target with {count} layers"
-        own = judged.draft.part.document
-        yield Finding(message, "list three layers in hidden_layers_list", own.path, own.line(own.scan.net_tag))
+        yield finding_at(judged.draft.part, None, message, "list three layers in hidden_layers_list")
     elif missing:
-        yield Finding(f"the runtime's guess finds nothing for {_listed(missing)}", hint, document.path, start)
+        yield finding_at(target, None, f"the runtime's guess finds nothing for {layers_text(missing)}", hint)
     for layer, op in taken.items():
         wanted = context.stack.layers[layer] if context.stack and layer < len(context.stack.layers) else None
         if wanted is not None and op not in (wanted.source.op, context.stack.last_sum if context.stack else op):
-            name = target.graph.op_name(op)
-            message = f"the runtime's guess for layer {layer} is {name!r}, not {wanted.locator.producer!r}"
-            yield Finding(message, hint, document.path, target.graph.line(op), name, Severity.WARNING)
-
-
-def _listed(layers: list[int]) -> str:
-    """``layers 0-2, 5``."""
-    runs: list[list[int]] = []
-    for layer in layers:
-        if runs and runs[-1][-1] == layer - 1:
-            runs[-1].append(layer)
-        else:
-            runs.append([layer])
-    shown = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
-    return f"{'layer' if len(layers) == 1 else 'layers'} {shown}"
+            name, producer = target.graph.op_name(op), wanted.locator.producer
+            message = f"the runtime's guess for layer {layer} is {name!r}, not {producer!r}"
+            yield finding_at(target, op, message, hint, Severity.WARNING)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from irtools.authoring import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.op import DYNAMIC
 from irtools.ir.reading import read_file
 from irtools.lint.mtp import head
@@ -22,23 +23,7 @@ _OTHER_TARGET = "use the target that the draft was trained for"
 def _dflash(context: Context) -> tuple[DraftPair, PartFacts] | None:
     """The DFlash draft and its target; None without a target."""
     judged = pair(context)
-    if judged is None or judged.target is None or judged.draft.kind != "dflash":
-        return None
-    return judged, judged.target
-
-
-def _at_draft(judged: DraftPair, message: str, hint: str, key: str = "dflash") -> Finding:
-    document = judged.draft.part.document
-    entry = judged.draft.part.entry(key)
-    line = entry.line if entry is not None else document.line(document.scan.net_tag)
-    return Finding(message, hint, document.path, line)
-
-
-def _at_target(
-    target: PartFacts, line: int | None, message: str, hint: str, severity: Severity | None = None
-) -> Finding:
-    document = target.document
-    return Finding(message, hint, document.path, line or document.line(document.scan.net_tag), severity=severity)
+    return (judged, judged.target) if judged and judged.target and judged.draft.kind == "dflash" else None
 
 
 @rule("DFL005", "layer-id-out-of-range", Severity.ERROR, "The draft reads a layer that the target does not have")
@@ -69,7 +54,7 @@ def layer_id_range(context: Context) -> Iterator[Finding]:
     for layer in sorted(set(judged.draft.layers or ())):
         if layer < 0 or (count is not None and layer >= count):
             limit = f", but the target has {count}" if count is not None else ""
-            yield _at_draft(judged, f"the draft reads layer {layer}{limit}", _OTHER_TARGET)
+            yield finding_at(judged.draft.part, "dflash", f"the draft reads layer {layer}{limit}", _OTHER_TARGET)
 
 
 @rule("DFL009", "draft-width-mismatch", Severity.ERROR, "Draft and target have different widths")
@@ -103,11 +88,11 @@ def draft_width(context: Context) -> Iterator[Finding]:
     for port in (draft.input("inputs_embeds"), draft.output("last_hidden_state")):
         if width is not None and port is not None and port.shape and port.shape[-1] not in (DYNAMIC, width):
             message = f"{port.label!r} has width {port.shape[-1]}, but the target has {width}"
-            yield Finding(message, _OTHER_TARGET, draft.document.path, port.line, port.friendly)
+            yield finding_at(draft, port, message, _OTHER_TARGET)
     ours, theirs = draft.output("logits"), target.output("logits")
     if ours is not None and theirs is not None and ours.shape[-1:] != theirs.shape[-1:]:
         message = f"the draft's logits are {shape_text(ours.shape)}, but the target's are {shape_text(theirs.shape)}"
-        yield Finding(message, _OTHER_TARGET, draft.document.path, ours.line, ours.friendly)
+        yield finding_at(draft, ours, message, _OTHER_TARGET)
 
 
 @rule("DFL010", "ungraftable-head", Severity.ERROR, "The target's output projection cannot be grafted onto the draft")
@@ -137,9 +122,9 @@ def ungraftable_head(context: Context) -> Iterator[Finding]:
     head = logits_head(checked[1])
     if head.matmul is None:
         tail = f" behind {' <- '.join(head.tail)}" if head.tail else ": it has no output 'logits'"
-        line = head.output.line if head.output is not None else None
         message = f"the runtime does not find the target's output projection{tail}"
-        yield _at_target(checked[1], line, message, "use a draft that has its own logits")
+        found = finding_at(checked[1], head.output, message, "use a draft that has its own logits")
+        yield replace(found, op=None)
 
 
 @rule("DFL011", "ungraftable-embedding", Severity.ERROR, "The target's embedding cannot be grafted onto the draft")
@@ -168,7 +153,7 @@ def ungraftable_embedding(context: Context) -> Iterator[Finding]:
         return
     if find_embedding_gather(checked[1]) is None:
         message = "the runtime does not find the target's token embedding, which the draft needs"
-        yield _at_target(checked[1], None, message, "name its table embed_tokens")
+        yield finding_at(checked[1], None, message, "name its table embed_tokens")
 
 
 @rule("DFL012", "undecomposed-pair", Severity.ERROR, "The draft does not fit a vision-language target")
@@ -197,10 +182,10 @@ def undecomposed_pair(context: Context) -> Iterator[Finding]:
         return
     if context.export.find_part("text_embeddings") is None:
         message = "the target takes embeddings, but has no openvino_text_embeddings_model.xml beside it"
-        yield _at_target(checked[1], None, message, "export the target with --task image-text-to-text")
+        yield finding_at(checked[1], None, message, "export the target with --task image-text-to-text")
     if checked[0].draft.part.input("inputs_embeds") is None:
         message = "the target takes embeddings, but the draft has no input 'inputs_embeds'"
-        yield _at_draft(checked[0], message, "export the draft without its own embedding")
+        yield finding_at(checked[0].draft.part, "dflash", message, "export the draft without its own embedding")
 
 
 @rule("DFL013", "guessed-taps", Severity.ERROR, "The target has no annotation, and the runtime's guess is wrong")
@@ -233,14 +218,14 @@ def guessed_taps(context: Context) -> Iterator[Finding]:
     missing = [layer for layer in layers if layer not in taken]
     hint = "run `irtools annotate` to write the annotation"
     if missing:
-        listed = ", ".join(map(str, missing))
-        yield _at_target(target, None, f"no annotation, and the runtime's guess finds nothing for layer {listed}", hint)
+        message = f"no annotation, and the runtime's guess finds nothing for layer {', '.join(map(str, missing))}"
+        yield finding_at(target, None, message, hint)
     located = context.stack.layers if context.stack is not None else ()
     for layer, op in taken.items():
         if layer < len(located) and op != located[layer].source.op:
             name, producer = target.graph.op_name(op), located[layer].locator.producer
             message = f"no annotation, and the runtime's guess for layer {layer} is {name!r}, not {producer!r}"
-            yield _at_target(target, target.graph.line(op), message, hint, Severity.WARNING)
+            yield replace(finding_at(target, op, message, hint, Severity.WARNING), op=None)
 
 
 @rule("DFL014", "other-tokenizer", Severity.WARNING, "Draft and target have different tokenizers")
@@ -315,12 +300,6 @@ def plain_draft(context: Context) -> Iterator[Finding]:
     if judged.draft.kind != "plain" or (mtp is not None and mtp.part is judged.draft.part):
         return
     refused = judged.target.input("inputs_embeds") is not None
-    document = judged.draft.part.document
-    yield Finding(
-        "the draft is an ordinary language model"
-        + (", which a target with embeddings does not accept" if refused else ""),
-        "pass the directory of a DFlash draft",
-        document.path,
-        document.line(document.scan.net_tag),
-        severity=Severity.ERROR if refused else None,
-    )
+    more = ", which a target with embeddings does not accept" if refused else ""
+    message, hint = f"the draft is an ordinary language model{more}", "pass the directory of a DFlash draft"
+    yield finding_at(judged.draft.part, None, message, hint, Severity.ERROR if refused else None)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.authoring import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
-from irtools.lint.pair import pair
-from irtools.model.draft import Draft
+from irtools.lint.pair import dflash_draft, pair
 from irtools.model.part import ModelInput, ModelOutput
 from irtools.model.values import norm_input
 from irtools.text import shape_text
@@ -23,17 +22,6 @@ _TYPES = {
     "last_hidden_state": "f32",
     "logits": "f32",
 }
-
-
-def _dflash(context: Context) -> Draft | None:
-    judged = pair(context)
-    return judged.draft if judged is not None and judged.draft.kind == "dflash" else None
-
-
-def _at(draft: Draft, port: ModelInput | ModelOutput | None, message: str, hint: str) -> Finding:
-    document = draft.part.document
-    line = port.line if port is not None else document.line(document.scan.net_tag)
-    return Finding(message, hint, document.path, line, port.friendly if port is not None else None)
 
 
 @rule("DFL006", "missing-draft-port", Severity.ERROR, "The draft lacks a port, or has one too many")
@@ -59,13 +47,14 @@ def missing_draft_port(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI, `dflash_strategy.cpp`; reproduced with 2026.4.
     """
-    draft = _dflash(context)
+    draft = dflash_draft(context)
     if draft is None:
         return
     part = draft.part
     for name in ("hidden_states", "position_ids", "attention_mask"):
         if part.input(name) is None:
-            yield _at(draft, part.input_called(name), f"the draft has no input {name!r}", "restore its tensor name")
+            hint = "restore its tensor name"
+            yield finding_at(draft.part, part.input_called(name), f"the draft has no input {name!r}", hint)
     for kind, look, names in (
         ("input", part.input, ("inputs_embeds", "input_ids")),
         ("output", part.output, ("last_hidden_state", "logits")),
@@ -74,10 +63,11 @@ def missing_draft_port(context: Context) -> Iterator[Finding]:
         if len(present) != 1:
             count = "both" if present else "none"
             message = f"the draft must have exactly one of the {kind}s {names[0]!r} and {names[1]!r}, but has {count}"
-            yield _at(draft, look(present[-1]) if present else None, message, "export the draft again")
+            yield finding_at(draft.part, look(present[-1]) if present else None, message, "export the draft again")
     stand_in = next((port for port in part.inputs if (port.element_type, len(port.shape)) == ("i32", 1)), None)
     if part.input("beam_idx") is None and stand_in is not None:
-        yield _at(draft, stand_in, f"the input {stand_in.label!r} must be called 'beam_idx'", "restore its tensor name")
+        hint = "restore its tensor name"
+        yield finding_at(draft.part, stand_in, f"the input {stand_in.label!r} must be called 'beam_idx'", hint)
 
 
 @rule("DFL007", "mistyped-draft-port", Severity.ERROR, "A port of the draft has the wrong type or shape")
@@ -103,7 +93,7 @@ def draft_port_type(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI, `reshape_draft_hidden_states_input_for_cb`; reproduced with 2026.4.
     """
-    draft = _dflash(context)
+    draft = dflash_draft(context)
     if draft is None:
         return
     ports: list[ModelInput | ModelOutput] = [*draft.part.inputs, *draft.part.outputs]
@@ -111,14 +101,14 @@ def draft_port_type(context: Context) -> Iterator[Finding]:
         wanted = next((_TYPES[name] for name in port.names if name in _TYPES), None)
         if wanted not in (None, port.element_type) and port.element_type in ELEMENT_BITS:
             message = f"{port.label!r} is {port.element_type}, but the runtime uses {wanted}"
-            yield _at(draft, port, message, "keep the ports as exported")
+            yield finding_at(draft.part, port, message, "keep the ports as exported")
     hidden = draft.part.input("hidden_states") or draft.part.input_called("hidden_states")
     if hidden is None:
         return
     shape = hidden.shape
     if len(shape) != 3 or shape[0] not in (DYNAMIC, 1) or shape[2] == DYNAMIC:
         message = f"'hidden_states' is {shape_text(shape)}, but must be [?,?,width] or [1,?,width]"
-        yield _at(draft, hidden, message, "export the draft with Optimum Intel 2.2 or later")
+        yield finding_at(draft.part, hidden, message, "export the draft with Optimum Intel 2.2 or later")
 
 
 @rule("DFL008", "hidden-width-mismatch", Severity.ERROR, "The draft's hidden_states input has the wrong width")
@@ -144,7 +134,7 @@ def hidden_width(context: Context) -> Iterator[Finding]:
     Reproduced with GenAI 2026.4: "the model input ... and the tensor ... are incompatible".
     """
     judged = pair(context)
-    draft = _dflash(context)
+    draft = dflash_draft(context)
     hidden = draft.part.input("hidden_states") if draft is not None else None
     if judged is None or draft is None or hidden is None or len(hidden.shape) != 3 or not draft.layers:
         return
@@ -155,10 +145,10 @@ def hidden_width(context: Context) -> Iterator[Finding]:
         size = context.stack.hidden_size
         if width != count * size:
             message = f"'hidden_states' has width {width}, but {count} layers of the target have width {count * size}"
-            yield _at(draft, hidden, message, "use the target that the draft was trained for")
+            yield finding_at(draft.part, hidden, message, "use the target that the draft was trained for")
     elif width % count:
         message = f"'hidden_states' has width {width}, which is not divisible by the number of layers ({count})"
-        yield _at(draft, hidden, message, "correct `dflash/target_layer_ids`")
+        yield finding_at(draft.part, hidden, message, "correct `dflash/target_layer_ids`")
 
 
 @rule("DFL017", "missing-draft-model", Severity.ERROR, "The draft's directory has no model")
@@ -210,14 +200,14 @@ def unused_draft_input(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI, `dflash_model_transforms.cpp`.
     """
-    draft = _dflash(context)
+    draft = dflash_draft(context)
     if draft is None:
         return
     used = draft.part.ancestors([output.op for output in draft.part.outputs], through_shapes=False)
     for name in ("hidden_states", "inputs_embeds", "input_ids"):
         port = draft.part.input(name)
         if port is not None and port.op not in used:
-            yield _at(draft, port, f"the value of the input {name!r} is not used", "export the draft again")
+            yield finding_at(draft.part, port, f"the value of the input {name!r} is not used", "export the draft again")
 
 
 @rule("DFL019", "draft-output-before-norm", Severity.ERROR, "The draft's output is not taken after its final norm")
@@ -241,7 +231,7 @@ def draft_output_before_norm(context: Context) -> Iterator[Finding]:
     ------
     Optimum Intel 2.2, `Qwen3DFlashForCausalLM`.
     """
-    draft = _dflash(context)
+    draft = dflash_draft(context)
     output = draft.part.output("last_hidden_state") if draft is not None else None
     if draft is None or output is None:
         return
@@ -250,4 +240,5 @@ def draft_output_before_norm(context: Context) -> Iterator[Finding]:
         source = graph.inputs(source.op)[0]
     if norm_input(graph, source) is None:
         name = graph.op_name(source.op)
-        yield _at(draft, output, f"{output.label!r} is {name!r}, not a norm", "export the output of the final norm")
+        message = f"{output.label!r} is {name!r}, not a norm"
+        yield finding_at(draft.part, output, message, "export the output of the final norm")

@@ -8,18 +8,14 @@ from pathlib import Path
 
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.graph.view import GraphView
-from irtools.lint.directory import json_line, needs_embeddings, read_json, reads_tokens
+from irtools.lint.directory import finding_in_config, needs_embeddings, read_json, reads_tokens
+from irtools.lint.mtp import expected
 from irtools.model.config import LAYER_COUNT_KEYS, WIDTH_KEYS, integers
 
 _READ_BY_RUNTIME = {
     *("config.json", "generation_config.json", "tokenizer_config.json", "special_tokens_map.json"),
     *("processor_config.json", "preprocessor_config.json", "video_preprocessor_config.json", "chat_template.json"),
 }
-
-
-def _expected(context: Context) -> Severity | None:
-    """Severity of a config that contradicts the graph: error with ``--expect-mtp``."""
-    return Severity.ERROR if context.expect_mtp else None
 
 
 @rule("EXP010", "unreadable-json", Severity.ERROR, "A JSON file of the export cannot be read")
@@ -257,14 +253,9 @@ def config_tied_embeddings(context: Context) -> Iterator[Finding]:
     head = _tables(graph, context.stack.head)
     if not isinstance(tied, bool) or not embedding or not head or tied == bool(embedding & head):
         return
-    path = context.export.directory / "config.json"
-    yield Finding(
-        f"tie_word_embeddings is {str(tied).lower()}, but embedding and lm_head have "
-        + ("different weights" if tied else "the same weights"),
-        "Correct config.json, or export again",
-        file=path,
-        line=json_line(path, "tie_word_embeddings", tied),
-    )
+    weights = "different weights" if tied else "the same weights"
+    message = f"tie_word_embeddings is {str(tied).lower()}, but embedding and lm_head have {weights}"
+    yield finding_in_config(context, "tie_word_embeddings", tied, message, "Correct config.json, or export again")
 
 
 def _tables(graph: GraphView, key: int) -> set[tuple[str, str]]:
@@ -283,11 +274,5 @@ def _tables(graph: GraphView, key: int) -> set[tuple[str, str]]:
 
 
 def _contradiction(context: Context, key: str, value: object, message: str) -> Finding:
-    path = context.export.directory / "config.json"
-    return Finding(
-        message,
-        "Restore config.json from the checkpoint that was exported",
-        file=path,
-        line=json_line(path, key, value),
-        severity=_expected(context),
-    )
+    hint = "Restore config.json from the checkpoint that was exported"
+    return finding_in_config(context, key, value, message, hint, expected(context))

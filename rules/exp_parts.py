@@ -7,12 +7,7 @@ from pathlib import Path
 
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.errors import ExportError
-from irtools.lint.directory import (
-    is_draft,
-    json_line,
-    needs_embeddings,
-    reads_tokens,
-)
+from irtools.lint.directory import finding_in_config, is_draft, needs_embeddings, reads_tokens
 
 from .families import KNOWN_PARTS, family_of, parts_by_config
 
@@ -80,11 +75,8 @@ def two_targets(context: Context) -> Iterator[Finding]:
         names = " and ".join(document.path.name for document in candidates)
         wrapper = context.export.find_part("text_embeddings") is not None
         odd = [document for document in candidates if (document.part == "language") != wrapper]
-        yield Finding(
-            f"{names} could both be the target",
-            "Put each export into its own directory, or pass the path of one .xml",
-            file=(odd or list(candidates))[0].path,
-        )
+        hint = "Put each export into its own directory, or pass the path of one .xml"
+        yield Finding(f"{names} could both be the target", hint, file=(odd or list(candidates))[0].path)
 
 
 @rule("EXP003", "missing-tokenizer", Severity.ERROR, "The tokenizer or detokenizer is missing")
@@ -115,11 +107,8 @@ def missing_tokenizer(context: Context) -> Iterator[Finding]:
     for name in ("openvino_tokenizer.xml", "openvino_detokenizer.xml"):
         path = context.export.directory / name
         if not path.exists():
-            yield Finding(
-                f"{name} is missing",
-                "Run `convert_tokenizer MODEL_DIR --with-detokenizer -o MODEL_DIR` of openvino-tokenizers",
-                file=path,
-            )
+            hint = "Run `convert_tokenizer MODEL_DIR --with-detokenizer -o MODEL_DIR` of openvino-tokenizers"
+            yield Finding(f"{name} is missing", hint, file=path)
 
 
 @rule("EXP004", "missing-text-embeddings", Severity.ERROR, "The text embeddings part is missing")
@@ -209,13 +198,9 @@ def unsupported_family(context: Context) -> Iterator[Finding]:
         return
     known = family_of(context.config)
     if known is None or not known.runs:
-        path = context.export.directory / "config.json"
-        yield Finding(
-            f"OpenVINO GenAI {context.target_runtime} does not support the vision-language family {family!r}",
-            "Run it with Optimum Intel, or correct config.json",
-            file=path,
-            line=json_line(path, "model_type", family),
-        )
+        message = f"OpenVINO GenAI {context.target_runtime} does not support the vision-language family {family!r}"
+        hint = "Run it with Optimum Intel, or correct config.json"
+        yield finding_in_config(context, "model_type", family, message, hint)
 
 
 @rule("EXP007", "stray-file", Severity.WARNING, "A file is not part of the export", rules_out=())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from irtools.authoring import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.lint.directory import json_line, read_json
 from irtools.model.document import Document
 
@@ -90,13 +90,8 @@ def tokenizer_exceeds_embedding(context: Context) -> Iterator[Finding]:
     if vocabulary is None or rows is None or vocabulary[0] <= rows:
         return
     size, document, key = vocabulary
-    yield Finding(
-        f"the tokenizer has {size:,} tokens, but the embedding table has {rows:,} rows",
-        "Convert the tokenizer of the exported checkpoint",
-        file=document.path,
-        line=document.graph.line(key),
-        op=document.graph.op_name(key),
-    )
+    message = f"the tokenizer has {size:,} tokens, but the embedding table has {rows:,} rows"
+    yield finding_at(document, key, message, "Convert the tokenizer of the exported checkpoint")
 
 
 @rule("EXP021", "tokenizer-json-differs", Severity.WARNING, "tokenizer.json and the tokenizer IR differ in size")
@@ -133,8 +128,8 @@ def tokenizer_json_differs(context: Context) -> Iterator[Finding]:
         message = f"the token {token!r} has id {highest}, but the embedding table has {rows:,} rows"
     else:
         return
-    message = "Convert the tokenizer of the exported checkpoint"
-    yield Finding(message, message, path, json_line(path, token, highest) or json_line(path, "id", highest))
+    hint = "Convert the tokenizer of the exported checkpoint"
+    yield Finding(message, hint, path, json_line(path, token, highest) or json_line(path, "id", highest))
 
 
 def _highest_id(path: Path) -> tuple[int, str] | None:
@@ -187,13 +182,8 @@ def tokenizer_detokenizer_differ(context: Context) -> Iterator[Finding]:
     if tokenizer is None or detokenizer is None or tokenizer[0] == detokenizer[0]:
         return
     size, document, key = detokenizer
-    yield Finding(
-        f"the detokenizer has {size:,} tokens, but the tokenizer has {tokenizer[0]:,}",
-        "Convert both in one run, from the exported checkpoint",
-        file=document.path,
-        line=document.graph.line(key),
-        op=document.graph.op_name(key),
-    )
+    message = f"the detokenizer has {size:,} tokens, but the tokenizer has {tokenizer[0]:,}"
+    yield finding_at(document, key, message, "Convert both in one run, from the exported checkpoint")
 
 
 @rule("EXP023", "embedding-width", Severity.ERROR, "Text embeddings and language model have different widths")

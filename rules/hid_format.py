@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.rt_info import ANNOTATION_KEY
-from irtools.lint.fixes import write_annotation
+from irtools.lint.fixes import replaceable, write_annotation
+from irtools.lint.mtp import expected
 from irtools.model.annotation import is_layer_key
+
+_REPLACE = "run `irtools annotate --force` to replace it"
 
 
 @rule("HID004", "malformed-annotation", Severity.ERROR, "The annotation is not the JSON that the runtime expects")
@@ -36,13 +40,7 @@ def malformed_annotation(context: Context) -> Iterator[Finding]:
         return
     parsed = context.facts(context.target).annotation
     if parsed is not None and parsed.problem:
-        yield Finding(
-            f"the annotation {parsed.problem}",
-            "run `irtools annotate --force` to replace it",
-            file=context.target.path,
-            line=parsed.line,
-            fix=write_annotation(context, force=True),
-        )
+        yield replaceable(context, f"the annotation {parsed.problem}", _REPLACE)
 
 
 @rule("HID005", "early-form-annotation", Severity.ERROR, "The annotation has the early form")
@@ -69,13 +67,9 @@ def early_form_annotation(context: Context) -> Iterator[Finding]:
         return
     parsed = context.facts(context.target).annotation
     if parsed is not None and parsed.early:
-        yield Finding(
-            f"{ANNOTATION_KEY} has the early form: layer names instead of producer and output_index",
-            "run `irtools annotate` to upgrade it",
-            file=context.target.path,
-            line=parsed.line,
-            fix=write_annotation(context),
-        )
+        message = f"{ANNOTATION_KEY} has the early form: layer names instead of producer and output_index"
+        finding = replaceable(context, message, "run `irtools annotate` to upgrade it")
+        yield replace(finding, fix=write_annotation(context))
 
 
 @rule("HID006", "layer-gap", Severity.ERROR, "The annotation omits layers")
@@ -104,17 +98,10 @@ def layer_gap(context: Context) -> Iterator[Finding]:
     count = context.layer_count
     if checked is None or count is None:
         return
-    part, parsed = checked
-    missing = [str(layer) for layer in range(count) if str(layer) not in parsed.layers]
+    missing = [str(layer) for layer in range(count) if str(layer) not in checked[1].layers]
     if missing:
         noun = "layer" if len(missing) == 1 else "layers"
-        yield Finding(
-            f"the annotation has no {noun} {', '.join(missing)} (of {count})",
-            "run `irtools annotate --force` to replace it",
-            file=part.document.path,
-            line=parsed.line,
-            fix=write_annotation(context, force=True),
-        )
+        yield replaceable(context, f"the annotation has no {noun} {', '.join(missing)} (of {count})", _REPLACE)
 
 
 @rule("HID007", "surplus-layer", Severity.WARNING, "The annotation has layers that the model does not have")
@@ -142,22 +129,15 @@ def surplus_layer(context: Context) -> Iterator[Finding]:
     count = context.layer_count
     if checked is None:
         return
-    part, parsed = checked
+    parsed = checked[1]
     surplus = [key for key in parsed.layers if not is_layer_key(key) or (count is not None and int(key) >= count)]
-    severity = Severity.ERROR if context.expect_mtp else None
     for keys, fault in (
         (surplus, "has entries that are not layers of this model"),
         (parsed.repeated, "repeats layers, and the last entry counts"),
     ):
         if keys:
-            yield Finding(
-                f"the annotation {fault}: {', '.join(map(repr, keys))}",
-                "run `irtools annotate --force` to replace it",
-                file=part.document.path,
-                line=parsed.line,
-                severity=severity,
-                fix=write_annotation(context, force=True),
-            )
+            message = f"the annotation {fault}: {', '.join(map(repr, keys))}"
+            yield replaceable(context, message, _REPLACE, severity=expected(context))
 
 
 @rule("HID008", "mistyped-locator", Severity.ERROR, "A locator has a member of the wrong type")
@@ -185,14 +165,7 @@ def locator_type(context: Context) -> Iterator[Finding]:
     checked = context.annotated
     if checked is None:
         return
-    part, parsed = checked
-    for key in parsed.layers:
-        problem = parsed.entry_problem(key)
+    for key in checked[1].layers:
+        problem = checked[1].entry_problem(key)
         if problem:
-            yield Finding(
-                f"layer {key} of the annotation {problem}",
-                "run `irtools annotate --force` to replace it",
-                file=part.document.path,
-                line=parsed.line,
-                fix=write_annotation(context, force=True),
-            )
+            yield replaceable(context, f"layer {key} of the annotation {problem}", _REPLACE)

@@ -8,32 +8,32 @@ from irtools.authoring import Context, Finding, Severity, rule
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import IrtoolsError
 from irtools.graph.view import Source
-from irtools.lint.fixes import write_annotation
-from irtools.model.annotation import Annotation, Tap
+from irtools.lint.fixes import replaceable
+from irtools.model.annotation import Locator, Tap
 from irtools.model.part import PartFacts
 from irtools.model.values import carries
 
 _HINT = "run `irtools locate` to see the evidence, and `irtools annotate --force` to replace the annotation"
 
 
-def _wrong_taps(context: Context) -> Iterator[tuple[PartFacts, Annotation, Tap, Source]]:
+def _wrong_taps(context: Context) -> Iterator[tuple[PartFacts, DecoderStack, Tap, Source]]:
     """Locators that are valid but do not carry the located hidden state."""
     checked, stack = context.annotated, context.stack
     if checked is None or stack is None:
         return
     part, parsed = checked
-    seen: set[tuple[str, int]] = set()
+    seen: set[Locator] = set()
     for tap in parsed.taps():
         source = part.resolve(tap.locator)
-        again = (tap.locator.producer, tap.locator.output_index) in seen
-        seen.add((tap.locator.producer, tap.locator.output_index))
+        again = tap.locator in seen
+        seen.add(tap.locator)
         if source is None or again or tap.layer >= len(stack.layers):
             continue  # other rules report these
         port = part.graph.port(source)
         if port is None or len(port.shape) != 3 or port.shape[2] != stack.hidden_size:
             continue
         if not carries(part.graph, source, stack.layers[tap.layer].source):
-            yield part, parsed, tap, source
+            yield part, stack, tap, source
 
 
 def _kind(part: PartFacts, stack: DecoderStack, tap: Tap, source: Source) -> tuple[str, int | None]:
@@ -50,25 +50,17 @@ def _kind(part: PartFacts, stack: DecoderStack, tap: Tap, source: Source) -> tup
     return "elsewhere", None
 
 
-def _of_kind(context: Context, wanted: str) -> Iterator[tuple[PartFacts, Annotation, Tap, int | None]]:
-    for part, parsed, tap, source in _wrong_taps(context):
-        if context.stack is not None:
-            kind, layer = _kind(part, context.stack, tap, source)
-            if kind == wanted:
-                yield part, parsed, tap, layer
+def _of_kind(context: Context, wanted: str) -> Iterator[tuple[Tap, int | None]]:
+    for part, stack, tap, source in _wrong_taps(context):
+        kind, layer = _kind(part, stack, tap, source)
+        if kind == wanted:
+            yield tap, layer
 
 
-def _finding(context: Context, part: PartFacts, parsed: Annotation, tap: Tap, message: str) -> Finding:
+def _finding(context: Context, tap: Tap, message: str) -> Finding:
     wanted = context.stack.layers[tap.layer].locator if context.stack else None
-    where = f"; the hidden state is {wanted.producer}[{wanted.output_index}]" if wanted else ""
-    return Finding(
-        f"layer {tap.layer}: {message}{where}",
-        _HINT,
-        file=part.document.path,
-        line=parsed.line,
-        op=tap.locator.producer,
-        fix=write_annotation(context, force=True),
-    )
+    where = f"; the hidden state is {wanted}" if wanted else ""
+    return replaceable(context, f"layer {tap.layer}: {message}{where}", _HINT, tap.locator.producer)
 
 
 @rule("HID016", "wrong-tap", Severity.ERROR, "A locator names a value that is not a hidden state")
@@ -93,8 +85,8 @@ def wrong_tap(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4: no error message.
     """
-    for part, parsed, tap, _ in _of_kind(context, "elsewhere"):
-        yield _finding(context, part, parsed, tap, f"{tap} is outside the decoder layers")
+    for tap, _ in _of_kind(context, "elsewhere"):
+        yield _finding(context, tap, f"{tap} is outside the decoder layers")
 
 
 @rule("HID017", "shifted-tap", Severity.ERROR, "A locator names the hidden state of another layer")
@@ -119,8 +111,8 @@ def shifted_tap(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4: no error message.
     """
-    for part, parsed, tap, layer in _of_kind(context, "shifted"):
-        yield _finding(context, part, parsed, tap, f"{tap} is the hidden state of layer {layer}")
+    for tap, layer in _of_kind(context, "shifted"):
+        yield _finding(context, tap, f"{tap} is the hidden state of layer {layer}")
 
 
 @rule("HID018", "mid-layer-tap", Severity.ERROR, "A locator names a value inside a layer")
@@ -144,8 +136,8 @@ def mid_layer_tap(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4: no error message.
     """
-    for part, parsed, tap, layer in _of_kind(context, "inside"):
-        yield _finding(context, part, parsed, tap, f"{tap} is inside layer {layer}")
+    for tap, layer in _of_kind(context, "inside"):
+        yield _finding(context, tap, f"{tap} is inside layer {layer}")
 
 
 @rule("HID019", "tap-before-final-norm", Severity.ERROR, "The last layer's locator is before the final norm")
@@ -169,8 +161,8 @@ def tap_before_final_norm(context: Context) -> Iterator[Finding]:
     ------
     Optimum Intel 2.2 writes the input of lm_head; reproduced with GenAI 2026.4: no error message.
     """
-    for part, parsed, tap, _ in _of_kind(context, "pre-norm"):
-        yield _finding(context, part, parsed, tap, f"{tap} is the value before the final norm")
+    for tap, _ in _of_kind(context, "pre-norm"):
+        yield _finding(context, tap, f"{tap} is the value before the final norm")
 
 
 @rule("HID020", "unverified-annotation", Severity.NOTE, "The annotation could not be compared with the graph")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.authoring import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.rt_info import ANNOTATION_KEY
 from irtools.lint.fixes import write_annotation
+from irtools.lint.mtp import expected
 from irtools.model.annotation import stray_line
 
 
@@ -39,14 +40,9 @@ def missing_annotation(context: Context) -> Iterator[Finding]:
     if part.annotation is not None or stray_line(context.target.scan) is not None:
         return
     count = len(context.stack.layers)
-    yield Finding(
-        f"no {ANNOTATION_KEY} in the model-level rt_info ({count} decoder layers located)",
-        "run `irtools annotate` to write it; the weights are not touched",
-        file=context.target.path,
-        line=context.target.line(context.target.scan.net_tag),
-        severity=Severity.ERROR if context.expect_mtp else None,
-        fix=write_annotation(context),
-    )
+    message = f"no {ANNOTATION_KEY} in the model-level rt_info ({count} decoder layers located)"
+    hint = "run `irtools annotate` to write it; the weights are not touched"
+    yield finding_at(context.target, None, message, hint, expected(context), fix=write_annotation(context))
 
 
 @rule("HID002", "misplaced-annotation", Severity.ERROR, "The annotation is not where the runtime reads it")

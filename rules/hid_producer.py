@@ -6,42 +6,30 @@ from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.op import DYNAMIC
-from irtools.lint.fixes import write_annotation
-from irtools.model.annotation import Annotation, Tap
+from irtools.lint.fixes import REPLACE, replaceable
+from irtools.model.annotation import Locator, Tap
 from irtools.model.part import PartFacts
 from irtools.text import shape_text
 
-_HINT = "run `irtools annotate --force` to replace the annotation"
+
+def _finding(context: Context, tap: Tap, message: str, hint: str = REPLACE) -> Finding:
+    return replaceable(context, f"layer {tap.layer}: {message}", hint, tap.locator.producer)
 
 
-def _finding(
-    context: Context, part: PartFacts, parsed: Annotation, tap: Tap, message: str, hint: str = _HINT
-) -> Finding:
-    return Finding(
-        f"layer {tap.layer}: {message}",
-        hint,
-        file=part.document.path,
-        line=parsed.line,
-        op=tap.locator.producer,
-        fix=write_annotation(context, force=True),
-    )
-
-
-def _taps(context: Context) -> Iterator[tuple[PartFacts, Annotation, Tap]]:
-    checked = context.annotated
-    if checked is not None:
-        part, parsed = checked
+def _taps(context: Context) -> Iterator[tuple[PartFacts, Tap]]:
+    if context.annotated is not None:
+        part, parsed = context.annotated
         for tap in parsed.taps():
-            yield part, parsed, tap
+            yield part, tap
 
 
-def _shapes(context: Context) -> Iterator[tuple[PartFacts, Annotation, Tap, tuple[int, ...]]]:
+def _shapes(context: Context) -> Iterator[tuple[Tap, tuple[int, ...]]]:
     """Shapes of the values that the locators name."""
-    for part, parsed, tap in _taps(context):
+    for part, tap in _taps(context):
         source = part.resolve(tap.locator)
         port = part.graph.port(source) if source is not None else None
         if port is not None:
-            yield part, parsed, tap, port.shape
+            yield tap, port.shape
 
 
 @rule("HID009", "unknown-producer", Severity.ERROR, "A locator names an op that is not in the graph")
@@ -66,9 +54,9 @@ def unknown_producer(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI, `resolve_unique_live_node`.
     """
-    for part, parsed, tap in _taps(context):
+    for part, tap in _taps(context):
         if not part.graph.named.get(tap.locator.producer):
-            yield _finding(context, part, parsed, tap, f"no op has the name {tap.locator.producer!r}")
+            yield _finding(context, tap, f"no op has the name {tap.locator.producer!r}")
 
 
 @rule("HID010", "dead-producer", Severity.ERROR, "A locator names an op that no output depends on")
@@ -92,10 +80,10 @@ def dead_producer(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with OpenVINO 2026.4; GenAI reports "resolved to 0 live nodes".
     """
-    for part, parsed, tap in _taps(context):
+    for part, tap in _taps(context):
         if part.graph.named.get(tap.locator.producer) and not part.graph.live_named(tap.locator.producer):
             message = f"no output or state depends on {tap.locator.producer!r}, so OpenVINO drops it"
-            yield _finding(context, part, parsed, tap, message)
+            yield _finding(context, tap, message)
 
 
 @rule("HID011", "ambiguous-producer", Severity.ERROR, "Several ops have a locator's name")
@@ -119,12 +107,12 @@ def ambiguous_producer(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI, `resolve_unique_live_node`.
     """
-    for part, parsed, tap in _taps(context):
+    for part, tap in _taps(context):
         ops = part.graph.live_named(tap.locator.producer)
         if len(ops) > 1:
             lines = ", ".join(str(part.graph.line(key)) for key in ops)
             message = f"{len(ops)} ops have the name {tap.locator.producer!r} (lines {lines})"
-            yield _finding(context, part, parsed, tap, message, "rename the ops so that the names differ")
+            yield _finding(context, tap, message, "rename the ops so that the names differ")
 
 
 @rule("HID012", "output-index-out-of-range", Severity.ERROR, "A locator's output index is out of range")
@@ -148,14 +136,14 @@ def output_index_range(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI, `resolve_live_hidden_state_output`.
     """
-    for part, parsed, tap in _taps(context):
+    for part, tap in _taps(context):
         ops = part.graph.live_named(tap.locator.producer)
         if len(ops) == 1 and tap.locator.output_index >= len(part.graph.op(ops[0]).outputs):
             count = len(part.graph.op(ops[0]).outputs)
             message = (
                 f"{tap.locator.producer!r} has no output {tap.locator.output_index}; its number of outputs is {count}"
             )
-            yield _finding(context, part, parsed, tap, message)
+            yield _finding(context, tap, message)
 
 
 @rule("HID013", "tap-of-wrong-rank", Severity.ERROR, "A locator's value lacks rank 3 or a static width")
@@ -179,10 +167,10 @@ def tap_rank(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI, `is_rank3_hidden_output`.
     """
-    for part, parsed, tap, shape in _shapes(context):
+    for tap, shape in _shapes(context):
         if len(shape) != 3 or shape[2] == DYNAMIC:
             message = f"{tap} is {shape_text(shape)}, which lacks rank 3 or a static last dimension"
-            yield _finding(context, part, parsed, tap, message)
+            yield _finding(context, tap, message)
 
 
 @rule("HID014", "tap-of-wrong-width", Severity.ERROR, "A locator's value does not have the hidden size")
@@ -206,10 +194,10 @@ def tap_width(context: Context) -> Iterator[Finding]:
     Reproduced with GenAI 2026.4: generation fails.
     """
     stack = context.stack
-    for part, parsed, tap, shape in _shapes(context):
+    for tap, shape in _shapes(context):
         if stack is not None and len(shape) == 3 and shape[2] not in (DYNAMIC, stack.hidden_size):
             message = f"{tap} has width {shape[2]}, but the model has hidden size {stack.hidden_size}"
-            yield _finding(context, part, parsed, tap, message)
+            yield _finding(context, tap, message)
 
 
 @rule("HID015", "shared-tap", Severity.ERROR, "Two layers have the same locator")
@@ -233,8 +221,8 @@ def shared_tap(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI, `resolve_target_hidden_state_locators`.
     """
-    first: dict[tuple[str, int], int] = {}
-    for part, parsed, tap in _taps(context):
-        earlier = first.setdefault((tap.locator.producer, tap.locator.output_index), tap.layer)
+    first: dict[Locator, int] = {}
+    for _, tap in _taps(context):
+        earlier = first.setdefault(tap.locator, tap.layer)
         if earlier != tap.layer:
-            yield _finding(context, part, parsed, tap, f"{tap} is already the locator of layer {earlier}")
+            yield _finding(context, tap, f"{tap} is already the locator of layer {earlier}")

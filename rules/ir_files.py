@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.authoring import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.errors import MalformedValueError, UnsupportedEncodingError
-from irtools.ir.scan import line_of
 from irtools.lint.files import claims_to_be_ir, is_lfs_pointer
 
 _VERSIONS = ("10", "11")
@@ -101,12 +100,8 @@ def unsupported_net_version(context: Context) -> Iterator[Finding]:
         version = document.scan.net.get("version")
         if version not in _VERSIONS and claims_to_be_ir(document.path):
             state = f"is {version!r}" if version is not None else "is missing"
-            yield Finding(
-                f"the version of <net> {state}, but OpenVINO reads only {' and '.join(_VERSIONS)}",
-                "Export the model again.",
-                file=document.path,
-                line=line_of(document.data, document.scan.net_tag.start),
-            )
+            message = f"the version of <net> {state}, but OpenVINO reads only {' and '.join(_VERSIONS)}"
+            yield finding_at(document, None, message, "Export the model again.")
 
 
 @rule("IR004", "unsupported-encoding", Severity.ERROR, "The XML is not UTF-8")

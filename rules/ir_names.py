@@ -45,15 +45,11 @@ def duplicate_friendly_name(context: Context) -> Iterator[Finding]:
         for name, span in zip(scan.names, scan.spans, strict=True):
             if counts[name] > 1 and name in seen:
                 harmless = ops[name] < 2
-                yield Finding(
-                    f"{counts[name]} ops have the name {name!r}" + (" (one is a model output)" if harmless else ""),
-                    "Make the names unique, because an annotation cannot refer to an ambiguous name.",
-                    file=document.path,
-                    line=document.line(span),
-                    op=name,
-                    severity=Severity.NOTE if harmless else None,
-                    fix=make_names_unique(),
-                )
+                more = " (one is a model output)" if harmless else ""
+                message = f"{counts[name]} ops have the name {name!r}{more}"
+                hint = "Make the names unique, because an annotation cannot refer to an ambiguous name."
+                severity, line = Severity.NOTE if harmless else None, document.line(span)
+                yield Finding(message, hint, document.path, line, name, severity, fix=make_names_unique())
                 counts[name] = 1
             seen.add(name)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from irtools.authoring import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.scan import child_spans, parse_attributes
 
 
@@ -35,14 +35,10 @@ def several_rt_info(context: Context) -> Iterator[Finding]:
         scan = document.scan
         for number, span in enumerate(scan.rt_infos[1:], 2):
             message = f"this is <rt_info> number {number} of the model, but OpenVINO reads only the first"
-            yield Finding(message, "Move its entries into the first and remove it.", document.path, document.line(span))
+            yield finding_at(document, span, message, "Move its entries into the first and remove it.")
         if scan.rt_infos and scan.meta_data is not None:
-            yield Finding(
-                "the model has <meta_data> beside <rt_info>, and OpenVINO ignores it",
-                "Move its entries into <rt_info> and remove it.",
-                file=document.path,
-                line=document.line(scan.meta_data),
-            )
+            message = "the model has <meta_data> beside <rt_info>, and OpenVINO ignores it"
+            yield finding_at(document, scan.meta_data, message, "Move its entries into <rt_info> and remove it.")
 
 
 @rule("IR021", "repeated-rt-info-key", Severity.WARNING, "A key appears twice in the rt_info of a model")
@@ -77,4 +73,4 @@ def repeated_rt_info_key(context: Context) -> Iterator[Finding]:
             seen[key] += 1
             if seen[key] == 2:
                 message = f"the key {key!r} is repeated here, and OpenVINO uses the last entry"
-                yield Finding(message, "Remove all entries but the intended one.", document.path, document.line(span))
+                yield finding_at(document, span, message, "Remove all entries but the intended one.")

@@ -151,10 +151,6 @@ def unknown_opset(context: Context) -> Iterator[Finding]:
         pairs = set(_TYPED.findall(document.data))
         for kind, opset in sorted(pair for pair in pairs if pair[1] not in _OPSETS):
             offset = document.data.find(b'" type="%s" version="%s"' % (kind, opset))
-            yield Finding(
-                f"{kind.decode()} has the opset {opset.decode()!r}, which OpenVINO does not have",
-                "Load an extension library for it, or use another version of OpenVINO.",
-                file=document.path,
-                line=document.line(offset),
-                op=_op_at(document, offset),
-            )
+            message = f"{kind.decode()} has the opset {opset.decode()!r}, which OpenVINO does not have"
+            hint = "Load an extension library for it, or use another version of OpenVINO."
+            yield Finding(message, hint, document.path, document.line(offset), _op_at(document, offset))

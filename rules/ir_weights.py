@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.authoring import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.constants import ELEMENT_BITS, Constant, byte_size
 from irtools.lint.files import is_lfs_pointer
 from irtools.model.document import Document
@@ -79,22 +79,14 @@ def short_weights(context: Context) -> Iterator[Finding]:
         others = max((c.end for c in context.constants(document) if c.end <= size), default=0)
         extent = f"bytes {first.offset:,} to {first.end:,}"
         if size and others == size:
-            yield Finding(
-                f"the constant {first.name!r} needs {extent}, but {document.weights_path.name} has {size:,}, "
-                f"which is exactly the size of the other constants; it should have {needed:,}",
-                "Correct the offset, or restore both files.",
-                file=document.path,
-                line=document.line(first.span),
-                op=first.name,
-            )
+            message = f"the constant {first.name!r} needs {extent}, but {document.weights_path.name} has {size:,}, "
+            message += f"which is exactly the size of the other constants; it should have {needed:,}"
+            yield finding_at(document, first, message, "Correct the offset, or restore both files.")
         else:
-            yield Finding(
-                f"the file has {size:,} bytes but should have {needed:,}; the first constant past its end is "
-                f"{first.name!r} with {extent} ({document.path.name}:{document.line(first.span)})",
-                "Restore the file; it is incomplete or belongs to another model.",
-                file=document.weights_path,
-                op=first.name,
-            )
+            message = f"the file has {size:,} bytes but should have {needed:,}; the first constant past its end is "
+            message += f"{first.name!r} with {extent} ({document.path.name}:{document.line(first.span)})"
+            hint = "Restore the file; it is incomplete or belongs to another model."
+            yield Finding(message, hint, document.weights_path, op=first.name)
 
 
 @rule("IR008", "long-weights", Severity.WARNING, "The .bin is longer than the constants need")
@@ -161,13 +153,7 @@ def constant_size(context: Context) -> Iterator[Finding]:
 
 
 def _wrong_size(document: Document, constant: Constant, expected: int) -> Finding:
-    shape = ",".join(map(str, constant.shape))
-    return Finding(
-        f"the constant {constant.name!r} has size {constant.size:,}, but {constant.element_type}[{shape}] takes "
-        f"{expected:,} bytes",
-        "Export the model again.",
-        file=document.path,
-        line=document.line(constant.span),
-        op=constant.name,
-        severity=Severity.ERROR if constant.size < expected else Severity.WARNING,
-    )
+    form = f"{constant.element_type}[{','.join(map(str, constant.shape))}]"
+    message = f"the constant {constant.name!r} has size {constant.size:,}, but {form} takes {expected:,} bytes"
+    severity = Severity.ERROR if constant.size < expected else Severity.WARNING
+    return finding_at(document, constant, message, "Export the model again.", severity)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.authoring import Context, Finding, Severity, rule
-from irtools.lint.mtp import at_op, expected, runnable_head
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
+from irtools.lint.mtp import expected, runnable_head
 from irtools.model.paged import converts_before_attention
 
 
@@ -32,7 +32,7 @@ def unfused_mtp_attention(context: Context) -> Iterator[Finding]:
     """
     head = runnable_head(context)
     if head is not None and not head.part.attentions:
-        yield at_op(head, None, "the head has no ScaledDotProductAttention", "export with fused attention")
+        yield finding_at(head.part, None, "the head has no ScaledDotProductAttention", "export with fused attention")
 
 
 @rule("MTP031", "several-mtp-attentions", Severity.WARNING, "The MTP head has more than one attention layer")
@@ -63,7 +63,7 @@ def several_mtp_attentions(context: Context) -> Iterator[Finding]:
     if extra:
         count = len(head.part.attentions)
         message = f"the head has {count} attention layers, but one MTP layer has {head.profile.attentions}"
-        yield at_op(head, extra[0], message, "export one MTP layer", expected(context))
+        yield finding_at(head.part, extra[0], message, "export one MTP layer", expected(context))
 
 
 @rule(
@@ -95,4 +95,4 @@ def converted_mtp_cache(context: Context) -> Iterator[Finding]:
         return
     for op in converts_before_attention(head.part):
         message = f"{head.part.graph.op_name(op)!r} converts the cache before it reaches the attention"
-        yield at_op(head, op, message, "load the checkpoint as float32 for the export")
+        yield finding_at(head.part, op, message, "load the checkpoint as float32 for the export")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.authoring import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.graph.view import Source
-from irtools.lint.mtp import at_op, expected, own_target, runnable_head
+from irtools.lint.mtp import expected, own_target, runnable_head
 from irtools.model.mtp import MtpHead
 from irtools.model.target import head_width
 from irtools.model.values import norm_input
@@ -44,7 +44,7 @@ def output_before_norm(context: Context) -> Iterator[Finding]:
         message = f"{output.label!r} is the output of a norm inside the layer, not of the final norm"
     else:
         return
-    yield at_op(head, output.source.op, message, "export the output of the final norm")
+    yield finding_at(head.part, output.source.op, message, "export the output of the final norm")
 
 
 def _read_elsewhere(head: MtpHead, value: Source) -> bool:
@@ -91,7 +91,7 @@ def embedding_in_mtp(context: Context) -> Iterator[Finding]:
         above = head.part.ancestors([sources[1].op], through_shapes=False)
         if any(port.op in above and port.element_type in ("i64", "i32") for port in head.part.inputs):
             message = f"{graph.op_name(key)!r} looks up rows of a table with {table.shape[0]} rows"
-            yield at_op(head, key, message, "export the head without an embedding table", expected(context))
+            yield finding_at(head.part, key, message, "export the head without an embedding table", expected(context))
 
 
 @rule("MTP039", "head-in-mtp", Severity.WARNING, "The MTP head has an output projection")
@@ -127,7 +127,7 @@ def head_in_mtp(context: Context) -> Iterator[Finding]:
         weights = any(map(graph.constant, graph.producers(key)))
         if outputs and outputs[0].shape[-1:] == (vocabulary,) and weights and _feeds_output(head, key):
             message = f"{graph.op_name(key)!r} projects to the vocabulary of {vocabulary} tokens"
-            yield at_op(head, key, message, "export the head without the projection", expected(context))
+            yield finding_at(head.part, key, message, "export the head without the projection", expected(context))
 
 
 def _feeds_output(head: MtpHead, key: int) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.authoring import Context, Finding, Severity, rule
-from irtools.lint.mtp import at_op, expected, runnable_head
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
+from irtools.lint.mtp import expected, runnable_head
 from irtools.model.mtp import Fusion, MtpHead
 
 _AGAIN = "export the head again from its checkpoint"
@@ -47,7 +47,8 @@ def missing_fusion(context: Context) -> Iterator[Finding]:
     """
     head = runnable_head(context)
     if head is not None and head.profile.fusion and head.fusion is None and _complete(head):
-        yield at_op(head, None, "no Concat joins the embeddings and the hidden state for a projection", _AGAIN)
+        message = "no Concat joins the embeddings and the hidden state for a projection"
+        yield finding_at(head.part, None, message, _AGAIN)
 
 
 @rule("MTP034", "swapped-fusion", Severity.ERROR, "The MTP head joins hidden state and embeddings in the wrong order")
@@ -83,7 +84,8 @@ def fusion_order(context: Context) -> Iterator[Finding]:
         message = "the fusion has the hidden state first, but must have the embeddings first"
         if "embed" in scopes:
             message += " (by its op name, the first operand is the embeddings: are the inputs' names swapped?)"
-        yield at_op(head, fusion.concat, message, "swap the operands of the Concat, or the names of the inputs")
+        hint = "swap the operands of the Concat, or the names of the inputs"
+        yield finding_at(head.part, fusion.concat, message, hint)
 
 
 @rule("MTP035", "unused-mtp-input", Severity.ERROR, "The MTP head does not use its hidden state or its embeddings")
@@ -120,7 +122,7 @@ def unused_mtp_input(context: Context) -> Iterator[Finding]:
         fused = name == "position_ids" or not operands or any(name in operand for operand in operands)
         if not head.reached(port) or not fused:
             message = f"the value of the input {name!r} is not used" + ("" if fused else " by the fusion")
-            yield at_op(head, port.op, message, _AGAIN)
+            yield finding_at(head.part, port.op, message, _AGAIN)
 
 
 @rule("MTP036", "unnormed-fusion", Severity.WARNING, "The MTP head joins a value without its norm")
@@ -152,4 +154,4 @@ def unnormed_fusion(context: Context) -> Iterator[Finding]:
     for position, (names, normed) in enumerate(zip(fusion.operands, fusion.normed, strict=True)):
         if not normed and names:
             message = f"operand {position} of the fusion, from {', '.join(sorted(names))}, is not normalised"
-            yield at_op(head, fusion.concat, message, _AGAIN, expected(context))
+            yield finding_at(head.part, fusion.concat, message, _AGAIN, expected(context))

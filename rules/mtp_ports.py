@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.authoring import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
 from irtools.lint.mtp import head
@@ -16,15 +16,7 @@ from irtools.text import shape_text
 def _judged(context: Context) -> MtpHead | None:
     """The head, if enough of its ports match a profile."""
     mtp = head(context)
-    return mtp if mtp is not None and mtp.known else None
-
-
-def _at(
-    mtp: MtpHead, port: ModelInput | ModelOutput | None, message: str, hint: str, severity: Severity | None = None
-) -> Finding:
-    document = mtp.part.document
-    line = port.line if port is not None else document.line(document.scan.net_tag)
-    return Finding(message, hint, document.path, line, port.friendly if port else None, severity)
+    return mtp if mtp is not None and mtp.comparable else None
 
 
 def _inputs(mtp: MtpHead) -> Iterator[tuple[ProfilePort, ModelInput]]:
@@ -76,13 +68,9 @@ def missing_mtp_input(context: Context) -> Iterator[Finding]:
         if port.name == "beam_idx" and not mtp.part.states:
             continue  # beam_idx only reorders states; MTP020 reports that there are none
         harmless = not port.needed and (port.name != "beam_idx" or _replaced(mtp, port))
-        yield _at(
-            mtp,
-            named,
-            f"no input has the tensor name {port.name!r}{where}",
-            f"in the {mtp.profile.title}, it is {port.element_type}{_shape(port)}",
-            Severity.WARNING if harmless else None,
-        )
+        message = f"no input has the tensor name {port.name!r}{where}"
+        hint = f"in the {mtp.profile.title}, it is {port.element_type}{_shape(port)}"
+        yield finding_at(mtp.part, named, message, hint, Severity.WARNING if harmless else None)
 
 
 def _replaced(mtp: MtpHead, port: ProfilePort) -> bool:
@@ -124,13 +112,9 @@ def mtp_friendly_name(context: Context) -> Iterator[Finding]:
         return
     for port, actual in _inputs(mtp):
         if port.name in actual.names and actual.friendly != port.name:
-            yield _at(
-                mtp,
-                actual,
-                f"the input {port.name!r} has the friendly name {actual.friendly!r}",
-                f"rename the op to {port.name!r}",
-                Severity.ERROR if port.friendly_matters else None,
-            )
+            message = f"the input {port.name!r} has the friendly name {actual.friendly!r}"
+            hint = f"rename the op to {port.name!r}"
+            yield finding_at(mtp.part, actual, message, hint, Severity.ERROR if port.friendly_matters else None)
 
 
 @rule("MTP012", "surplus-mtp-input", Severity.WARNING, "The MTP head has an input that the runtime does not feed")
@@ -164,7 +148,8 @@ def surplus_mtp_input(context: Context) -> Iterator[Finding]:
             continue
         if any(port.element_type == actual.element_type for port in missing):
             continue  # a missing input under another name (MTP010)
-        yield _at(mtp, actual, f"the runtime does not feed the input {actual.label!r}", "export the head without it")
+        message = f"the runtime does not feed the input {actual.label!r}"
+        yield finding_at(mtp.part, actual, message, "export the head without it")
 
 
 def _is_past(port: ModelInput | ModelOutput) -> bool:
@@ -204,12 +189,8 @@ def missing_mtp_output(context: Context) -> Iterator[Finding]:
         if mtp.output(port) is None:
             has = ", ".join(repr(output.label) for output in mtp.part.outputs) or "none"
             first = next(iter(mtp.part.outputs), None)
-            yield _at(
-                mtp,
-                first,
-                f"no output has the tensor name {port.name!r} (outputs: {has})",
-                f"name the output of the final norm {port.name!r}, and check that this is an MTP head",
-            )
+            hint = f"name the output of the final norm {port.name!r}, and check that this is an MTP head"
+            yield finding_at(mtp.part, first, f"no output has the tensor name {port.name!r} (outputs: {has})", hint)
 
 
 @rule("MTP014", "own-logits", Severity.ERROR, "The MTP head has an output that its family does not have")
@@ -243,13 +224,9 @@ def own_logits(context: Context) -> Iterator[Finding]:
             continue
         if names.isdisjoint(output.names):
             logits = "logits" in output.names
-            yield _at(
-                mtp,
-                output,
-                f"the head has its own output {output.label!r}",
-                "export the head without it: the runtime grafts the target's output projection onto the head",
-                None if logits else Severity.WARNING,
-            )
+            message = f"the head has its own output {output.label!r}"
+            hint = "export the head without it: the runtime grafts the target's output projection onto the head"
+            yield finding_at(mtp.part, output, message, hint, None if logits else Severity.WARNING)
 
 
 @rule("MTP015", "mistyped-mtp-port", Severity.ERROR, "A port of the MTP head has the wrong element type")
@@ -279,13 +256,9 @@ def mtp_port_type(context: Context) -> Iterator[Finding]:
         return
     for port, actual in _ports(mtp):
         if actual.element_type in ELEMENT_BITS and actual.element_type != port.element_type:
-            yield _at(
-                mtp,
-                actual,
-                f"{port.name!r} is {actual.element_type}, but the runtime uses {port.element_type}",
-                "keep the ports as exported; only weights are compressed",
-                None if port.type_matters else Severity.NOTE,
-            )
+            message = f"{port.name!r} is {actual.element_type}, but the runtime uses {port.element_type}"
+            hint = "keep the ports as exported; only weights are compressed"
+            yield finding_at(mtp.part, actual, message, hint, None if port.type_matters else Severity.NOTE)
 
 
 @rule("MTP016", "mtp-port-of-wrong-rank", Severity.ERROR, "A port of the MTP head has the wrong rank")
@@ -314,8 +287,8 @@ def mtp_port_rank(context: Context) -> Iterator[Finding]:
         return
     for port, actual in _ports(mtp):
         if len(actual.shape) != len(port.shape) and (actual.shape or isinstance(actual, ModelInput)):
-            yield _at(
-                mtp,
+            yield finding_at(
+                mtp.part,
                 actual,
                 f"{port.name!r} is {shape_text(actual.shape)}, but must have rank {len(port.shape)}: {_shape(port)}",
                 "export the head with Optimum Intel 2.2 or later",
@@ -352,8 +325,8 @@ def static_mtp_dimension(context: Context) -> Iterator[Finding]:
         dims = enumerate(zip(port.shape, actual.shape, strict=True))
         fixed = [str(index) for index, (wanted, dim) in dims if wanted == "?" and dim != DYNAMIC]
         if fixed:
-            yield _at(
-                mtp,
+            yield finding_at(
+                mtp.part,
                 actual,
                 f"{port.name!r} is {shape_text(actual.shape)}, but must be dynamic in dimension "
                 f"{', '.join(fixed)}: {_shape(port)}",

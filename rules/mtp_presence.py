@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.authoring import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.lint.mtp import expected, head
 from irtools.model.config import declared_mtp
 from irtools.model.directory import MTP_FILE
@@ -48,12 +48,14 @@ def missing_mtp(context: Context) -> Iterator[Finding]:
         return
     supported = context.config.get("model_type") in EXPORTED_HEADS
     layers = "layer" if declared.count == 1 else "layers"
-    yield Finding(
-        f"{declared.key} declares {declared.count} MTP {layers}, but there is no {MTP_FILE}",
-        _EXPORT_HINT if supported else "the exporter does not support the MTP head of this family",
-        file=context.export.directory / "config.json",
-        severity=expected(context, None if supported else Severity.NOTE),
-    )
+    message = f"{declared.key} declares {declared.count} MTP {layers}, but there is no {MTP_FILE}"
+    hint = _EXPORT_HINT if supported else "the exporter does not support the MTP head of this family"
+    yield _about_config(context, message, hint, None if supported else Severity.NOTE)
+
+
+def _about_config(context: Context, message: str, hint: str, otherwise: Severity | None = None) -> Finding:
+    """Finding about config.json, which is an error with ``--expect-mtp``."""
+    return Finding(message, hint, context.export.directory / "config.json", severity=expected(context, otherwise))
 
 
 @rule("MTP002", "undeclared-mtp", Severity.WARNING, "The directory has an MTP head that config.json does not declare")
@@ -83,12 +85,8 @@ def undeclared_mtp(context: Context) -> Iterator[Finding]:
     declared = declared_mtp(context.config)
     if declared is None or declared.count < 1:
         state = "does not declare it" if declared is None else f"has {declared.key} = {declared.count}"
-        yield Finding(
-            f"{MTP_FILE} exists, but config.json {state}",
-            "take config.json from the checkpoint of the head, or remove the head",
-            file=context.export.directory / "config.json",
-            severity=expected(context),
-        )
+        hint = "take config.json from the checkpoint of the head, or remove the head"
+        yield _about_config(context, f"{MTP_FILE} exists, but config.json {state}", hint)
 
 
 @rule("MTP003", "several-mtp-layers", Severity.WARNING, "config.json declares more than one MTP layer")
@@ -117,12 +115,8 @@ def several_mtp_layers(context: Context) -> Iterator[Finding]:
     declared = declared_mtp(context.config)
     if context.mtp is None or context.expect_mtp is False or declared is None or declared.count < 2:
         return
-    yield Finding(
-        f"{declared.key} declares {declared.count} MTP layers, but the exported head has one",
-        "correct config.json, or export again from the checkpoint that belongs to it",
-        file=context.export.directory / "config.json",
-        severity=expected(context),
-    )
+    message = f"{declared.key} declares {declared.count} MTP layers, but the exported head has one"
+    yield _about_config(context, message, "correct config.json, or export again from the checkpoint that belongs to it")
 
 
 @rule("MTP004", "unwanted-mtp", Severity.ERROR, "The directory has an MTP head, but --no-mtp was given")
@@ -218,11 +212,9 @@ def undecomposed_mtp(context: Context) -> Iterator[Finding]:
     mtp = head(context)
     if mtp is None or not mtp.profile.usable or context.export.find_part("text_embeddings") is not None:
         return
-    yield Finding(
-        f"{MTP_FILE} exists without openvino_text_embeddings_model.xml, so the runtime rejects the directory",
-        "export with `--task image-text-to-text`, or remove the head",
-        file=context.export.directory / MTP_FILE,
-    )
+    message = f"{MTP_FILE} exists without openvino_text_embeddings_model.xml, so the runtime rejects the directory"
+    hint = "export with `--task image-text-to-text`, or remove the head"
+    yield Finding(message, hint, context.export.directory / MTP_FILE)
 
 
 @rule("MTP007", "unknown-mtp-form", Severity.WARNING, "The runtime does not run this form of MTP head")
@@ -248,21 +240,16 @@ def unknown_mtp_form(context: Context) -> Iterator[Finding]:
     OpenVINO GenAI 2026.4.
     """
     mtp = head(context)
-    if mtp is None or context.mtp is None or (mtp.known and mtp.profile.usable):
+    if mtp is None or context.mtp is None or (mtp.comparable and mtp.profile.usable):
         return
     part, profile = mtp.part, mtp.profile
-    if mtp.known:
+    if mtp.comparable:
         message = f"this is a {profile.title}: {profile.remark}"
     else:
         labels = [port.label for port in part.inputs] + [port.label for port in part.outputs]
         has = ", ".join(labels) or "no ports"
         wants = ", ".join(port.name for port in (*profile.inputs, *profile.outputs))
         message = f"no known MTP head has these ports ({has}); the nearest is the {profile.title} with {wants}"
-    yield Finding(
-        message,
-        "export the head with Optimum Intel 2.2 or later",
-        file=part.document.path,
-        line=part.document.line(part.document.scan.net_tag),
-        severity=expected(context, None if mtp.known else Severity.ERROR),
-        rules_out=("mtp",),
-    )
+    hint = "export the head with Optimum Intel 2.2 or later"
+    severity = expected(context, None if mtp.comparable else Severity.ERROR)
+    yield finding_at(part, None, message, hint, severity, rules_out=("mtp",))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.authoring import Context, Finding, Severity, rule
-from irtools.lint.mtp import at_op, own_target, runnable_head
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
+from irtools.lint.mtp import own_target, runnable_head
 from irtools.model.part import State
 from irtools.model.target import attention_states
 from irtools.text import shape_text
@@ -37,7 +37,7 @@ def stateless_mtp(context: Context) -> Iterator[Finding]:
     """
     head = runnable_head(context)
     if head is not None and not head.part.states:
-        yield at_op(head, None, "the head has no state variables", "export without `--disable-stateful`")
+        yield finding_at(head.part, None, "the head has no state variables", "export without `--disable-stateful`")
 
 
 @rule("MTP021", "wrong-mtp-states", Severity.ERROR, "The MTP head does not have one key and one value state")
@@ -68,12 +68,12 @@ def mtp_state_count(context: Context) -> Iterator[Finding]:
     if len(head.part.states) != wanted:
         names = ", ".join(state.variable for state in head.part.states)
         message = f"the head has {len(head.part.states)} state variables ({names}), but must have {wanted}"
-        yield at_op(head, _op(head.part.states[-1]), message, "export the head again")
+        yield finding_at(head.part, _op(head.part.states[-1]), message, "export the head again")
         return
     for state in head.part.states:
         if state.shape and len(state.shape) != 4:
             message = f"the state {state.variable!r} is {shape_text(state.shape)}, which is not a key or value cache"
-            yield at_op(head, _op(state), message, "export the head again")
+            yield finding_at(head.part, _op(state), message, "export the head again")
 
 
 @rule("MTP024", "mtp-cache-mismatch", Severity.ERROR, "The MTP head's cache does not match the target's attention")
@@ -106,4 +106,4 @@ def mtp_state_shape(context: Context) -> Iterator[Finding]:
         if shapes and state.shape not in shapes:
             listed = " or ".join(shape_text(shape) for shape in sorted(shapes))
             message = f"the state {state.variable!r} is {shape_text(state.shape)}, but the target's states are {listed}"
-            yield at_op(head, _op(state), message, "take head and target from one export")
+            yield finding_at(head.part, _op(state), message, "take head and target from one export")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.authoring import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.op import DYNAMIC
-from irtools.lint.mtp import at_op, expected, head, own_target, runnable_head
+from irtools.lint.mtp import expected, head, own_target, runnable_head
 from irtools.model.part import PartFacts
 from irtools.model.target import head_width, logits_head
 from irtools.model.values import rotary_widths
@@ -22,14 +22,10 @@ def _widths(context: Context) -> Iterator[tuple[str, PartFacts, int | None, int]
     if context.text_embeddings is not None:
         part = context.facts(context.text_embeddings)
         for output in part.outputs[:1]:
-            yield (
-                "the output of the text embeddings part",
-                part,
-                output.op,
-                output.shape[-1] if output.shape else DYNAMIC,
-            )
+            width = output.shape[-1] if output.shape else DYNAMIC
+            yield "the output of the text embeddings part", part, output.op, width
     mtp = head(context)
-    if mtp is not None and mtp.known:
+    if mtp is not None and mtp.comparable:
         for port in mtp.profile.inputs:
             actual = mtp.input(port)
             if actual is not None and len(actual.shape) == len(port.shape) and port.shape[-1] in ("H", "2H"):
@@ -73,13 +69,8 @@ def mtp_width(context: Context) -> Iterator[Finding]:
     for label, part, op, width in widths:
         if width != right:
             size = "has no fixed width" if width == DYNAMIC else f"has width {width}"
-            yield Finding(
-                f"{label} {size}, but {owner} has width {right}",
-                "take all parts from one export",
-                file=part.document.path,
-                line=part.graph.line(op) if op is not None else None,
-                op=part.graph.op_name(op) if op is not None else None,
-            )
+            message = f"{label} {size}, but {owner} has width {right}"
+            yield finding_at(part, op, message, "take all parts from one export")
 
 
 @rule("MTP050", "ungraftable-logits", Severity.ERROR, "The target's logits do not come directly from its MatMul")
@@ -109,21 +100,15 @@ def ungraftable_logits(context: Context) -> Iterator[Finding]:
     if runnable_head(context) is None or part is None:
         return
     projection = logits_head(part)
-    document = part.document
     if projection.output is None:
         names = ", ".join(repr(output.label) for output in part.outputs) or "none"
-        message, line, op = f"the target has no output named 'logits' (outputs: {names})", None, None
+        message = f"the target has no output named 'logits' (outputs: {names})"
     elif not projection.direct:
-        tail = " <- ".join(projection.tail)
-        message, line, op = (
-            f"'logits' is produced by {tail}, not by a MatMul",
-            projection.output.line,
-            projection.output.friendly,
-        )
+        message = f"'logits' is produced by {' <- '.join(projection.tail)}, not by a MatMul"
     else:
         return
-    message = "the runtime must find this MatMul to graft it onto the MTP head"
-    yield Finding(message, message, document.path, line or document.line(document.scan.net_tag), op=op)
+    hint = "the runtime must find this MatMul to graft it onto the MTP head"
+    yield finding_at(part, projection.output, message, hint)
 
 
 @rule("MTP051", "target-hidden-output", Severity.ERROR, "The target has another output named last_hidden_state")
@@ -158,7 +143,7 @@ def target_hidden_output(context: Context) -> Iterator[Finding]:
     wanted = part.graph.inputs(projection.matmul)[0] if projection.matmul is not None else None
     if output.source != wanted:
         message = f"the target's output {output.label!r} is not the input of the output projection"
-        yield Finding(message, "rename the exposed output", part.document.path, output.line, op=output.friendly)
+        yield finding_at(part, output, message, "rename the exposed output")
 
 
 def _attention_sizes(part: PartFacts) -> set[tuple[int, int]]:
@@ -201,12 +186,12 @@ def mtp_attention_size(context: Context) -> Iterator[Finding]:
     for heads, size in sorted(_attention_sizes(mtp.part) - theirs if theirs else ()):
         listed = " or ".join(f"{other} of size {width}" for other, width in sorted(theirs))
         message = f"the attention has {heads} heads of size {size}, but the target's full attention has {listed}"
-        yield at_op(mtp, mtp.part.attentions[0], message, "take head and target from one export")
+        yield finding_at(mtp.part, mtp.part.attentions[0], message, "take head and target from one export")
     ours, wanted = rotary_widths(mtp.part), rotary_widths(target)
     if wanted and ours - wanted:
         listed = " or ".join(map(str, sorted(wanted)))
         message = f"the head has {max(ours - wanted)} rotary frequencies, but the target has {listed}"
-        yield at_op(mtp, None, message, "take head and target from one export")
+        yield finding_at(mtp.part, None, message, "take head and target from one export")
 
 
 @rule("MTP053", "mtp-from-elsewhere", Severity.WARNING, "Target and MTP head come from different exports")
@@ -239,7 +224,7 @@ def mtp_from_elsewhere(context: Context) -> Iterator[Finding]:
     if differing:
         listed = "; ".join(f"{key} {ours[key]} in the head, {theirs[key]} in the target" for key in differing)
         message = f"head and target come from different exports: {listed}"
-        yield at_op(mtp, None, message, "export target and head together", expected(context))
+        yield finding_at(mtp.part, None, message, "export target and head together", expected(context))
 
 
 def _provenance(part: PartFacts) -> dict[str, str]:
@@ -278,7 +263,7 @@ def mtp_experts(context: Context) -> Iterator[Finding]:
     if mtp.experts != target_routes:
         has, lacks = ("the head", "the target") if mtp.experts else ("the target", "the head")
         message = f"{has} has experts, but {lacks} has none"
-        yield at_op(mtp, None, message, "take head and target from one export", expected(context))
+        yield finding_at(mtp.part, None, message, "take head and target from one export", expected(context))
 
 
 @rule("MTP055", "missing-target-output", Severity.ERROR, "The target lacks outputs that its assistant needs")
@@ -305,14 +290,10 @@ def missing_target_output(context: Context) -> Iterator[Finding]:
     OpenVINO GenAI 2026.4, `is_gemma4_mtp_model_pair`.
     """
     mtp = head(context)
-    if mtp is None or context.target is None or not mtp.known:
+    if mtp is None or context.target is None or not mtp.comparable:
         return
     target = context.facts(context.target)
     missing = [port.name for port in mtp.profile.target_outputs if target.output(port.name) is None]
     if missing:
-        yield Finding(
-            f"the {mtp.profile.title} needs outputs that the target lacks: {', '.join(missing)}",
-            "export target and assistant as a pair",
-            file=target.document.path,
-            line=target.document.line(target.document.scan.net_tag),
-        )
+        message = f"the {mtp.profile.title} needs outputs that the target lacks: {', '.join(missing)}"
+        yield finding_at(target, None, message, "export target and assistant as a pair")

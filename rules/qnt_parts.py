@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.authoring import STRATEGIES, Context, Finding, Severity, rule
+from irtools.authoring import STRATEGIES, Context, Finding, Severity, finding_at, rule
 from irtools.graph.view import GraphView
 from irtools.ir.constants import ELEMENT_BITS
+from irtools.lint.mtp import expected
 from irtools.model.compression import STORED, Compression
 
+_AGAIN = "Export again with the same compression"
 _MAJORITY = 0.5
 _SMALLEST = 256
 _KEEPS_VALUES = {"Convert", "Reshape", "Transpose", "Squeeze", "Unsqueeze"}
@@ -51,14 +53,9 @@ def uncompressed_mtp(context: Context) -> Iterator[Finding]:
     target, head = pair
     if target.share > _MAJORITY and head.share <= _MAJORITY:
         part = f"{1 - head.share:.0%} of the" if head.share else "all"
-        yield Finding(
-            f"the MTP head is not compressed ({part} weights are {head.main_type}), but the target is "
-            f"{target.main_type}",
-            "Export again with the same compression for both",
-            file=head.document.path,
-            line=1,
-            severity=Severity.ERROR if context.expect_mtp else None,
-        )
+        uncompressed = f"the MTP head is not compressed ({part} weights are {head.main_type})"
+        message, hint = f"{uncompressed}, but the target is {target.main_type}", f"{_AGAIN} for both"
+        yield Finding(message, hint, head.document.path, 1, severity=expected(context))
 
 
 @rule("QNT011", "mtp-precision-differs", Severity.NOTE, "MTP head and target have different weight precisions")
@@ -87,12 +84,8 @@ def mtp_precision_differs(context: Context) -> Iterator[Finding]:
         return  # QNT010 reports it
     target, head = pair
     if ELEMENT_BITS.get(target.main_type) != ELEMENT_BITS.get(head.main_type):
-        yield Finding(
-            f"most weights of the MTP head are {head.main_type}, but those of the target are {target.main_type}",
-            "Export again with the same compression for both, unless this is intended",
-            file=head.document.path,
-            line=1,
-        )
+        message = f"most weights of the MTP head are {head.main_type}, but those of the target are {target.main_type}"
+        yield Finding(message, f"{_AGAIN} for both, unless this is intended", head.document.path, 1)
 
 
 @rule("QNT012", "uncompressed-part", Severity.NOTE, "The language model is compressed, but another part is not")
@@ -164,15 +157,11 @@ def weight_without_scale(context: Context) -> Iterator[Finding]:
             if constant.in_body or constant.element_type not in STORED or constant.elements < _SMALLEST:
                 continue
             if _reaches_product(document.graph, constant.id):
-                yield Finding(
-                    f"the {constant.element_type} weight {constant.name!r} is used without a scale",
-                    "Compress again from the uncompressed export",
-                    file=document.path,
-                    line=document.line(constant.span),
-                    op=constant.name,
-                    # The runtime runs the head all the same, and the target corrects what it drafts.
-                    rules_out=() if document is context.export.mtp else None,
-                )
+                message = f"the {constant.element_type} weight {constant.name!r} is used without a scale"
+                hint = "Compress again from the uncompressed export"
+                # The runtime runs the head all the same, and the target corrects what it drafts.
+                rules_out = () if document is context.export.mtp else None
+                yield finding_at(document, constant, message, hint, rules_out=rules_out)
 
 
 def _reaches_product(graph: GraphView, key: int) -> bool:

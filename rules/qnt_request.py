@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from irtools.authoring import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.lint.directory import read_json
 from irtools.model.compression import Compression, CompressionRequest, Matrix
 from irtools.model.document import Document
@@ -16,7 +16,7 @@ def _requested(context: Context) -> Iterator[tuple[Document, Compression, Compre
     """Parts with a recorded compression request that can be compared with the constants."""
     for document in context.judged:
         compression = context.compression(document)
-        if compression is not None and compression.request is not None and compression.request.known:
+        if compression is not None and compression.request is not None and compression.request.checkable:
             yield document, compression, compression.request
 
 
@@ -117,19 +117,15 @@ def compression_fell_back(context: Context) -> Iterator[Finding]:
             continue
         first = (plain or backup or regrouped)[0]
         shape = ", ".join(map(str, first.weight.shape))
-        name = first.weight.constant.name
-        yield Finding(
-            f"of {len(inner)} {request.mode} weights, {', '.join(parts)}; the first is {name!r} of shape [{shape}]",
-            "If this is not intended, choose a group size that divides the number of channels",
-            file=document.path,
-            line=document.graph.line(first.weight.constant.id),
-            op=name,
-            severity=Severity.WARNING if _elements(plain) * 2 > _elements(list(inner)) else None,
-        )
+        named = f"{first.weight.constant.name!r} of shape [{shape}]"
+        message = f"of {len(inner)} {request.mode} weights, {', '.join(parts)}; the first is {named}"
+        hint = "If this is not intended, choose a group size that divides the number of channels"
+        severity = Severity.WARNING if _elements(plain) * 2 > _elements(list(inner)) else None
+        yield finding_at(document, first.weight.constant, message, hint, severity)
 
 
 def _is_wider(matrix: Matrix, request: CompressionRequest) -> bool:
-    return matrix.bits == 8 and not request.mode.startswith(("int8", "mxfp8", "fp8"))
+    return matrix.bits == 8 and _bits(request) == 4
 
 
 def _other_groups(matrix: Matrix, request: CompressionRequest) -> bool:
@@ -159,20 +155,14 @@ def last_layer_backup(context: Context) -> Iterator[Finding]:
     ------
     nncf 3.4, ``compress_weights``; reproduced with Optimum Intel 2.2.
     """
-    for document, _, request in _requested(context):
-        compression = context.compression(document)
-        if compression is None or request.mode.startswith(("int8", "mxfp8", "fp8")):
+    for document, compression, request in _requested(context):
+        if _bits(request) == 8:
             continue
         for matrix in compression.matrices:
             if matrix.role == "last" and matrix.bits == 8:
-                constant = matrix.weight.constant
-                yield Finding(
-                    f"the last MatMul is {matrix.weight.precision}, but the others are {request.mode}",
-                    "If this is not intended, compress with --all-layers",
-                    file=document.path,
-                    line=document.graph.line(constant.id),
-                    op=constant.name,
-                )
+                message = f"the last MatMul is {matrix.weight.precision}, but the others are {request.mode}"
+                hint = "If this is not intended, compress with --all-layers"
+                yield finding_at(document, matrix.weight.constant, message, hint)
 
 
 @rule(
@@ -219,15 +209,13 @@ def configured_compression_missing(context: Context) -> Iterator[Finding]:
         request = compression.request
         if request is None and compression.share:
             continue  # compressed without a record (QNT005)
-        if request is None or (request.known and (bits == 4) != (_bits(request) == 4)):
+        if request is None or (request.checkable and (bits == 4) != (_bits(request) == 4)):
             actual = f"compressed as {request.mode}" if request else f"all {compression.main_type}"
-            yield Finding(
-                f"openvino_config.json requests {bits} bits for {key}, but the weights of "
-                f"{compression.document.path.name} are {actual}",
-                "Export again, or compress that part",
-                file=compression.document.path,
-                line=_line(compression.document) or 1,
+            part = compression.document.path
+            message = (
+                f"openvino_config.json requests {bits} bits for {key}, but the weights of {part.name} are {actual}"
             )
+            yield Finding(message, "Export again, or compress that part", part, _line(compression.document) or 1)
 
 
 def _bits(request: CompressionRequest) -> int:

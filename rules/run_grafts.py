@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.authoring import Context, Finding, Severity, rule
-from irtools.lint.pair import pair
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
+from irtools.lint.pair import dflash_draft
 from irtools.lint.run import target_part
 from irtools.model.target import find_embedding_gather, logits_head
 
@@ -39,16 +39,11 @@ def unrecognised_head(context: Context) -> Iterator[Finding]:
     part = target_part(context)
     head = logits_head(part) if part is not None and part.states else None
     if part is not None and head is not None and head.output is not None and head.matmul is None:
-        judged = pair(context)
-        own = judged is not None and judged.draft.kind == "dflash" and judged.draft.part.output("logits") is not None
-        yield Finding(
-            f"the runtime does not find the output projection behind {' <- '.join(head.tail)}",
-            "the target runs without a draft, but computes the logits of every prompt token",
-            file=part.document.path,
-            line=head.output.line,
-            op=head.output.friendly,
-            rules_out=() if own else ("dflash",),
-        )
+        draft = dflash_draft(context)
+        own = draft is not None and draft.part.output("logits") is not None
+        message = f"the runtime does not find the output projection behind {' <- '.join(head.tail)}"
+        hint = "the target runs without a draft, but computes the logits of every prompt token"
+        yield finding_at(part, head.output, message, hint, rules_out=() if own else ("dflash",))
 
 
 @rule("RUN011", "unrecognised-embedding", Severity.NOTE, "The runtime does not recognise the token embedding")
@@ -78,13 +73,10 @@ def unrecognised_embedding(context: Context) -> Iterator[Finding]:
     if part is None or part.output("logits") is None or part.input("input_ids") is None or not part.states:
         return
     if find_embedding_gather(part) is None:
-        judged = pair(context)
         # A rule of pairs judges the embedding of a DFlash draft that is given.
-        given = judged is not None and judged.draft.kind == "dflash"
-        yield Finding(
-            "the runtime does not find the token embedding: no Gather has more than 1000 rows or the expected name",
-            "use a DFlash or EAGLE-3 draft that has its own embedding",
-            file=part.document.path,
-            line=part.document.line(part.document.scan.net_tag),
-            needs=dict.fromkeys(("eagle3",) if given else ("dflash", "eagle3"), _OWN_EMBEDDING),
+        given = dflash_draft(context) is not None
+        needs = dict.fromkeys(("eagle3",) if given else ("dflash", "eagle3"), _OWN_EMBEDDING)
+        message = (
+            "the runtime does not find the token embedding: no Gather has more than 1000 rows or the expected name"
         )
+        yield finding_at(part, None, message, "use a DFlash or EAGLE-3 draft that has its own embedding", needs=needs)

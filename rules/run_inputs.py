@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.authoring import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.lint.run import FED, stateful_only, target_part
 from irtools.model.part import ModelInput, PartFacts
 
 _EMBEDDED = ("input_ids", "inputs_embeds")
 _FRIENDLY = ("input_ids", "inputs_embeds", "position_ids")
-
-
-def _at(part: PartFacts, port: ModelInput | None, message: str, hint: str, severity: Severity | None = None) -> Finding:
-    line = port.line if port is not None else part.document.line(part.document.scan.net_tag)
-    return Finding(message, hint, part.document.path, line, port.friendly if port is not None else None, severity)
 
 
 def _generating(context: Context) -> PartFacts | None:
@@ -60,9 +55,9 @@ def friendly_name(context: Context) -> Iterator[Finding]:
             message = f"the input {names[0]!r} has the friendly name {port.friendly!r}"
             hint = f"rename the op to {names[0]!r}"
             if names[0] in _FRIENDLY and part.attentions:
-                yield stateful_only(_at(part, port, message, hint, Severity.ERROR))
+                yield stateful_only(finding_at(part, port, message, hint, Severity.ERROR))
             else:
-                yield _at(part, port, message, hint)
+                yield finding_at(part, port, message, hint)
 
 
 @rule("RUN007", "unfed-input", Severity.ERROR, "The target has an input that the runtime does not feed")
@@ -100,13 +95,9 @@ def unfed_input(context: Context) -> Iterator[Finding]:
             guess = f"; is it {stands!r}?" if stands else ""
             mild = port.label != "position_ids" and (not used or (not text_only and stands is None))
             harmless = stands in ("attention_mask", "beam_idx")
-            yield _at(
-                part,
-                port,
-                f"the runtime does not feed the input {port.label!r}{guess}",
-                "restore the input's name, or export again without it",
-                Severity.WARNING if mild or harmless else None,
-            )
+            message = f"the runtime does not feed the input {port.label!r}{guess}"
+            hint = "restore the input's name, or export again without it"
+            yield finding_at(part, port, message, hint, Severity.WARNING if mild or harmless else None)
 
 
 @rule("RUN008", "missing-input", Severity.ERROR, "The target lacks an input that the runtime sets")
@@ -140,13 +131,9 @@ def missing_input(context: Context) -> Iterator[Finding]:
             continue
         named = next((port for name in names if (port := part.input_called(name)) is not None), None)
         stand_in = named or _stand_in(part, names[0])
-        yield _at(
-            part,
-            named,
-            f"no input has the tensor name {' or '.join(map(repr, names))}",
-            "restore the input's tensor name" if stand_in else "export with --task text-generation-with-past",
-            Severity.WARNING if names != _EMBEDDED and stand_in is not None else None,
-        )
+        hint = "restore the input's tensor name" if stand_in else "export with --task text-generation-with-past"
+        severity = Severity.WARNING if names != _EMBEDDED and stand_in is not None else None
+        yield finding_at(part, named, f"no input has the tensor name {' or '.join(map(repr, names))}", hint, severity)
 
 
 def _stand_in(part: PartFacts, name: str) -> ModelInput | None:

@@ -5,16 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from irtools.authoring import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.lint.run import stateful_only, target_part
 from irtools.model.paged import converts_before_attention, unconverted_states
-from irtools.model.part import PartFacts
-
-
-def _at(part: PartFacts, op: int | None, message: str, hint: str, severity: Severity | None = None) -> Finding:
-    line = part.graph.line(op) if op is not None else part.document.line(part.document.scan.net_tag)
-    name = part.graph.op_name(op) if op is not None else None
-    return Finding(message, hint, part.document.path, line, name, severity)
 
 
 @rule("RUN001", "no-logits", Severity.ERROR, "The target has no output named logits")
@@ -43,7 +36,8 @@ def no_logits(context: Context) -> Iterator[Finding]:
     if part is not None and part.output("logits") is None:
         names = ", ".join(repr(output.label) for output in part.outputs) or "none"
         first = part.outputs[0].op if part.outputs else None
-        yield _at(part, first, f"no output is named 'logits' (outputs: {names})", "export a causal language model")
+        message = f"no output is named 'logits' (outputs: {names})"
+        yield finding_at(part, first, message, "export a causal language model")
 
 
 @rule("RUN002", "stateless-target", Severity.ERROR, "The target has no states")
@@ -73,7 +67,8 @@ def stateless_target(context: Context) -> Iterator[Finding]:
         past = [port.label for port in part.inputs if "past" in port.label or "cache" in port.label]
         cache = f"its KV cache is in {len(past)} inputs such as {past[0]!r}" if past else "it has no KV cache"
         message = f"the target has no state variables: {cache}"
-        yield _at(part, None, message, "export with `--task text-generation-with-past`, without `--disable-stateful`")
+        hint = "export with `--task text-generation-with-past`, without `--disable-stateful`"
+        yield finding_at(part, None, message, hint)
 
 
 @rule("RUN003", "unfused-attention", Severity.WARNING, "The target has no fused attention")
@@ -101,7 +96,9 @@ def unfused_attention(context: Context) -> Iterator[Finding]:
     part = target_part(context)
     if part is not None and part.states and not part.attentions:
         message = "the target has no ScaledDotProductAttention, so it cannot be converted to paged attention"
-        yield stateful_only(_at(part, None, message, "export with fused attention (sdpa) if the family supports it"))
+        yield stateful_only(
+            finding_at(part, None, message, "export with fused attention (sdpa) if the family supports it")
+        )
 
 
 @rule("RUN004", "unmanaged-state", Severity.WARNING, "A state remains after the paged-attention conversion")
@@ -134,7 +131,7 @@ def unmanaged_state(context: Context) -> Iterator[Finding]:
         return
     for state in unconverted_states(part):
         message = f"the state {state.variable!r} feeds no fused attention, convolution or recurrence"
-        yield stateful_only(_at(part, state.reads[0], message, "export all attention layers as fused attention"))
+        yield stateful_only(finding_at(part, state.reads[0], message, "export all attention layers as fused attention"))
 
 
 @rule("RUN005", "converted-cache", Severity.ERROR, "A conversion lies between the cache and its attention")
@@ -164,7 +161,7 @@ def converted_cache(context: Context) -> Iterator[Finding]:
         return
     for op in converts_before_attention(part):
         message = f"{part.graph.op_name(op)!r} converts the cache before it reaches the attention"
-        yield stateful_only(_at(part, op, message, "load the checkpoint as float32 for the export"))
+        yield stateful_only(finding_at(part, op, message, "load the checkpoint as float32 for the export"))
 
 
 @rule("RUN009", "prefix-caching-conflict", Severity.NOTE, "Linear attention with a draft needs prefix caching off")
@@ -195,5 +192,5 @@ def prefix_caching(context: Context) -> Iterator[Finding]:
     rest = [state for state in part.states if state.reads and state.shape and not state.grows]
     if rest:
         message = f"{len(rest)} of {len(part.states)} states belong to linear attention or convolutions"
-        finding = _at(part, rest[0].reads[0], message, "with a draft, set enable_prefix_caching=False")
+        finding = finding_at(part, rest[0].reads[0], message, "with a draft, set enable_prefix_caching=False")
         yield replace(finding, needs=dict.fromkeys(("mtp", "dflash"), "with enable_prefix_caching=False"))

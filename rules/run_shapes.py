@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from irtools.authoring import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
 from irtools.lint.run import target_part
@@ -28,12 +28,6 @@ _DYNAMIC = {"input_ids": 2, "attention_mask": 2, "beam_idx": 1, "inputs_embeds":
 def _generating(context: Context) -> PartFacts | None:
     part = target_part(context)
     return part if part is not None and part.states else None
-
-
-def _at(
-    part: PartFacts, port: ModelInput | ModelOutput, message: str, hint: str, severity: Severity | None = None
-) -> Finding:
-    return Finding(message, hint, part.document.path, port.line, port.friendly, severity)
 
 
 @rule("RUN012", "mistyped-port", Severity.ERROR, "A port of the target has the wrong element type")
@@ -64,13 +58,9 @@ def port_type(context: Context) -> Iterator[Finding]:
     for port in ports:
         name = next((name for name in port.names if name in _TYPES), None)
         if name is not None and port.element_type in ELEMENT_BITS and port.element_type != _TYPES[name]:
-            yield _at(
-                part,
-                port,
-                f"{name!r} is {port.element_type}, but the runtime uses {_TYPES[name]}",
-                "keep the ports as exported; only weights are compressed",
-                Severity.WARNING if name in _REPLACED else None,
-            )
+            message = f"{name!r} is {port.element_type}, but the runtime uses {_TYPES[name]}"
+            hint = "keep the ports as exported; only weights are compressed"
+            yield finding_at(part, port, message, hint, Severity.WARNING if name in _REPLACED else None)
 
 
 @rule("RUN013", "fixed-dimension", Severity.WARNING, "The target has a fixed batch or length")
@@ -101,7 +91,7 @@ def fixed_dimension(context: Context) -> Iterator[Finding]:
         count = next((_DYNAMIC[name] for name in port.names if name in _DYNAMIC), 0)
         if any(dim != DYNAMIC for dim in port.shape[:count]):
             message = f"{port.label!r} is {shape_text(port.shape)}, with a fixed batch or length"
-            yield _at(part, port, message, "export with dynamic shapes")
+            yield finding_at(part, port, message, "export with dynamic shapes")
 
 
 @rule("RUN014", "position-rank-mismatch", Severity.ERROR, "The target's position_ids have the wrong rank")
@@ -133,7 +123,7 @@ def position_rank(context: Context) -> Iterator[Finding]:
     wanted = 3 if _several_axes(context) else 2
     if len(positions.shape) != wanted:
         message = f"'position_ids' is {shape_text(positions.shape)}, but config.json requires rank {wanted}"
-        yield _at(part, positions, message, "export the model again")
+        yield finding_at(part, positions, message, "export the model again")
 
 
 def _several_axes(context: Context) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, rule
-from irtools.lint.directory import json_line
+from irtools.lint.directory import finding_in_config
 from irtools.lint.versions import parse_version
 from irtools.model.config import declared_mtp
 from irtools.model.document import Document
@@ -84,13 +84,14 @@ def _mixed(context: Context, name: str, document: Document, program: str, packag
     assert context.target is not None
     theirs, targets = (short_version(recorded_versions(part).get(program, "")) for part in (document, context.target))
     if theirs and targets and theirs != targets:
-        yield Finding(
-            f"made with {package} {theirs}, but {context.target.path.name} with {targets}",
-            "Export everything again in one run",
-            file=document.path,
-            line=version_line(document, program),
-            severity=Severity.NOTE if "tokenizer" in name else None,
-        )
+        message = f"made with {package} {theirs}, but {context.target.path.name} with {targets}"
+        severity = Severity.NOTE if "tokenizer" in name else None
+        yield _finding(document, program, message, "Export everything again in one run", severity)
+
+
+def _finding(document: Document, program: str, message: str, hint: str, severity: Severity | None = None) -> Finding:
+    """Finding at the recorded version of a program."""
+    return Finding(message, hint, document.path, version_line(document, program), severity=severity)
 
 
 @rule("VER003", "exporter-too-old", Severity.WARNING, "The exporter is too old for this export")
@@ -126,12 +127,8 @@ def exporter_too_old(context: Context) -> Iterator[Finding]:
         numbers = parse_version(version)
         if numbers and (about_mtp or about_draft) and numbers < _FIRST_WITH_MTP:
             feature = "DFlash drafts" if about_draft else "MTP heads"
-            yield Finding(
-                f"exported by optimum-intel {short_version(version)}, which does not support {feature}",
-                "Export again with optimum-intel 2.2 or newer",
-                file=document.path,
-                line=version_line(document, "Optimum Intel"),
-            )
+            message = f"exported by optimum-intel {short_version(version)}, which does not support {feature}"
+            yield _finding(document, "Optimum Intel", message, "Export again with optimum-intel 2.2 or newer")
 
 
 @rule("VER004", "unreleased-version", Severity.NOTE, "A part was made with an unreleased version")
@@ -161,12 +158,8 @@ def unreleased_version(context: Context) -> Iterator[Finding]:
             package = "OpenVINO" if program == "OpenVINO" else _PACKAGES.get(program)
             nightly = package == "OpenVINO" and _NIGHTLY.search(version) and "releases/" not in version
             if package is not None and (nightly or _UNRELEASED.search(short_version(version))):
-                yield Finding(
-                    f"made with {package} {short_version(version)}, which is not a release",
-                    "Export again with released versions before publishing",
-                    file=document.path,
-                    line=version_line(document, program),
-                )
+                message = f"made with {package} {short_version(version)}, which is not a release"
+                yield _finding(document, program, message, "Export again with released versions before publishing")
 
 
 @rule("VER005", "newer-than-runtime", Severity.WARNING, "A part is newer than its runtime")
@@ -193,12 +186,9 @@ def newer_than_runtime(context: Context) -> Iterator[Finding]:
     for document in context.judged:
         version = recorded_versions(document).get("OpenVINO", "")
         if version and runtime and _release(version) > runtime:
-            yield Finding(
-                f"made with OpenVINO {short_version(version)}, but the target runtime is {context.target_runtime}",
-                "Export again with the version that will run the model",
-                file=document.path,
-                line=version_line(document, "OpenVINO"),
-            )
+            runs = context.target_runtime
+            message = f"made with OpenVINO {short_version(version)}, but the target runtime is {runs}"
+            yield _finding(document, "OpenVINO", message, "Export again with the version that will run the model")
 
 
 def _release(version: str) -> tuple[int, ...]:
@@ -230,12 +220,9 @@ def tokenizer_version(context: Context) -> Iterator[Finding]:
         made = recorded_versions(document)
         tokenizers, openvino = (short_version(made.get(name, "")) for name in ("OpenVINO Tokenizers", "OpenVINO"))
         if tokenizers and openvino and _release(tokenizers) != _release(openvino):
-            yield Finding(
-                f"converted with openvino-tokenizers {tokenizers} and OpenVINO {openvino}",
-                "Install both packages of the same release, and convert again",
-                file=document.path,
-                line=version_line(document, "OpenVINO Tokenizers"),
-            )
+            message = f"converted with openvino-tokenizers {tokenizers} and OpenVINO {openvino}"
+            hint = "Install both packages of the same release, and convert again"
+            yield _finding(document, "OpenVINO Tokenizers", message, hint)
 
 
 @rule("VER007", "config-from-elsewhere", Severity.NOTE, "config.json was written by another transformers version")
@@ -263,10 +250,6 @@ def config_from_elsewhere(context: Context) -> Iterator[Finding]:
         return
     version = recorded_versions(context.target).get("Transformers")
     if version and configured != version:
-        path = context.export.directory / "config.json"
-        yield Finding(
-            f"config.json was written by transformers {configured}, but the target was exported with {version}",
-            "Make sure that config.json belongs to the exported checkpoint",
-            file=path,
-            line=json_line(path, "transformers_version", configured),
-        )
+        message = f"config.json was written by transformers {configured}, but the target was exported with {version}"
+        hint = "Make sure that config.json belongs to the exported checkpoint"
+        yield finding_in_config(context, "transformers_version", configured, message, hint)

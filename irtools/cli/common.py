@@ -216,13 +216,13 @@ class Ui:
 
 
 def output_options(*formats: str) -> Callable[[F], F]:
-    """Add ``--format`` (text, json and ``formats``), ``-q`` and ``-v``, which the function gets as ``ui``."""
+    """Add ``--format`` (by default text and json), ``-q`` and ``-v``, which the function gets as ``ui``."""
 
     def decorate(function: F) -> F:
         @click.option(
             "--format",
             "format_",
-            type=click.Choice(["text", "json", *formats]),
+            type=click.Choice(formats or ("text", "json")),
             default="text",
             show_default=True,
             help="Output format.",

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
 from irtools.cli.common import PATH, Ui, attempt, output_options, print_error
+from irtools.report.formats import DIFF, format_of, render
 from irtools.report.json import ModelResult, envelope, to_json
-
-if TYPE_CHECKING:
-    from irtools.compare.model import Comparison
+from irtools.report.terminal import Style
 
 __all__ = ["command"]
-
-_SUFFIXES = {".json": "json", ".html": "html", ".htm": "html"}
 
 
 def _words(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -29,7 +25,7 @@ def _words(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.option("--part", metavar="PART", help="Only this part: target, mtp, or a file stem.")
 @click.option("--ignore", metavar="WORDS", multiple=True, callback=_words, help="Aspects to ignore, with commas.")
 @click.option("--output", "-o", metavar="FILE", type=PATH, help="Output file; .json and .html set the format.")
-@output_options("html")
+@output_options(*DIFF)
 def command(a: Path, b: Path, part: str | None, ignore: tuple[str, ...], output: Path | None, ui: Ui) -> int:
     """Show what changed between two exports, or two IRs.
 
@@ -43,13 +39,14 @@ def command(a: Path, b: Path, part: str | None, ignore: tuple[str, ...], output:
     def work(path: Path) -> ModelResult:
         from irtools.export import diff
         from irtools.ir.output import write_output
+        from irtools.report.compare import comparison_result
 
         with ui.working(f"Comparing {path} with {b}"):
             comparison = diff(path, b, part=part, ignore=ignore)
-        text = _rendered(comparison, form, ui, to_file=output is not None)
+        text = render(DIFF[form], comparison, style=ui.style if output is None else Style())
         if output is not None:
             write_output(output, text.encode("utf-8", "backslashreplace"))
-        return _entry(comparison, text)
+        return comparison_result(comparison, text)
 
     form = _format(ui, output)
     entry = attempt(a, work)
@@ -67,32 +64,4 @@ def command(a: Path, b: Path, part: str | None, ignore: tuple[str, ...], output:
 def _format(ui: Ui, output: Path | None) -> str:
     """The format of --format, else that of the suffix of the output."""
     explicit = click.get_current_context().get_parameter_source("format_") is not ParameterSource.DEFAULT
-    return ui.format if explicit or output is None else _SUFFIXES.get(output.suffix.lower(), ui.format)
-
-
-def _rendered(comparison: Comparison, form: str, ui: Ui, *, to_file: bool) -> str:
-    from irtools.report.terminal import Style
-
-    if form == "html":
-        from irtools.report.compare_html import comparison_html
-
-        return comparison_html(comparison)
-    if form == "json":
-        return to_json(envelope("diff", [_entry(comparison, "")]))
-    from irtools.report.compare import comparison_text
-
-    return comparison_text(comparison, Style() if to_file else ui.style) + "\n"
-
-
-def _entry(comparison: Comparison, text: str) -> ModelResult:
-    from irtools.report.compare import comparison_details
-
-    status = "failed" if comparison.failures else "ok" if comparison.equal else "differs"
-    return ModelResult(
-        str(comparison.a),
-        status,
-        comparison.exit_code,
-        "; ".join(comparison.failures) or None,
-        comparison_details(comparison),
-        text,
-    )
+    return ui.format if explicit or output is None else format_of(DIFF, output)

@@ -10,6 +10,7 @@ import click
 
 from irtools.cli.common import PATH, Ui, about_model, models_argument, print_error, write_stdout
 from irtools.errors import IrtoolsError, OptionError
+from irtools.report.formats import VERIFY, format_of, render
 from irtools.report.terminal import Style
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from irtools.lint.session import VerifyCall
 
 __all__ = ["command"]
-
-_FORMATS = ("text", "json", "sarif", "junit", "github", "html")
-_SUFFIXES = {".json": "json", ".sarif": "sarif", ".xml": "junit", ".html": "html", ".htm": "html"}
 
 
 def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -51,7 +49,7 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     help="Also apply fixes that a person must review: replace a wrong annotation, make the names of ops unique.",
 )
 @click.option("--diff", is_flag=True, help="Print the changes of the fixes; write nothing.")
-@click.option("--format", "formats", multiple=True, type=click.Choice(_FORMATS), help="Format.  [default: text]")
+@click.option("--format", "formats", multiple=True, type=click.Choice(tuple(VERIFY)), help="Format.  [default: text]")
 @click.option("--output", "outputs", metavar="FILE", multiple=True, type=PATH, help="Output file; see below.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors and the findings that fail.")
 @click.option("-v", "--verbose", is_flag=True, help="Print progress on stderr.")
@@ -98,9 +96,9 @@ def command(
         expect_mtp=expect_mtp,
         draft=draft,
         target_runtime=target_runtime,
-        rule_folders=rule_folders,
+        rules=rule_folders,
         baseline=baseline,
-        write_baseline=write_baseline is not None,
+        ignore_baseline=write_baseline is not None,
         config=config,
         trust_model_config=trust_model_config,
         fix=fix,
@@ -124,7 +122,7 @@ def command(
 def _destinations(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> list[tuple[str, Path | None]]:
     """Pairs of format and output file; None for standard output."""
     paired: list[tuple[str, Path | None]] = [
-        (formats[number] if number < len(formats) else _SUFFIXES.get(file.suffix.lower(), "text"), file)
+        (formats[number] if number < len(formats) else format_of(VERIFY, file), file)
         for number, file in enumerate(outputs)
     ]
     left = formats[len(outputs) :]
@@ -151,23 +149,21 @@ def _judge(path: Path, call: VerifyCall, ui: Ui) -> Judged:
         ui.note(note)
     for file in judged.written:
         ui.note(f"wrote {file.path}")
-        if file.replaced_link is not None:
-            ui.note(f"{file.path} was a symbolic link; it is now a file, and {file.replaced_link} is unchanged")
+        if file.link_note:
+            ui.note(file.link_note)
     return judged
 
 
 def _emit(format_: str, file: Path | None, judged: list[Judged], ui: Ui, *, exit_zero: bool) -> None:
     from irtools.ir.output import write_output
-    from irtools.report.verification import render
 
+    code, style = _exit_code(judged, exit_zero=exit_zero), ui.style if file is None else Style()
+    text = render(VERIFY[format_], judged, style=style, exit_code=code, brief=file is None and ui.quiet)
     if file is None:
-        code = _exit_code(judged, exit_zero=exit_zero)
-        text = render(format_, judged, ui.style, exit_code=code, brief=ui.quiet)
         diff = format_ == "text" and any(model.patches and not model.written for model in judged)
         write_stdout(text, exact=diff)
-        return
-    text = render(format_, judged, Style(), exit_code=_exit_code(judged, exit_zero=exit_zero))
-    write_output(file, text.encode("utf-8", "backslashreplace"))
+    else:
+        write_output(file, text.encode("utf-8", "backslashreplace"))
 
 
 def _exit_code(judged: list[Judged], *, exit_zero: bool) -> int:

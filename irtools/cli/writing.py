@@ -141,7 +141,5 @@ def _write(ui: Ui, job: PendingWrite, notes: list[str]) -> list[str]:
     with ui.working(f"Writing {job.destination or job.patch.path}") as report:
         saved = job.export.save(job.destination, check=job.check, progress=lambda _file, done, of: report(done, of))
     for file in saved:
-        notes += file.notes
-        if file.replaced_link is not None:
-            notes.append(f"{file.path} was a symbolic link; it is now a file, and {file.replaced_link} is unchanged")
+        notes += [*file.notes, *filter(None, [file.link_note])]
     return [str(file.path) for file in saved] or [str(job.destination)]

@@ -88,6 +88,13 @@ class Saved:
     def __repr__(self) -> str:
         return short_repr(self, str(self.path), *self.notes)
 
+    @property
+    def link_note(self) -> str:
+        """Note about the symbolic link that was replaced; ``""`` if there was none."""
+        if self.replaced_link is None:
+            return ""
+        return f"{self.path} was a symbolic link; it is now a file, and {self.replaced_link} is unchanged"
+
 
 # -- in place --------------------------------------------------------------------------
 

@@ -81,7 +81,7 @@ def apply_baseline(verification: Verification, known: Counter[str]) -> Verificat
             left[fingerprint] -= 1
         else:
             new.append(finding)
-    return replace(verification, findings=tuple(new), known=len(verification.findings) - len(new))
+    return replace(verification, findings=tuple(new), in_baseline=len(verification.findings) - len(new))
 
 
 def baseline_text(verifications: Iterable[Verification]) -> str:
@@ -106,7 +106,7 @@ def write_baseline(path: Path, judged: Iterable[Judged]) -> list[Judged]:
     done = [model.verification for model in judged if model.verification is not None]
     write_output(path, baseline_text(done).encode())
     return [
-        replace(model, verification=replace(v, findings=(), known=v.known + len(v.findings)))
+        replace(model, verification=replace(v, findings=(), in_baseline=v.in_baseline + len(v.findings)))
         if (v := model.verification)
         else model
         for model in judged

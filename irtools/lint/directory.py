@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from irtools.ir.reading import read_file
-from irtools.lint.model import Context
+from irtools.lint.model import Context, Finding, Severity
 
 __all__ = [
+    "finding_in_config",
     "is_draft",
     "json_line",
     "needs_embeddings",
@@ -73,3 +74,11 @@ def json_line(path: Path, key: str, value: object) -> int | None:
     exact = re.search(rf'"{re.escape(key)}"\s*:\s*{re.escape(json.dumps(value))}(?![\w.])', text)
     match = exact or re.search(rf'"{re.escape(key)}"\s*:', text)
     return text.count("\n", 0, match.start()) + 1 if match else None
+
+
+def finding_in_config(
+    context: Context, key: str, value: object, message: str, hint: str, severity: Severity | None = None
+) -> Finding:
+    """Finding at a key of config.json with the given value."""
+    path = context.export.directory / "config.json"
+    return Finding(message, hint, path, json_line(path, key, value), severity=severity)

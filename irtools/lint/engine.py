@@ -74,7 +74,7 @@ class Verification(Tabular):
         Sorted by file, line and code, with every field filled in.
     strategies : tuple of Strategy
         Availability of each decoding strategy; it does not depend on ``select`` and ``ignore``.
-    known : int
+    in_baseline : int
         Number of findings that a baseline removed.
     """
 
@@ -82,7 +82,7 @@ class Verification(Tabular):
     findings: tuple[Finding, ...]
     rules: tuple[Rule, ...]
     strategies: tuple[Strategy, ...] = ()
-    known: int = 0
+    in_baseline: int = 0
 
     def __repr__(self) -> str:
         counts = [plural(count, str(severity)) for severity, count in self.counts.items() if count]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from irtools.lint.model import Context, Fix
+from irtools.lint.model import Context, Finding, Fix, Severity
 from irtools.model.document import Document
 from irtools.surgery.patch import Patch
 
-__all__ = ["make_names_unique", "write_annotation"]
+__all__ = ["REPLACE", "make_names_unique", "replaceable", "write_annotation"]
+
+REPLACE = "run `irtools annotate --force` to replace the annotation"
 
 
 def write_annotation(context: Context, *, force: bool = False) -> Fix:
@@ -37,3 +39,13 @@ def make_names_unique() -> Fix:
         return unique_names(document)
 
     return Fix("Make the names unique", patch, safe=False)
+
+
+def replaceable(
+    context: Context, message: str, hint: str = REPLACE, op: str | None = None, severity: Severity | None = None
+) -> Finding:
+    """Finding about the annotation of the target, with the fix that replaces it."""
+    assert context.target is not None
+    annotation, fix = context.facts(context.target).annotation, write_annotation(context, force=True)
+    line = annotation.line if annotation is not None else None
+    return Finding(message, hint, context.target.path, line, op, severity, fix=fix)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irtools.lint.model import Context, Finding, Severity
+from irtools.lint.model import Context, Severity
 from irtools.lint.run import target_part
 from irtools.model.document import Document
 from irtools.model.mtp import MtpHead, MtpProfile, nearest_profile
@@ -10,7 +10,7 @@ from irtools.model.part import PartFacts
 from irtools.model.target import head_width
 from irtools.registry import collect
 
-__all__ = ["at_op", "expected", "head", "own_target", "runnable_head"]
+__all__ = ["expected", "head", "own_target", "runnable_head"]
 
 _CERTAIN = 0.8
 """Likeness above which a draft counts as an MTP head instead of a language model."""
@@ -53,14 +53,7 @@ def own_target(context: Context) -> PartFacts | None:
 def runnable_head(context: Context) -> MtpHead | None:
     """The head if it resembles a form that GenAI runs closely enough for checks of its ops, else None."""
     candidate = head(context)
-    return candidate if candidate is not None and candidate.known and candidate.profile.usable else None
-
-
-def at_op(mtp: MtpHead, op: int | None, message: str, hint: str, severity: Severity | None = None) -> Finding:
-    """A finding at an op of the head, or at its ``<net>`` without an op."""
-    graph, document = mtp.part.graph, mtp.part.document
-    line = graph.line(op) if op is not None else document.line(document.scan.net_tag)
-    return Finding(message, hint, document.path, line, graph.op_name(op) if op is not None else None, severity)
+    return candidate if candidate is not None and candidate.comparable and candidate.profile.usable else None
 
 
 def expected(context: Context, otherwise: Severity | None = None) -> Severity | None:

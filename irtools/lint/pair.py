@@ -8,7 +8,7 @@ from irtools.lint.model import Context
 from irtools.model.draft import Draft, draft, is_draft
 from irtools.model.part import PartFacts
 
-__all__ = ["DraftPair", "pair"]
+__all__ = ["DraftPair", "dflash_draft", "pair"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +35,9 @@ def pair(context: Context) -> DraftPair | None:
     if target is not None and is_draft(target):
         return DraftPair(draft(target), None)
     return None
+
+
+def dflash_draft(context: Context) -> Draft | None:
+    """The draft to check, if it is a DFlash draft."""
+    judged = pair(context)
+    return judged.draft if judged is not None and judged.draft.kind == "dflash" else None

@@ -29,8 +29,8 @@ class VerifyCall:
     ----------
     select, ignore : tuple of str
         ``select`` replaces the value in the configuration file, ``ignore`` extends it.
-    write_baseline : bool
-        True if the caller writes a new baseline; then no baseline is applied.
+    ignore_baseline : bool
+        True to apply no baseline, as a caller that writes a new one needs.
     trust_model_config : bool
         True to accept a configuration file inside the export.
     """
@@ -41,9 +41,9 @@ class VerifyCall:
     expect_mtp: bool | None = None
     draft: Path | None = None
     target_runtime: str | None = None
-    rule_folders: tuple[Path, ...] = ()
+    rules: tuple[Path, ...] = ()
     baseline: Path | None = None
-    write_baseline: bool = False
+    ignore_baseline: bool = False
     config: Path | None = None
     trust_model_config: bool = False
     fix: bool = False
@@ -51,7 +51,7 @@ class VerifyCall:
     diff: bool = False
     _baselines: dict[Path, Counter[str]] = field(default_factory=dict, repr=False, compare=False)
 
-    def known(self, path: Path) -> Counter[str]:
+    def fingerprints(self, path: Path) -> Counter[str]:
         """Fingerprints of a baseline file, which is read once per call."""
         if path not in self._baselines:
             self._baselines[path] = read_baseline(path)
@@ -81,7 +81,7 @@ def judge(path: Path, call: VerifyCall) -> Judged:
         ignore=call.ignore + config.ignore,
         severities=config.severity,
         per_file_ignores=config.per_file_ignores,
-        rules=call.rule_folders or config.rules,
+        rules=call.rules or config.rules,
     )
     baseline = call.baseline or config.baseline
     verification = verify(export, options)
@@ -97,8 +97,8 @@ def judge(path: Path, call: VerifyCall) -> Judged:
             written = write_fixes(plan.patches)
             notes += tuple(note for file in written for note in file.notes)
             verification = verify(ModelDirectory.open(path), options)
-    if baseline is not None and not call.write_baseline:
-        verification = apply_baseline(verification, call.known(baseline))
+    if baseline is not None and not call.ignore_baseline:
+        verification = apply_baseline(verification, call.fingerprints(baseline))
     if call.fix or call.unsafe_fixes or call.diff:
         notes += tuple(_remaining(verification, refused=bool(plan.refused), unsafe=call.unsafe_fixes))
     threshold = call.fail_on or config.fail_on or Severity.ERROR

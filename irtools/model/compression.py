@@ -57,7 +57,7 @@ class CompressionRequest:
     ignored: bool
 
     @property
-    def known(self) -> bool:
+    def checkable(self) -> bool:
         """True if the constants show whether this mode was applied."""
         return self.mode in _MODES
 

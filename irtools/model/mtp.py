@@ -112,7 +112,7 @@ class MtpHead:
     likeness: float
 
     @property
-    def known(self) -> bool:
+    def comparable(self) -> bool:
         """True if enough ports agree for a check against the details of the profile."""
         return self.likeness > 0.4
 

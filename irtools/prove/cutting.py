@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import openvino as ov
 import openvino.opset13 as ops
 
 from irtools.ir.op import RESHAPES
+from irtools.model.annotation import Locator
 from irtools.prove.inputs import UndrivableError
 
-__all__ = ["Value", "cut", "expose", "find", "origin", "part_of"]
+__all__ = ["cut", "expose", "find", "find_op", "origin", "part_of"]
 
 
-@dataclass(frozen=True, order=True)
-class Value:
-    """An output of an op: friendly name and output index."""
-
-    producer: str
-    index: int = 0
-
-
-def find(model: Any, values: Iterable[Value]) -> dict[Value, Any]:
+def find(model: Any, values: Iterable[Locator]) -> dict[Locator, Any]:
     """Output ports of values.
 
     Raises
@@ -41,10 +33,16 @@ def find(model: Any, values: Iterable[Value]) -> dict[Value, Any]:
         named = by_name[value.producer]
         if len(named) != 1:
             raise UndrivableError(f"{len(named) or 'no'} ops are named {value.producer!r}")
-        if value.index >= named[0].get_output_size():
-            raise UndrivableError(f"{value.producer!r} has no output {value.index}")
-        ports[value] = named[0].output(value.index)
+        if value.output_index >= named[0].get_output_size():
+            raise UndrivableError(f"{value.producer!r} has no output {value.output_index}")
+        ports[value] = named[0].output(value.output_index)
     return ports
+
+
+def find_op(model: Any, name: str) -> Any:
+    """The only op with a friendly name; raises ``UndrivableError`` like :func:`find`."""
+    (port,) = find(model, [Locator(name)]).values()
+    return port.get_node()
 
 
 def origin(port: Any) -> Any:

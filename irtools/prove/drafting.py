@@ -14,7 +14,8 @@ import numpy as np
 import openvino as ov
 import openvino.opset13 as ops
 
-from irtools.prove.cutting import Value, expose, find
+from irtools.model.annotation import Locator
+from irtools.prove.cutting import expose, find, find_op
 from irtools.prove.drive import Runner, Session
 from irtools.prove.inputs import UndrivableError
 
@@ -62,13 +63,13 @@ class Target:
 
     Parameters
     ----------
-    hidden : Value
+    hidden : Locator
         Input of lm_head.
-    before : Value or None
+    before : Locator or None
         Input of the final norm.
     """
 
-    def __init__(self, session: Session, hidden: Value, before: Value | None) -> None:
+    def __init__(self, session: Session, hidden: Locator, before: Locator | None) -> None:
         self._session = session
         model = session.copy("target")
         wanted = [hidden, *([before] if before is not None else [])]
@@ -129,13 +130,13 @@ class Drafter:
 
     Parameters
     ----------
-    projection : Value
+    projection : tuple of str and int
         Friendly name of lm_head, and the index of its hidden state input.
     branches : sequence of Branch
         Branches whose elements can be permuted.
     """
 
-    def __init__(self, session: Session, projection: Value, branches: Sequence[Branch]) -> None:
+    def __init__(self, session: Session, projection: tuple[str, int], branches: Sequence[Branch]) -> None:
         model = session.copy("mtp")
         outputs = [port for port in model.outputs if _OUTPUT in port.get_names()]
         if not outputs:
@@ -153,8 +154,7 @@ class Drafter:
         """Add an input for the element order of each branch; returns the identity order by input name."""
         orders = {}
         for branch in branches:
-            node = find(model, [Value(branch.reader)])[Value(branch.reader)].get_node()
-            reader = node.input(branch.index)
+            reader = find_op(model, branch.reader).input(branch.index)
             source = reader.get_source_output()
             name = f"irtools_order_{branch.kind}"
             order = ops.parameter([-1], ov.Type.i64, name=name)
@@ -215,11 +215,11 @@ class Drafter:
         return values[self._output], values[-1]
 
 
-def _project(target: Any, projection: Value, source: Any) -> Any:
+def _project(target: Any, projection: tuple[str, int], source: Any) -> Any:
     """Logits that the target's lm_head computes from another value."""
-    node = find(target, [Value(projection.producer)])[Value(projection.producer)].get_node()
+    node = find_op(target, projection[0])
     operands = [node.input_value(0), node.input_value(1)]
-    operands[projection.index] = source
+    operands[projection[1]] = source
     attributes = node.get_attributes()
     return ops.matmul(*operands, attributes["transpose_a"], attributes["transpose_b"]).output(0)
 

@@ -72,14 +72,7 @@ def head(
         return Step("head", (ports,), why="no prompt has at least two tokens")
     measured = worker.measure("head", {**facts.request(), "prompts": usable, "seed": seed}, progress)
     checks = Judgement(facts, measured.value, measured.remark).checks() if measured.done else ()
-    return Step(
-        "head",
-        (ports, *checks),
-        why=measured.broken or measured.inapplicable,
-        seconds=measured.seconds,
-        peak_memory=measured.peak_memory,
-        broken=bool(measured.broken),
-    )
+    return measured.step("head", (ports, *checks), measured.inapplicable)
 
 
 def _inapplicable(export: ModelDirectory, facts: HeadFacts) -> str:
@@ -87,7 +80,7 @@ def _inapplicable(export: ModelDirectory, facts: HeadFacts) -> str:
     if export.find_part("text_embeddings") is None and facts.target.input("inputs_embeds") is not None:
         return "there is no openvino_text_embeddings_model.xml to compute token embeddings"
     likeness = facts.likeness
-    if likeness is None or not likeness.known:
+    if likeness is None or not likeness.comparable:
         return "openvino_mtp_model.xml has the ports of no MTP head family that irtools knows"
     profile = likeness.profile
     return "" if profile.usable else f"this is a {profile.title}: {profile.remark}"

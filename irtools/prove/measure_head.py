@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import openvino as ov
 
-from irtools.prove.cutting import Value, find
+from irtools.model.annotation import Locator
+from irtools.prove.cutting import find
 from irtools.prove.drafting import Branch, Drafter, Target, Text, losses
 from irtools.prove.drive import Session, UndrivableError, difference
 
@@ -62,10 +63,10 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     UndrivableError
         The target or the head has an unknown input, or hidden states are not finite.
     """
-    before = Value(*request["before"]) if request["before"] else None
-    target = Target(session, Value(*request["hidden"]), before)
+    before = Locator(*request["before"]) if request["before"] else None
+    target = Target(session, Locator(*request["hidden"]), before)
     branches = [Branch(*branch) for branch in request["branches"]]
-    drafter = Drafter(session, Value(*request["projection"]), branches)
+    drafter = Drafter(session, tuple(request["projection"]), branches)
     texts = []
     for number, prompt in enumerate(request["prompts"], 1):
         session.say(f"generating with the target from prompt {number} of {len(request['prompts'])}")
@@ -241,7 +242,7 @@ def _frequencies(session: Session, request: Mapping[str, Sequence[Sequence[Any]]
     """Rotary frequencies of each part."""
     frequencies: dict[str, list[list[float]]] = {}
     for part, values in request.items():
-        wanted = [Value(*value) for value in values]
+        wanted = [Locator(*value) for value in values]
         model = session.copy(part)
         ports = find(model, wanted)
         constants = ov.Model([ports[value] for value in wanted], [], "frequencies") if wanted else None

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from irtools.prove.cutting import Value, expose, find
+from irtools.model.annotation import Locator
+from irtools.prove.cutting import expose, find
 from irtools.prove.drive import Runner, Session, difference
 from irtools.prove.inputs import UndrivableError
 
@@ -44,7 +45,7 @@ def _hidden(session: Session, value: Sequence[Any] | None, texts: Sequence[Seque
     if value is None:
         raise UndrivableError("the target has no hidden states for it")
     model = session.copy("target")
-    (position,) = expose(model, find(model, [Value(*value)]).values())
+    (position,) = expose(model, find(model, [Locator(*value)]).values())
     runner = session.runner(model)
     rows = []
     for tokens in texts:

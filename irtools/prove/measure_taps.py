@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from irtools.prove.cutting import Value, cut, expose, find, origin, part_of
+from irtools.model.annotation import Locator
+from irtools.prove.cutting import cut, expose, find, origin, part_of
 from irtools.prove.drive import Session, difference
 
 __all__ = ["measure"]
@@ -28,18 +29,18 @@ class _Points:
 
     Attributes
     ----------
-    taps, sources : list of Value
+    taps, sources : list of Locator
         For each layer, the annotated value, and the same value before any reshape.
-    bypasses : mapping of Value to frozenset of int
+    bypasses : mapping of Locator to frozenset of int
         Values that bypass taps, and positions of the taps with which they are kept.
     """
 
-    taps: list[Value]
-    sources: list[Value]
-    bypasses: Mapping[Value, frozenset[int]]
+    taps: list[Locator]
+    sources: list[Locator]
+    bypasses: Mapping[Locator, frozenset[int]]
 
     @property
-    def cuts(self) -> list[Value]:
+    def cuts(self) -> list[Locator]:
         """Sources and bypasses without duplicates."""
         return list(dict.fromkeys([*self.sources, *self.bypasses]))
 
@@ -62,8 +63,8 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
         :func:`_cut_test`). Differences are relative to the largest magnitude.
     """
     model = session.model("target")
-    taps = [Value(*tap) for tap in request["taps"]]
-    bypasses = {Value(name, index): frozenset(kept) for name, index, kept in request["bypasses"]}
+    taps = [Locator(*tap) for tap in request["taps"]]
+    bypasses = {Locator(name, index): frozenset(kept) for name, index, kept in request["bypasses"]}
     ports = find(model, [*taps, *bypasses])
     sources = [_value(origin(ports[tap])) for tap in taps]
     points = _Points(taps, sources, bypasses)
@@ -78,13 +79,13 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     if request["head"] is not None:
         session.say("running lm_head on the last tap")
         states = [values[taps[-1]] for values in (seen, other)]
-        measured["head"] = _through_head(session, Value(*request["head"]), states, seen[_LOGITS])
+        measured["head"] = _through_head(session, request["head"], states, seen[_LOGITS])
     session.say(f"cutting at {len(taps)} taps")
     return measured | _cut_test(session, points, (request["tokens"], seen), (request["other"], other))
 
 
-def _value(port: Any) -> Value:
-    return Value(port.get_node().get_friendly_name(), port.get_index())
+def _value(port: Any) -> Locator:
+    return Locator(port.get_node().get_friendly_name(), port.get_index())
 
 
 def _record(session: Session, points: _Points, *texts: Sequence[int]) -> list[dict[Any, Any]]:
@@ -110,12 +111,12 @@ def _description(value: Any) -> dict[str, Any]:
     return {"shape": list(value.shape), "finite": finite, "largest": float(np.abs(value).max()) if finite else None}
 
 
-def _through_head(session: Session, head: Value, taps: Sequence[Any], logits: Any) -> dict[str, Any]:
+def _through_head(session: Session, head: tuple[str, int], taps: Sequence[Any], logits: Any) -> dict[str, Any]:
     """Logits computed from two values of the last tap, compared with the model's logits for the first."""
     model = session.copy("target")
     name = "irtools_hidden_state"
-    node = next(op for op in model.get_ops() if op.get_friendly_name() == head.producer)
-    cut(model, [(name, node.input_value(head.index))])
+    node = next(op for op in model.get_ops() if op.get_friendly_name() == head[0])
+    cut(model, [(name, node.input_value(head[1]))])
     part = part_of(model, name, _LOGITS)
     runner = session.runner(part, given={name})
     rank = len(part.input(name).get_partial_shape())
@@ -148,7 +149,7 @@ def _cut_test(
     watched = [*shown, runner.output(_LOGITS)]
     last = {source: position for position, source in enumerate(points.sources)}
 
-    def run(tokens: Sequence[int], values: Mapping[Value, Any]) -> list[Any]:
+    def run(tokens: Sequence[int], values: Mapping[Locator, Any]) -> list[Any]:
         runner.reset()
         outputs = runner.run([tokens], given={names[place]: values[place] for place in places})
         return [outputs[position] for position in watched]

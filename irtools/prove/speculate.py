@@ -20,7 +20,7 @@ from irtools.prove.settings import Prompt, ProveSettings
 from irtools.runtime.conversion import UNREADABLE, convert
 from irtools.runtime.genai import Outcome
 from irtools.runtime.lines import Progress
-from irtools.text import plural
+from irtools.text import joined, plural
 
 __all__ = ["DraftSetup", "draft_setup", "speculate"]
 
@@ -83,14 +83,8 @@ def speculate(
         return Step("runtime", _measured((), settings), why=why)
     work = _Decoding(export, setup, tuple(prompts), settings, progress or (lambda text: None))
     checks = _measured(tuple(work.checks()), settings)
-    return Step(
-        "runtime",
-        checks,
-        why=work.broken,
-        seconds=time.monotonic() - began,
-        peak_memory=work.peak_memory,
-        broken=bool(work.broken),
-    )
+    seconds = time.monotonic() - began
+    return Step("runtime", checks, work.broken, seconds, work.peak_memory, bool(work.broken))
 
 
 def _measured(checks: tuple[Check, ...], settings: ProveSettings) -> tuple[Check, ...]:
@@ -285,7 +279,7 @@ class _Decoding:
             yield self._acceptance(decoded)
 
     def _text(self, decoded: Decoded) -> Check:
-        numbers = _listed(sorted(decoded.drafted))
+        numbers = joined(sorted(decoded.drafted))
         did = f"decoded the prompts with the {self.setup.title}, drafting {numbers} at a time"
         differences = decoded.differences()
         figures = {"equal": not differences, "differences": [asdict(one) for one in differences]}
@@ -364,11 +358,6 @@ class _Decoding:
         named = self._suspicion()
         sources = "the step head and `irtools verify`" if self.setup.name == "mtp" else "`irtools verify`"
         return f"{why}. {named}" if named else f"{why}; look for causes in {sources}"
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    words = [str(number) for number in numbers]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _described(differences: Sequence[Difference], decoded: Decoded) -> str:

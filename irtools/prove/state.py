@@ -10,9 +10,10 @@ from irtools.errors import LocateRefusedError
 from irtools.model.directory import ModelDirectory
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.prompts import few, others
-from irtools.prove.wording import listed, moved
+from irtools.prove.wording import moved
 from irtools.prove.worker import Measured, Worker
 from irtools.runtime.lines import Progress
+from irtools.text import listed
 
 __all__ = ["state"]
 
@@ -45,14 +46,8 @@ def state(export: ModelDirectory, worker: Worker, tokens: Sequence[int], progres
     runs = {part: worker.measure("state", {**request, "part": part}, progress) for part in parts}
     checks = [check for part, run in runs.items() for check in _checks(part, run, len(used))]
     broken = next((run.broken for run in runs.values() if run.broken), "")
-    return Step(
-        "state",
-        tuple(checks),
-        why=broken,
-        seconds=sum(run.seconds for run in runs.values()),
-        peak_memory=max(run.peak_memory for run in runs.values()),
-        broken=bool(broken),
-    )
+    seconds, peak = sum(run.seconds for run in runs.values()), max(run.peak_memory for run in runs.values())
+    return Step("state", tuple(checks), broken, seconds, peak, bool(broken))
 
 
 def _checks(part: str, run: Measured, length: int) -> list[Check]:

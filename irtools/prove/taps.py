@@ -22,10 +22,11 @@ from irtools.prove.between import read_between
 from irtools.prove.bypass import Bypass, bypasses
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.prompts import few, others
-from irtools.prove.wording import apart, listed, moved
+from irtools.prove.wording import apart, moved
 from irtools.prove.worker import Measured, Worker
 from irtools.runtime.lines import Progress
 from irtools.surgery.annotate import SameValue
+from irtools.text import listed
 
 __all__ = ["taps"]
 
@@ -89,14 +90,7 @@ class _Judgement:
             did, why = "ran the target", measured.inapplicable
             checks += [Check(name, NOT_APPLICABLE, did, why=why) for name in ("values", "head", "cut")]
         checks += [self._between(passing), self._located()]
-        return Step(
-            "taps",
-            tuple(checks),
-            why=measured.broken,
-            seconds=measured.seconds,
-            peak_memory=measured.peak_memory,
-            broken=bool(measured.broken),
-        )
+        return measured.step("taps", checks)
 
     def _request(self, passing: Sequence[Bypass]) -> dict[str, Any]:
         view, head = self.view, self.head

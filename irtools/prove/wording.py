@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-__all__ = ["apart", "listed", "moved"]
+__all__ = ["apart", "moved"]
 
 _SMALL, _LARGE = 1e-3, 0.1
 """Below the first, a percentage shows too few digits; from the second on, it needs no decimal place."""
@@ -42,15 +40,3 @@ def _share(difference: float) -> str:
     if difference < _SMALL:
         return f"{difference:.1e} of the largest value"
     return f"{difference:.{0 if difference >= _LARGE else 1}%} of the largest value"
-
-
-def listed(items: Sequence[str], most: int = 3, separator: str = "; ") -> str:
-    """First few items and the number of the remaining ones.
-
-    Examples
-    --------
-    >>> listed(["a", "b", "c"], most=2)
-    'a; b; and 1 more'
-    """
-    more = [f"and {len(items) - most} more"] if len(items) > most else []
-    return separator.join([*items[:most], *more])

@@ -11,12 +11,13 @@ steps: :class:`~irtools.prove.drive.Session` reads each model once. Use in the p
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from typing import Any
 
 from irtools.prove.files import Files
+from irtools.prove.model import Check, Step
 from irtools.runtime.lines import Child, Progress, serve
 from irtools.runtime.memory import peak_memory, reset_peak
 
@@ -58,6 +59,10 @@ class Measured:
     def done(self) -> bool:
         """True if the measurement was completed."""
         return not (self.inapplicable or self.broken)
+
+    def step(self, name: str, checks: Iterable[Check], why: str = "") -> Step:
+        """Step of a proof with the costs of the measurement, which is broken if this is."""
+        return Step(name, tuple(checks), self.broken or why, self.seconds, self.peak_memory, bool(self.broken))
 
     @property
     def remark(self) -> str:

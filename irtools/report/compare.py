@@ -9,15 +9,16 @@ from typing import Any
 from irtools.compare.model import Comparison, PartDiff, RegionDiff
 from irtools.report.compare_headline import headline
 from irtools.report.compare_rows import Row, annotation_rows, comparison_rows, part_rows, part_title
+from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Column, Style, paragraph, table
 from irtools.text import visible
 
-__all__ = ["comparison_details", "comparison_text", "grouped"]
+__all__ = ["comparison_json", "comparison_result", "comparison_text", "grouped"]
 
 _LONG_WORD = 30
 
 
-def comparison_text(comparison: Comparison, style: Style) -> str:
+def comparison_text(comparison: Comparison, *, style: Style) -> str:
     """Comparison as text: the result in one sentence, then a table for each part."""
     lines = [
         f"{style.paint(side, 'bold')}  {visible(str(path))}"
@@ -32,7 +33,7 @@ def comparison_text(comparison: Comparison, style: Style) -> str:
     equal = [part.part for part in comparison.parts if _quiet(part) and not part.versions]
     if equal and len(comparison.parts) > 1 and not comparison.equal:
         blocks.append(f"equal parts: {', '.join(map(visible, equal))}")
-    return "\n\n".join(blocks)
+    return "\n\n".join(blocks) + "\n"
 
 
 def _quiet(part: PartDiff) -> bool:
@@ -78,8 +79,19 @@ def _table(rows: Sequence[Row], style: Style) -> str:
 # -- JSON ----------------------------------------------------------------------------------
 
 
-def comparison_details(comparison: Comparison) -> dict[str, Any]:
-    """JSON form of a comparison."""
+def comparison_json(comparison: Comparison, **_: object) -> str:
+    """Comparison as JSON."""
+    return to_json(envelope("diff", [comparison_result(comparison)]))
+
+
+def comparison_result(comparison: Comparison, text: str = "") -> ModelResult:
+    """Outcome of ``irtools diff``; ``text`` is the comparison in the format of the command."""
+    status = "failed" if comparison.failures else "ok" if comparison.equal else "differs"
+    error = "; ".join(comparison.failures) or None
+    return ModelResult(str(comparison.a), status, comparison.exit_code, error, _details(comparison), text)
+
+
+def _details(comparison: Comparison) -> dict[str, Any]:
     return {
         "other": str(comparison.b),
         "equal": comparison.equal,

@@ -30,7 +30,7 @@ class _Line:
     b: str = ""
 
 
-def comparison_html(comparison: Comparison) -> str:
+def comparison_html(comparison: Comparison, **_: object) -> str:
     """Write a page with the result in one sentence, a table for each part, and a list of the ops that opens."""
     verdict = "failed" if comparison.failures else "same" if comparison.equal else "different"
     return page(

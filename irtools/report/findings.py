@@ -61,5 +61,5 @@ def counts_text(verifications: Iterable[Verification]) -> str:
         for severity in sorted(Severity, reverse=True)
         if (total := sum(verification.counts[severity] for verification in verifications))
     ]
-    known = sum(verification.known for verification in verifications)
+    known = sum(verification.in_baseline for verification in verifications)
     return (", ".join(parts) or "no findings") + (f" ({known} known from the baseline)" if known else "")

@@ -14,7 +14,7 @@ __all__ = ["github"]
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
 
-def github(judged: Sequence[Judged]) -> str:
+def github(judged: Sequence[Judged], **_: object) -> str:
     """Write one workflow command per finding, each with a final newline."""
     return "".join(f"{command}\n" for model in judged for command in _commands(model))
 

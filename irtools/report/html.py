@@ -18,7 +18,7 @@ from irtools.report.findings import counts_text, shown_path
 from irtools.report.html_graph import Columns, columns
 from irtools.report.html_outline import outline
 from irtools.report.html_page import packed, page
-from irtools.report.html_tables import Table, provenance, tables
+from irtools.report.html_tables import HtmlTable, provenance, tables
 from irtools.report.html_text import explanation_html
 from irtools.report.inspection import InspectedPart, Inspection
 from irtools.text import size_text
@@ -26,7 +26,7 @@ from irtools.text import size_text
 if TYPE_CHECKING:
     from irtools.model.directory import ModelDirectory
 
-__all__ = ["View", "render_report", "render_reports"]
+__all__ = ["View", "render_report", "render_reports", "verification_html"]
 
 _SCRIPTS = (
     "dagre.min.js",
@@ -91,6 +91,11 @@ def render_reports(judged: Sequence[Judged], view: View | None = None) -> str:
     )
 
 
+def verification_html(judged: Sequence[Judged], **_: object) -> str:
+    """Render the outcome of ``irtools verify`` as a page."""
+    return render_reports(judged)
+
+
 def _require_layer(models: Sequence[_Model], layer: int) -> None:
     for model in models:
         part = model.inspection.part if model.inspection is not None else None
@@ -146,8 +151,8 @@ class _Model:
     facts: list[tuple[str, str]] = field(default_factory=list)
     findings: list[_Shown] = field(default_factory=list)
     explanations: list[tuple[str, str, object]] = field(default_factory=list)
-    tables: tuple[Table, ...] = ()
-    provenance: tuple[Table, ...] = ()
+    tables: tuple[HtmlTable, ...] = ()
+    provenance: tuple[HtmlTable, ...] = ()
     parts: list[_Part] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
 
@@ -225,7 +230,7 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
         yield "Hidden size", str(part.stack.hidden_size)
     if inspection.draft.kind == "plain" and part is not inspection.mtp:
         yield "Annotation", inspection.annotation[1]
-    declaration = "" if declared is None else f", {inspection.config_said}"
+    declaration = "" if declared is None else f", {inspection.declared_text}"
     yield "MTP head", f"{inspection.mtp_wiring if inspection.mtp else 'none'}{declaration}"
     memory = inspection.footprint
     yield "Weights", size_text(sum(term.bytes for term in memory.terms if term.kind == "weights"))

@@ -14,7 +14,7 @@ from irtools.text import shape_text
 __all__ = ["Columns", "columns"]
 
 
-class _Table(dict[object, int]):
+class _Numbering(dict[object, int]):
     """Distinct values, numbered in the order of first use."""
 
     def __missing__(self, value: object) -> int:
@@ -82,7 +82,7 @@ class _GraphReader:
 
     def __init__(self, view: GraphView) -> None:
         self.view = view
-        self.words, self.pairs, self.ports = _Table(), _Table(), _Table()
+        self.words, self.pairs, self.ports = _Numbering(), _Numbering(), _Numbering()
         self.rows: list[tuple[object, ...]] = []
         self.bodies: list[Body] = []
         self.starts: list[int] = []

@@ -13,7 +13,7 @@ from irtools.report.inspection import InspectedPart, Inspection
 from irtools.report.stack import agreeing
 from irtools.text import plural, shape_text, size_text
 
-__all__ = ["Cell", "HtmlColumn", "Table", "memory_table", "provenance", "tables"]
+__all__ = ["Cell", "HtmlColumn", "HtmlTable", "memory_table", "number_columns", "provenance", "tables", "text_columns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,20 @@ class HtmlColumn:
     title: str
     right: bool = False
     name: bool = False
+
+
+def text_columns(*titles: str) -> tuple[HtmlColumn, ...]:
+    """Columns of text."""
+    return tuple(map(HtmlColumn, titles))
+
+
+def number_columns(*titles: str) -> tuple[HtmlColumn, ...]:
+    """Columns of numbers."""
+    return tuple(HtmlColumn(title, right=True) for title in titles)
+
+
+def _name_columns(*titles: str) -> tuple[HtmlColumn, ...]:
+    return tuple(HtmlColumn(title, name=True) for title in titles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +52,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class HtmlTable:
     """Table with a title, and notes below it."""
 
     title: str
@@ -47,9 +61,9 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
-def tables(inspection: Inspection) -> tuple[Table, ...]:
+def tables(inspection: Inspection) -> tuple[HtmlTable, ...]:
     """Facts of ``irtools inspect`` as tables; for a table that fails, the error takes its place."""
-    makers: dict[str, Callable[[Inspection], Table]] = {
+    makers: dict[str, Callable[[Inspection], HtmlTable]] = {
         "Parts": _parts,
         "Ports": _ports,
         "States": _states,
@@ -57,24 +71,21 @@ def tables(inspection: Inspection) -> tuple[Table, ...]:
         "Weights": _weights,
         "Memory": lambda inspection: memory_table(inspection.footprint),
     }
-    made: list[Table] = []
+    made: list[HtmlTable] = []
     for title, make in makers.items():
         try:
             made.append(make(inspection))
         except IrtoolsError as error:
-            made.append(Table(title, (), (), (str(error),)))
+            made.append(HtmlTable(title, (), (), (str(error),)))
     return tuple(table for table in made if table.rows or not table.columns)
 
 
-def _parts(inspection: Inspection) -> Table:
+def _parts(inspection: Inspection) -> HtmlTable:
     columns = (
-        HtmlColumn("part"),
-        HtmlColumn("file", name=True),
-        HtmlColumn("ops without constants", right=True),
-        HtmlColumn("constants", right=True),
-        HtmlColumn("xml", right=True),
-        HtmlColumn("bin", right=True),
-        HtmlColumn("layers, wiring, fault"),
+        *text_columns("part"),
+        *_name_columns("file"),
+        *number_columns("ops without constants", "constants", "xml", "bin"),
+        *text_columns("layers, wiring, fault"),
     )
     rows: list[tuple[object, ...]] = []
     for part in inspection.parts:
@@ -85,7 +96,7 @@ def _parts(inspection: Inspection) -> Table:
         size = size_text(weights) if weights is not None else "missing"
         ops = (len(part.document.scan.ids) - part.constants, part.constants)
         rows.append((part.name, part.document.path.name, *ops, size_text(xml), size, _structure(inspection, part)))
-    return Table("Parts", columns, tuple(rows))
+    return HtmlTable("Parts", columns, tuple(rows))
 
 
 def _structure(inspection: Inspection, part: InspectedPart) -> str:
@@ -96,14 +107,11 @@ def _structure(inspection: Inspection, part: InspectedPart) -> str:
     return ""
 
 
-def _ports(inspection: Inspection) -> Table:
+def _ports(inspection: Inspection) -> HtmlTable:
     columns = (
-        HtmlColumn("part"),
-        HtmlColumn(""),
-        HtmlColumn("tensor name", name=True),
-        HtmlColumn("friendly name", name=True),
-        HtmlColumn("type"),
-        HtmlColumn("shape"),
+        *text_columns("part", ""),
+        *_name_columns("tensor name", "friendly name"),
+        *text_columns("type", "shape"),
     )
     rows = [
         (
@@ -118,17 +126,11 @@ def _ports(inspection: Inspection) -> Table:
         for side, ports in (("input", part.ports.inputs), ("output", part.ports.outputs))
         for port in ports
     ]
-    return Table("Inputs and outputs", columns, tuple(rows), (", ".join(SYMBOLS),))
+    return HtmlTable("Inputs and outputs", columns, tuple(rows), (", ".join(SYMBOLS),))
 
 
-def _states(inspection: Inspection) -> Table:
-    columns = (
-        HtmlColumn("part"),
-        HtmlColumn("number", right=True),
-        HtmlColumn("type"),
-        HtmlColumn("shape"),
-        HtmlColumn("with the context"),
-    )
+def _states(inspection: Inspection) -> HtmlTable:
+    columns = (*text_columns("part"), *number_columns("number"), *text_columns("type", "shape", "with the context"))
     rows = [
         (
             part.name,
@@ -140,21 +142,20 @@ def _states(inspection: Inspection) -> Table:
         for part in inspection.models
         for state in states(part.document)
     ]
-    return Table("States", columns, tuple(rows))
+    return HtmlTable("States", columns, tuple(rows))
 
 
-def _layers(inspection: Inspection) -> Table:
+def _layers(inspection: Inspection) -> HtmlTable:
     part, stack = inspection.part, inspection.part.stack
     columns = (
-        HtmlColumn("layer", right=True),
-        HtmlColumn("structure"),
-        HtmlColumn("hidden state", name=True),
-        HtmlColumn("output", right=True),
-        HtmlColumn("shape"),
-        HtmlColumn("witnesses that agree"),
+        *number_columns("layer"),
+        *text_columns("structure"),
+        *_name_columns("hidden state"),
+        *number_columns("output"),
+        *text_columns("shape", "witnesses that agree"),
     )
     if stack is None:
-        return Table("Decoder layers", columns, ())
+        return HtmlTable("Decoder layers", columns, ())
     texts = {index: kind.text for kind in part.kinds for index in kind.indices}
     rows = [
         (
@@ -168,17 +169,15 @@ def _layers(inspection: Inspection) -> Table:
         for layer in stack.layers
     ]
     where = f"hidden size {stack.hidden_size}, scope {stack.scope or 'none'}"
-    return Table("Decoder layers", columns, tuple(rows), (where, inspection.annotation[1]))
+    return HtmlTable("Decoder layers", columns, tuple(rows), (where, inspection.annotation[1]))
 
 
-def _weights(inspection: Inspection) -> Table:
+def _weights(inspection: Inspection) -> HtmlTable:
     columns = (
-        HtmlColumn("part"),
-        HtmlColumn("weights for"),
-        HtmlColumn("size", right=True),
-        HtmlColumn("precision"),
-        HtmlColumn("constants", right=True),
-        HtmlColumn("values", right=True),
+        *text_columns("part", "weights for"),
+        *number_columns("size"),
+        *text_columns("precision"),
+        *number_columns("constants", "values"),
     )
     rows = [
         (
@@ -198,30 +197,30 @@ def _weights(inspection: Inspection) -> Table:
         for part in inspection.models
         if (request := part.requested_compression)
     ]
-    return Table("Weights", columns, tuple(rows), tuple(notes))
+    return HtmlTable("Weights", columns, tuple(rows), tuple(notes))
 
 
-def memory_table(memory: Footprint) -> Table:
+def memory_table(memory: Footprint) -> HtmlTable:
     """The terms of a footprint and their sum."""
     columns = (
         HtmlColumn(f"context {memory.context}, batch {memory.batch}"),
-        *(HtmlColumn(f"keys and values {name}", right=True) for name in KV_PRECISIONS),
+        *number_columns(*(f"keys and values {name}" for name in KV_PRECISIONS)),
         HtmlColumn("formula"),
     )
     rows = [(term.name, *(size_text(term.size(name)) for name in KV_PRECISIONS), term.formula) for term in memory.terms]
     total = ("at least", *(size_text(memory.total(name)) for name in KV_PRECISIONS), "")
-    return Table("Memory", columns, (*rows, total), (f"not included: {'; '.join(UNKNOWN)}",))
+    return HtmlTable("Memory", columns, (*rows, total), (f"not included: {'; '.join(UNKNOWN)}",))
 
 
-def provenance(inspection: Inspection) -> tuple[Table, ...]:
+def provenance(inspection: Inspection) -> tuple[HtmlTable, ...]:
     """Versions of the programs that made the parts, and every model-level rt_info entry."""
     readable = [part for part in inspection.parts if not part.error]
     made = [(part.name, name, version) for part in readable for name, version in versions(part.document).items()]
     entries = [
         (part.name, key, value) for part in readable for key, value in sorted(flat_rt_info(part.document).items())
     ]
-    columns = (HtmlColumn("part"), HtmlColumn("key", name=True), HtmlColumn("value", name=True))
+    columns = (*text_columns("part"), *_name_columns("key", "value"))
     return (
-        Table("Made with", (HtmlColumn("part"), HtmlColumn("program"), HtmlColumn("version", name=True)), tuple(made)),
-        Table("rt_info", columns, tuple(entries)),
+        HtmlTable("Made with", (*text_columns("part", "program"), *_name_columns("version")), tuple(made)),
+        HtmlTable("rt_info", columns, tuple(entries)),
     )

@@ -114,9 +114,9 @@ def _port(port: ModelInput | ModelOutput) -> str:
 
 def _drafting(inspection: Inspection) -> Iterator[tuple[str, str]]:
     if inspection.mtp is not None:
-        yield "MTP head", f"present, {inspection.config_said}; {inspection.mtp_wiring}"
+        yield "MTP head", f"present, {inspection.declared_text}; {inspection.mtp_wiring}"
     else:
-        yield "MTP head", f"none, {inspection.config_said}"
+        yield "MTP head", f"none, {inspection.declared_text}"
     if inspection.draft.kind != "plain" and inspection.part is not inspection.mtp:
         layers = inspection.draft.layers
         reads = f"reads the target's layers {ranges(layers)}" if layers else "does not say which layers it reads"

@@ -190,7 +190,7 @@ class Inspection(Tabular):
         return any(self._document.path == document.path for document in self.export.target_candidates)
 
     @property
-    def config_said(self) -> str:
+    def declared_text(self) -> str:
         """Clause about the MTP layers that config.json declares."""
         if self.declared_mtp is not None:
             return f"config.json declares {plural(self.declared_mtp, 'layer')}"

@@ -16,7 +16,7 @@ __all__ = ["junit"]
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit(judged: Sequence[Judged]) -> str:
+def junit(judged: Sequence[Judged], **_: object) -> str:
     """Write one test suite per model with one test case per rule, as XML with a final newline.
 
     A test case fails if its rule has findings at or above the threshold; findings below it become its output.

@@ -15,7 +15,7 @@ from irtools.prove.run import Proof
 from irtools.report.compare_headline import headline
 from irtools.report.compare_rows import annotation_rows, comparison_rows, part_rows, part_title
 from irtools.report.findings import counts_text, shown_path
-from irtools.report.html_tables import HtmlColumn, Table, memory_table, tables
+from irtools.report.html_tables import HtmlTable, memory_table, number_columns, tables, text_columns
 from irtools.report.inspection import Inspection
 from irtools.text import visible
 
@@ -41,7 +41,7 @@ def html_of(shown: object) -> str | None:
     return text.encode("utf-8", "backslashreplace").decode("utf-8") or None
 
 
-def _tables(shown: object) -> Iterator[Table]:
+def _tables(shown: object) -> Iterator[HtmlTable]:
     if isinstance(shown, Verification):
         yield _findings(shown)
     elif isinstance(shown, Inspection):
@@ -54,14 +54,8 @@ def _tables(shown: object) -> Iterator[Table]:
         yield from _differences(shown)
 
 
-def _findings(verification: Verification) -> Table:
-    columns = (
-        HtmlColumn("severity"),
-        HtmlColumn("code"),
-        HtmlColumn("file"),
-        HtmlColumn("line", right=True),
-        HtmlColumn("finding"),
-    )
+def _findings(verification: Verification) -> HtmlTable:
+    columns = (*text_columns("severity", "code", "file"), *number_columns("line"), *text_columns("finding"))
     rows = tuple(
         (
             finding.severity or Severity.ERROR,
@@ -77,31 +71,31 @@ def _findings(verification: Verification) -> Table:
         f"{one.name}: {'available' if one.available else 'not available'}{one.reason and f': {one.reason}'}"
         for one in verification.strategies
     ]
-    return Table(title, columns, rows, tuple(strategies))
+    return HtmlTable(title, columns, rows, tuple(strategies))
 
 
-def _steps(proof: Proof) -> Table:
-    columns = (HtmlColumn("step"), HtmlColumn("check"), HtmlColumn("status"), HtmlColumn("result"))
+def _steps(proof: Proof) -> HtmlTable:
+    columns = text_columns("step", "check", "status", "result")
     rows: list[tuple[object, ...]] = []
     for step in proof.steps:
         rows.append((step.name, "", step.status, step.why))
         rows += [("", check.name, check.status, check.why or check.saw) for check in step.checks]
-    return Table(str(proof.export.path), columns, tuple(rows))
+    return HtmlTable(str(proof.export.path), columns, tuple(rows))
 
 
-def _differences(comparison: Comparison) -> Iterator[Table]:
-    columns = (HtmlColumn("category"), HtmlColumn("difference"), HtmlColumn("a"), HtmlColumn("b"))
+def _differences(comparison: Comparison) -> Iterator[HtmlTable]:
+    columns = text_columns("category", "difference", "a", "b")
     title = f"{comparison.a} and {comparison.b}: {headline(comparison)}"
-    general = comparison_rows(comparison)
-    yield Table(title, columns, tuple((row.category, row.what, row.a, row.b) for row in general), comparison.failures)
+    general = [(row.category, row.what, row.a, row.b) for row in comparison_rows(comparison)]
+    yield HtmlTable(title, columns, tuple(general), comparison.failures)
     for part in comparison.parts:
         if not part.equal:
             rows = [(row.category, row.what, row.a, row.b) for row in part_rows(part)]
             rows += [("annotation", f"layer {layer}", a, b) for layer, a, b in annotation_rows(part)]
-            yield Table(part_title(part), columns, tuple(rows), part.notes)
+            yield HtmlTable(part_title(part), columns, tuple(rows), part.notes)
 
 
-def _html(table: Table) -> Markup:
+def _html(table: HtmlTable) -> Markup:
     notes = Markup("").join(Markup("<p>{}</p>").format(visible(note)) for note in table.notes)
     title = Markup("<p><b>{}</b></p>").format(visible(table.title))
     if not table.rows:

@@ -19,7 +19,7 @@ __all__ = ["sarif"]
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
-def sarif(judged: Sequence[Judged]) -> str:
+def sarif(judged: Sequence[Judged], **_: object) -> str:
     """Write a SARIF log with one run, as JSON with a final newline."""
     done = [model.verification for model in judged if model.verification is not None]
     rules = {rule.code: rule for verification in done for rule in verification.rules}

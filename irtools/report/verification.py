@@ -1,4 +1,4 @@
-"""Outcome of ``irtools verify`` in every format."""
+"""Outcome of ``irtools verify`` as text and as JSON."""
 
 from __future__ import annotations
 
@@ -13,39 +13,17 @@ from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Style
 from irtools.text import plural
 
-__all__ = ["render"]
+__all__ = ["verification_json", "verification_text"]
 
 
-def render(format_: str, judged: Sequence[Judged], style: Style, *, exit_code: int, brief: bool = False) -> str:
-    """Render the outcome, with a final newline or empty.
+def verification_text(judged: Sequence[Judged], *, style: Style, brief: bool = False, **_: object) -> str:
+    """Render the findings, the decoding strategies and the totals as text.
 
     Parameters
     ----------
-    format_ : str
-        ``text``, ``json``, ``sarif``, ``junit``, ``github`` or ``html``.
-    exit_code : int
-        Exit code of the process, for JSON.
     brief : bool
-        For text: only the findings that determine the exit code.
+        Only the findings that determine the exit code.
     """
-    if format_ == "json":
-        return _json(judged, exit_code)
-    if format_ == "sarif":
-        from irtools.report.sarif import sarif
-
-        return sarif(judged)
-    if format_ == "junit":
-        from irtools.report.junit import junit
-
-        return junit(judged)
-    if format_ == "github":
-        from irtools.report.github import github
-
-        return github(judged)
-    if format_ == "html":
-        from irtools.report.html import render_reports
-
-        return render_reports(judged)
     return _brief_text(judged, style) if brief else _text(judged, style)
 
 
@@ -71,7 +49,8 @@ def _text(judged: Sequence[Judged], style: Style) -> str:
     return "\n\n".join(blocks) + "\n" if blocks else ""
 
 
-def _json(judged: Sequence[Judged], exit_code: int) -> str:
+def verification_json(judged: Sequence[Judged], *, exit_code: int, **_: object) -> str:
+    """Render the outcome as JSON with the exit code of the process."""
     entries = [_entry(model) for model in judged]
     totals = {
         f"{severity}s": sum(m.verification.counts[severity] for m in judged if m.verification is not None)
@@ -104,7 +83,7 @@ def _details(model: Judged, verification: Verification) -> dict[str, object]:
             }
             for finding, fingerprint in zip(verification.findings, fingerprints(verification), strict=True)
         ],
-        "known": verification.known,
+        "known": verification.in_baseline,
         "rules": [rule.code for rule in verification.rules],
         "strategies": [asdict(strategy) for strategy in verification.strategies],
         "written": [str(file.path) for file in model.written],

@@ -19,7 +19,7 @@ from irtools.report.github import github
 from irtools.report.junit import junit
 from irtools.report.sarif import sarif
 from irtools.report.terminal import Style
-from irtools.report.verification import render
+from irtools.report.verification import verification_json, verification_text
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "lint" / "sarif-schema-2.1.0.json").read_text())
 NASTY = 'a "quoted" <tag> & 100%, one:two\r\nline\x07\x1b[31m \udcff é'
@@ -147,7 +147,7 @@ def test_github_names_severities_and_what_failed(judged: list[Judged]) -> None:
 
 
 def test_text_is_grouped_by_file_with_one_line_a_finding(judged: list[Judged]) -> None:
-    lines = render("text", judged, Style(), exit_code=2).splitlines()
+    lines = verification_text(judged, style=Style()).splitlines()
 
     assert "  openvino_tokenizer.xml" in lines
     assert sum(line.startswith("    error  ") for line in lines) == 3
@@ -158,7 +158,7 @@ def test_text_is_grouped_by_file_with_one_line_a_finding(judged: list[Judged]) -
 def test_text_shows_no_control_characters(tmp_path: Path) -> None:
     judged = with_findings(tmp_path, Finding(NASTY, file=tmp_path / "x", code="IR001", severity=Severity.ERROR))
 
-    shown = render("text", [judged], Style(), exit_code=1)
+    shown = verification_text([judged], style=Style())
     assert "\x1b" not in shown
     assert "\r" not in shown
 
@@ -168,13 +168,12 @@ def test_counts_name_what_there_is() -> None:
     verification = Verification(irtools.Export("x"), (error, note, note), ())
 
     assert counts_text([verification]) == "1 error, 2 notes"
-    assert (
-        counts_text([Verification(irtools.Export("x"), (), (), known=4)]) == "no findings (4 known from the baseline)"
-    )
+    silenced = Verification(irtools.Export("x"), (), (), in_baseline=4)
+    assert counts_text([silenced]) == "no findings (4 known from the baseline)"
 
 
 def test_json_has_findings_and_strategies(judged: list[Judged], fixtures: Path) -> None:
-    bert, qwen3, gone = json.loads(render("json", judged, Style(), exit_code=2))["models"]
+    bert, qwen3, gone = json.loads(verification_json(judged, exit_code=2))["models"]
 
     assert set(bert["findings"][0]) >= {"code", "severity", "message", "hint", "file", "line", "op"}
     assert [f["code"] for f in bert["findings"]] == ["EXP003", "RUN001", "EXP003"]

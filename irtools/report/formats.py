@@ -1,0 +1,48 @@
+"""Output formats of ``irtools verify`` and ``irtools diff``: a new format needs a line here and its own module.
+
+The module of a format is imported when the format is used. Its function gets what the command computed, and by
+keyword what some formats need (``style``, ``exit_code``, ``brief``); it returns text with a final newline, or ``""``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["DIFF", "VERIFY", "Format", "format_of", "render"]
+
+
+class Format(NamedTuple):
+    """Renderer of a format, and the suffixes of files that have the format by default."""
+
+    module: str
+    function: str
+    suffixes: tuple[str, ...] = ()
+
+
+VERIFY = {
+    "text": Format("irtools.report.verification", "verification_text"),
+    "json": Format("irtools.report.verification", "verification_json", (".json",)),
+    "sarif": Format("irtools.report.sarif", "sarif", (".sarif",)),
+    "junit": Format("irtools.report.junit", "junit", (".xml",)),
+    "github": Format("irtools.report.github", "github"),
+    "html": Format("irtools.report.html", "verification_html", (".html", ".htm")),
+}
+DIFF = {
+    "text": Format("irtools.report.compare", "comparison_text"),
+    "json": Format("irtools.report.compare", "comparison_json", (".json",)),
+    "html": Format("irtools.report.compare_html", "comparison_html", (".html", ".htm")),
+}
+
+
+def format_of(formats: Mapping[str, Format], file: Path) -> str:
+    """Name of the format that the suffix of a file stands for; ``text`` for any other suffix."""
+    return next((name for name, form in formats.items() if file.suffix.lower() in form.suffixes), "text")
+
+
+def render(form: Format, shown: object, **options: object) -> str:
+    """Render in a format."""
+    text: str = getattr(import_module(form.module), form.function)(shown, **options)
+    return text
