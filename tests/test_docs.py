@@ -24,7 +24,7 @@ def check() -> ModuleType:
     [
         ("`irtools.decoder.locate`", None),
         ("`irtools.surgery.patch.Patch.undo`", None),
-        ("`irtools.lint.model.Finding.line`", None),  # an annotated field
+        ("`irtools.lint.engine.Verification.findings`", None),  # an annotated field
         ("`irtools.decoder.find`", "there is no irtools.decoder.find"),
         ("`irtools.decoders`", "there is no irtools.decoders"),
         ("`irtools.toml`, irtools.expose/0,3/taps/Concat", None),
