@@ -7,6 +7,7 @@ python docs/layers.py --check   exit code 1 if docs/layers.dot differs from the 
 from __future__ import annotations
 
 import sys
+import textwrap
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DOT = ROOT / "docs" / "layers.dot"
 BOTTOM = {"irtools.text", "irtools.errors", "irtools._version", "irtools._lazy", "irtools.display", "irtools.registry"}
 """Small modules that everything may use; they are left out of the picture."""
+WIDTH = 30
+"""Characters in a line of a box, so that the text can be read when the picture is 1000 pixels wide."""
 
 
 def layers() -> list[list[str]]:
@@ -49,11 +52,12 @@ def dot() -> str:
                 graph.add_edge(above, below)
     lines = [
         "digraph layers {",
-        '  node [shape=box, style="rounded,filled", fillcolor="#eef3fb", fontname="Helvetica"];',
+        "  graph [nodesep=0.2, ranksep=0.3];",
+        '  node [shape=box, style="rounded,filled", fillcolor="#eef3fb", fontname="Helvetica", fontsize=16];',
     ]
     for name in names:
-        label = f"{name.removeprefix('irtools.')}\\n{summary(name)}"
-        lines.append(f'  "{name}" [label="{label}"];')
+        text = "<br/>".join(textwrap.wrap(summary(name), WIDTH))
+        lines.append(f'  "{name}" [label=<<b>{name.removeprefix("irtools.")}</b><br/>{text}>];')
     lines += [f'  "{above}" -> "{below}";' for above, below in sorted(nx.transitive_reduction(graph).edges)]
     return "\n".join([*lines, "}", ""])
 
