@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from irtools.runtime.lines import Child, Progress, serve
+from irtools.runtime.lines import Progress, ask_each, serve
 
 __all__ = ["UNREADABLE", "Conversion", "convert"]
 
@@ -46,22 +46,11 @@ def convert(files: Sequence[Path], *, timeout: float) -> list[Conversion]:
     list of Conversion
         In the order of the files.
     """
-    conversions: list[Conversion] = []
-    child: Child | None = None
-    try:
-        for path in files:
-            child = child or Child("irtools.runtime.conversion")
-            reply = child.ask({"xml": str(path.absolute())}, timeout=timeout)
-            if reply.ended:
-                child.close()
-                child = None
-                conversions.append(Conversion(reply.ended))
-            else:
-                conversions.append(Conversion(reply.value["fault"], tuple(reply.value["left"])))
-    finally:
-        if child is not None:
-            child.close()
-    return conversions
+    requests = [{"xml": str(path.absolute())} for path in files]
+    return [
+        Conversion(reply.ended) if reply.ended else Conversion(reply.value["fault"], tuple(reply.value["left"]))
+        for reply in ask_each("irtools.runtime.conversion", requests, timeout=timeout)
+    ]
 
 
 def _convert(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
