@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["plural", "ranges", "shape_text", "short_repr", "size_text", "visible"]
+__all__ = ["did_you_mean", "plural", "ranges", "shape_text", "short_repr", "size_text", "visible"]
 
 _FACT, _FACTS = 100, 250
 """Characters of one fact, and of all facts, in a short ``repr``."""
@@ -79,6 +79,20 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or 0xD800 <= ord(c) < 0xE000 else ascii(c)[1:-1] for c in text)
+
+
+def did_you_mean(word: str, known: Iterable[str], *, most: int = 1) -> str:
+    """Suggest known words for a misspelt one; empty if none is close.
+
+    Examples
+    --------
+    >>> did_you_mean("locat", ["locate", "verify"])
+    "did you mean 'locate'?"
+    """
+    from difflib import get_close_matches  # imported late: few commands need it
+
+    close = get_close_matches(word, list(known), most)
+    return f"did you mean {', '.join(map(repr, close))}?" if close else ""
 
 
 def short_repr(shown: object, *facts: str) -> str:

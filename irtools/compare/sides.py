@@ -14,6 +14,7 @@ from irtools.compare.regions import INPUTS, Regions, find_regions, pair_layers
 from irtools.decoder import DecoderStack, locate
 from irtools.errors import LocateRefusedError
 from irtools.graph.view import GraphView
+from irtools.ir.scan import same_graph
 from irtools.model.document import Document
 
 __all__ = ["PartPair", "Side", "pair_up"]
@@ -90,7 +91,7 @@ def pair_up(a: Document, b: Document, configs: Configs | None) -> PartPair:
     one, other = (_side(document, stack, palette, notes) for document, stack in zip((a, b), stacks, strict=True))
     alignment = Alignment(one.graph, other.graph, palette)
     regions = _regions(one, other)
-    same = _same_graph(a, b)
+    same = same_graph(a.scan, b.scan)
     if same:
         for op in one.regions.of:
             alignment.pair(op, op)
@@ -118,13 +119,6 @@ def _side(document: Document, stack: DecoderStack | None, palette: Palette, note
         notes.append(f"weights and small constants are compared only by type and shape: {blob.fault}")
     graph = Graph(document.graph, blob, palette)
     return Side(document, graph, find_regions(graph.view, stack), stack)
-
-
-def _same_graph(a: Document, b: Document) -> bool:
-    return all(
-        a.data[one.start : one.end] == b.data[other.start : other.end]
-        for one, other in ((a.scan.layers, b.scan.layers), (a.scan.edges_section, b.scan.edges_section))
-    )
 
 
 def _regions(one: Side, other: Side) -> list[RegionPair]:

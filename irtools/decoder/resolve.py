@@ -58,7 +58,7 @@ def locate_stack(view: GraphView, config: Mapping[str, Any] | None = None) -> De
         dominating=frozenset(residual.op for residual in dominating),
         sublayers=sublayers,
         scopes=scopes,
-        named=by_names(sublayers, scopes),
+        named=by_names(scopes),
         config=text,
         grouping=grouping,
     )

@@ -14,12 +14,11 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 
 from irtools.errors import InvalidIRError
-from irtools.ir.scan import Scan, Span, child_spans, has_markup, line_of
+from irtools.ir.scan import TAG, Scan, Span, child_spans, has_markup, line_of
 
 __all__ = ["Fault", "FaultKind", "find_faults", "wiring_error"]
 
 _PORT_ID = re.compile(rb'<port id="(\d{1,9})"')
-_PORT = re.compile(rb"""<port((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)""")
 _ID = re.compile(rb"""\sid\s*=\s*["'](\d{1,9})["']""")
 
 
@@ -143,8 +142,8 @@ def _ports(data: bytes, span: Span) -> Ports:
     for side, where in child_spans(layer, Span(0, len(layer))):
         for tag, port in child_spans(layer, where) if side in ids else ():
             if tag == "port":
-                opening = _PORT.match(layer, port.start)
-                number = _ID.search(opening[1]) if opening else None
+                opening = TAG.match(layer, port.start)
+                number = _ID.search(opening[3]) if opening else None
                 ids[side].append(int(number[1]) if number else None)
     return ids["input"], ids["output"]
 

@@ -18,6 +18,7 @@ from irtools.errors import SaveError
 from irtools.ir.files import (
     NEW,
     SUFFIX,
+    UNDONE,
     beside,
     explained,
     flush_directory,
@@ -44,7 +45,6 @@ Progress = Callable[[Path, int, int], None]
 """Callback during a copy: file, bytes done, total bytes."""
 
 _WEIGHTS = (".bin", ".safetensors", ".gguf")
-_UNDONE = "what had been created was removed"
 _FICLONE = 0x40049409
 _BINARY = getattr(os, "O_BINARY", 0)
 
@@ -164,7 +164,7 @@ def _prepared(change: FileChange) -> Iterator[Callable[[], Saved]]:
 
 def _reading(path: Path) -> contextlib.AbstractContextManager[None]:
     """Explain read errors while a new directory is being filled."""
-    return explained(path, "cannot be read", state=_UNDONE, advice="repair it, or get the export again")
+    return explained(path, "cannot be read", state=UNDONE, advice="repair it, or get the export again")
 
 
 @contextlib.contextmanager
@@ -259,11 +259,11 @@ def save_export(
     changed = {change.path.relative_to(directory): change for change in changes}
     made: list[Path] = []
     try:
-        with explained(output_dir, state=_UNDONE):
+        with explained(output_dir, state=UNDONE):
             make_directories([output_dir, *(output_dir / folder for folder in folders)], made)
         for relative, source in files.items():
             if relative not in changed:
-                with explained(output_dir / relative, state=_UNDONE):
+                with explained(output_dir / relative, state=UNDONE):
                     _transfer(source, output_dir / relative, made, progress)
         return tuple(_place(output_dir / relative, change, made) for relative, change in changed.items())
     except BaseException:
@@ -332,7 +332,7 @@ def _copy(reading: int, writing: int, source: Path, progress: Progress | None) -
 
 def _place(target: Path, change: FileChange, made: list[Path]) -> Saved:
     """Write one changed file to the new directory."""
-    with explained(target, state=_UNDONE):
+    with explained(target, state=UNDONE):
         before = _unchanged(change)
         made.append(target)
         with temporary(target, change.data, before) as new:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from irtools.graph.view import GraphView
 from irtools.ir.constants import ELEMENT_BITS, Constant
+from irtools.ir.op import FLOATS
 from irtools.ir.rt_info import read_rt_info
 from irtools.model.document import Document
 
 if TYPE_CHECKING:
     from irtools.model.weights import Weight
 
-__all__ = ["FLOATS", "STORED", "Compression", "CompressionRequest", "Matrix", "asked"]
+__all__ = ["STORED", "Compression", "CompressionRequest", "Matrix", "asked"]
 
-FLOATS = frozenset(("f32", "f16", "bf16", "f64"))
 STORED = frozenset(kind for kind, bits in ELEMENT_BITS.items() if bits <= 8 and kind != "boolean")
 """Element types of compressed weights."""
 _SMALLEST = 256  # elements; compression leaves smaller constants alone

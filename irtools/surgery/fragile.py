@@ -11,13 +11,14 @@ from collections.abc import Collection
 
 from irtools.graph.closure import closure
 from irtools.graph.view import GraphView
+from irtools.ir.op import op_types
 from irtools.surgery.reach import data_above
 from irtools.surgery.shapes import SameShape
 
 __all__ = ["fragile_states"]
 
 _ATTENTION = "ScaledDotProductAttention"
-_ON_THE_WAY = frozenset({"Gather", "Concat", "Unsqueeze", "Squeeze", "Broadcast", "Reshape", "Transpose", "Convert"})
+_ON_THE_WAY = op_types("Gather Concat Unsqueeze Squeeze Broadcast Reshape Transpose Convert")
 
 
 def fragile_states(view: GraphView, ops: Collection[int], starts: Collection[int]) -> list[int]:
