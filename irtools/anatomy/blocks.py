@@ -114,16 +114,7 @@ def stack_blocks(view: GraphView, stack: DecoderStack) -> StackBlocks:
 
 
 def head_blocks(view: GraphView, roots: Iterable[int], end: Source) -> StackBlocks:
-    """Split an MTP head into blocks, from its fusion to its output.
-
-    Parameters
-    ----------
-    view : GraphView
-    roots : iterable of int
-        Layer ids of the ops where its residual stream starts.
-    end : Source
-        Its output.
-    """
+    """Split an MTP head into blocks, from the ops where its residual stream starts to its output."""
     stream = Stream(view, roots, end, ancestors(view, end.op))
     sublayers = find_sublayers(stream, walk(stream))
     groups: list[list[Sublayer]] = []

@@ -138,14 +138,11 @@ def _align(alignment: Alignment, one: Side, other: Side, regions: list[RegionPai
     # An edit may have moved an op from one region to another.
     alone_a = {region.a for region in regions if region.b is None}
     alone_b = {region.b for region in regions if region.a is None}
-    alignment.region(
-        *(
-            sorted(
-                (op for op, region in side.regions.of.items() if region not in alone), key=side.view.rank.__getitem__
-            )
-            for side, alone in ((one, alone_a), (other, alone_b))
-        )
+    shared_a, shared_b = (
+        sorted((op for op, region in side.regions.of.items() if region not in alone), key=side.view.rank.__getitem__)
+        for side, alone in ((one, alone_a), (other, alone_b))
     )
+    alignment.region(shared_a, shared_b)
 
 
 def _align_inputs(alignment: Alignment, one: Side, other: Side) -> None:

@@ -52,13 +52,7 @@ class Fault:
 
 
 def find_faults(graphs: Iterable[Scan]) -> tuple[Fault, ...]:
-    """Faults of all graphs of a file.
-
-    Parameters
-    ----------
-    graphs : iterable of Scan
-        From :func:`irtools.ir.constants.iter_graphs`.
-    """
+    """Faults of all graphs of a file, which :func:`irtools.ir.constants.iter_graphs` yields."""
     plain: bool | None = None
     faults: list[Fault] = []
     for graph in graphs:
@@ -70,15 +64,7 @@ def find_faults(graphs: Iterable[Scan]) -> tuple[Fault, ...]:
 
 
 def wiring_error(scan: Scan, kind: FaultKind) -> InvalidIRError:
-    """Error for a graph with a fault that prevents its traversal.
-
-    Parameters
-    ----------
-    scan : Scan
-        Scan of a graph with such a fault.
-    kind : FaultKind
-        ``DUPLICATE_ID`` or ``CYCLE``.
-    """
+    """Error for a graph with a fault that prevents its traversal: ``DUPLICATE_ID`` or ``CYCLE``."""
     index = {key: position for position, key in enumerate(scan.ids)}
     fault = next(_duplicate_ids(scan) if kind is FaultKind.DUPLICATE_ID else _cycle(scan, index))
     line = line_of(scan.data, fault.offset)

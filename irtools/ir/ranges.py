@@ -68,12 +68,10 @@ class Ranges:
         return self.new[at] + offset - self.old[at].start
 
     def read(self, path: Path, progress: Callable[[int, int], None] | None = None) -> Iterator[bytes | memoryview]:
-        """Yield the content of the new file in pieces; each is valid until the next one is read.
+        """Yield the content of the new file, from the old one, in pieces; each is valid until the next one is read.
 
         Parameters
         ----------
-        path : Path
-            The old ``.bin``.
         progress : callable, optional
             Called with the bytes done and the total bytes.
 

@@ -146,8 +146,6 @@ def set_entry(scan: Scan, key: str, value: str) -> bytes:
 
     Parameters
     ----------
-    scan : Scan
-        Scan of a whole file.
     key : str
         Becomes the tag if it is a valid XML name, otherwise the ``name`` attribute.
     value : str

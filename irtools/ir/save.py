@@ -37,7 +37,7 @@ try:
 except ImportError:  # Windows: without locks and clones; concurrent changes are still detected
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Check", "FileChange", "Progress", "Saved", "save_export", "save_file", "save_files"]
+__all__ = ["Check", "FileChange", "Progress", "Saved", "save_export", "save_files"]
 
 Check = Callable[[Path], tuple[str, ...]]
 """Check of the temporary file; returns notes or raises ``CheckError``."""
@@ -55,8 +55,6 @@ class FileChange:
 
     Attributes
     ----------
-    data : bytes
-        New content.
     original : bytes
         Expected current content of the file.
     check : callable or None
@@ -92,42 +90,27 @@ class Saved:
 # -- in place --------------------------------------------------------------------------
 
 
-def save_file(change: FileChange) -> Saved:
-    """Replace a file atomically.
+def save_files(changes: Sequence[FileChange], written: Callable[[FileChange], None] | None = None) -> tuple[Saved, ...]:
+    """Replace files atomically, each at most once, after all of them passed their checks.
 
     After a failure or crash at any point, the complete old or the complete new file is there. A crash can
     leave a hidden temporary file, which the next call for the same file removes. The new file keeps the mode
     and, where permitted, the owner and extended attributes. A symbolic link is replaced; its target is never
     written.
 
-    Raises
-    ------
-    CheckError
-        The check rejects the new file; the old one is unchanged.
-    SaveError
-        The file could not be written, changed meanwhile, or is in use by another irtools; it is unchanged.
-        If only the flush of the directory failed, the new file is there and the message says so.
-    """
-    return save_files([change])[0]
-
-
-def save_files(changes: Sequence[FileChange], written: Callable[[FileChange], None] | None = None) -> tuple[Saved, ...]:
-    """Replace several files, each as :func:`save_file` does, after all of them passed their checks.
-
     Parameters
     ----------
-    changes : sequence of FileChange
-        At most one per file.
     written : callable, optional
-        Called after a file was replaced.
+        Called after each file that was replaced.
 
     Raises
     ------
     CheckError
         A check rejects its file; no file was replaced.
     SaveError
-        The named file was not replaced unless the message says so. Files before it in ``changes`` may have
-        been replaced.
+        The named file could not be written, changed meanwhile, or is in use by another irtools; it is unchanged.
+        If only the flush of its directory failed, the new file is there and the message says so. Files before it in
+        ``changes`` have been replaced.
     """
     with contextlib.ExitStack() as stack:
         ready = [stack.enter_context(_prepared(change)) for change in changes]
@@ -237,13 +220,6 @@ def save_export(
     All files of ``directory`` and its sub-directories are copied; symbolic links are followed. Files are
     cloned if the file system supports it; otherwise weights are hard-linked and other files copied. Changed
     files come last. A failure removes everything that was created.
-
-    Parameters
-    ----------
-    directory : Path
-        Source export; it is not changed.
-    changes : sequence of FileChange
-        New content of some of its files.
 
     Raises
     ------

@@ -222,12 +222,7 @@ def _mask_span(data: bytes, span: Span) -> bytes:
 
 
 def scan_ir(data: bytes) -> Scan:
-    """Scan a whole IR file.
-
-    Parameters
-    ----------
-    data : bytes
-        The XML file in UTF-8, with or without a byte order mark.
+    """Scan a whole IR file in UTF-8, with or without a byte order mark.
 
     Raises
     ------

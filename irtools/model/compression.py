@@ -18,7 +18,7 @@ from irtools.model.document import Document
 if TYPE_CHECKING:
     from irtools.model.weights import Weight
 
-__all__ = ["STORED", "Compression", "CompressionRequest", "Matrix", "asked"]
+__all__ = ["STORED", "Compression", "CompressionRequest", "Matrix", "recorded_request"]
 
 STORED = frozenset(kind for kind, bits in ELEMENT_BITS.items() if bits <= 8 and kind != "boolean")
 """Element types of compressed weights."""
@@ -62,7 +62,7 @@ class CompressionRequest:
         return self.mode in _MODES
 
 
-def asked(document: Document) -> CompressionRequest | None:
+def recorded_request(document: Document) -> CompressionRequest | None:
     """The request that a part's rt_info records; None if there is none."""
     nncf = read_rt_info(document.scan).get("nncf")
     entry = nncf.get("weight_compression") if isinstance(nncf, Mapping) else None
@@ -135,7 +135,7 @@ class Compression:
 
     def __init__(self, document: Document, constants: Iterable[Constant]) -> None:
         self.document = document
-        self.request = asked(document)
+        self.request = recorded_request(document)
         self._sizes = [
             (c.element_type, c.elements)
             for c in constants

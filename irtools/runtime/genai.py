@@ -158,11 +158,8 @@ def iterate(
 
     Parameters
     ----------
-    jobs : iterable of Job
     timeout : float
         Seconds without progress after which a job's process is killed.
-    progress : callable, optional
-        Takes the current step, as a clause.
 
     Yields
     ------

@@ -116,8 +116,6 @@ class Child:
 
         Parameters
         ----------
-        request : object
-            JSON.
         timeout : float
             Seconds without an answer or progress after which the process is killed.
         progress : callable, optional
@@ -220,13 +218,7 @@ def _pour(stream: IO[bytes] | None, give: Callable[[], bytes]) -> None:
 
 
 def serve(handle: Callable[[Any, Progress], Any]) -> None:
-    """Answer requests from stdin until it closes. Runs in the child process.
-
-    Parameters
-    ----------
-    handle : callable
-        Takes a request and a progress callable; returns the answer, as JSON values.
-    """
+    """Answer requests from stdin with ``handle(request, progress)`` until it closes. Runs in the child process."""
     # Output of native code must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

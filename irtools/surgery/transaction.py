@@ -39,8 +39,6 @@ def apply(document: Document, edits: Iterable[Edit], *, notes: Sequence[str] = (
     ----------
     edits : iterable of Edit
         Applied in order; an edit may refer to an op that an earlier one added.
-    notes : sequence of str
-        Notes of the patch.
 
     Raises
     ------
