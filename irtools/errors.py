@@ -24,6 +24,8 @@ __all__ = [
     "UnsupportedEncodingError",
     "UsageError",
     "about",
+    "os_reason",
+    "unreadable",
 ]
 
 
@@ -67,6 +69,11 @@ def about(path: Path | None) -> Iterator[None]:
         raise
 
 
+def os_reason(error: OSError) -> str:
+    """Reason of an ``OSError`` for the middle of a message."""
+    return (error.strerror or str(error) or type(error).__name__).lower()
+
+
 class UsageError(IrtoolsError):
     """An invalid option or argument."""
 
@@ -77,6 +84,11 @@ class OptionError(UsageError):
 
 class ExportError(IrtoolsError):
     """A missing, empty, ambiguous or unreadable model directory or file."""
+
+
+def unreadable(path: Path, error: OSError, advice: str = "") -> ExportError:
+    """Error for a file or directory that cannot be read; the advice begins with its punctuation."""
+    return ExportError(f"cannot be read: {os_reason(error)}{advice}", path=path)
 
 
 class InvalidIRError(IrtoolsError):

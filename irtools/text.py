@@ -105,6 +105,20 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() or 0xD800 <= ord(c) < 0xE000 else ascii(c)[1:-1] for c in text)
 
 
+def did_you_mean(word: str, known: Iterable[str], *, most: int = 1) -> str:
+    """Suggest known words for a misspelt one; empty if none is close.
+
+    Examples
+    --------
+    >>> did_you_mean("locat", ["locate", "verify"])
+    "did you mean 'locate'?"
+    """
+    from difflib import get_close_matches  # imported late: few commands need it
+
+    close = get_close_matches(word, list(known), most)
+    return f"did you mean {', '.join(map(repr, close))}?" if close else ""
+
+
 def short_repr(shown: object, *facts: str) -> str:
     """Format an object for its ``repr``: on one line, with at most 300 characters.
 

@@ -11,39 +11,19 @@ from irtools.anatomy.outside import Outside, OutsideReader
 from irtools.anatomy.split import Block, Splitter
 from irtools.decoder.stack import DecoderStack
 from irtools.decoder.stream import Stream, Sum, ancestors
-from irtools.decoder.sublayer import StreamState, Sublayer, find_sublayers
+from irtools.decoder.sublayer import Sublayer, find_sublayers
 from irtools.decoder.walk import walk
 from irtools.graph.view import GraphView, Source
+from irtools.ir.op import op_types
 
 __all__ = ["Block", "LayerBlocks", "Link", "StackBlocks", "head_blocks", "stack_blocks"]
 
 # Data movement and plain arithmetic do not distinguish kinds of layers: compilers drop a product with ones or a sum
 # with zeros.
-_UNDISTINCTIVE = {
-    "Reshape",
-    "Squeeze",
-    "Unsqueeze",
-    "Convert",
-    "Transpose",
-    "Slice",
-    "StridedSlice",
-    "Concat",
-    "Gather",
-    "Split",
-    "VariadicSplit",
-    "Broadcast",
-    "Tile",
-    "Add",
-    "Subtract",
-    "Multiply",
-    "Divide",
-    "Power",
-    "Sqrt",
-    "Negative",
-    "Select",
-    "Pad",
-    "ShapeOf",
-}
+_UNDISTINCTIVE = op_types(
+    "Add Broadcast Concat Convert Divide Gather Multiply Negative Pad Power Reshape Select ShapeOf Slice Split Sqrt "
+    "Squeeze StridedSlice Subtract Tile Transpose Unsqueeze VariadicSplit"
+)
 
 
 class Signature(NamedTuple):
@@ -130,20 +110,11 @@ def stack_blocks(view: GraphView, stack: DecoderStack) -> StackBlocks:
     groups = [[sublayers[op] for op in layer.sums if op in sublayers] for layer in stack.layers]
     entries = [stack.stream_start, *(layer.source.op for layer in stack.layers[:-1])]
     ends = [*entries[1:], stack.last_sum]
-    return _Wiring(stream).build(groups, entries, ends)
+    return _Wiring(stream, groups).build(entries, ends)
 
 
 def head_blocks(view: GraphView, roots: Iterable[int], end: Source) -> StackBlocks:
-    """Split an MTP head into blocks, from its fusion to its output.
-
-    Parameters
-    ----------
-    view : GraphView
-    roots : iterable of int
-        Layer ids of the ops where its residual stream starts.
-    end : Source
-        Its output.
-    """
+    """Split an MTP head into blocks, from the ops where its residual stream starts to its output."""
     stream = Stream(view, roots, end, ancestors(view, end.op))
     sublayers = find_sublayers(stream, walk(stream))
     groups: list[list[Sublayer]] = []
@@ -153,7 +124,7 @@ def head_blocks(view: GraphView, roots: Iterable[int], end: Source) -> StackBloc
         groups[-1].append(sublayer)
     start = min(stream.roots)
     ends = [group[-1].sum.op for group in groups]
-    return _Wiring(stream).build(groups, [start, *ends[:-1]], ends)
+    return _Wiring(stream, groups).build([start, *ends[:-1]], ends)
 
 
 def _bare(stream: Stream, op: int) -> Sum:
@@ -169,16 +140,16 @@ def _kinds(blocks: Iterable[Block]) -> list[str]:
 class _Wiring:
     """Finds the links between the blocks of one stream, and the values that they read from outside."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, groups: Sequence[Sequence[Sublayer]]) -> None:
         self.stream = stream
+        self.groups = groups
         self.view = stream.view
         self.layer_of: dict[int, int] = {}
-        self.outside = OutsideReader(stream, ())
-
-    def build(self, groups: Sequence[Sequence[Sublayer]], entries: Sequence[int], ends: Sequence[int]) -> StackBlocks:
-        splitter = Splitter(self.stream)
         states = {state.op for group in groups for sublayer in group for state in sublayer.states}
-        self.outside = OutsideReader(self.stream, states)
+        self.outside = OutsideReader(stream, states, self.layer_of)
+
+    def build(self, entries: Sequence[int], ends: Sequence[int]) -> StackBlocks:
+        splitter, groups = Splitter(self.stream), self.groups
         split = [splitter.layer(group, entry, end) for group, entry, end in zip(groups, entries, ends, strict=True)]
         last = ends[-1] if ends else min(self.stream.roots)
         closing = splitter.closing(last)
@@ -205,7 +176,7 @@ class _Wiring:
                         continue
                     if source.op in owner or source.op == entry:
                         links[Link(tail, head, source)] = None
-                    elif (value := self.outside.read(head, source, self.layer_of)) is not None:
+                    elif (value := self.outside.read(head, source)) is not None:
                         outside[value] = None
         return LayerBlocks(
             index, entry, tuple(blocks), tuple(links), tuple(outside), self._signature(blocks, links, outside)
@@ -228,11 +199,7 @@ class _Wiring:
             if kind in _UNDISTINCTIVE and block.kind != "op":
                 continue
             sources = [source for source in self.view.inputs(op) if self.view.constant(source.op)]
-            shapes = [port.shape for source in sources if (port := self.view.port(source)) and len(port.shape) > 1]
+            shapes = [shape for source in sources if len(shape := self.view.shape(source)) > 1]
             counts[kind, tuple(sorted(shapes))] += 1
-        states = tuple(sorted(self._state_shape(state) for state in block.states))
+        states = tuple(sorted(self.view.output_shape(state.op) for state in block.states))
         return (block.match.kind if block.match else "", tuple(sorted(counts.items(), key=repr)), states)
-
-    def _state_shape(self, state: StreamState) -> tuple[int, ...]:
-        outputs = self.view.op(state.op).outputs
-        return outputs[0].shape if outputs else ()

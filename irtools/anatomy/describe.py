@@ -111,18 +111,13 @@ def block_facts(view: GraphView, block: Block) -> tuple[str, ...]:
     return ()
 
 
-def _shape(view: GraphView, op: int) -> tuple[int, ...]:
-    outputs = view.op(op).outputs
-    return outputs[0].shape if outputs else ()
-
-
 def _attention(view: GraphView, block: Block) -> tuple[str, ...]:
     query = block.match.ops.get("query") if block.match is not None else None
-    shape = _shape(view, query) if query is not None else ()
+    shape = view.output_shape(query) if query is not None else ()
     if len(shape) != 4 or min(shape[1], shape[3]) < 1:
         return ()
     facts = [f"{shape[1]} heads of {shape[3]}"]
-    grown = [_shape(view, state.op) for state in block.states]
+    grown = [view.output_shape(state.op) for state in block.states]
     keys = {cached[1] for cached in grown if len(cached) == 4 and cached[1] > 0}
     if len(keys) == 1 and keys != {shape[1]}:
         facts.append(plural(keys.pop(), "key/value head"))
@@ -133,10 +128,9 @@ def _recurrence(view: GraphView, block: Block) -> tuple[str, ...]:
     facts = []
     for op in sorted(block.ops):
         if view.op_type(op) in ("GroupConvolution", "Convolution"):
-            sources = view.inputs(op)
-            port = view.port(sources[1]) if len(sources) > 1 else None
-            if port and port.shape:
-                facts.append(f"convolution over {port.shape[-1]} tokens")
+            shape = view.shape(view.inputs(op)[1]) if len(view.inputs(op)) > 1 else ()
+            if shape:
+                facts.append(f"convolution over {shape[-1]} tokens")
     return tuple(dict.fromkeys(facts))
 
 
@@ -145,8 +139,7 @@ def _products(view: GraphView, block: Block) -> list[tuple[int, tuple[int, ...]]
     products = []
     for op in sorted(block.ops, key=view.rank.__getitem__):
         if view.op_type(op) == "MatMul":
-            ports = [view.port(source) for source in view.inputs(op) if view.constant(source.op)]
-            shapes = [port.shape for port in ports if port]
+            shapes = [view.shape(source) for source in view.inputs(op) if view.constant(source.op)]
             products += [(op, shape) for shape in shapes if len(shape) > 1 and min(shape[-2:]) > 1]
     return products
 
@@ -155,7 +148,7 @@ def _inner_width(view: GraphView, products: Sequence[tuple[int, tuple[int, ...]]
     """Width between the up and down projections: the input side of the last weights."""
     op, shape = products[-1]
     first, second = shape[-2:]
-    return second if first == _shape(view, op)[-1] else first
+    return second if first == view.output_shape(op)[-1] else first
 
 
 def _activation(view: GraphView, block: Block) -> str:
@@ -174,13 +167,13 @@ def _mlp(view: GraphView, block: Block) -> tuple[str, ...]:
 def _router(view: GraphView, block: Block) -> tuple[str, ...]:
     ranked = [op for op in block.ops if view.op_type(op) == "TopK"]
     experts = _expert_count(view, block)
-    chosen = sum(_shape(view, op)[-1] for op in ranked if _shape(view, op)[-1:] > (0,))
+    chosen = sum(view.output_shape(op)[-1] for op in ranked if view.output_shape(op)[-1:] > (0,))
     return (f"top {chosen} of {experts}",) if experts > 0 and chosen else ()
 
 
 def _expert_count(view: GraphView, block: Block) -> int:
     router = block.match.ops.get("router") if block.match is not None else None
-    shape = _shape(view, router) if router is not None else ()
+    shape = view.output_shape(router) if router is not None else ()
     return shape[-1] if shape else 0
 
 

@@ -48,16 +48,19 @@ class OutsideReader:
     stream : Stream
     states : collection of int
         Layer ids of the cached values that the layers read.
+    layer_of : mapping of int to int
+        Decoder layer of each op in a layer.
     """
 
-    def __init__(self, stream: Stream, states: Collection[int]) -> None:
+    def __init__(self, stream: Stream, states: Collection[int], layer_of: Mapping[int, int]) -> None:
         self.stream = stream
+        self._layer_of = layer_of
         self._states = frozenset(states)
         self.view = stream.view
         self._described: dict[int, tuple[str, tuple[str, ...]] | None] = {}
         self._first: dict[tuple[object, ...], Source] = {}
 
-    def read(self, head: int, source: Source, layer_of: Mapping[int, int]) -> Outside | None:
+    def read(self, head: int, source: Source) -> Outside | None:
         """Classify a value; None for cached states and shape arithmetic."""
         if source.op not in self._described:
             self._described[source.op] = self._describe(source)
@@ -65,18 +68,18 @@ class OutsideReader:
         if description is None:
             return None
         kind, inputs = description
-        layer = self._layer(source.op, layer_of)
+        layer = self._layer(source.op)
         if layer is not None:
             kind = "layer"
         return Outside(head, kind, inputs, layer, self._first.setdefault((kind, layer, inputs), source))
 
-    def _layer(self, op: int, layer_of: Mapping[int, int]) -> int | None:
+    def _layer(self, op: int) -> int | None:
         """The layer that computes a value or the values that it is computed from."""
         pending, seen = [op] if op in self.stream.ops else [], {op}
         while pending:
             current = pending.pop()
-            if current in layer_of:
-                return layer_of[current]
+            if current in self._layer_of:
+                return self._layer_of[current]
             fresh = [source for source in self.stream.sources[current] if source not in seen]
             seen.update(fresh)
             pending += fresh
@@ -102,10 +105,4 @@ class OutsideReader:
 
     def _inputs(self, above: set[int]) -> tuple[str, ...]:
         """Names of the model inputs among ``above``, in the model's order."""
-        view = self.view
-        names = []
-        for op in view.parameters:
-            if op in above and view.op_type(op) == "Parameter":
-                tensor = view.op(op).outputs[0].names
-                names.append(tensor[0] if tensor else view.op_name(op))
-        return tuple(names)
+        return tuple(self.view.input_name(op) for op in self.view.parameters if op in above)

@@ -194,8 +194,7 @@ class Splitter:
         return op
 
     def _width(self, op: int) -> int:
-        outputs = self.view.op(op).outputs
-        return outputs[0].shape[-1] if outputs and outputs[0].shape else 0
+        return next(reversed(self.view.output_shape(op)), 0)
 
     def _above(self, op: int, branch: Collection[int]) -> set[int]:
         sources = self.stream.sources

@@ -18,6 +18,7 @@ import click
 from irtools._version import __version__
 from irtools.cli.common import StdoutError, print_error, system_error
 from irtools.errors import IrtoolsError
+from irtools.text import did_you_mean
 
 __all__ = ["main"]
 
@@ -56,11 +57,8 @@ class Commands(click.Group):
         """Find the command of a command line; suggest a name for an unknown one."""
         name = args[0] if args else ""
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:
-            from difflib import get_close_matches
-
-            close = get_close_matches(name, self.list_commands(ctx), 1)
-            suggestion = _ELSEWHERE.get(name) or (f"Did you mean {close[0]!r}?" if close else "")
-            raise click.UsageError(f"there is no command {name!r}. {suggestion}".rstrip(), ctx)
+            hint = _ELSEWHERE.get(name) or did_you_mean(name, self.list_commands(ctx))
+            raise click.UsageError(f"there is no command {name!r}. {hint[:1].upper()}{hint[1:]}".rstrip(), ctx)
         return super().resolve_command(ctx, args)
 
 

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
+from irtools.errors import os_reason
 from irtools.ir.constants import Constant
 from irtools.ir.reading import open_file
 
@@ -50,7 +51,7 @@ class Blob:
                 if file.read(1):
                     self._content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as error:
-            self.fault = f"{path.name} cannot be read: {(error.strerror or type(error).__name__).lower()}"
+            self.fault = f"{path.name} cannot be read: {os_reason(error)}"
 
     def __len__(self) -> int:
         return len(self._content)

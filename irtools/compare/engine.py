@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from difflib import get_close_matches
 from pathlib import Path
 
 from irtools.compare.entries import config_changes, file_changes, surplus
@@ -12,6 +11,7 @@ from irtools.compare.parts import compare_parts
 from irtools.errors import ExportError, IrtoolsError, UsageError
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
+from irtools.text import did_you_mean
 
 __all__ = ["compare"]
 
@@ -83,8 +83,7 @@ def _categories(words: Collection[str]) -> frozenset[str]:
         words = [words]
     for word in words:
         if word not in CATEGORIES:
-            close = get_close_matches(word, CATEGORIES, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"give one of {', '.join(CATEGORIES)}"
+            hint = did_you_mean(word, CATEGORIES) or f"give one of {', '.join(CATEGORIES)}"
             raise UsageError(f"there is no category {word!r} to ignore", hint=hint)
     return frozenset(words)
 

@@ -9,7 +9,8 @@ from functools import cached_property
 from irtools.compare.blob import Blob
 from irtools.graph.view import GraphView, Source
 from irtools.ir.constants import Constant, read_constants
-from irtools.ir.op import Op, parse_element
+from irtools.ir.op import INTEGERS, Op, parse_element
+from irtools.ir.scan import BODY_OWNERS
 
 __all__ = ["COMMUTATIVE", "Graph", "Palette"]
 
@@ -17,14 +18,9 @@ _ARITHMETIC = ("Add", "Multiply", "Maximum", "Minimum", "Equal", "NotEqual", "Sq
 _LOGIC = ("LogicalAnd", "LogicalOr", "LogicalXor", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
 COMMUTATIVE = frozenset((*_ARITHMETIC, *_LOGIC))
 """Types of commutative ops."""
-_KINDS = {
-    **dict.fromkeys(("i64", "i32", "u64", "u32"), "integer"),
-    "boolean": "boolean",
-    "string": "string",
-}
+_KINDS = {**dict.fromkeys(INTEGERS, "integer"), "boolean": "boolean", "string": "string"}
 _OF_STATES = frozenset(("variable_id", "variable_type", "variable_shape"))
 """Attributes that the comparison of states covers."""
-_WITH_BODIES = frozenset(("Loop", "TensorIterator", "If"))
 _INNER = frozenset(("internal_layer_id", "from-layer", "to-layer"))
 
 
@@ -79,7 +75,7 @@ class Graph:
     def bodies(self, op: int) -> Mapping[str, Graph]:
         """Graphs inside a Loop or If."""
         if op not in self._bodies:
-            views = self.view.bodies(op) if self.view.op_type(op) in _WITH_BODIES else {}
+            views = self.view.bodies(op) if self.view.op_type(op) in BODY_OWNERS else {}
             path = f"{self.body}/{self.view.op_name(op)}".lstrip("/")
             self._bodies[op] = {
                 name: Graph(view, self.blob, self.palette, f"{path}/{name}") for name, view in views.items()
@@ -121,7 +117,7 @@ class Graph:
             tuple([(port.element_type, port.shape) for port in op.outputs]),
             tuple(constants),
             tuple((name, body.digest) for name, body in self.bodies(key).items()),
-            self.wiring(key) if op.type in _WITH_BODIES else (),
+            self.wiring(key) if op.type in BODY_OWNERS else (),
         )
 
     def widths(self, op: int) -> tuple[object, ...]:

@@ -21,24 +21,7 @@ _FIELDS = ("ports", "states", "rt_info", "versions", "names", "annotation")
 
 
 def compare_parts(part: str, a: Document, b: Document, configs: Configs | None, ignored: Collection[str]) -> PartDiff:
-    """Compare two IRs.
-
-    Parameters
-    ----------
-    part : str
-        Name of the part.
-    configs : tuple of mapping, optional
-        Content of config.json on both sides, if the parts have a decoder stack to locate.
-    ignored : collection of str
-        Categories to ignore.
-
-    Raises
-    ------
-    InvalidIRError
-        A file is not an IR, or its edges are invalid.
-    ExportError
-        A file cannot be read.
-    """
+    """Compare two IRs without the ignored categories; for ``configs`` and the errors see :func:`pair_up`."""
     pair = pair_up(a, b, configs)
     stored = StoredPair(pair.a.graph, pair.b.graph, pair.a.roles(), values=not {"weights", "values"} & set(ignored))
     regions = tuple(_regions(pair, stored))
@@ -81,19 +64,11 @@ def _regions(pair: PartPair, stored: StoredPair) -> Iterator[RegionDiff]:
     quiet = pair.same and (stored.same or not stored.values)
     for region in pair.regions:
         ops_a, ops_b = pair.a.ops(region, region.a), pair.b.ops(region, region.b)
-        differences = Found()
+        found = Found()
         if not region.one_sided and not quiet:
-            comparer.compare(pair.alignment, ops_a, ops_b, differences)
-        yield RegionDiff(
-            region,
-            len(ops_a),
-            len(ops_b),
-            tuple(differences.removed),
-            tuple(differences.added),
-            tuple(differences.changed),
-            tuple(differences.weights),
-            differences.renamed,
-        )
+            comparer.compare(pair.alignment, ops_a, ops_b, found)
+        ops = (tuple(found.removed), tuple(found.added), tuple(found.changed))
+        yield RegionDiff(region, len(ops_a), len(ops_b), *ops, tuple(found.weights), found.renamed)
 
 
 def _without(diff: PartDiff, ignored: frozenset[str]) -> PartDiff:

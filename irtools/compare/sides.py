@@ -14,6 +14,7 @@ from irtools.compare.regions import INPUTS, Regions, find_regions, pair_layers
 from irtools.decoder import DecoderStack, locate
 from irtools.errors import LocateRefusedError
 from irtools.graph.view import GraphView
+from irtools.ir.scan import same_graph
 from irtools.model.document import Document
 
 __all__ = ["PartPair", "Side", "pair_up"]
@@ -90,7 +91,7 @@ def pair_up(a: Document, b: Document, configs: Configs | None) -> PartPair:
     one, other = (_side(document, stack, palette, notes) for document, stack in zip((a, b), stacks, strict=True))
     alignment = Alignment(one.graph, other.graph, palette)
     regions = _regions(one, other)
-    same = _same_graph(a, b)
+    same = same_graph(a.scan, b.scan)
     if same:
         for op in one.regions.of:
             alignment.pair(op, op)
@@ -120,13 +121,6 @@ def _side(document: Document, stack: DecoderStack | None, palette: Palette, note
     return Side(document, graph, find_regions(graph.view, stack), stack)
 
 
-def _same_graph(a: Document, b: Document) -> bool:
-    return all(
-        a.data[one.start : one.end] == b.data[other.start : other.end]
-        for one, other in ((a.scan.layers, b.scan.layers), (a.scan.edges_section, b.scan.edges_section))
-    )
-
-
 def _regions(one: Side, other: Side) -> list[RegionPair]:
     if one.stack is None:
         return [RegionPair("graph")]
@@ -144,14 +138,11 @@ def _align(alignment: Alignment, one: Side, other: Side, regions: list[RegionPai
     # An edit may have moved an op from one region to another.
     alone_a = {region.a for region in regions if region.b is None}
     alone_b = {region.b for region in regions if region.a is None}
-    alignment.region(
-        *(
-            sorted(
-                (op for op, region in side.regions.of.items() if region not in alone), key=side.view.rank.__getitem__
-            )
-            for side, alone in ((one, alone_a), (other, alone_b))
-        )
+    shared_a, shared_b = (
+        sorted((op for op, region in side.regions.of.items() if region not in alone), key=side.view.rank.__getitem__)
+        for side, alone in ((one, alone_a), (other, alone_b))
     )
+    alignment.region(shared_a, shared_b)
 
 
 def _align_inputs(alignment: Alignment, one: Side, other: Side) -> None:

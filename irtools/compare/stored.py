@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from irtools.compare.blob import Blob, same_bytes, same_file
 from irtools.compare.labels import Graph
 from irtools.compare.model import OpRef, WeightChange
+from irtools.ir.op import INTEGERS
 from irtools.model.weights import Weight, weights
 
 __all__ = ["StoredPair"]
 
-_INTEGERS = frozenset(("i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "boolean", "string"))
+_NO_FLOATS = INTEGERS | {"i16", "i8", "u16", "u8", "boolean", "string"}
 
 
 class StoredPair:
@@ -52,7 +53,7 @@ class StoredPair:
 
     @staticmethod
     def _plain(weight: Weight) -> bool:
-        return weight.scale is None and weight.constant.element_type in _INTEGERS and weight.elements <= 64
+        return weight.scale is None and weight.constant.element_type in _NO_FLOATS and weight.elements <= 64
 
     def _read(self, graph: Graph, op: int) -> Iterable[Weight]:
         """The weights behind the constant inputs of an op, by input index."""

@@ -25,13 +25,7 @@ def boundaries(stream: Stream, scopes: Scopes | None, sublayers: Sequence[Sublay
     which keeps it as its residual (MiniMax). Without names, a first layer that starts from plain embeddings (GPT-1)
     shows that norms follow the blocks. If an earlier value of the stream is mixed in, only names can decide.
 
-    Parameters
-    ----------
-    stream : Stream
-    scopes : Scopes or None
-    sublayers : sequence of Sublayer
-    ends : sequence of int
-        Index of the last sublayer of each layer except the last.
+    ``ends`` has the index of the last sublayer of each layer except the last.
 
     Raises
     ------

@@ -63,8 +63,5 @@ def _hides_future(view: GraphView, mask: int) -> bool:
 
 def _is_table(view: GraphView, op: int) -> bool:
     """True for a constant whose last two axes have the same size."""
-    if not view.constant(op):
-        return False
-    ports = view.op(op).outputs
-    shape = ports[0].shape if ports else ()
+    shape = view.output_shape(op) if view.constant(op) else ()
     return len(shape) >= 2 and shape[-1] == shape[-2] > 1

@@ -10,7 +10,6 @@ from irtools.decoder.verdicts import Evidence
 
 __all__ = ["rejections"]
 
-
 _BLOCKS = {"dense": "a dense feed-forward block", "experts": "experts"}
 
 
@@ -19,12 +18,7 @@ def rejections(
 ) -> tuple[Rejection, ...]:
     """Values that look like a hidden state but are not one, ordered by layer.
 
-    Parameters
-    ----------
-    evidence : Evidence
-    layers : sequence of DecoderLayer
-    twins : mapping of int to sequence of int
-        By layer, ops that carry the same numbers as its hidden state.
+    ``twins`` are, by layer, the ops that carry the same numbers as its hidden state.
     """
     view = evidence.stream.view
     rejected: list[Rejection] = []

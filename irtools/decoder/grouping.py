@@ -43,7 +43,7 @@ def by_mixing(sublayers: Sequence[Sublayer]) -> Grouping | None:
     return Grouping((*(start - 1 for start in starts[1:]), len(sublayers) - 1))
 
 
-def by_names(sublayers: Sequence[Sublayer], scopes: Scopes | None) -> Grouping | None:
+def by_names(scopes: Scopes | None) -> Grouping | None:
     """End a layer where the number in the names changes; None unless the numbers count up without gaps."""
     if scopes is None:
         return None
@@ -77,7 +77,7 @@ def choose(sublayers: Sequence[Sublayer], scopes: Scopes | None, config: TextCon
     LocateRefusedError
         The witnesses contradict each other, or the only one that applies is in doubt.
     """
-    mixing, named = by_mixing(sublayers), by_names(sublayers, scopes)
+    mixing, named = by_mixing(sublayers), by_names(scopes)
     if mixing is None:
         nearest = next((f" ({miss.pattern}: {miss.reason})" for sublayer in sublayers for miss in sublayer.misses), "")
         raise LocateRefusedError(

@@ -68,10 +68,7 @@ def find_head(view: GraphView) -> LmHead:
         raise LocateRefusedError(f"no lm_head was found above the output 'logits': {miss.reason}{where}")
     op = match.ops["head"]
     source = next(source for source in view.inputs(op) if not view.constant(source.op))
-    port = view.port(source)
-    logits = view.port(view.inputs(named[0])[0])
-    shape = logits.shape if logits else ()
-    return LmHead(op, source, port.shape if port else (), shape, named[0], match.tail)
+    return LmHead(op, source, view.shape(source), view.shape(view.inputs(named[0])[0]), named[0], match.tail)
 
 
 def find_embeddings(view: GraphView, head: LmHead) -> tuple[tuple[Match, ...], set[int]]:

@@ -27,19 +27,7 @@ __all__ = ["locate_stack"]
 
 
 def locate_stack(view: GraphView, config: Mapping[str, Any] | None = None) -> DecoderStack:
-    """Locate the decoder stack in a graph.
-
-    Parameters
-    ----------
-    view : GraphView
-    config : mapping, optional
-        Content of config.json, as one witness among others.
-
-    Raises
-    ------
-    LocateRefusedError
-        The graph is not a decoder-only language model, or the witnesses contradict each other.
-    """
+    """Locate the decoder stack in a graph; see :func:`irtools.decoder.locate`."""
     head = find_head(view)
     embeddings, above = find_embeddings(view, head)
     stream = Stream(view, [match.anchor for match in embeddings], head.input, above)
@@ -58,7 +46,7 @@ def locate_stack(view: GraphView, config: Mapping[str, Any] | None = None) -> De
         dominating=frozenset(residual.op for residual in dominating),
         sublayers=sublayers,
         scopes=scopes,
-        named=by_names(sublayers, scopes),
+        named=by_names(scopes),
         config=text,
         grouping=grouping,
     )

@@ -126,7 +126,7 @@ def stack_verdicts(evidence: Evidence, layers: Sequence[DecoderLayer]) -> tuple[
     return (
         _seen("walk", ends & evidence.walked, count, f"{len(evidence.walked)} residual sums, {total} needed"),
         _seen("dominators", ends & evidence.dominating, count, f"{len(evidence.dominating)} sums on every path"),
-        _stack_names(evidence, count),
+        _stack_names(evidence),
         _stack_state(layers),
         _stack_config(evidence, layers),
     )
@@ -138,7 +138,7 @@ def _seen(witness: str, ends: set[int], count: int, reason: str) -> Verdict:
     return Verdict(witness, None, f"{reason}: finds {len(ends)} of {count} layers and contradicts none")
 
 
-def _stack_names(evidence: Evidence, count: int) -> Verdict:
+def _stack_names(evidence: Evidence) -> Verdict:
     if evidence.scopes is None:
         return Verdict("names", None, "no scope numbers the layers")
     if evidence.named is None:

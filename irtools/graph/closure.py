@@ -10,12 +10,7 @@ __all__ = ["closure"]
 def closure(starts: Iterable[int], step: Callable[[int], Iterable[int]]) -> set[int]:
     """Start ops and all ops reachable from them.
 
-    Parameters
-    ----------
-    starts : iterable of int
-        Layer ids.
-    step : callable
-        Neighbours of an op to continue with, such as its producers or its consumers.
+    ``step`` returns the neighbours of an op to continue with, such as its producers or its consumers.
     """
     # Not nx.descendants: `step` may skip ops, and constants are not nodes of the view.
     reached = set(starts)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from irtools.errors import UsageError
 from irtools.graph.view import GraphView
+from irtools.text import did_you_mean
 
 __all__ = ["find_op"]
 
@@ -23,26 +22,17 @@ def find_op(view: GraphView, wanted: str) -> int:
     UsageError
         No op or more than one op matches.
     """
-    names: dict[str, list[int]] = {}
-    for key, name in zip(view.scan.ids, view.scan.names, strict=True):
-        names.setdefault(name, []).append(key)
-    if wanted in names:
-        ops = names[wanted]
-    elif wanted.isdecimal() and int(wanted) in view.index:
+    ops = list(view.named.get(wanted, ()))
+    if not ops and wanted.isdecimal() and int(wanted) in view.index:
         ops = [int(wanted)]
-    elif not (ops := _ports(view, wanted)):
-        ops = [key for name, keys in names.items() if wanted and wanted in name for key in keys]
+    elif not ops and not (ops := _ports(view, wanted)):
+        ops = [key for name, keys in view.named.items() if wanted and wanted in name for key in keys]
         computed = [key for key in ops if not view.constant(key)]
         ops = computed if len(computed) == 1 else ops
     if len(ops) == 1:
         return ops[0]
     if not ops:
-        close = get_close_matches(wanted, names, 3, 0.5)
-        hint = (
-            f"Close: {', '.join(map(repr, close))}."
-            if close
-            else "`irtools locate` and `irtools inspect` print some names."
-        )
+        hint = did_you_mean(wanted, view.named, most=3) or "`irtools locate` and `irtools inspect` print some names."
         raise UsageError(f"no op is called {wanted!r}.", hint=hint)
     some = ", ".join(f"{view.op_name(key)!r} (id {key})" for key in ops[:_SHOWN])
     more = ", ..." if len(ops) > _SHOWN else ""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TypeAlias
 
-from irtools.graph.view import GraphView, Source
+from irtools.graph.view import GraphView
 
 __all__ = ["ROLES", "Match", "Matcher", "Mismatch", "Pattern", "Probe", "pattern", "patterns"]
 
@@ -101,18 +101,7 @@ class Pattern:
 
 
 def pattern(role: str, name: str, *anchors: str, priority: int = 50) -> Callable[[Function], Pattern]:
-    """Decorate a function ``(probe, op) -> Match or Mismatch`` as a pattern.
-
-    Parameters
-    ----------
-    role : str
-        One of ``ROLES``.
-    name : str
-        Kebab-case.
-    *anchors : str
-        Op types that the pattern is tried on; all types if there are none.
-    priority : int
-        Order among the patterns of a role; the lowest is tried first.
+    """Decorate a function ``(probe, op) -> Match or Mismatch`` as a pattern; the fields are those of :class:`Pattern`.
 
     Raises
     ------
@@ -190,14 +179,12 @@ class Probe:
 
     def shape(self, op: int, output: int = 0) -> tuple[int, ...]:
         """Shape of an output, -1 for dynamic dimensions."""
-        ports = self.view.op(op).outputs
-        return ports[output].shape if output < len(ports) else ()
+        return self.view.output_shape(op, output)
 
     def input_shape(self, op: int, index: int) -> tuple[int, ...]:
         """Shape of the value at an input; ``()`` if there is no such input."""
-        sources: tuple[Source, ...] = self.view.inputs(op)
-        port = self.view.port(sources[index]) if index < len(sources) else None
-        return port.shape if port else ()
+        sources = self.view.inputs(op)
+        return self.view.shape(sources[index]) if index < len(sources) else ()
 
     def upward(self, op: int, through: Collection[str], limit: int = 64) -> int:
         """Follow the first non-constant input while the type of the op is in ``through``."""

@@ -14,7 +14,7 @@ from irtools.errors import MalformedValueError, about
 from irtools.graph.closure import closure
 from irtools.ir.integrity import FaultKind, wiring_error
 from irtools.ir.op import RESHAPES, Op, Port, data_attributes, layer_attributes, parse_element, parse_op, split_names
-from irtools.ir.scan import Scan, Span, child_spans, line_of, scan_graph
+from irtools.ir.scan import Scan, Span, bodies, line_of
 
 __all__ = ["Consumer", "GraphView", "Source"]
 
@@ -225,6 +225,16 @@ class GraphView(_DiGraph):
             )
         return ports[index]
 
+    def output_shape(self, key: int, index: int = 0) -> tuple[int, ...]:
+        """Shape of an output of an op, by output index; ``()`` if it has no such output."""
+        ports = self.op(key).outputs
+        return ports[index].shape if index < len(ports) else ()
+
+    def shape(self, source: Source) -> tuple[int, ...]:
+        """Shape of a value; ``()`` if the op has no such port."""
+        port = self.port(source)
+        return port.shape if port else ()
+
     def unreshaped(self, source: Source) -> Source:
         """Source of a value before any reshapes, which keep the elements and their order."""
         while self.op_type(source.op) in RESHAPES and self.inputs(source.op):
@@ -297,6 +307,11 @@ class GraphView(_DiGraph):
         """Layer ids of the model outputs, in the order of the model."""
         return self.by_type.get("Result", ())
 
+    def input_name(self, key: int) -> str:
+        """Name of a model input: its first tensor name, else its friendly name."""
+        names = self.output(key).names
+        return names[0] if names else self.op_name(key)
+
     def result_names(self, key: int) -> tuple[str, ...]:
         """Tensor names of a model output: its ``output_names``, else the names of the port that it reads."""
         own = layer_attributes(self.scan.data, self.span(key)).get("output_names", "")
@@ -308,16 +323,11 @@ class GraphView(_DiGraph):
 
     def bodies(self, key: int) -> dict[str, GraphView]:
         """Graphs in a Loop or TensorIterator (``body``) or an If (``then_body``, ``else_body``)."""
-        return {name: GraphView(scan) for name, scan in self._body_scans(key)}
+        return {name: GraphView(scan) for name, scan in bodies(self.scan, self.span(key))}
 
     def body_types(self, key: int) -> frozenset[str]:
         """Op types in a Loop, TensorIterator or If; faster than ``bodies``."""
-        return frozenset(kind for _, scan in self._body_scans(key) for kind in scan.types)
-
-    def _body_scans(self, key: int) -> Iterator[tuple[str, Scan]]:
-        for name, span in child_spans(self.scan.data, self.span(key)):
-            if name in ("body", "then_body", "else_body"):
-                yield name, scan_graph(self.scan.data, span, self.scan.path)
+        return frozenset(kind for _, scan in bodies(self.scan, self.span(key)) for kind in scan.types)
 
     def port_map(self, key: int) -> tuple[tuple[int, int], ...]:
         """Inputs of a Loop or TensorIterator: pairs of outer input port id and layer id of the body Parameter."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from irtools.ir.op import data_attributes
-from irtools.ir.scan import Scan, Span, child_spans, scan_graph
+from irtools.ir.scan import BODY_OWNERS, Scan, Span, bodies
 
 __all__ = ["ELEMENT_BITS", "Constant", "byte_size", "iter_graphs", "read_constants"]
 
@@ -25,7 +25,6 @@ ELEMENT_BITS = {
 }
 """Bits per element. Strings are absent because their size depends on the content."""
 
-_WITH_BODIES = {"Loop", "TensorIterator", "If"}
 _PLAIN = re.compile(rb'<data element_type="(\w+)" shape="([\d, ]*)" offset="(\d{1,19})" size="(\d{1,19})"\s*/?>')
 _NUMBER = re.compile(r"\d{1,19}")
 
@@ -90,13 +89,12 @@ def byte_size(element_type: str, elements: int) -> int | None:
 def iter_graphs(scan: Scan) -> Iterator[Scan]:
     """Yield a graph and all graphs nested in it."""
     yield scan
-    if _WITH_BODIES.isdisjoint(scan.types):
+    if frozenset(BODY_OWNERS).isdisjoint(scan.types):
         return
     for kind, span in zip(scan.types, scan.spans, strict=True):
-        if kind in _WITH_BODIES:
-            for name, body in child_spans(scan.data, span):
-                if name in ("body", "then_body", "else_body"):
-                    yield from iter_graphs(scan_graph(scan.data, body, scan.path))
+        if kind in BODY_OWNERS:
+            for _, body in bodies(scan, span):
+                yield from iter_graphs(body)
 
 
 def read_constants(graphs: Iterable[Scan]) -> tuple[Constant, ...]:

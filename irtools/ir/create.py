@@ -6,12 +6,10 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from irtools.ir.files import explained, flush_directory, make_directories, remove_made, temporary
+from irtools.ir.files import UNDONE, explained, flush_directory, make_directories, remove_made, temporary
 from irtools.ir.listing import require_empty
 
 __all__ = ["create_files"]
-
-_UNDONE = "what had been created was removed"
 
 
 def create_files(
@@ -53,18 +51,18 @@ def create_files(
         require_empty(output_dir, directory, in_place=False)
     made: list[Path] = []
     try:
-        with explained(output_dir, state=_UNDONE):
+        with explained(output_dir, state=UNDONE):
             make_directories([output_dir], made)
         with contextlib.ExitStack() as stack:
             ready: dict[Path, Path] = {}
             for name, data in files.items():
                 target = output_dir / name
-                with explained(target, state=_UNDONE):
+                with explained(target, state=UNDONE):
                     ready[target] = stack.enter_context(temporary(target, data, None))
             notes = check(tuple(ready.values())) if check is not None else ()
             for target, new in ready.items():
                 made.append(target)
-                with explained(target, state=_UNDONE):
+                with explained(target, state=UNDONE):
                     new.replace(target)
     except BaseException:
         remove_made(made)

@@ -13,11 +13,12 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from irtools.errors import SaveError
+from irtools.errors import SaveError, os_reason
 
 __all__ = [
     "NEW",
     "SUFFIX",
+    "UNDONE",
     "beside",
     "explained",
     "flush_directory",
@@ -32,6 +33,8 @@ SUFFIX = ".irtools-tmp"
 """Suffix of temporary files."""
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 """Flags of ``os.open`` for a new file."""
+UNDONE = "what had been created was removed"
+"""State after a failure to fill a new directory."""
 
 _LONGEST = 255 - len("..12345678") - len(SUFFIX)
 _ADVICE = {
@@ -73,10 +76,9 @@ def explained(
     try:
         yield
     except OSError as error:
-        reason = (error.strerror or str(error) or type(error).__name__).lower()
         advice = advice or _ADVICE.get(error.errno or 0, "fix that and try again").format(elsewhere=elsewhere)
         now = f" ({state})" if state else ""
-        raise SaveError(f"{failure}: {reason}{now}; {advice}", path=path) from error
+        raise SaveError(f"{failure}: {os_reason(error)}{now}; {advice}", path=path) from error
 
 
 def _stem(path: Path) -> str:

@@ -14,12 +14,11 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 
 from irtools.errors import InvalidIRError
-from irtools.ir.scan import Scan, Span, child_spans, has_markup, line_of
+from irtools.ir.scan import TAG, Scan, Span, child_spans, has_markup, line_of
 
 __all__ = ["Fault", "FaultKind", "find_faults", "wiring_error"]
 
 _PORT_ID = re.compile(rb'<port id="(\d{1,9})"')
-_PORT = re.compile(rb"""<port((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)""")
 _ID = re.compile(rb"""\sid\s*=\s*["'](\d{1,9})["']""")
 
 
@@ -53,13 +52,7 @@ class Fault:
 
 
 def find_faults(graphs: Iterable[Scan]) -> tuple[Fault, ...]:
-    """Faults of all graphs of a file.
-
-    Parameters
-    ----------
-    graphs : iterable of Scan
-        From :func:`irtools.ir.constants.iter_graphs`.
-    """
+    """Faults of all graphs of a file, which :func:`irtools.ir.constants.iter_graphs` yields."""
     plain: bool | None = None
     faults: list[Fault] = []
     for graph in graphs:
@@ -71,15 +64,7 @@ def find_faults(graphs: Iterable[Scan]) -> tuple[Fault, ...]:
 
 
 def wiring_error(scan: Scan, kind: FaultKind) -> InvalidIRError:
-    """Error for a graph with a fault that prevents its traversal.
-
-    Parameters
-    ----------
-    scan : Scan
-        Scan of a graph with such a fault.
-    kind : FaultKind
-        ``DUPLICATE_ID`` or ``CYCLE``.
-    """
+    """Error for a graph with a fault that prevents its traversal: ``DUPLICATE_ID`` or ``CYCLE``."""
     index = {key: position for position, key in enumerate(scan.ids)}
     fault = next(_duplicate_ids(scan) if kind is FaultKind.DUPLICATE_ID else _cycle(scan, index))
     line = line_of(scan.data, fault.offset)
@@ -143,8 +128,8 @@ def _ports(data: bytes, span: Span) -> Ports:
     for side, where in child_spans(layer, Span(0, len(layer))):
         for tag, port in child_spans(layer, where) if side in ids else ():
             if tag == "port":
-                opening = _PORT.match(layer, port.start)
-                number = _ID.search(opening[1]) if opening else None
+                opening = TAG.match(layer, port.start)
+                number = _ID.search(opening[3]) if opening else None
                 ids[side].append(int(number[1]) if number else None)
     return ids["input"], ids["output"]
 

@@ -16,15 +16,7 @@ _SHOWN = 3
 
 
 def meant_instead(directory: Path, targets: Collection[str]) -> str:
-    """Advice for an error message: name the sub-directories that are exports, or ask for an export.
-
-    Parameters
-    ----------
-    directory : Path
-        Directory without an IR.
-    targets : collection of str
-        File names of a target; an export contains one of them.
-    """
+    """Advice for a directory without an IR: name the sub-directories with one of the targets, or ask for an export."""
     # Not `Path.is_file`, which raises in a directory without search permission.
     exports = sorted(path for path in directory.iterdir() if any(os.path.isfile(path / name) for name in targets))  # noqa: PTH113
     if not exports:

@@ -6,11 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from irtools.ir.scan import Span
+from irtools.ir.scan import TAG, Span
 
 __all__ = [
     "SPACE",
-    "START_TAG",
     "Attribute",
     "Splice",
     "attributes_at",
@@ -18,6 +17,7 @@ __all__ = [
     "encode_text",
     "first_space",
     "last_line",
+    "removal",
     "space_before",
     "spell_attribute",
     "spliced",
@@ -26,9 +26,6 @@ __all__ = [
 
 SPACE = b" \t\r\n"
 """White space bytes of XML."""
-START_TAG = re.compile(rb"""<([^\s/>!?]+)((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)(\s*)(/?)>""")
-"""Start tag. Groups: name, attributes, white space, and the slash of a self-closed element."""
-
 _ATTRIBUTE = re.compile(rb"""\s+([^\s=>/"']+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _CHILD = re.compile(rb"([ \t\r\n]*)<[^!?/]")
 
@@ -100,13 +97,13 @@ class Attribute(NamedTuple):
 
 def attributes_at(data: bytes, start: int) -> tuple[dict[str, Attribute], int]:
     """Attributes of the start tag at an offset, and the offset where another one can be added."""
-    tag = START_TAG.match(data, start)
+    tag = TAG.match(data, start)
     assert tag is not None, "every element starts with a tag"
     attributes = {}
-    for match in _ATTRIBUTE.finditer(data, tag.start(2), tag.end(2)):
+    for match in _ATTRIBUTE.finditer(data, tag.start(3), tag.end(3)):
         value = Span(*match.span(2 if match[2] is not None else 3))
         attributes[match[1].decode()] = Attribute(Span(*match.span()), value, data[value.end : value.end + 1])
-    return attributes, tag.end(2)
+    return attributes, tag.end(3)
 
 
 class Splice(NamedTuple):
@@ -115,6 +112,11 @@ class Splice(NamedTuple):
     start: int
     end: int
     new: bytes
+
+
+def removal(data: bytes, span: Span) -> Splice:
+    """Removal of an element and the white space before it."""
+    return Splice(span.start - len(space_before(data, span.start)), span.end, b"")
 
 
 def spliced(data: bytes, splices: Sequence[Splice]) -> bytes:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from irtools.errors import InvalidIRError, MalformedValueError
-from irtools.ir.scan import Span, line_of, parse_attributes
+from irtools.ir.scan import ATTRIBUTES, Span, line_of, parse_attributes
 
 if TYPE_CHECKING:
     from lxml import etree
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 __all__ = [
     "DYNAMIC",
     "FLOATS",
+    "INTEGERS",
     "PRECISIONS",
     "RESHAPES",
     "Op",
     "Port",
     "data_attributes",
     "layer_attributes",
+    "op_types",
     "parse_op",
     "parse_shape",
     "split_names",
@@ -31,12 +33,14 @@ __all__ = [
 DYNAMIC = -1
 """Value of a dynamic dimension, as in the IR."""
 
-_DATA = re.compile(rb"""<data((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*/?>""")
-_LAYER = re.compile(rb"""<layer((?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*/?>""")
+_DATA = re.compile(rb"<data(" + ATTRIBUTES + rb")\s*/?>")
+_LAYER = re.compile(rb"<layer(" + ATTRIBUTES + rb")\s*/?>")
 PRECISIONS = {"FP64": "f64", "FP32": "f32", "FP16": "f16", "BF16": "bf16", "BOOL": "boolean", "STRING": "string"}
 """Element types as OpenVINO prints them, by their spelling in the file; others differ only in case."""
-FLOATS = ("f32", "f16", "bf16", "f64")
+FLOATS = frozenset(("f32", "f16", "bf16", "f64"))
 """Element types of floating-point activations; the types of compressed weights are not included."""
+INTEGERS = frozenset(("i64", "i32", "u64", "u32"))
+"""Element types of indices, axes and shapes; narrower integers store compressed weights."""
 RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Identity"})
 """Ops that keep the elements, their order and their element type."""
 _NAME_SEPARATOR = re.compile(r"(?<!\\),")
@@ -94,6 +98,11 @@ class Op:
     outputs: tuple[Port, ...]
     rt_info: Mapping[str, str] = field(repr=False)
     span: Span = field(repr=False)
+
+
+def op_types(text: str) -> frozenset[str]:
+    """Set of op types from text separated by spaces."""
+    return frozenset(text.split())
 
 
 def parse_shape(text: str) -> tuple[int, ...]:

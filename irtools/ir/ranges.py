@@ -7,12 +7,11 @@ line. Memory use is a few megabytes for files of any size.
 from __future__ import annotations
 
 import bisect
-import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from irtools.errors import ExportError
+from irtools.errors import ExportError, unreadable
 from irtools.ir.constants import Constant
 from irtools.ir.reading import chunks, open_file
 from irtools.ir.scan import Span
@@ -69,12 +68,10 @@ class Ranges:
         return self.new[at] + offset - self.old[at].start
 
     def read(self, path: Path, progress: Callable[[int, int], None] | None = None) -> Iterator[bytes | memoryview]:
-        """Yield the content of the new file in pieces; each is valid until the next one is read.
+        """Yield the content of the new file, from the old one, in pieces; each is valid until the next one is read.
 
         Parameters
         ----------
-        path : Path
-            The old ``.bin``.
         progress : callable, optional
             Called with the bytes done and the total bytes.
 
@@ -86,25 +83,19 @@ class Ranges:
         if not self.old:
             return
         position = 0
-        with _explained(path), open_file(path) as file:
-            for (start, end), begin in zip(self.old, self.new, strict=True):
-                if begin > position:
-                    yield bytes(begin - position)
-                position = begin
-                file.seek(start)
-                for chunk in chunks(file, end - start):
-                    yield chunk
-                    position += len(chunk)
-                    if progress is not None:
-                        progress(position, self.size)
-                if position < begin + end - start:
-                    raise ExportError("was truncated while it was copied; run the command again", path=path)
-
-
-@contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise ExportError(f"cannot be read: {reason}; repair it, or get the export again", path=path) from error
+        try:
+            with open_file(path) as file:
+                for (start, end), begin in zip(self.old, self.new, strict=True):
+                    if begin > position:
+                        yield bytes(begin - position)
+                    position = begin
+                    file.seek(start)
+                    for chunk in chunks(file, end - start):
+                        yield chunk
+                        position += len(chunk)
+                        if progress is not None:
+                            progress(position, self.size)
+                    if position < begin + end - start:
+                        raise ExportError("was truncated while it was copied; run the command again", path=path)
+        except OSError as error:
+            raise unreadable(path, error, "; repair it, or get the export again") from error

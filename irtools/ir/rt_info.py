@@ -19,17 +19,27 @@ from xml.parsers import expat
 from irtools.errors import InvalidIRError
 from irtools.ir.markup import (
     SPACE,
-    START_TAG,
     Splice,
     attributes_at,
     declares_ascii,
     first_space,
     last_line,
+    removal,
     space_before,
     spell_attribute,
     spliced,
 )
-from irtools.ir.scan import Scan, Span, child_spans, line_of, parse_attributes, scan_outline
+from irtools.ir.scan import (
+    ATTRIBUTES,
+    TAG,
+    Scan,
+    Span,
+    child_spans,
+    line_of,
+    parse_attributes,
+    same_graph,
+    scan_outline,
+)
 
 __all__ = ["ANNOTATION_KEY", "RtInfo", "RtInfoEntry", "entries", "read_rt_info", "remove_entry", "set_entry"]
 
@@ -42,9 +52,7 @@ RtInfo: TypeAlias = Mapping[str, Union[str, "RtInfo"]]
 _REPLACED = "irtools-replaced"
 """Attribute of an entry whose container irtools created or opened: the previous text of the container."""
 
-_EMPTY_CONTAINER = re.compile(
-    rb"""<(rt_info|meta_data)(?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*\s*(?:/>|></\1\s*>)"""
-)
+_EMPTY_CONTAINER = re.compile(rb"<(rt_info|meta_data)" + ATTRIBUTES + rb"\s*(?:/>|></\1\s*>)")
 _XML_NAME = re.compile(r"(?!xml)[A-Za-z_][A-Za-z0-9_.-]*", re.IGNORECASE)
 
 
@@ -113,8 +121,8 @@ def _children(scan: Scan) -> Iterator[tuple[str, Mapping[str, str], Span]]:
     """Key, attributes and byte range of each entry of the container."""
     where = _container(scan)
     for tag, span in child_spans(scan.data, where) if where is not None else ():
-        opening = START_TAG.match(scan.data, span.start)
-        attributes = parse_attributes(opening[2]) if opening else {}
+        opening = TAG.match(scan.data, span.start)
+        attributes = parse_attributes(opening[3]) if opening else {}
         yield _key(scan, tag, attributes), attributes, span
 
 
@@ -138,8 +146,6 @@ def set_entry(scan: Scan, key: str, value: str) -> bytes:
 
     Parameters
     ----------
-    scan : Scan
-        Scan of a whole file.
     key : str
         Becomes the tag if it is a valid XML name, otherwise the ``name`` attribute.
     value : str
@@ -177,9 +183,7 @@ def remove_entry(scan: Scan, key: str) -> bytes:
         return scan.data
     if len(existing) == 1:
         return _read_back(scan, _restore(scan, existing[0]), key, None)
-    edited = scan.data
-    for entry in reversed(existing):
-        edited = _cut(edited, entry.span)
+    edited = spliced(scan.data, [removal(scan.data, entry.span) for entry in existing])
     return _read_back(scan, edited, key, None)
 
 
@@ -206,14 +210,7 @@ def _read_again(scan: Scan, edited: bytes) -> Scan | None:
     if edited[:end] == scan.data[:end]:
         return scan_outline(spliced(edited, [Splice(*span, b"") for span in graph]))
     again = scan_outline(edited)
-    sections = ((again.layers, scan.layers), (again.edges_section, scan.edges_section))
-    same = all(edited[now.start : now.end] == scan.data[old.start : old.end] for now, old in sections)
-    return again if same else None
-
-
-def _cut(data: bytes, span: Span) -> bytes:
-    """Remove an element and the white space before it."""
-    return spliced(data, [Splice(span.start - len(space_before(data, span.start)), span.end, b"")])
+    return again if same_graph(again, scan) else None
 
 
 def _attribute(scan: Scan, name: str, value: str) -> bytes:
@@ -258,10 +255,8 @@ def _create(scan: Scan, key: str, value: str) -> bytes:
 def _open(scan: Scan, where: Span, key: str, value: str) -> bytes:
     """Add the entry to an empty container."""
     data = scan.data
-    opening = START_TAG.match(data, where.start)
-    assert opening is not None, "the container matched before"
     entry = _element(scan, key, value, data[where.start : where.end].decode())
-    start_tag = data[where.start : opening.end(2)] + b">"
+    start_tag = data[where.start : attributes_at(data, where.start)[1]] + b">"
     return spliced(data, [Splice(*where, _filled(scan, space_before(data, where.start), start_tag, entry))])
 
 
@@ -294,11 +289,11 @@ def _replace(scan: Scan, entry: RtInfoEntry, key: str, value: str) -> bytes:
 def _restore(scan: Scan, entry: RtInfoEntry) -> bytes:
     """Remove an entry, and its container if irtools created it for the entry and nothing else is in it."""
     data, where = scan.data, _container(scan)
-    opening = START_TAG.match(data, where.start) if where is not None else None
-    if entry.replaced is None or where is None or opening is None:
-        return _cut(data, entry.span)
-    replaced = entry.replaced.encode()
-    around = data[opening.end() : entry.span.start] + data[entry.span.end : data.rindex(b"</", where.start, where.end)]
-    if around.strip(SPACE) or not (replaced == b"" or _EMPTY_CONTAINER.fullmatch(replaced)):
-        return _cut(data, entry.span)
-    return spliced(data, [Splice(*where, replaced)]) if replaced else _cut(data, where)
+    splice = removal(data, entry.span)
+    opening = TAG.match(data, where.start) if where is not None else None
+    if entry.replaced is not None and where is not None and opening is not None:
+        replaced, end = entry.replaced.encode(), data.rindex(b"</", where.start, where.end)
+        around = data[opening.end() : entry.span.start] + data[entry.span.end : end]
+        if not around.strip(SPACE) and (not replaced or _EMPTY_CONTAINER.fullmatch(replaced)):
+            splice = Splice(*where, replaced) if replaced else removal(data, where)
+    return spliced(data, [splice])

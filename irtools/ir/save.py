@@ -18,6 +18,7 @@ from irtools.errors import SaveError
 from irtools.ir.files import (
     NEW,
     SUFFIX,
+    UNDONE,
     beside,
     explained,
     flush_directory,
@@ -36,7 +37,7 @@ try:
 except ImportError:  # Windows: without locks and clones; concurrent changes are still detected
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Check", "FileChange", "Progress", "Saved", "save_export", "save_file", "save_files"]
+__all__ = ["Check", "FileChange", "Progress", "Saved", "save_export", "save_files"]
 
 Check = Callable[[Path], tuple[str, ...]]
 """Check of the temporary file; returns notes or raises ``CheckError``."""
@@ -44,7 +45,6 @@ Progress = Callable[[Path, int, int], None]
 """Callback during a copy: file, bytes done, total bytes."""
 
 _WEIGHTS = (".bin", ".safetensors", ".gguf")
-_UNDONE = "what had been created was removed"
 _FICLONE = 0x40049409
 _BINARY = getattr(os, "O_BINARY", 0)
 
@@ -55,8 +55,6 @@ class FileChange:
 
     Attributes
     ----------
-    data : bytes
-        New content.
     original : bytes
         Expected current content of the file.
     check : callable or None
@@ -99,42 +97,27 @@ class Saved:
 # -- in place --------------------------------------------------------------------------
 
 
-def save_file(change: FileChange) -> Saved:
-    """Replace a file atomically.
+def save_files(changes: Sequence[FileChange], written: Callable[[FileChange], None] | None = None) -> tuple[Saved, ...]:
+    """Replace files atomically, each at most once, after all of them passed their checks.
 
     After a failure or crash at any point, the complete old or the complete new file is there. A crash can
     leave a hidden temporary file, which the next call for the same file removes. The new file keeps the mode
     and, where permitted, the owner and extended attributes. A symbolic link is replaced; its target is never
     written.
 
-    Raises
-    ------
-    CheckError
-        The check rejects the new file; the old one is unchanged.
-    SaveError
-        The file could not be written, changed meanwhile, or is in use by another irtools; it is unchanged.
-        If only the flush of the directory failed, the new file is there and the message says so.
-    """
-    return save_files([change])[0]
-
-
-def save_files(changes: Sequence[FileChange], written: Callable[[FileChange], None] | None = None) -> tuple[Saved, ...]:
-    """Replace several files, each as :func:`save_file` does, after all of them passed their checks.
-
     Parameters
     ----------
-    changes : sequence of FileChange
-        At most one per file.
     written : callable, optional
-        Called after a file was replaced.
+        Called after each file that was replaced.
 
     Raises
     ------
     CheckError
         A check rejects its file; no file was replaced.
     SaveError
-        The named file was not replaced unless the message says so. Files before it in ``changes`` may have
-        been replaced.
+        The named file could not be written, changed meanwhile, or is in use by another irtools; it is unchanged.
+        If only the flush of its directory failed, the new file is there and the message says so. Files before it in
+        ``changes`` have been replaced.
     """
     with contextlib.ExitStack() as stack:
         ready = [stack.enter_context(_prepared(change)) for change in changes]
@@ -171,7 +154,7 @@ def _prepared(change: FileChange) -> Iterator[Callable[[], Saved]]:
 
 def _reading(path: Path) -> contextlib.AbstractContextManager[None]:
     """Explain read errors while a new directory is being filled."""
-    return explained(path, "cannot be read", state=_UNDONE, advice="repair it, or get the export again")
+    return explained(path, "cannot be read", state=UNDONE, advice="repair it, or get the export again")
 
 
 @contextlib.contextmanager
@@ -245,13 +228,6 @@ def save_export(
     cloned if the file system supports it; otherwise weights are hard-linked and other files copied. Changed
     files come last. A failure removes everything that was created.
 
-    Parameters
-    ----------
-    directory : Path
-        Source export; it is not changed.
-    changes : sequence of FileChange
-        New content of some of its files.
-
     Raises
     ------
     CheckError
@@ -266,11 +242,11 @@ def save_export(
     changed = {change.path.relative_to(directory): change for change in changes}
     made: list[Path] = []
     try:
-        with explained(output_dir, state=_UNDONE):
+        with explained(output_dir, state=UNDONE):
             make_directories([output_dir, *(output_dir / folder for folder in folders)], made)
         for relative, source in files.items():
             if relative not in changed:
-                with explained(output_dir / relative, state=_UNDONE):
+                with explained(output_dir / relative, state=UNDONE):
                     _transfer(source, output_dir / relative, made, progress)
         return tuple(_place(output_dir / relative, change, made) for relative, change in changed.items())
     except BaseException:
@@ -339,7 +315,7 @@ def _copy(reading: int, writing: int, source: Path, progress: Progress | None) -
 
 def _place(target: Path, change: FileChange, made: list[Path]) -> Saved:
     """Write one changed file to the new directory."""
-    with explained(target, state=_UNDONE):
+    with explained(target, state=UNDONE):
         before = _unchanged(change)
         made.append(target)
         with temporary(target, change.data, before) as new:

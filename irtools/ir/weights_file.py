@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from irtools.errors import ExportError, IrtoolsError
+from irtools.errors import ExportError, IrtoolsError, os_reason
 from irtools.ir.reading import LFS_POINTER, open_file
 
 __all__ = ["require_weights"]
@@ -33,8 +33,7 @@ def require_weights(
     except FileNotFoundError:
         message = "the weights are missing; get them and put them beside the .xml"
     except OSError as fault:
-        reason = (fault.strerror or type(fault).__name__).lower()
-        message = f"the weights cannot be read ({reason}); repair the file, or get it again"
+        message = f"the weights cannot be read ({os_reason(fault)}); repair the file, or get it again"
     else:
         if beginning == LFS_POINTER:
             message = "a Git-LFS pointer instead of the weights; run `git lfs pull` to get them"

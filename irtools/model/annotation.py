@@ -160,14 +160,11 @@ def parse_annotation(text: str | None, line: int = 0) -> Annotation:
         json.dumps(content, ensure_ascii=False, default=repr).encode()  # refuses lone surrogates
     except (ValueError, RecursionError) as error:
         return Annotation(text, f"is not valid JSON ({error})", line=line)
-    layers = content.get("layers") if isinstance(content, dict) else None
     if not isinstance(content, dict):
-        problem = "is not a JSON object"
-    elif "layers" not in content:
-        problem = "has no `layers`"
-    else:
-        problem = "" if isinstance(layers, dict) else "has a `layers` that is not an object"
+        return Annotation(text, "is not a JSON object", line=line)
+    layers = content.get("layers")
     if not isinstance(layers, dict):
+        problem = "has a `layers` that is not an object" if "layers" in content else "has no `layers`"
         return Annotation(text, problem, line=line)
     return Annotation(text, "", layers, tuple(key for key in repeated if key in layers), line)
 

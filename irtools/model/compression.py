@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from irtools.graph.view import GraphView
 from irtools.ir.constants import ELEMENT_BITS, Constant
+from irtools.ir.op import FLOATS
 from irtools.ir.rt_info import read_rt_info
 from irtools.model.document import Document
 
 if TYPE_CHECKING:
     from irtools.model.weights import Weight
 
-__all__ = ["FLOATS", "STORED", "Compression", "CompressionRequest", "Matrix", "asked"]
+__all__ = ["STORED", "Compression", "CompressionRequest", "Matrix", "recorded_request"]
 
-FLOATS = frozenset(("f32", "f16", "bf16", "f64"))
 STORED = frozenset(kind for kind, bits in ELEMENT_BITS.items() if bits <= 8 and kind != "boolean")
 """Element types of compressed weights."""
 _SMALLEST = 256  # elements; compression leaves smaller constants alone
@@ -62,7 +62,7 @@ class CompressionRequest:
         return self.mode in _MODES
 
 
-def asked(document: Document) -> CompressionRequest | None:
+def recorded_request(document: Document) -> CompressionRequest | None:
     """The request that a part's rt_info records; None if there is none."""
     nncf = read_rt_info(document.scan).get("nncf")
     entry = nncf.get("weight_compression") if isinstance(nncf, Mapping) else None
@@ -135,7 +135,7 @@ class Compression:
 
     def __init__(self, document: Document, constants: Iterable[Constant]) -> None:
         self.document = document
-        self.request = asked(document)
+        self.request = recorded_request(document)
         self._sizes = [
             (c.element_type, c.elements)
             for c in constants

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from irtools.errors import ExportError
+from irtools.errors import ExportError, unreadable
 from irtools.ir.listing import meant_instead
 from irtools.ir.reading import read_file
 from irtools.model.document import Document, part_name
@@ -52,7 +52,7 @@ class ModelDirectory:
             if not (export.path.is_dir() or export.path.is_file()):
                 raise ExportError("no such file or directory", path=export.path)
         except OSError as error:
-            raise ExportError(f"cannot be read: {error.strerror}", path=export.path) from error
+            raise unreadable(export.path, error) from error
         if export.path.is_file() and export.path.suffix != ".xml":
             raise ExportError("give a model directory or an .xml file", path=export.path)
         _ = export.parts  # unreadable: say so before anything else
@@ -78,8 +78,7 @@ class ModelDirectory:
         except OSError as error:
             if self._only:  # the file may be readable although its directory is not
                 return [self._only]
-            reason = (error.strerror or type(error).__name__).lower()
-            raise ExportError(f"cannot be read: {reason}", path=self.directory) from error
+            raise unreadable(self.directory, error) from error
 
     @cached_property
     def config(self) -> Mapping[str, Any]:
@@ -96,7 +95,7 @@ class ModelDirectory:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise ExportError(f"cannot be read: {error.strerror}", path=path) from error
+            raise unreadable(path, error) from error
         except (ValueError, RecursionError) as error:
             raise ExportError(f"is not valid JSON ({error}); restore it from the checkpoint", path=path) from error
         if not isinstance(content, dict):

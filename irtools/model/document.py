@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irtools.display import Drawable
-from irtools.errors import ExportError, about
+from irtools.errors import about, unreadable
 from irtools.ir.op import Op, data_attributes, parse_op
 from irtools.ir.reading import read_file
 from irtools.ir.rt_info import ANNOTATION_KEY, RtInfo, read_rt_info
@@ -66,8 +66,7 @@ class Document(Drawable):
         try:
             return read_file(self.path)
         except OSError as error:
-            reason = (error.strerror or type(error).__name__).lower()
-            raise ExportError(f"cannot be read: {reason}", path=self.path) from error
+            raise unreadable(self.path, error) from error
 
     @cached_property
     def scan(self) -> Scan:

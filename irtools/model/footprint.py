@@ -10,9 +10,10 @@ from math import prod
 from irtools.display import Tabular
 from irtools.errors import InvalidIRError, UsageError
 from irtools.ir.constants import ELEMENT_BITS, iter_graphs, read_constants
-from irtools.ir.op import DYNAMIC, parse_shape
+from irtools.ir.op import DYNAMIC
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
+from irtools.model.part import PartFacts
 from irtools.model.weights import covered_bytes
 from irtools.text import short_repr, size_text
 
@@ -121,15 +122,9 @@ def states(document: Document) -> tuple[StateGroup, ...]:
     """States of a part by shape: its variables, or the past inputs of a stateless model."""
     graph = document.graph
     counts: Counter[tuple[tuple[int, ...], str]] = Counter()
-    seen: set[str] = set()
-    for key in graph.by_type.get("ReadValue", ()):
-        data = graph.data(key)
-        if data.get("variable_id", "") in seen:
-            continue
-        seen.add(data.get("variable_id", ""))
-        outputs = graph.op(key).outputs
-        shape = parse_shape(data["variable_shape"]) if "variable_shape" in data else outputs[0].shape if outputs else ()
-        counts[shape, data.get("variable_type") or (outputs[0].element_type if outputs else "")] += 1
+    for state in PartFacts(document).states:
+        for port in (port for key in state.reads[:1] for port in graph.op(key).outputs[:1]):
+            counts[state.shape or port.shape, state.element_type or port.element_type] += 1
     for key in graph.parameters:
         port = graph.op(key).outputs[0]
         if any(name.startswith(_PAST) for name in (*port.names, graph.op_name(key))):

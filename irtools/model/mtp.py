@@ -164,11 +164,10 @@ class MtpHead:
         if graph.data(concat).get("axis") not in ("-1", "2"):
             return None
         for consumer in graph.consumers(concat):
-            matmul = consumer.op
-            if graph.op_type(matmul) == "MatMul" and any(map(graph.constant, graph.producers(matmul))):
-                outputs = graph.op(matmul).outputs
-                if outputs and outputs[0].shape[-1:] == (widths[0],):
-                    return matmul
+            weighted = any(map(graph.constant, graph.producers(consumer.op)))
+            halved = graph.output_shape(consumer.op)[-1:] == (widths[0],)
+            if graph.op_type(consumer.op) == "MatMul" and weighted and halved:
+                return consumer.op
         return None
 
     def _inputs_above(self, source: Source) -> frozenset[str]:

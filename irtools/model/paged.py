@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from irtools.graph.closure import closure
+from irtools.ir.op import op_types
 from irtools.model.part import PartFacts, State
 
 __all__ = ["converts_before_attention", "unconverted_states"]
@@ -38,20 +39,9 @@ def converts_before_attention(part: PartFacts) -> Iterator[int]:
     yield from sorted(converts)
 
 
-_VALUE_PRESERVING = {
-    "Broadcast",
-    "Concat",
-    "Convert",
-    "Gather",
-    "Reshape",
-    "Slice",
-    "Split",
-    "Squeeze",
-    "StridedSlice",
-    "Transpose",
-    "Unsqueeze",
-    "VariadicSplit",
-}
+_VALUE_PRESERVING = op_types(
+    "Broadcast Concat Convert Gather Reshape Slice Split Squeeze StridedSlice Transpose Unsqueeze VariadicSplit"
+)
 _RECURRENCES = {"Loop", "TensorIterator", "GroupConvolution", "Convolution", "ScatterUpdate", "ScatterElementsUpdate"}
 
 

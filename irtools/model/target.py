@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from irtools.graph.view import GraphView, Source
 from irtools.ir.op import DYNAMIC
 from irtools.model.part import ModelOutput, PartFacts, State
 
@@ -66,8 +65,8 @@ def head_width(part: PartFacts) -> int | None:
     matmul = logits_head(part).matmul
     if matmul is None:
         return None
-    port = part.graph.port(part.graph.inputs(matmul)[0])
-    return port.shape[-1] if port is not None and port.shape and port.shape[-1] != DYNAMIC else None
+    shape = part.graph.shape(part.graph.inputs(matmul)[0])
+    return shape[-1] if shape and shape[-1] != DYNAMIC else None
 
 
 def attention_states(part: PartFacts) -> tuple[State, ...]:
@@ -81,12 +80,10 @@ def find_embedding_gather(part: PartFacts) -> int | None:
     The runtime takes the first Gather in topological order whose data has more than 1000 rows or whose
     name contains ``embed_tokens`` or ``embedding``.
     """
-    graph: GraphView = part.graph
+    graph = part.graph
     for key in sorted(part.live_ops("Gather"), key=graph.rank.__getitem__):
-        data: Source = graph.inputs(key)[0]
-        port = graph.port(data)
-        shape = port.shape if port is not None else ()
-        name = graph.op_name(data.op)
+        data = graph.inputs(key)[0]
+        shape, name = graph.shape(data), graph.op_name(data.op)
         if (len(shape) >= 2 and shape[0] > _EMBEDDING_ROWS) or any(word in name for word in _EMBEDDING_NAMES):
             return key
     return None

@@ -5,23 +5,23 @@ Only the XML is read; the ``.bin`` is never opened.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
 from irtools.ir.constants import Constant, read_constants
+from irtools.ir.op import FLOATS, INTEGERS
+from irtools.ir.scan import BODY_OWNERS
 
 if TYPE_CHECKING:
     from irtools.graph.view import GraphView
 
-__all__ = ["Weight", "by_precision", "covered_bytes", "weights"]
+__all__ = ["Weight", "covered_bytes", "weights"]
 
 _PASSING = ("Convert", "Reshape", "Transpose", "Squeeze", "Unsqueeze")
-_PLAIN = ("f64", "f32", "f16", "bf16", "i64", "i32", "u64", "u32", "boolean", "string")
-_NOT_LEARNED = ("i64", "i32", "u64", "u32", "boolean", "string")
-_BODY_OWNERS = ("Loop", "TensorIterator", "If")
+_NOT_LEARNED = (*INTEGERS, "boolean", "string")
+_PLAIN = (*FLOATS, *_NOT_LEARNED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +122,11 @@ def _weights(graph: GraphView, kinds: Mapping[int, str], body: str = "", owner: 
             scale = zero_point = None
         uses = {kinds[user] for user in (users if owner is None else (owner,)) if user in kinds}
         kind = "+".join(sorted(uses)) or "other"
-        weight = Weight(constant, _shape_after(graph, end), kind, users, body, owner, scale, zero_point)
+        weight = Weight(constant, graph.output_shape(end), kind, users, body, owner, scale, zero_point)
         candidates[key] = weight
         taken |= {part.id for part in weight.parts[1:]}
     yield from (weight for key, weight in candidates.items() if key not in taken)
-    for key in (key for kind in _BODY_OWNERS for key in graph.by_type.get(kind, ())):
+    for key in (key for kind in BODY_OWNERS for key in graph.by_type.get(kind, ())):
         for name, inner in graph.bodies(key).items():
             path = f"{body}/{graph.op_name(key)}/{name}".lstrip("/")
             yield from _weights(inner, kinds, path, key if owner is None else owner)
@@ -161,7 +161,7 @@ def _decompression(
         kind = graph.op_type(key)
         if kind == "Multiply" and len(sources) == 2 and scale is None:
             # The scale has one element per group, channel or tensor.
-            key, other = sorted(sources, key=lambda source: _elements(graph, source), reverse=True)
+            key, other = sorted(sources, key=lambda source: prod(graph.output_shape(source)), reverse=True)
             scale = _leaf(graph, other, table)
         elif kind == "Subtract" and len(sources) == 2 and zero_point is None:
             key, zero_point = sources[0], _leaf(graph, sources[1], table)
@@ -183,15 +183,6 @@ def _leaf(graph: GraphView, key: int, table: Mapping[int, Constant]) -> Constant
     return table[key]
 
 
-def _shape_after(graph: GraphView, key: int) -> tuple[int, ...]:
-    outputs = graph.op(key).outputs
-    return outputs[0].shape if outputs else ()
-
-
-def _elements(graph: GraphView, key: int) -> int:
-    return prod(_shape_after(graph, key))
-
-
 def covered_bytes(constants: Iterable[Constant]) -> int:
     """Number of bytes of the ``.bin`` that constants use; shared bytes count once."""
     covered = end = 0
@@ -199,11 +190,3 @@ def covered_bytes(constants: Iterable[Constant]) -> int:
         covered += max(0, offset + size - max(end, offset))
         end = max(end, offset + size)
     return covered
-
-
-def by_precision(table: Sequence[Weight]) -> dict[str, int]:
-    """Bytes by precision, largest first."""
-    sizes: Counter[str] = Counter()
-    for weight in table:
-        sizes[weight.precision] += weight.size
-    return dict(sorted(sizes.items(), key=lambda item: (-item[1], item[0])))

@@ -14,9 +14,9 @@ import openvino as ov
 
 from irtools.prove.files import Files
 from irtools.prove.inputs import Feeder, ModelCall, UndrivableError
-from irtools.runtime.exact import exact_hints, first_words
+from irtools.runtime.exact import exact_hints
 
-__all__ = ["Runner", "Session", "UndrivableError", "difference", "first_words"]
+__all__ = ["Runner", "Session", "UndrivableError", "difference"]
 
 
 def difference(value: Any, expected: Any) -> float | None:

@@ -17,7 +17,7 @@ from irtools.prove.figures import acceptance_figures, memory_figures, plain_figu
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.refusal import RefusalEvidence, cite, suspects
 from irtools.prove.settings import Prompt, ProveSettings
-from irtools.runtime.conversion import UNREADABLE, convert
+from irtools.runtime.conversion import convert
 from irtools.runtime.genai import Outcome
 from irtools.runtime.lines import Progress
 from irtools.text import joined, plural
@@ -204,7 +204,7 @@ class _Decoding:
             if self.setup.name == "plain" and unpaged:
                 why = f"only the stateful path of LLMPipeline accepts it. {cite(unpaged)}"
                 return Check("conversion", NOT_APPLICABLE, did, saw, why)
-            figures = {"unreadable": document == self.export.target and fault.startswith(UNREADABLE)}
+            figures = {"unreadable": document == self.export.target and result.unreadable}
             return Check("conversion", FAILED, did, saw, self.evidence.explain(fault), figures)
         return Check("conversion", PASSED, did, "the conversion succeeds and leaves no state")
 

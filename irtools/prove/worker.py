@@ -20,6 +20,7 @@ from irtools.prove.files import Files
 from irtools.prove.model import Check, Step
 from irtools.runtime.lines import Child, Progress, serve
 from irtools.runtime.memory import peak_memory, reset_peak
+from irtools.runtime.messages import short_message
 
 __all__ = ["Measured", "Worker"]
 
@@ -116,7 +117,7 @@ class _MeasureServer:
         self._session: Any = None
 
     def __call__(self, job: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-        from irtools.prove.drive import Session, UndrivableError, first_words  # loads OpenVINO
+        from irtools.prove.drive import Session, UndrivableError  # loads OpenVINO
 
         answer: dict[str, Any] = {"value": {}}
         reset_peak()
@@ -127,7 +128,7 @@ class _MeasureServer:
         except UndrivableError as error:
             answer["inapplicable"] = str(error)
         except RuntimeError as error:  # OpenVINO raises no subclass
-            answer["broken"] = first_words(error)
+            answer["broken"] = short_message(error)
         if self._session is not None:
             self._session.release()
             answer |= {"properties": dict(self._session.properties), "made_up": sorted(self._session.made_up)}

@@ -77,13 +77,12 @@ def render(export: ModelDirectory, request: PictureRequest, form: str = "svg", *
     if form not in MOST_NODES:
         raise OptionError(f"there is no format {form!r} for a picture; use one of {', '.join(MOST_NODES)}")
     started = time.monotonic()
-    if form != "dot":
-        _ = shown_part(export, request.part)  # a missing export is reported before a missing engine
-        engine_command()  # a missing engine is reported before any work
     candidates = pictures(export, request)
     if form == "dot":
         picture = next(candidates)
         return Drawing(to_dot(picture).encode(), picture, form)
+    _ = shown_part(export, request.part)  # a missing export is reported before a missing engine
+    engine_command()  # a missing engine is reported before any work
     at_once = 2 if request.generous else 1
     return first_in_time(candidates, form, started, started + seconds, at_once=at_once)
 
@@ -93,16 +92,8 @@ def first_in_time(
 ) -> Drawing:
     """Draw the finest picture whose layout is ready at the deadline, or else the first one after it.
 
-    Parameters
-    ----------
-    candidates : iterator of Picture
-        The finest picture first.
-    form : str
-        One of ``FORMATS``.
-    started, deadline : float
-        Times of ``time.monotonic``.
-    at_once : int
-        Number of layouts to start immediately.
+    ``candidates`` begin with the finest picture; ``at_once`` layouts start immediately. ``started`` and ``deadline``
+    are times of ``time.monotonic``.
     """
     layouts = _layouts(candidates, form)
     running: list[tuple[Picture, Layout]] = []

@@ -54,16 +54,7 @@ def engine_command() -> tuple[str, ...]:
 
 
 class Layout:
-    """A running layout process.
-
-    Parameters
-    ----------
-    dot : str
-        DOT text.
-    form : str
-        One of ``FORMATS``.
-    dpi : int
-        Resolution of a PNG.
+    """A running layout process for DOT text; ``form`` is one of ``FORMATS``, ``dpi`` the resolution of a PNG.
 
     Raises
     ------

@@ -195,8 +195,7 @@ class ExportDrawer:
 
 
 def _input_box(sketch: Sketch, view: GraphView, key: int, prefix: str) -> str:
-    port = view.op(key).outputs[0]
-    name = port.names[0] if port.names else view.op_name(key)
+    port, name = view.output(key), view.input_name(key)
     lines = (f"{port.element_type} {symbolic(port.shape, name)}",)
     return sketch.box(f"{prefix}{key}", "input", name, lines, op=view.op_name(key))
 

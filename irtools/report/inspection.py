@@ -16,7 +16,7 @@ from irtools.errors import IrtoolsError
 from irtools.ir.constants import iter_graphs, read_constants
 from irtools.lint.engine import verify
 from irtools.lint.model import Strategy
-from irtools.model.compression import Compression, asked
+from irtools.model.compression import Compression, recorded_request
 from irtools.model.config import declared_mtp
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
@@ -116,7 +116,7 @@ class InspectedPart:
     @property
     def requested_compression(self) -> str:
         """Compression settings of the rt_info: ``int4_asym, groups of 64, ratio 1``; empty if there are none."""
-        request = asked(self.document)
+        request = recorded_request(self.document)
         if request is None:
             return ""
         groups = f", groups of {request.group_size}" if request.group_size > 0 else ""
@@ -277,7 +277,7 @@ def _part(part: InspectedPart) -> dict[str, object]:
     if part.error:
         return {"name": part.name, "file": part.document.path.name, "error": part.error}
     xml, weights = part.file_bytes
-    request = asked(part.document)
+    request = recorded_request(part.document)
     return {
         "name": part.name,
         "file": part.document.path.name,

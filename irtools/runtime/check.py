@@ -201,13 +201,7 @@ def check_piece(plan: Plan, output_dir: Path, files: Sequence[Path]) -> tuple[st
 
     That a piece does not compile is a note and not an error: it can be what the piece is to show.
 
-    Parameters
-    ----------
-    plan : Plan
-    output_dir : Path
-        Where the piece will be, for the message.
-    files : sequence of Path
-        Weights and XML under their temporary names.
+    ``files`` are the weights and the XML under their temporary names; ``output_dir`` is for the message.
 
     Raises
     ------

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from irtools.runtime.lines import Child, Progress, serve
+from irtools.runtime.lines import Progress, ask_each, serve
+from irtools.runtime.messages import short_message
 
-__all__ = ["UNREADABLE", "Conversion", "convert"]
-
-UNREADABLE = "OpenVINO cannot read it"
-"""Start of a fault that every later OpenVINO process would hit too."""
+__all__ = ["Conversion", "convert"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,57 +23,38 @@ class Conversion:
         OpenVINO's message if it cannot read or convert the model, else ``""``.
     left : tuple of str
         Friendly names of the state ops that remain. GenAI accepts none in the target of a draft.
+    unreadable : bool
+        True if OpenVINO cannot read the model, so that every later process would fail too.
     """
 
     fault: str = ""
     left: tuple[str, ...] = ()
+    unreadable: bool = False
 
 
 def convert(files: Sequence[Path], *, timeout: float) -> list[Conversion]:
-    """Convert models in a separate process; nothing is written.
-
-    Parameters
-    ----------
-    files : sequence of Path
-        The ``.xml`` files, with their weights beside them.
-    timeout : float
-        Seconds allowed per file.
-
-    Returns
-    -------
-    list of Conversion
-        In the order of the files.
-    """
-    conversions: list[Conversion] = []
-    child: Child | None = None
-    try:
-        for path in files:
-            child = child or Child("irtools.runtime.conversion")
-            reply = child.ask({"xml": str(path.absolute())}, timeout=timeout)
-            if reply.ended:
-                child.close()
-                child = None
-                conversions.append(Conversion(reply.ended))
-            else:
-                conversions.append(Conversion(reply.value["fault"], tuple(reply.value["left"])))
-    finally:
-        if child is not None:
-            child.close()
-    return conversions
+    """Convert models in a separate process, each ``.xml`` in at most ``timeout`` seconds; nothing is written."""
+    requests = [{"xml": str(path.absolute())} for path in files]
+    return [
+        Conversion(reply.ended)
+        if reply.ended
+        else Conversion(reply.value["fault"], tuple(reply.value["left"]), reply.value["unreadable"])
+        for reply in ask_each("irtools.runtime.conversion", requests, timeout=timeout)
+    ]
 
 
 def _convert(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     import openvino as ov
 
-    from irtools.runtime.rehearsal import reason, to_paged
+    from irtools.runtime.rehearsal import to_paged
 
     try:
         model = ov.Core().read_model(request["xml"])
     except RuntimeError as error:
-        return {"fault": f"{UNREADABLE}: {reason(error)}", "left": []}
+        return {"fault": f"OpenVINO cannot read it: {short_message(error)}", "left": [], "unreadable": True}
     fault = to_paged(model)
     left = [] if fault else [op.get_friendly_name() for op in model.get_ops() if op.get_type_name() == "Assign"]
-    return {"fault": fault, "left": left}
+    return {"fault": fault, "left": left, "unreadable": False}
 
 
 if __name__ == "__main__":

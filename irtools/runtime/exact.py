@@ -1,10 +1,10 @@
-"""Device hints for exact numbers, and shortened OpenVINO messages."""
+"""Device hints for exact numbers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["EXACT", "exact_hints", "first_words", "plugin"]
+__all__ = ["EXACT", "exact_hints", "plugin"]
 
 EXACT = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
 """Properties that switch off reduced precision."""
@@ -19,10 +19,3 @@ def exact_hints(core: Any, device: str) -> dict[str, str]:
     """The entries of :data:`EXACT` that a device supports. Runs in a process that has loaded OpenVINO."""
     supported = core.get_property(plugin(device), "SUPPORTED_PROPERTIES")
     return {name: value for name, value in EXACT.items() if name in supported}
-
-
-def first_words(error: BaseException) -> str:
-    """The runtime's message without the locations in its own source."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    wanted = [line for line in lines if line and not line.startswith(("Exception from", "Check '"))]
-    return " ".join(wanted or lines)[:600]

@@ -8,14 +8,14 @@ GenAI.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from irtools.errors import UsageError
-from irtools.runtime.lines import Child, Progress
+from irtools.runtime.lines import Progress, ask_each
 
-__all__ = ["NOT_INSTALLED", "GenerationJob", "Outcome", "Timing", "available", "iterate", "run", "run_all"]
+__all__ = ["NOT_INSTALLED", "GenerationJob", "Outcome", "Timing", "available", "iterate"]
 
 NOT_INSTALLED = "openvino-genai is not installed; install the extra `runtime` (in a checkout: pip install '.[runtime]')"
 
@@ -33,7 +33,7 @@ class GenerationJob:
     as_text : bool
         Pass the token ids as decoded text: the pipeline of a vision-language export accepts only text.
     draft : str or None
-        Directory of the draft; the same as ``model`` for MTP.
+        Directory of the draft, whose rt_info gives its kind; the same as ``model`` for MTP.
     assistant_tokens : int
         Candidates per step, with a draft.
     prefix_caching : bool
@@ -64,21 +64,6 @@ class GenerationJob:
     image: int = 0
     exact: bool = False
     reuse: bool = False
-
-    @classmethod
-    def plain(cls, model: str | Path, prompt: str = "", **options: Any) -> GenerationJob:
-        """Generation without a draft."""
-        return cls(str(model), prompt, **options)
-
-    @classmethod
-    def mtp(cls, model: str | Path, prompt: str = "", **options: Any) -> GenerationJob:
-        """Generation with the MTP head of the same directory."""
-        return cls(str(model), prompt, draft=str(model), **options)
-
-    @classmethod
-    def dflash(cls, model: str | Path, draft: str | Path, prompt: str = "", **options: Any) -> GenerationJob:
-        """Generation with a draft from another directory; its rt_info gives its kind."""
-        return cls(str(model), prompt, draft=str(draft), **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,16 +151,6 @@ def available() -> bool:
     return find_spec("openvino_genai") is not None
 
 
-def run(job: GenerationJob, *, timeout: float = 300.0) -> Outcome:
-    """Run one job; see :func:`run_all`."""
-    return run_all([job], timeout=timeout)[0]
-
-
-def run_all(jobs: Iterable[GenerationJob], *, timeout: float = 300.0) -> list[Outcome]:
-    """Run jobs one after the other; see :func:`iterate`."""
-    return list(iterate(jobs, timeout=timeout))
-
-
 def iterate(
     jobs: Iterable[GenerationJob], *, timeout: float = 300.0, progress: Progress | None = None
 ) -> Generator[Outcome, None, None]:
@@ -183,11 +158,8 @@ def iterate(
 
     Parameters
     ----------
-    jobs : iterable of Job
     timeout : float
         Seconds without progress after which a job's process is killed.
-    progress : callable, optional
-        Takes the current step, as a clause.
 
     Yields
     ------
@@ -201,15 +173,7 @@ def iterate(
     """
     if not available():
         raise UsageError(NOT_INSTALLED)
-    worker: Child | None = None
-    try:
-        for job in jobs:
-            worker = worker or Child("irtools.runtime.pipeline")
-            reply = worker.ask(asdict(job), timeout=timeout, progress=progress)
-            if reply.ended:
-                worker.close()
-                worker = None
+    requests = (asdict(job) for job in jobs)
+    with closing(ask_each("irtools.runtime.pipeline", requests, timeout=timeout, progress=progress)) as replies:
+        for reply in replies:
             yield Outcome("crash", reply.ended) if reply.ended else Outcome.from_json(reply.value)
-    finally:
-        if worker is not None:
-            worker.close()

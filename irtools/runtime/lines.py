@@ -10,18 +10,18 @@ import json
 import os
 import queue
 import signal
+import subprocess
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any
 
-from irtools.runtime.process import start
-
-__all__ = ["Child", "Progress", "Reply", "serve"]
+__all__ = ["Child", "Progress", "Reply", "ask_each", "serve"]
 
 Progress = Callable[[str], None]
 """Takes the current step, as a clause."""
@@ -54,11 +54,18 @@ class Child:
     Parameters
     ----------
     module : str
-        Run as ``python -m module``; it calls :func:`serve`.
+        Run as ``python -m module`` with this process's module path, without the working directory: that is often
+        the model directory, and Python files in it must not run. The module calls :func:`serve`.
     """
 
     def __init__(self, module: str) -> None:
-        self._process = start(module)
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(_module_path()), "PYTHONIOENCODING": "utf-8"},
+        )
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._words: deque[bytes] = deque(maxlen=_LAST_WORDS)
         self._requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -109,8 +116,6 @@ class Child:
 
         Parameters
         ----------
-        request : object
-            JSON.
         timeout : float
             Seconds without an answer or progress after which the process is killed.
         progress : callable, optional
@@ -156,6 +161,35 @@ class Child:
         return f"the process ended with {_exit(code)}{message}"
 
 
+def _module_path() -> list[str]:
+    # `python -m irtools` puts the working directory first. It stays only if irtools itself lies there.
+    root = Path(__file__).resolve().parents[2]  # of an editable installation it is not on the path
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # deleted
+        return [*filter(None, sys.path), str(root)]
+    barred = {here} - {root}
+    return [*(entry for entry in sys.path if entry and Path(os.path.realpath(entry)) not in barred), str(root)]
+
+
+def ask_each(
+    module: str, requests: Iterable[object], *, timeout: float, progress: Progress | None = None
+) -> Generator[Reply, None, None]:
+    """Answer requests in one process, each when the next reply is wanted; one that ends is replaced by a new one."""
+    child: Child | None = None
+    try:
+        for request in requests:
+            child = child or Child(module)
+            reply = child.ask(request, timeout=timeout, progress=progress)
+            if reply.ended:
+                child.close()
+                child = None
+            yield reply
+    finally:
+        if child is not None:
+            child.close()
+
+
 def _exit(code: int) -> str:
     if code >= 0:
         return f"code {code}"
@@ -184,13 +218,7 @@ def _pour(stream: IO[bytes] | None, give: Callable[[], bytes]) -> None:
 
 
 def serve(handle: Callable[[Any, Progress], Any]) -> None:
-    """Answer requests from stdin until it closes. Runs in the child process.
-
-    Parameters
-    ----------
-    handle : callable
-        Takes a request and a progress callable; returns the answer, as JSON values.
-    """
+    """Answer requests from stdin with ``handle(request, progress)`` until it closes. Runs in the child process."""
     # Output of native code must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from irtools.runtime.exact import exact_hints, first_words
+from irtools.runtime.exact import exact_hints
 from irtools.runtime.genai import GenerationJob, Outcome, Timing
 from irtools.runtime.lines import Progress, serve
 from irtools.runtime.memory import peak_memory
+from irtools.runtime.messages import short_message
 
 __all__ = ["encode"]
 
@@ -32,7 +33,7 @@ class _PipelineServer:
         try:
             pipeline = self._pipeline(genai, job, progress)
         except (RuntimeError, ValueError, IndexError) as error:
-            return Outcome("load", first_words(error))
+            return Outcome("load", short_message(error))
         load = time.monotonic() - began
         tokens: list[int] = []
         progress("generating")
@@ -43,7 +44,7 @@ class _PipelineServer:
             began = time.monotonic()
             result = _generate(genai, pipeline, job, prompt_ids, _recorder(genai, tokens))
         except (RuntimeError, ValueError, IndexError) as error:
-            return Outcome("generate", first_words(error))
+            return Outcome("generate", short_message(error))
         seconds = time.monotonic() - began
         return _outcome(pipeline, result, tokens, prompt_ids, _timing(pipeline, result, load, seconds))
 

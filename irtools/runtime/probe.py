@@ -12,8 +12,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from irtools.runtime.exact import first_words, plugin
+from irtools.runtime.exact import plugin
 from irtools.runtime.lines import Child, Progress, serve
+from irtools.runtime.messages import short_message
 
 __all__ = ["RuntimeFacts", "probe"]
 
@@ -78,14 +79,9 @@ def probe(device: str, directory: Path, prompts: Sequence[str], *, chat_template
     chat_template : bool
         Apply the export's chat template to the prompts.
     """
-    request = {
-        "device": device,
-        "directory": str(directory),
-        "prompts": list(prompts),
-        "chat_template": chat_template,
-    }
+    texts = {"directory": str(directory), "prompts": list(prompts), "chat_template": chat_template}
     with Child("irtools.runtime.probe") as child:
-        reply = child.ask(request, timeout=_TIMEOUT)
+        reply = child.ask({"device": device, **texts}, timeout=_TIMEOUT)
     if reply.ended:
         return RuntimeFacts((), {}, _versions(), fault=reply.ended, ended=reply.ended)
     lists = {"devices": tuple(reply.value["devices"]), "tokens": tuple(map(tuple, reply.value["tokens"]))}
@@ -111,7 +107,7 @@ def _unusable() -> str:
             try:
                 import_module(name)
             except ImportError as error:
-                return f"{package} cannot be imported ({first_words(error)})"
+                return f"{package} cannot be imported ({short_message(error)})"
     return ""
 
 
@@ -142,7 +138,7 @@ def _tokenized(request: Mapping[str, Any]) -> dict[str, Any]:
         tokenizer, template = genai.Tokenizer(request["directory"]), request["chat_template"]
         return {"tokens": [encode(tokenizer, prompt, chat_template=template) for prompt in request["prompts"]]}
     except (RuntimeError, ValueError, ImportError) as error:
-        return {"fault": first_words(error)}
+        return {"fault": short_message(error)}
 
 
 def _without_index(device: str) -> str:

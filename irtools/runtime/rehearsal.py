@@ -14,8 +14,9 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from irtools.runtime.lines import Progress, serve
+from irtools.runtime.messages import short_message
 
-__all__ = ["reason", "rehearse", "to_paged"]
+__all__ = ["rehearse", "to_paged"]
 
 _REFUSED = "OpenVINO GenAI 2026.4 refuses this model as a DFlash target"
 _NAMED_EMBEDDING = ("embed_tokens", "embedding")
@@ -31,12 +32,7 @@ Layers: TypeAlias = Mapping[str, tuple[str, int]]
 def rehearse(request: Mapping[str, Any], ahead: Any = None) -> Remarks:
     """Read the model and compare it; check the annotation, convert to paged attention, check again.
 
-    Parameters
-    ----------
-    request : mapping
-        See :func:`irtools.runtime.check.check_file`.
-    ahead : openvino.Model, optional
-        A model of the same graph. It is converted while the file is read: the conversion is the longer half.
+    ``ahead`` is a model of the same graph. It is converted while the file is read: the conversion is the longer half.
     """
     try:
         with ThreadPoolExecutor(1) as executor:
@@ -45,7 +41,7 @@ def rehearse(request: Mapping[str, Any], ahead: Any = None) -> Remarks:
         model = reading.result()
     except RuntimeError as error:
         advice = "; install openvino-tokenizers, which has this op" if _EXTENSION in str(error) else ""
-        yield True, f"OpenVINO cannot read it: {reason(error)}{advice}{_edited(request['expected'])}"
+        yield True, f"OpenVINO cannot read it: {short_message(error)}{advice}{_edited(request['expected'])}"
         return
     if request["expected"] is not None:
         yield from _compared(model, *request["expected"])
@@ -95,7 +91,7 @@ def _compiled(model: Any) -> Remarks:
     try:
         ov.Core().compile_model(model, "CPU")
     except RuntimeError as error:
-        yield False, f"OpenVINO reads the piece but cannot compile it for the CPU: {reason(error).rstrip('.')}"
+        yield False, f"OpenVINO reads the piece but cannot compile it for the CPU: {short_message(error).rstrip('.')}"
 
 
 def to_paged(model: Any) -> str:
@@ -106,14 +102,8 @@ def to_paged(model: Any) -> str:
     try:
         paged_attention_transformation(model)
     except RuntimeError as error:
-        return missing or reason(error)
+        return missing or short_message(error)
     return ""
-
-
-def reason(error: Exception) -> str:
-    """The last line of an OpenVINO message; the lines above give locations in its source."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
 
 
 def _edited(expected: Sequence[Any] | None) -> str:

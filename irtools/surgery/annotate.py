@@ -43,23 +43,11 @@ class SameValue:
         return self._graph.unreshaped(source), port.shape[-1]
 
 
-def annotate(
-    document: Document,
-    stack: DecoderStack,
-    *,
-    force: bool = False,
-) -> Patch:
+def annotate(document: Document, stack: DecoderStack, *, force: bool = False) -> Patch:
     """Work out the file with the annotation of ``stack``; write nothing.
 
-    Parameters
-    ----------
-    stack : DecoderStack
-        From :func:`irtools.decoder.locate`.
-    force : bool
-        Replace an annotation that differs.
-    equivalent : callable, optional
-        ``equivalent(layer, locator)`` is True if an existing locator, other than that of ``stack``,
-        provably carries the same value; such a locator is no difference. Default: :class:`SameValue`.
+    An existing locator that carries the :class:`SameValue` is no difference. ``force`` replaces an annotation that
+    differs.
 
     Returns
     -------
@@ -77,10 +65,7 @@ def annotate(
 
 
 def annotating(
-    document: Document,
-    stack: DecoderStack,
-    *,
-    force: bool = False,
+    document: Document, stack: DecoderStack, *, force: bool = False
 ) -> tuple[tuple[Edit, ...], tuple[str, ...]]:
     """Return the edits that :func:`annotate` makes, and its notes."""
     new = stack.annotation()

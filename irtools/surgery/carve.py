@@ -174,9 +174,8 @@ class _Carver:
         self.layers[key] = self.style.layer(key, AddOp("Parameter", name, (), (output,), attributes), ())
 
     def _keep_input(self, op: int) -> None:
-        port = self.view.output(op)
-        name = port.names[0] if port.names else self.view.op_name(op)
-        self.inputs.append(self._describe(name, Source(op, port.id), "model"))
+        source = Source(op, self.view.output(op).id)
+        self.inputs.append(self._describe(self.view.input_name(op), source, "model"))
         self._copy(op)
 
     def _copy(self, op: int) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from irtools.errors import EditError
 from irtools.ir.markup import unprintable
 from irtools.ir.op import split_names
+from irtools.text import plural
 
 __all__ = ["RESERVED", "distinct_layers", "names_of", "parse_layer_list", "require_names"]
 
@@ -109,10 +110,10 @@ def names_of(names: str | Sequence[str], layers: Sequence[int]) -> tuple[str, ..
         if len(names) == 1 and "{layer}" in names[0]:
             names *= len(layers)
     if len(names) != len(layers):
-        plural = f"{len(layers)} layers" if len(layers) > 1 else "1 layer"
-        number = "1 name is" if len(names) == 1 else f"{len(names)} names are"
+        given = f"{plural(len(names), 'name')} {'is' if len(names) == 1 else 'are'} given for"
         raise EditError(
-            f"{number} given for {plural}; give one name per layer, or a template with {{layer}} such as h{{layer}}"
+            f"{given} {plural(len(layers), 'layer')}; give one name per layer, or a template with {{layer}} such as "
+            "h{layer}"
         )
     return tuple(name.replace("{layer}", str(layer)) for name, layer in zip(names, layers, strict=True))
 

@@ -354,9 +354,8 @@ def concealing(
 
 
 def _value(graph: GraphView, output: Exposed) -> ExposedValue:
-    port = graph.port(output.source)
     locator = Locator(graph.op_name(output.source.op), graph.output_index(output.source))
-    return ExposedValue(output.name, output.layers, locator, port.shape if port is not None else ())
+    return ExposedValue(output.name, output.layers, locator, graph.shape(output.source))
 
 
 def _wanted(layers: Sequence[int] | int | str, count: int | None) -> tuple[int, ...]:

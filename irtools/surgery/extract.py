@@ -81,8 +81,6 @@ def save_piece(
 
     Parameters
     ----------
-    document : Document
-        The document of the plan.
     output_dir : Path
         Empty or absent.
     check : callable, optional

@@ -11,25 +11,18 @@ from collections.abc import Collection
 
 from irtools.graph.closure import closure
 from irtools.graph.view import GraphView
+from irtools.ir.op import op_types
 from irtools.surgery.reach import data_above
 from irtools.surgery.shapes import SameShape
 
 __all__ = ["fragile_states"]
 
 _ATTENTION = "ScaledDotProductAttention"
-_ON_THE_WAY = frozenset({"Gather", "Concat", "Unsqueeze", "Squeeze", "Broadcast", "Reshape", "Transpose", "Convert"})
+_ON_THE_WAY = op_types("Gather Concat Unsqueeze Squeeze Broadcast Reshape Transpose Convert")
 
 
 def fragile_states(view: GraphView, ops: Collection[int], starts: Collection[int]) -> list[int]:
-    """Return the ReadValues of a piece that would not run.
-
-    Parameters
-    ----------
-    ops : collection of int
-        Ops of the piece.
-    starts : collection of int
-        Ops of the piece whose inputs are cut.
-    """
+    """Return the ReadValues of the piece ``ops`` that would not run; the inputs of ``starts`` are cut."""
     reads = [op for op in view.by_type.get("ReadValue", ()) if op in ops and view.inputs(op)]
     same = SameShape(view)
     attended = {op: _attention(view, op, ops) for op in reads}
@@ -44,14 +37,10 @@ def fragile_states(view: GraphView, ops: Collection[int], starts: Collection[int
             or any((at, 3 - side) in attended[other] for at, side in attended[op] for other in others)
             or any(same.same_value(first, view.inputs(other)[0]) for other in others)
         )
-        if not safe or _unknown(view, first.op, starts):
+        # If the first value depends on an op with cut inputs, less is known of its shape.
+        if not safe or (starts and not data_above(view, [first.op]).isdisjoint(starts)):
             fragile.append(op)
     return fragile
-
-
-def _unknown(view: GraphView, first: int, starts: Collection[int]) -> bool:
-    """True if the first value depends on an op with cut inputs, so that less is known of its shape."""
-    return bool(starts) and not data_above(view, [first]).isdisjoint(starts)
 
 
 def _empty(view: GraphView, op: int) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from difflib import unified_diff
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from irtools.ir.markup import Splice, spliced
 from irtools.surgery.restore import inverse
@@ -159,16 +159,8 @@ def _escaped(character: str) -> str:
 # -- the diff ----------------------------------------------------------------------------
 
 
-class _Block(NamedTuple):
-    """A range of whole lines of the old file, and the lines that replace them."""
-
-    start: int
-    end: int
-    new: bytes
-
-
-def _blocks(old: bytes, splices: Sequence[Splice]) -> Iterator[_Block]:
-    """Yield the touched lines; splices that touch the same line are in one block."""
+def _blocks(old: bytes, splices: Sequence[Splice]) -> Iterator[Splice]:
+    """Yield splices of whole lines; splices that touch the same line are in one block."""
     pending: list[Splice] = []
     start = end = 0
     for splice in splices:
@@ -184,8 +176,8 @@ def _blocks(old: bytes, splices: Sequence[Splice]) -> Iterator[_Block]:
         yield _block(old, start, end, pending)
 
 
-def _block(old: bytes, start: int, end: int, splices: Sequence[Splice]) -> _Block:
-    return _Block(start, end, spliced(old[start:end], [Splice(a - start, b - start, new) for a, b, new in splices]))
+def _block(old: bytes, start: int, end: int, splices: Sequence[Splice]) -> Splice:
+    return Splice(start, end, spliced(old[start:end], [Splice(a - start, b - start, new) for a, b, new in splices]))
 
 
 def _line_end(data: bytes, offset: int) -> int:
@@ -199,7 +191,7 @@ def _hunks(old: bytes, splices: Sequence[Splice]) -> Iterator[str]:
     difflib sees only the lines that the splices touch: in a file of 100,000 lines it would take seconds to find
     them again.
     """
-    groups: list[list[_Block]] = []
+    groups: list[list[Splice]] = []
     for block in _blocks(old, splices):
         if groups and old.count(b"\n", groups[-1][-1].end, block.start) <= 2 * _CONTEXT:
             groups[-1].append(block)

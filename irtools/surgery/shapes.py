@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from irtools.graph.view import GraphView, Source
-from irtools.ir.op import FLOATS
+from irtools.ir.op import FLOATS, op_types
+from irtools.ir.scan import BODY_OWNERS
 from irtools.surgery.reach import state_writers
 
 __all__ = ["SameShape", "rank_unknown"]
@@ -18,25 +19,20 @@ __all__ = ["SameShape", "rank_unknown"]
 _DEEPEST = 150
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 # Ops whose output has the shape of the first input.
-_SAME = _words(
+_SAME = op_types(
     "Abs Clamp Convert Cos Elu Erf Exp Floor Gelu HSigmoid HSwish HardSigmoid Log MVN Mish Negative "
     "NormalizeL2 RMS ReLU Selu Sigmoid Sin SoftMax SoftPlus Softmax Sqrt Swish Tanh"
 )
-_BROADCAST = _words("Add Divide Maximum Minimum Multiply Power SquaredDifference Subtract")
-_REDUCE = _words("ReduceL2 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum")
+_BROADCAST = op_types("Add Divide Maximum Minimum Multiply Power SquaredDifference Subtract")
+_REDUCE = op_types("ReduceL2 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum")
 # Ops whose output shape follows from the shapes of the inputs and the values of the integer inputs.
-_OTHERS = _words(
+_OTHERS = op_types(
     "Broadcast Concat Convolution FakeQuantize Gather GatherElements GroupConvolution MatMul PRelu Pad "
     "Reshape ScaledDotProductAttention Select Slice Split Squeeze StridedSlice Tile Transpose Unsqueeze "
     "VariadicSplit"
 )
 _REGULAR = _SAME | _BROADCAST | _REDUCE | _OTHERS
-_BODIES = _words("If Loop TensorIterator")
 
 
 def rank_unknown(view: GraphView, source: Source) -> bool:
@@ -50,7 +46,7 @@ def rank_unknown(view: GraphView, source: Source) -> bool:
         port, kind = view.port(value), view.op_type(value.op)
         if port is None or port.shape or view.constant(value.op):
             continue
-        if kind in _BODIES or (kind == "Parameter" and view.data(value.op).get("shape") == "..."):
+        if kind in BODY_OWNERS or (kind == "Parameter" and view.data(value.op).get("shape") == "..."):
             return True
         fresh = set(view.inputs(value.op)) - seen
         seen |= fresh

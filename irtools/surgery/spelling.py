@@ -10,19 +10,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from irtools.ir.markup import (
-    START_TAG,
     Splice,
     attributes_at,
     declares_ascii,
     encode_text,
     first_space,
     last_line,
+    removal,
     space_before,
     spell_attribute,
     spliced,
 )
 from irtools.ir.op import PRECISIONS, split_names
-from irtools.ir.scan import Scan, Span, child_spans, parse_attributes
+from irtools.ir.scan import TAG, Scan, Span, child_spans, parse_attributes
 from irtools.surgery.edits import AddOp, NewPort
 
 __all__ = ["Spelling", "append_to", "join_names", "tensor_names"]
@@ -126,8 +126,7 @@ class Spelling:
         if key not in attributes:
             return layer
         if len(attributes) == 1 and not any(child_spans(layer, where)):
-            start = where.start - len(space_before(layer, where.start))
-            return spliced(layer, [Splice(start, where.end, b"")])
+            return spliced(layer, [removal(layer, where)])
         return spliced(layer, [Splice(*attributes[key].whole, b"")])
 
     def with_tensor_names(self, layer: bytes, index: int, names: Sequence[str]) -> bytes:
@@ -176,13 +175,13 @@ class Spelling:
 
     def _insert_first(self, layer: bytes, child: bytes) -> bytes:
         """Return a layer with a new first child; a self-closed layer is opened."""
-        tag = START_TAG.match(layer)
+        tag = TAG.match(layer)
         assert tag is not None, "every element starts with a tag"
         inner = self._join([(0, b""), (1, child)])
         if not tag[4]:
             return spliced(layer, [Splice(tag.end(), tag.end(), inner)])
         ending = self._join([(0, b""), (0, b"</layer>")])
-        return layer[: tag.end(2)] + b">" + inner + ending
+        return layer[: tag.end(3)] + b">" + inner + ending
 
     @staticmethod
     def with_source(edge: bytes, source: int, port: int) -> bytes:
@@ -225,10 +224,10 @@ def append_to(scan: Scan, section: str, items: bytes, style: Spelling) -> Splice
     if where == (0, 0):
         after = scan.layers.end if section == "edges" and scan.layers.end else scan.net_tag.end
         return Splice(after, after, space + b"<" + name + b">" + items + space + b"</" + name + b">")
-    tag = START_TAG.match(data, where.start)
+    tag = TAG.match(data, where.start)
     assert tag is not None, "every element starts with a tag"
     if tag[4]:
-        return Splice(tag.end(2), where.end, b">" + items + space + b"</" + name + b">")
+        return Splice(tag.end(3), where.end, b">" + items + space + b"</" + name + b">")
     end = data.rindex(b"</", where.start, where.end)
     start = end - len(space_before(data, end))
     return Splice(start, start, items + (space if tag.end() == end else b""))

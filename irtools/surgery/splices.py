@@ -38,15 +38,7 @@ def _longest(most: int, same: Callable[[int, int], bool]) -> int:
 
 
 def compose(first: Sequence[Splice], second: Sequence[Splice]) -> tuple[Splice, ...]:
-    """Join splices of a file, and splices of the file that they result in.
-
-    Parameters
-    ----------
-    first : sequence of Splice
-        Splices of the old file.
-    second : sequence of Splice
-        Splices of the intermediate file.
-    """
+    """Join splices of a file, and splices of the intermediate file that they result in."""
     if not first or not second:
         return tuple(first or second)
     between = _Pieces(first)

@@ -17,9 +17,9 @@ from irtools.errors import EditError, about
 from irtools.ir.markup import Splice, spliced
 from irtools.ir.op import parse_op
 from irtools.ir.rt_info import ANNOTATION_KEY, entries, remove_entry, set_entry
-from irtools.ir.scan import Scan, scan_outline
+from irtools.ir.scan import Scan, same_graph, scan_outline
 from irtools.model.document import Document
-from irtools.surgery.edits import AddOp, Edit, GraphEdit, RemoveOp, Rename, Restore, SetRtInfo, require_text
+from irtools.surgery.edits import Edit, GraphEdit, RemoveOp, Rename, Restore, SetRtInfo, require_text
 from irtools.surgery.patch import Expected, Patch, Ports
 from irtools.surgery.splices import compose, difference
 
@@ -39,8 +39,6 @@ def apply(document: Document, edits: Iterable[Edit], *, notes: Sequence[str] = (
     ----------
     edits : iterable of Edit
         Applied in order; an edit may refer to an op that an earlier one added.
-    notes : sequence of str
-        Notes of the patch.
 
     Raises
     ------
@@ -70,10 +68,6 @@ def preview(document: Document, edits: Iterable[Edit]) -> Document:
         return _Steps.of(document, edits).document
 
 
-def _kind(edit: Edit) -> type[Edit]:
-    return type(edit) if isinstance(edit, SetRtInfo | Restore) else AddOp
-
-
 def _annotation(scan: Scan) -> str | None:
     """Return the last annotation of a file; ``""`` for an entry without value."""
     present = entries(scan, ANNOTATION_KEY)
@@ -98,20 +92,16 @@ class _Steps:
     def of(cls, document: Document, edits: Iterable[Edit]) -> _Steps:
         """Make all edits."""
         steps = cls(document)
-        for _, group in groupby(edits, _kind):
-            steps._make(list(group))
+        for on_graph, group in groupby(edits, lambda edit: isinstance(edit, GraphEdit)):
+            if on_graph:
+                steps._edit_graph([edit for edit in group if isinstance(edit, GraphEdit)])
+                continue
+            for edit in group:
+                if isinstance(edit, SetRtInfo):
+                    steps._set_rt_info(edit)
+                elif isinstance(edit, Restore):
+                    steps._restore(edit)
         return steps
-
-    def _make(self, edits: Sequence[Edit]) -> None:
-        """Make edits of one kind."""
-        for edit in edits:
-            if isinstance(edit, SetRtInfo):
-                self._set_rt_info(edit)
-            elif isinstance(edit, Restore):
-                self._restore(edit)
-        graph_edits = [edit for edit in edits if not isinstance(edit, SetRtInfo | Restore)]
-        if graph_edits:
-            self._edit_graph(graph_edits)
 
     def _take(self, splices: Sequence[Splice], data: bytes | None = None) -> None:
         self.splices = compose(self.splices, splices)
@@ -134,10 +124,7 @@ class _Steps:
         self._take(restored(before, edit))
         after = self.document.scan
         self.annotation = _annotation(after)
-        if any(
-            before.data[old.start : old.end] != after.data[new.start : new.end]
-            for old, new in ((before.layers, after.layers), (before.edges_section, after.edges_section))
-        ):
+        if not same_graph(before, after):
             self._layers_edited = self._graph_edited = True
             self._graph, self._last = self.document, None
             # OpenVINO must look for these ops under their restored names.

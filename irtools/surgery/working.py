@@ -8,7 +8,7 @@ from functools import cached_property
 from irtools.errors import EditError, InvalidIRError
 from irtools.ir.constants import iter_graphs
 from irtools.ir.integrity import FaultKind, wiring_error
-from irtools.ir.markup import Splice, space_before
+from irtools.ir.markup import Splice, removal
 from irtools.ir.op import Op, parse_op
 from irtools.ir.scan import Scan, Span, child_spans
 from irtools.surgery.edits import (
@@ -256,9 +256,7 @@ class Working:
     def splices(self) -> tuple[Splice, ...]:
         """Return the differences from the file, in file order."""
         data, spans = self._scan.data, self._scan.spans
-        splices = []
-        for key in self._removed & self._position.keys():
-            splices.append(_removal(data, spans[self._position[key]]))
+        splices = [removal(data, spans[self._position[key]]) for key in self._removed & self._position.keys()]
         for key, layer in self._changed.items():
             splices += _narrow(data, spans[self._position[key]], layer)
         if self._removed or self._sources:
@@ -282,7 +280,7 @@ class Working:
             where = (target, target_port)
             connected.add(where)
             if target in self._removed:
-                yield _removal(data, span)
+                yield removal(data, span)
             elif where in self._sources:
                 edge = self._style.with_source(data[span.start : span.end], *self._sources[where])
                 yield from _narrow(data, span, edge)
@@ -295,11 +293,6 @@ class Working:
 def _require_name(name: str) -> None:
     if not name:
         raise EditError("the friendly name of an op cannot be empty; give a name")
-
-
-def _removal(data: bytes, span: Span) -> Splice:
-    """Return the splice that removes an element and the white space before it."""
-    return Splice(span.start - len(space_before(data, span.start)), span.end, b"")
 
 
 def _narrow(data: bytes, span: Span, new: bytes) -> Iterator[Splice]:

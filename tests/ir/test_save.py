@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from irtools.errors import CheckError, SaveError
-from irtools.ir.save import FileChange, save_export, save_file
+from irtools.ir.save import FileChange, save_export, save_files
 
 OLD, NEW = b"<net>old</net>\n", b"<net>new and longer</net>\n"
 
@@ -40,14 +40,14 @@ def state(directory: Path) -> dict[str, tuple[int, ...]]:
 @pytest.mark.parametrize("mode", [0o644, 0o600, 0o640, 0o444, 0o755, 0o4711])
 def test_the_mode_is_kept(model: Path, mode: int) -> None:
     model.chmod(mode)
-    save_file(FileChange(model, NEW, OLD))
+    save_files([FileChange(model, NEW, OLD)])
     assert stat.S_IMODE(model.stat().st_mode) == mode
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
 def test_the_owner_is_kept(model: Path) -> None:
     os.chown(model, 1234, 4321)
-    save_file(FileChange(model, NEW, OLD))
+    save_files([FileChange(model, NEW, OLD)])
     assert (model.stat().st_uid, model.stat().st_gid) == (1234, 4321)
 
 
@@ -56,7 +56,7 @@ def test_extended_attributes_are_kept(model: Path) -> None:
         os.setxattr(model, "user.origin", b"hub")
     except OSError:
         pytest.skip("the file system has no extended attributes")
-    save_file(FileChange(model, NEW, OLD))
+    save_files([FileChange(model, NEW, OLD)])
     assert os.getxattr(model, "user.origin") == b"hub"
 
 
@@ -80,14 +80,14 @@ def test_an_attribute_that_may_not_be_set_does_not_stop_the_others(
     monkeypatch.setattr(os, "listxattr", lambda _: list(there))
     monkeypatch.setattr(os, "getxattr", get_attribute)
     monkeypatch.setattr(os, "setxattr", set_attribute)
-    save_file(FileChange(model, NEW, OLD))
+    save_files([FileChange(model, NEW, OLD)])
     assert written == {"user.origin": b"hub"}
 
 
 @pytest.mark.parametrize("name", ["n" * 235 + ".xml", "n" * 251 + ".xml", "模" * 83 + ".xml"])
 def test_the_longest_names_can_be_written(model: Path, name: str) -> None:
     model = model.rename(model.with_name(name))
-    save_file(FileChange(model, NEW, OLD))
+    save_files([FileChange(model, NEW, OLD)])
     assert model.read_bytes() == NEW
     out = model.parent.parent / "out"
     save_export(model.parent, [FileChange(model, OLD, NEW)], out)
@@ -97,7 +97,7 @@ def test_the_longest_names_can_be_written(model: Path, name: str) -> None:
 
 def test_nothing_else_in_the_directory_is_touched(model: Path) -> None:
     before = state(model.parent)
-    saved = save_file(FileChange(model, NEW, OLD))
+    (saved,) = save_files([FileChange(model, NEW, OLD)])
     after = state(model.parent)
     assert model.read_bytes() == NEW
     assert saved.replaced_link is None
@@ -115,7 +115,7 @@ def test_a_symbolic_link_is_replaced_and_what_it_pointed_to_stays(tmp_path: Path
         (blobs / blob).chmod(0o640)
         (snapshot / name).symlink_to(f"../../blobs/{blob}")
     before = state(blobs)
-    saved = save_file(FileChange(snapshot / "openvino_model.xml", NEW, OLD))
+    (saved,) = save_files([FileChange(snapshot / "openvino_model.xml", NEW, OLD)])
     assert saved.replaced_link == blobs / "aa"
     assert state(blobs) == before
     assert (blobs / "aa").read_bytes() == OLD
@@ -127,7 +127,7 @@ def test_a_symbolic_link_is_replaced_and_what_it_pointed_to_stays(tmp_path: Path
 
 def test_a_hard_linked_file_is_not_written_through(model: Path, tmp_path: Path) -> None:
     (tmp_path / "other.xml").hardlink_to(model)
-    save_file(FileChange(model, NEW, OLD))
+    save_files([FileChange(model, NEW, OLD)])
     assert (tmp_path / "other.xml").read_bytes() == OLD
 
 
@@ -138,7 +138,7 @@ def test_the_check_sees_the_whole_new_file_under_another_name(model: Path) -> No
         seen.append((path.read_bytes(), path.parent, path.suffix, model.read_bytes()))
         return ("a note",)
 
-    assert save_file(FileChange(model, NEW, OLD, check)).notes == ("a note",)
+    assert save_files([FileChange(model, NEW, OLD, check)])[0].notes == ("a note",)
     assert seen == [(NEW, model.parent, ".irtools-tmp", OLD)]
 
 
@@ -149,7 +149,7 @@ def test_a_failing_check_leaves_everything_as_it_was(model: Path, error: BaseExc
 
     before = state(model.parent)
     with pytest.raises(type(error)):
-        save_file(FileChange(model, NEW, OLD, check))
+        save_files([FileChange(model, NEW, OLD, check)])
     assert state(model.parent) == before
 
 
@@ -157,7 +157,7 @@ def test_a_file_that_changed_since_it_was_read_is_refused(model: Path) -> None:
     model.write_bytes(OLD.replace(b"old", b"odd"))  # same size
     before = state(model.parent)
     with pytest.raises(SaveError, match="changed while"):
-        save_file(FileChange(model, NEW, OLD))
+        save_files([FileChange(model, NEW, OLD)])
     assert state(model.parent) == before
 
 
@@ -174,7 +174,7 @@ def test_a_file_that_changes_during_the_check_is_refused(model: Path, how: str) 
         return ()
 
     with pytest.raises(SaveError):
-        save_file(FileChange(model, NEW, OLD, check))
+        save_files([FileChange(model, NEW, OLD, check)])
     assert not list(model.parent.glob(".*"))
     assert not model.exists() or model.read_bytes() != NEW
 
@@ -182,26 +182,26 @@ def test_a_file_that_changes_during_the_check_is_refused(model: Path, how: str) 
 def test_a_vanished_file_is_a_changed_file(model: Path) -> None:
     model.unlink()
     with pytest.raises(SaveError, match="changed while"):
-        save_file(FileChange(model, NEW, OLD))
+        save_files([FileChange(model, NEW, OLD)])
     assert not model.exists()
 
 
 def test_a_new_modification_time_is_not_a_change(model: Path) -> None:
     os.utime(model, (1, 1))
-    save_file(FileChange(model, NEW, OLD))
+    save_files([FileChange(model, NEW, OLD)])
     assert model.read_bytes() == NEW
 
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from irtools.ir.save import FileChange, save_file
+from irtools.ir.save import FileChange, save_files
 path = Path(sys.argv[1])
 def check(temporary):
     print("checking", flush=True)
     time.sleep(60)
     return ()
-save_file(FileChange(path, b"theirs", path.read_bytes(), check))
+save_files([FileChange(path, b"theirs", path.read_bytes(), check)])
 """
 
 
@@ -212,7 +212,7 @@ def test_another_irtools_at_work_is_noticed_and_a_killed_one_does_not_block(mode
         assert process.stdout.readline() == b"checking\n"
         before = state(model.parent)
         with pytest.raises(SaveError, match="another irtools is at work on it"):
-            save_file(FileChange(model, NEW, OLD))
+            save_files([FileChange(model, NEW, OLD)])
         assert state(model.parent) == before
         assert len(before) == 3, "the temporary file of the other process is still there"
     finally:
@@ -221,7 +221,7 @@ def test_another_irtools_at_work_is_noticed_and_a_killed_one_does_not_block(mode
         process.stdout.close()
     assert model.read_bytes() == OLD
     assert not [name for name in state(model.parent) if name.endswith((".xml", ".bin")) and name.startswith(".")]
-    save_file(FileChange(model, NEW, OLD))
+    save_files([FileChange(model, NEW, OLD)])
     assert model.read_bytes() == NEW
     assert sorted(state(model.parent)) == ["openvino_model.bin", "openvino_model.xml"], "the stale file is gone"
 
@@ -229,7 +229,7 @@ def test_another_irtools_at_work_is_noticed_and_a_killed_one_does_not_block(mode
 def test_stale_files_of_others_stay(model: Path) -> None:
     (model.parent / ".other.xml.0.irtools-tmp").write_bytes(b"")
     (model.parent / "openvino_model.xml.irtools-tmp").write_bytes(b"")
-    save_file(FileChange(model, NEW, OLD))
+    save_files([FileChange(model, NEW, OLD)])
     assert {".other.xml.0.irtools-tmp", "openvino_model.xml.irtools-tmp"} < state(model.parent).keys()
 
 
@@ -238,7 +238,7 @@ def test_a_read_only_directory_is_a_clear_error(model: Path) -> None:
     model.parent.chmod(0o555)
     try:
         with pytest.raises(SaveError, match=r"permission denied.*old file is as it was.*--output-dir"):
-            save_file(FileChange(model, NEW, OLD))
+            save_files([FileChange(model, NEW, OLD)])
     finally:
         model.parent.chmod(0o755)
     assert model.read_bytes() == OLD
@@ -248,11 +248,11 @@ def test_a_read_only_directory_is_a_clear_error(model: Path) -> None:
 def test_a_read_only_directory_is_a_clear_error_for_another_user(model: Path) -> None:
     model.parent.chmod(0o555)
     code = (
-        "import os, sys; from pathlib import Path; from irtools.ir.save import FileChange, save_file\n"
+        "import os, sys; from pathlib import Path; from irtools.ir.save import FileChange, save_files\n"
         "from irtools.errors import SaveError\n"
         "import irtools.ir.listing\n"
         "os.setegid(65534); os.seteuid(65534); path = Path(sys.argv[1])\n"
-        "try: save_file(FileChange(path, b'x', path.read_bytes()))\n"
+        "try: save_files([FileChange(path, b'x', path.read_bytes())])\n"
         "except SaveError as error: print(error)"
     )
     for parent in model.parents:
@@ -272,13 +272,13 @@ def test_a_full_disk_is_a_clear_error(model: Path, monkeypatch: pytest.MonkeyPat
     before = state(model.parent)
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(SaveError, match=r"no space left on device \(the old file is as it was\); free some space"):
-        save_file(FileChange(model, NEW, OLD))
+        save_files([FileChange(model, NEW, OLD)])
     assert state(model.parent) == before
 
 
 def test_a_file_in_the_working_directory(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(model.parent)
-    save_file(FileChange(Path(model.name), NEW, OLD))
+    save_files([FileChange(Path(model.name), NEW, OLD)])
     assert model.read_bytes() == NEW
 
 
@@ -286,7 +286,7 @@ def test_names_outside_ascii(tmp_path: Path) -> None:
     path = tmp_path / "模型 ü[*]" / "openvino_model.xml"
     path.parent.mkdir()
     path.write_bytes(OLD)
-    save_file(FileChange(path, NEW, OLD))
+    save_files([FileChange(path, NEW, OLD)])
     assert path.read_bytes() == NEW
     assert len(list(path.parent.iterdir())) == 1
 
@@ -341,7 +341,7 @@ def test_weights_are_cloned_or_hard_linked(export: Path, tmp_path: Path, monkeyp
     save_export(export, [], tmp_path / "out")
     assert (tmp_path / "out" / "openvino_model.bin").samefile(export / "openvino_model.bin")
     before = state(export)
-    save_file(FileChange(tmp_path / "out" / "openvino_model.xml", NEW, OLD))
+    save_files([FileChange(tmp_path / "out" / "openvino_model.xml", NEW, OLD)])
     assert state(export) == before
 
 

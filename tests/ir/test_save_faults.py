@@ -17,7 +17,7 @@ import pytest
 import irtools
 from irtools.errors import SaveError
 from irtools.ir import reading
-from irtools.ir.save import FileChange, save_export, save_file
+from irtools.ir.save import FileChange, save_export, save_files
 
 fcntl = pytest.importorskip("fcntl")
 
@@ -90,7 +90,7 @@ def runs(action: Callable[[], Any], fault: Callable[..., Any]) -> Iterator[tuple
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES])
 def test_an_error_at_each_call(model: Path, code: int) -> None:
     hit = set()
-    for faults, error in runs(lambda: save_file(FileChange(model, NEW, OLD)), failing(code)):
+    for faults, error in runs(lambda: save_files([FileChange(model, NEW, OLD)]), failing(code)):
         hit.add(faults.hit)
         content, where = model.read_bytes(), f"{faults.hit}, call {faults.at}: {error}"
         assert content in (OLD, NEW), where
@@ -136,7 +136,7 @@ def test_an_error_at_each_call_while_an_exposed_export_is_saved(export_copy: Cal
 def test_a_rename_that_fails_removes_the_temporary_file(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "replace", lambda *_: failing(errno.EBUSY)("replace", os.replace, ()))
     with pytest.raises(SaveError, match="device or resource busy"):
-        save_file(FileChange(model, NEW, OLD))
+        save_files([FileChange(model, NEW, OLD)])
     assert sorted(path.name for path in model.parent.iterdir()) == ["openvino_model.bin", "openvino_model.xml"]
     assert model.read_bytes() == OLD
 
@@ -145,14 +145,14 @@ def test_a_rename_that_fails_removes_the_temporary_file(model: Path, monkeypatch
 def test_short_writes_are_completed(model: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     real = os.write
     monkeypatch.setattr(os, "write", lambda handle, data: real(handle, data[:most]))
-    save_file(FileChange(model, NEW, OLD))
+    save_files([FileChange(model, NEW, OLD)])
     assert model.read_bytes() == NEW
 
 
 def test_a_write_that_makes_no_progress_is_an_error(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "write", lambda handle, data: 0)
     with pytest.raises(SaveError, match="input/output error"):
-        save_file(FileChange(model, NEW, OLD))
+        save_files([FileChange(model, NEW, OLD)])
     assert model.read_bytes() == OLD
 
 
@@ -204,9 +204,9 @@ def killed(code: str, path: Path, when: str) -> Iterator[None]:
 
 
 SAVE = """
-from irtools.ir.save import FileChange, save_file
+from irtools.ir.save import FileChange, save_files
 def action():
-    save_file(FileChange(path, NEW, OLD))
+    save_files([FileChange(path, NEW, OLD)])
 """
 
 
@@ -218,7 +218,7 @@ def test_a_kill_at_each_call(model: Path, when: str) -> None:
         assert seen[-1] in (OLD, NEW)
         strays = {path.name for path in model.parent.iterdir()} - {"openvino_model.xml", "openvino_model.bin"}
         assert all(name.startswith(".") and name.endswith(".irtools-tmp") for name in strays)
-        save_file(FileChange(model, NEW, seen[-1]))  # the next run works and cleans up
+        save_files([FileChange(model, NEW, seen[-1])])  # the next run works and cleans up
         assert len(list(model.parent.iterdir())) == 2
         model.write_bytes(OLD)
     assert len(seen) > 12

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from irtools.export import open_export
-from irtools.runtime.genai import GenerationJob, available, run_all
+from irtools.runtime.genai import GenerationJob, available, iterate
 
 PROMPT = "zqab"
 
@@ -30,13 +30,14 @@ def outcomes(fixtures, tmp_path_factory):
         annotated = open_export(shutil.copytree(plain, scratch / f"{name}_annotated"))
         annotated.annotate()
         annotated.save()
+        draft = str(fixtures / "qwen3_dflash")
         jobs += [
-            GenerationJob.plain(plain, PROMPT),
-            GenerationJob.dflash(plain, fixtures / "qwen3_dflash", PROMPT, assistant_tokens=3),
-            GenerationJob.dflash(annotated.directory, fixtures / "qwen3_dflash", PROMPT, assistant_tokens=3),
+            GenerationJob(str(plain), PROMPT),
+            GenerationJob(str(plain), PROMPT, draft=draft, assistant_tokens=3),
+            GenerationJob(str(annotated.directory), PROMPT, draft=draft, assistant_tokens=3),
         ]
         keys += [(name, "plain"), (name, "unannotated"), (name, "annotated")]
-    return dict(zip(keys, run_all(jobs), strict=True))
+    return dict(zip(keys, iterate(jobs), strict=True))
 
 
 @pytest.mark.parametrize("name", TARGETS)

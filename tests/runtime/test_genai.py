@@ -23,13 +23,13 @@ LETTERS = [ord(letter) - ord("a") + 64 for letter in "gijekh"]
 def test_outcomes_come_in_the_order_of_the_jobs(fixtures: Path, tmp_path: Path) -> None:
     trained = fixtures / "qwen3_5_vl_trained"
     jobs = [
-        genai.GenerationJob.plain(trained, PROMPT, max_new_tokens=12),
-        genai.GenerationJob.plain(tmp_path, PROMPT),
-        genai.GenerationJob.mtp(trained, PROMPT, max_new_tokens=12),
-        genai.GenerationJob.mtp(trained, PROMPT, max_new_tokens=12, prefix_caching=True),
+        genai.GenerationJob(str(trained), PROMPT, max_new_tokens=12),
+        genai.GenerationJob(str(tmp_path), PROMPT),
+        genai.GenerationJob(str(trained), PROMPT, draft=str(trained), max_new_tokens=12),
+        genai.GenerationJob(str(trained), PROMPT, draft=str(trained), max_new_tokens=12, prefix_caching=True),
     ]
 
-    plain, missing, mtp, cached = genai.run_all(jobs)
+    plain, missing, mtp, cached = list(genai.iterate(jobs))
 
     assert list(plain.tokens) == LETTERS * 2
     assert (plain.stage, plain.drafted, plain.steps) == ("ran", 0, 12)
@@ -44,10 +44,10 @@ def test_outcomes_come_in_the_order_of_the_jobs(fixtures: Path, tmp_path: Path) 
 @pytest.mark.slow
 @needs_genai
 def test_a_job_that_takes_too_long_does_not_stop_the_others(fixtures: Path) -> None:
-    job = genai.GenerationJob.plain(fixtures / "falcon", PROMPT, max_new_tokens=2)
+    job = genai.GenerationJob(str(fixtures / "falcon"), PROMPT, max_new_tokens=2)
 
-    late = genai.run(job, timeout=0.0)
-    in_time = genai.run(job)
+    late = next(genai.iterate([job], timeout=0.0))
+    in_time = next(genai.iterate([job]))
 
     assert late.stage == "crash"
     assert late.message == "the process gave no sign of life for 0 s and was ended"
@@ -58,7 +58,7 @@ def test_without_genai_there_is_one_sentence(fixtures: Path, monkeypatch: pytest
     monkeypatch.setattr(genai, "available", lambda: False)
 
     with pytest.raises(UsageError, match="openvino-genai is not installed"):
-        genai.run(genai.GenerationJob.plain(fixtures / "falcon", PROMPT))
+        next(genai.iterate([genai.GenerationJob(str(fixtures / "falcon"), PROMPT)]))
 
 
 @needs_genai
@@ -70,9 +70,9 @@ def test_a_dead_worker_is_a_crash_and_not_an_exception(
     broken.write_text("#!/bin/sh\nread line\nexit 7\n")
     broken.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(broken))
-    jobs: list[genai.GenerationJob] = [genai.GenerationJob.plain(fixtures / "falcon", PROMPT)] * 2
+    jobs: list[genai.GenerationJob] = [genai.GenerationJob(str(fixtures / "falcon"), PROMPT)] * 2
 
-    outcomes = genai.run_all(jobs)
+    outcomes = list(genai.iterate(jobs))
 
     assert [(outcome.stage, outcome.message) for outcome in outcomes] == [
         ("crash", "the process ended with code 7")
@@ -84,7 +84,7 @@ import os, sys
 sys.path.insert(0, os.getcwd())  # as `python -m irtools` does
 from irtools.runtime import genai
 genai.available = lambda: True
-print(genai.run(genai.GenerationJob.plain(sys.argv[1], "a")).stage)
+print(next(genai.iterate([genai.GenerationJob(sys.argv[1], "a")])).stage)
 """
 
 

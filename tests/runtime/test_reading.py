@@ -141,6 +141,6 @@ RUNNING = {
 def test_running(export_copy: Callable[..., Path]) -> None:
     directories = [seeded(BY_NAME[name], export_copy) for name in RUNNING]
 
-    outcomes = genai.run_all([genai.GenerationJob.plain(directory, prompt="a b c") for directory in directories])
+    outcomes = list(genai.iterate([genai.GenerationJob(str(directory), prompt="a b c") for directory in directories]))
 
     assert dict(zip(RUNNING, [outcome.stage for outcome in outcomes], strict=True)) == RUNNING

@@ -94,12 +94,12 @@ def test_an_exposed_export_generates_as_before(fixtures: Path, export_copy: Call
             editor.expose("all", names=["h0", "h1", "h2", last], concat="taps")
         export.save()
     jobs = [
-        genai.GenerationJob.plain(fixtures / "falcon", prompt),
-        genai.GenerationJob.plain(falcon, prompt),
-        genai.GenerationJob.dflash(falcon, draft, prompt, assistant_tokens=3),
-        genai.GenerationJob.mtp(trained, prompt),
+        genai.GenerationJob(str(fixtures / "falcon"), prompt),
+        genai.GenerationJob(str(falcon), prompt),
+        genai.GenerationJob(str(falcon), prompt, draft=str(draft), assistant_tokens=3),
+        genai.GenerationJob(str(trained), prompt, draft=str(trained)),
     ]
-    done = genai.run_all(jobs)
+    done = list(genai.iterate(jobs))
     assert [outcome.stage for outcome in done] == ["ran"] * len(jobs), [outcome.message for outcome in done]
     untouched, plain, flashed, mtp = done
     assert plain.tokens == flashed.tokens == untouched.tokens
