@@ -266,9 +266,7 @@ def attempt(path: Path, work: Callable[[Path], ModelResult]) -> ModelResult:
     try:
         with about_model(path):
             return work(path)
-    except AnnotationDiffersError as error:
-        return ModelResult(str(path), "differs", error.exit_code, str(error))
-    except LocateRefusedError as error:
-        return ModelResult(str(path), "refused", error.exit_code, str(error))
     except IrtoolsError as error:
-        return ModelResult(str(path), "failed", error.exit_code, str(error))
+        refused = "refused" if isinstance(error, LocateRefusedError) else "failed"
+        status = "differs" if isinstance(error, AnnotationDiffersError) else refused
+        return ModelResult(str(path), status, error.exit_code, str(error))

@@ -113,13 +113,13 @@ def _configures(path: Path) -> bool:
     return isinstance(tool, dict) and "irtools" in tool
 
 
-def load_config(path: Path) -> Config:
+def load_config(path: Path | None) -> Config:
     """Read a configuration file.
 
     Parameters
     ----------
-    path : Path
-        ``pyproject.toml``, or a file of any other name with the same keys at the top level.
+    path : Path or None
+        ``pyproject.toml``, or a file of any other name with the same keys at the top level. None for defaults.
 
     Raises
     ------
@@ -128,6 +128,8 @@ def load_config(path: Path) -> Config:
     """
     import tomllib  # imported late, here and above: few runs have such a file
 
+    if path is None:
+        return Config()
     try:
         content: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
