@@ -24,6 +24,7 @@ __all__ = [
     "UnsupportedEncodingError",
     "UsageError",
     "about",
+    "reason_of",
 ]
 
 
@@ -54,6 +55,11 @@ class IrtoolsError(Exception):
         if not self.hint:
             return message
         return f"{message.rstrip('.')}. {self.hint[:1].upper()}{self.hint[1:]}"
+
+
+def reason_of(error: OSError) -> str:
+    """Reason of the operating system, as a clause."""
+    return (error.strerror or type(error).__name__).lower()
 
 
 @contextmanager

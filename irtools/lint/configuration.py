@@ -29,18 +29,10 @@ class Config:
     ----------
     path : Path or None
         The configuration file; None without one.
-    select, ignore : tuple of str
-        Codes or groups of rules.
-    expect_mtp : bool or None
-        True is ``--expect-mtp``, False ``--no-mtp``.
     rules : tuple of Path
-        Folders of rules; the file writes them relative to its directory.
-    baseline : Path or None
-        The file writes it relative to its directory.
+        Folders of rules; the file writes them, and ``baseline``, relative to its directory.
     severity : mapping of str to Severity
-        By code or group.
-    per_file_ignores : mapping of str to tuple of str
-        Codes or groups, by file name pattern.
+        ``severities`` of :class:`~irtools.lint.engine.VerifyOptions`, which describes the others too.
     """
 
     path: Path | None = None
