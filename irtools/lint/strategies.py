@@ -44,15 +44,15 @@ def _codes(findings: Iterable[Finding]) -> tuple[str, ...]:
     return tuple(sorted({finding.code for finding in findings}))
 
 
-def _general(finding: Finding) -> bool:
-    """True if a finding rules out drafting of every kind, so that it is not about the draft."""
-    return set(finding.rules_out or ()) >= _DRAFTING
-
-
 def _blockers(findings: Iterable[Finding], strategy: str) -> list[Finding]:
     """Findings that rule out a strategy: general ones first, errors first among them, those with a remedy last."""
     blocked = [f for f in findings if strategy in (f.rules_out or ())]
-    return sorted(blocked, key=lambda f: (not _general(f), f.severity != Severity.ERROR, strategy in f.needs))
+
+    def order(finding: Finding) -> tuple[bool, bool, bool]:
+        about_draft = not _DRAFTING.issubset(finding.rules_out or ())
+        return about_draft, finding.severity != Severity.ERROR, strategy in finding.needs
+
+    return sorted(blocked, key=order)
 
 
 def _conditions(findings: Iterable[Finding], strategy: str) -> tuple[list[str], tuple[str, ...]]:

@@ -16,25 +16,20 @@ _BULLET = re.compile(r"[-*] ")
 _CODE = re.compile(r"``(.+?)``|`(.+?)`")
 
 
-def explanation_html(text: str, *, level: int = 4) -> Markup:
+def explanation_html(text: str) -> Markup:
     r"""Convert the paragraphs, underlined headings, lists and literals of a docstring to escaped HTML.
 
     Written by hand because the rules need only these four forms, and docutils would be a further dependency.
-
-    Parameters
-    ----------
-    level : int
-        Level of the headings.
 
     Examples
     --------
     >>> print(explanation_html("Source\n------\nThe <b> of ``a``."))
     <h4>Source</h4><p>The &lt;b&gt; of <code>a</code>.</p>
     """
-    return Markup("").join(_blocks(text, level))
+    return Markup("").join(_blocks(text))
 
 
-def _blocks(text: str, level: int) -> Iterator[Markup]:
+def _blocks(text: str) -> Iterator[Markup]:
     paragraph: list[str] = []
     for line, heading in [*headed_lines(text), ("", False)]:
         if line.strip() and not heading:
@@ -43,7 +38,7 @@ def _blocks(text: str, level: int) -> Iterator[Markup]:
         yield from _paragraph(paragraph)
         paragraph = []
         if heading:
-            yield Markup("<h{0}>{1}</h{0}>").format(level, line)
+            yield Markup("<h4>{}</h4>").format(line)
 
 
 def _paragraph(lines: list[str]) -> Iterator[Markup]:

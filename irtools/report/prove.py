@@ -9,6 +9,7 @@ from typing import Any
 from irtools.prove.compare import RecordChange
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.run import Proof
+from irtools.prove.settings import Prompt
 from irtools.report.terminal import Column, Style, numbers, paragraph, table
 from irtools.text import plural, size_text
 
@@ -105,8 +106,6 @@ def _indent(style: Style) -> int:
 
 
 def _label(prompt: Mapping[str, Any]) -> str:
-    from irtools.prove.settings import Prompt
-
     return Prompt(prompt["text"], tuple(prompt["token_ids"])).label
 
 
