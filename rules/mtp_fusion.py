@@ -18,11 +18,6 @@ def _fusion(context: Context) -> tuple[MtpHead, Fusion] | None:
     return head, head.fusion
 
 
-def _complete(head: MtpHead) -> bool:
-    """True if the head has both inputs of the fusion, by name."""
-    return head.part.input("hidden_states") is not None and head.part.input("inputs_embeds") is not None
-
-
 @rule("MTP033", "missing-fusion", Severity.ERROR, "The MTP head does not join embeddings and hidden state")
 def missing_fusion(context: Context) -> Iterator[Finding]:
     """No MatMul projects a Concat of two values from twice the width to the width.
@@ -46,7 +41,9 @@ def missing_fusion(context: Context) -> Iterator[Finding]:
     Optimum Intel 2.2, `Qwen3_5MTPModule`.
     """
     head = runnable_head(context)
-    if head is not None and head.profile.fusion and head.fusion is None and _complete(head):
+    if head is None or not head.profile.fusion or head.fusion is not None:
+        return
+    if head.part.input("hidden_states") is not None and head.part.input("inputs_embeds") is not None:
         message = "no Concat joins the embeddings and the hidden state for a projection"
         yield finding_at(head.part, None, message, _AGAIN)
 

@@ -19,17 +19,17 @@ def _judged(context: Context) -> MtpHead | None:
     return mtp if mtp is not None and mtp.comparable else None
 
 
-def _inputs(mtp: MtpHead) -> Iterator[tuple[ProfilePort, ModelInput]]:
-    for port in mtp.profile.inputs:
-        if (actual := mtp.input(port)) is not None:
-            yield port, actual
+def _inputs(context: Context) -> Iterator[tuple[MtpHead, ProfilePort, ModelInput]]:
+    if (mtp := _judged(context)) is not None:
+        pairs = ((port, mtp.input(port)) for port in mtp.profile.inputs)
+        yield from ((mtp, port, actual) for port, actual in pairs if actual is not None)
 
 
-def _ports(mtp: MtpHead) -> Iterator[tuple[ProfilePort, ModelInput | ModelOutput]]:
-    yield from _inputs(mtp)
-    for port in mtp.profile.outputs:
-        if (actual := mtp.output(port)) is not None:
-            yield port, actual
+def _ports(context: Context) -> Iterator[tuple[MtpHead, ProfilePort, ModelInput | ModelOutput]]:
+    yield from _inputs(context)
+    if (mtp := _judged(context)) is not None:
+        pairs = ((port, mtp.output(port)) for port in mtp.profile.outputs)
+        yield from ((mtp, port, actual) for port, actual in pairs if actual is not None)
 
 
 @rule("MTP010", "missing-mtp-input", Severity.ERROR, "The MTP head lacks an input")
@@ -107,10 +107,7 @@ def mtp_friendly_name(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4.
     """
-    mtp = _judged(context)
-    if mtp is None:
-        return
-    for port, actual in _inputs(mtp):
+    for mtp, port, actual in _inputs(context):
         if port.name in actual.names and actual.friendly != port.name:
             message = f"the input {port.name!r} has the friendly name {actual.friendly!r}"
             hint = f"rename the op to {port.name!r}"
@@ -251,10 +248,7 @@ def mtp_port_type(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4.
     """
-    mtp = _judged(context)
-    if mtp is None:
-        return
-    for port, actual in _ports(mtp):
+    for mtp, port, actual in _ports(context):
         if actual.element_type in ELEMENT_BITS and actual.element_type != port.element_type:
             message = f"{port.name!r} is {actual.element_type}, but the runtime uses {port.element_type}"
             hint = "keep the ports as exported; only weights are compressed"
@@ -282,10 +276,7 @@ def mtp_port_rank(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4.
     """
-    mtp = _judged(context)
-    if mtp is None:
-        return
-    for port, actual in _ports(mtp):
+    for mtp, port, actual in _ports(context):
         if len(actual.shape) != len(port.shape) and (actual.shape or isinstance(actual, ModelInput)):
             yield finding_at(
                 mtp.part,
@@ -316,10 +307,7 @@ def static_mtp_dimension(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4.
     """
-    mtp = _judged(context)
-    if mtp is None:
-        return
-    for port, actual in _inputs(mtp):
+    for mtp, port, actual in _inputs(context):
         if len(actual.shape) != len(port.shape):
             continue  # MTP016 reports it
         dims = enumerate(zip(port.shape, actual.shape, strict=True))

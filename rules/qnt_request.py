@@ -102,8 +102,9 @@ def compression_fell_back(context: Context) -> Iterator[Finding]:
         if request.ratio < 1 or not any(matrix.compressed for matrix in inner):
             continue
         plain = [matrix for matrix in inner if not matrix.compressed]
-        backup = [m for m in inner if m.compressed and request.mode not in m.modes and _is_wider(m, request)]
-        regrouped = [m for m in inner if request.mode in m.modes and _other_groups(m, request)]
+        backup = [m for m in inner if m.compressed and request.mode not in m.modes and _bits(request) < m.bits == 8]
+        grouped = [m for m in inner if request.mode in m.modes and request.group_size > 0]
+        regrouped = [m for m in grouped if m.weight.group_size != request.group_size]
         parts = [
             f"{len(matrices)} {state}"
             for matrices, state in (
@@ -122,14 +123,6 @@ def compression_fell_back(context: Context) -> Iterator[Finding]:
         hint = "If this is not intended, choose a group size that divides the number of channels"
         severity = Severity.WARNING if _elements(plain) * 2 > _elements(list(inner)) else None
         yield finding_at(document, first.weight.constant, message, hint, severity)
-
-
-def _is_wider(matrix: Matrix, request: CompressionRequest) -> bool:
-    return matrix.bits == 8 and _bits(request) == 4
-
-
-def _other_groups(matrix: Matrix, request: CompressionRequest) -> bool:
-    return request.group_size > 0 and matrix.weight.group_size != request.group_size
 
 
 @rule("QNT003", "last-layer-backup", Severity.NOTE, "The last MatMul is in the backup precision")

@@ -124,7 +124,7 @@ ONLY_COMMANDS = {
     *("dry_run", "diff", "explain", "remove"),  # the method's result has it
     *("fail_on", "exit_zero", "baseline", "write_baseline", "config", "trust_model_config", "fix", "unsafe_fixes"),
 }
-RENAMED = {"no_check": "check", "rule_folders": "rules"}
+RENAMED = {"no_check": "check"}
 
 
 @pytest.mark.parametrize(

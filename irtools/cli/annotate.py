@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from irtools.cli.common import Ui, models_argument, output_options, part_option, run_models
-from irtools.cli.writing import PendingWrite, Writing, finish, writer_options
+from irtools.cli.writing import Writing, finish, writer_options
 from irtools.errors import AnnotationDiffersError
 from irtools.report.json import ModelResult
 
@@ -60,11 +60,14 @@ def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: b
                 details={"file": str(document.path), "previous": error.old, "annotation": error.new, **located},
                 text=f"{summary}\n{comparison_table(error.old, error.new, ui.style)}",
             )
-        job = PendingWrite(path, export, patch, destinations[path], check=not no_check)
         return finish(
             ui,
-            job,
             writing,
+            path,
+            export,
+            patch,
+            destinations[path],
+            check=not no_check,
             nothing_to_do=f"{patch.path} has this annotation already",
             heading=f"{summary}\n{layers_table(stack, ui.style)}",
             details={"previous": patch.old, "annotation": patch.new, **located},

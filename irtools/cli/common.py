@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
-from irtools.errors import AnnotationDiffersError, ExportError, IrtoolsError, LocateRefusedError, about
+from irtools.errors import AnnotationDiffersError, ExportError, IrtoolsError, LocateRefusedError, about, reason_of
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Style
 from irtools.text import visible
@@ -130,7 +130,7 @@ def system_error(error: OSError, path: Path | None = None) -> ExportError:
     """Error of the operating system about the file that it names, else about ``path``."""
     named = error.filename if isinstance(error.filename, str | bytes) else None
     where = Path(os.fsdecode(named)) if named else path
-    return ExportError((error.strerror or type(error).__name__).lower(), path=where, hint="Correct this and try again.")
+    return ExportError(reason_of(error), path=where, hint="Correct this and try again.")
 
 
 @contextmanager
@@ -266,9 +266,7 @@ def attempt(path: Path, work: Callable[[Path], ModelResult]) -> ModelResult:
     try:
         with about_model(path):
             return work(path)
-    except AnnotationDiffersError as error:
-        return ModelResult(str(path), "differs", error.exit_code, str(error))
-    except LocateRefusedError as error:
-        return ModelResult(str(path), "refused", error.exit_code, str(error))
     except IrtoolsError as error:
-        return ModelResult(str(path), "failed", error.exit_code, str(error))
+        refused = "refused" if isinstance(error, LocateRefusedError) else "failed"
+        status = "differs" if isinstance(error, AnnotationDiffersError) else refused
+        return ModelResult(str(path), status, error.exit_code, str(error))

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from irtools.cli.common import Ui, models_argument, output_options, part_option, run_models
-from irtools.cli.writing import PendingWrite, Writing, finish, writer_options
+from irtools.cli.writing import Writing, finish, writer_options
 from irtools.report.json import ModelResult
 
 __all__ = ["command"]
@@ -71,8 +71,12 @@ def command(
         assert patch is not None, "the edit block sets it"
         return finish(
             ui,
-            PendingWrite(path, export, patch, destinations[path], check=not no_check),
             writing,
+            path,
+            export,
+            patch,
+            destinations[path],
+            check=not no_check,
             nothing_to_do=f"{patch.path} has {'no such outputs' if remove else 'these outputs already'}",
             heading=exposure_text(document.path, outputs, ui.style),
             details={"removed" if remove else "outputs": exposure_rows(outputs)},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -26,16 +27,7 @@ __all__ = ["command"]
 @part_option
 @output_options()
 def command(
-    model: Path,
-    layers: str | None,
-    from_: tuple[str, ...],
-    to: tuple[str, ...],
-    output_dir: Path,
-    stateless: bool,
-    dry_run: bool,
-    no_check: bool,
-    part: str,
-    ui: Ui,
+    model: Path, output_dir: Path, stateless: bool, dry_run: bool, no_check: bool, part: str, ui: Ui, **choice: Any
 ) -> int:
     """Extract a piece of an export as a model of its own.
 
@@ -45,7 +37,7 @@ def command(
     """
     from irtools.surgery.extract import plan_piece, require_choice, save_piece
 
-    require_choice(layers, from_, to)
+    require_choice(**choice)
 
     def work(path: Path) -> ModelResult:
         from irtools.export import open_export
@@ -56,9 +48,7 @@ def command(
         export = open_export(path)
         document = export.part(part)
         with ui.working(f"Cutting a piece out of {document.path}"):
-            plan = plan_piece(
-                document, lambda: export.locate(part), layers=layers, from_=from_, to=to, stateless=stateless
-            )
+            plan = plan_piece(document, lambda: export.locate(part), stateless=stateless, **choice)
         written: list[str] = []
         if dry_run:
             with about_model(output_dir):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -29,19 +30,7 @@ __all__ = ["command"]
     "--max-nodes", metavar="N", type=click.IntRange(1), help="Maximum number of ops.  [default: 500, PNG 300]"
 )
 @output_options()
-def command(
-    model: Path,
-    output: Path,
-    layer: int | None,
-    around: str | None,
-    radius: int | None,
-    between: tuple[str, str] | None,
-    pair: bool,
-    full: bool,
-    part: str,
-    max_nodes: int | None,
-    ui: Ui,
-) -> int:
+def command(model: Path, output: Path, part: str, max_nodes: int | None, ui: Ui, **view: Any) -> int:
     """Draw an export as a person would on a whiteboard, or a section of it op by op.
 
     Equal layers are collapsed, and each kind of layer is expanded once. Drawing ends within 5 seconds;
@@ -51,18 +40,11 @@ def command(
     from irtools.render.pictures import format_of, request_for
 
     form = format_of(output, "html")
-    request = request_for(
-        form,
-        part=part,
-        layer=layer,
-        around=around,
-        radius=radius,
-        between=between,
-        pair=pair,
-        full=full,
-        max_nodes=max_nodes,
-    )
-    if form == "html" and (between or pair or full or radius is not None or max_nodes is not None):
+    request = request_for(form, part=part, max_nodes=max_nodes, **view)
+    layer, around = view.pop("layer"), view.pop("around")
+    if form == "html" and (
+        max_nodes is not None or any(value is not None and value is not False for value in view.values())
+    ):
         raise click.UsageError("a .html page has every op; of these options, it takes only --layer and --around")
 
     def work(path: Path) -> ModelResult:

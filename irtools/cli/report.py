@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -34,17 +34,7 @@ _SUFFIXES = (".html", ".htm")
 )
 @click.option("--batch", metavar="B", type=click.IntRange(1), default=1, show_default=True, help="Sequences.")
 @output_options()
-def command(
-    model: Path,
-    output: Path,
-    part: str,
-    expect_mtp: bool | None,
-    draft: Path | None,
-    target_runtime: str | None,
-    context: int,
-    batch: int,
-    ui: Ui,
-) -> int:
+def command(model: Path, output: Path, part: str, context: int, batch: int, ui: Ui, **options: Any) -> int:
     """Write one page with findings, tables, provenance and a picture that expands down to each op.
 
     The page needs no network and no other file. Findings do not change the exit code; use verify for that.
@@ -56,8 +46,7 @@ def command(
         from irtools.lint.session import VerifyCall
         from irtools.report.html import View
 
-        call = VerifyCall(expect_mtp=expect_mtp, draft=draft, target_runtime=target_runtime)
-        return write_page(path, output, call, View(part, context, batch), ui)
+        return write_page(path, output, VerifyCall(**options), View(part, context, batch), ui)
 
     return tell("report", attempt(model, work), output, ui)
 

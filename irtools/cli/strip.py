@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from irtools.cli.common import Ui, models_argument, output_options, part_option, run_models
-from irtools.cli.writing import PendingWrite, Writing, finish, writer_options
+from irtools.cli.writing import Writing, finish, writer_options
 from irtools.report.json import ModelResult
 
 __all__ = ["command"]
@@ -27,8 +27,9 @@ def command(models: tuple[Path, ...], part: str, writing: Writing, ui: Ui) -> in
 
         export = open_export(path)
         patch = export.strip(part)
-        job = PendingWrite(path, export, patch, destinations[path], check=False)
         details = {"previous": patch.old, "annotation": patch.new}
-        return finish(ui, job, writing, nothing_to_do=f"{patch.path} has no annotation", details=details)
+        unchanged = f"{patch.path} has no annotation"
+        where = destinations[path]
+        return finish(ui, writing, path, export, patch, where, check=False, nothing_to_do=unchanged, details=details)
 
     return run_models(ui, "strip", models, work)

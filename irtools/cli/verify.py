@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -30,12 +30,10 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.option("--draft", metavar="DIR", type=PATH, help="DFlash or EAGLE-3 draft to check together with the export.")
 @click.option("--select", metavar="CODES", multiple=True, callback=_codes, help="Run only these rules or groups.")
 @click.option("--ignore", metavar="CODES", multiple=True, callback=_codes, help="Skip these rules or groups.")
-@click.option("--rules", "rule_folders", metavar="DIR", multiple=True, type=PATH, help="Folder of your own rules.")
+@click.option("--rules", metavar="DIR", multiple=True, type=PATH, help="Folder of your own rules.")
 @click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release to check for.  [default: 2026.4]")
 @click.option(
-    "--fail-on",
-    type=click.Choice(["error", "warning", "note"]),
-    help="Lowest severity that fails.  [default: error]",
+    "--fail-on", type=click.Choice(["error", "warning", "note"]), help="Lowest severity that fails.  [default: error]"
 )
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
 @click.option("--baseline", metavar="FILE", type=PATH, help="Do not report the findings of this file.")
@@ -57,23 +55,12 @@ def command(
     models: tuple[Path, ...],
     formats: tuple[str, ...],
     outputs: tuple[Path, ...],
-    expect_mtp: bool | None,
-    draft: Path | None,
-    select: tuple[str, ...],
-    ignore: tuple[str, ...],
-    rule_folders: tuple[Path, ...],
-    target_runtime: str | None,
     fail_on: str | None,
     exit_zero: bool,
-    baseline: Path | None,
     write_baseline: Path | None,
-    config: Path | None,
-    trust_model_config: bool,
-    fix: bool,
-    unsafe_fixes: bool,
-    diff: bool,
     quiet: bool,
     verbose: bool,
+    **options: Any,
 ) -> int:
     """Find faults that make the runtime refuse the export, crash, or decode wrongly without an error.
 
@@ -89,22 +76,8 @@ def command(
     if quiet and verbose:
         raise click.UsageError("-q and -v contradict each other")
     targets = _destinations(formats, outputs)
-    call = VerifyCall(
-        select=select,
-        ignore=ignore,
-        fail_on=Severity[fail_on.upper()] if fail_on else None,
-        expect_mtp=expect_mtp,
-        draft=draft,
-        target_runtime=target_runtime,
-        rules=rule_folders,
-        baseline=baseline,
-        ignore_baseline=write_baseline is not None,
-        config=config,
-        trust_model_config=trust_model_config,
-        fix=fix,
-        unsafe_fixes=unsafe_fixes,
-        diff=diff,
-    )
+    threshold = Severity[fail_on.upper()] if fail_on else None
+    call = VerifyCall(fail_on=threshold, ignore_baseline=write_baseline is not None, **options)
     ui = Ui("text", quiet, verbose, Style.of(sys.stdout))
     judged = []
     for path in models:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from irtools.export import Export
     from irtools.surgery.patch import Patch
 
-__all__ = ["PendingWrite", "Writing", "finish", "writer_options"]
+__all__ = ["Writing", "finish", "writer_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -52,25 +52,6 @@ class Writing:
         return {model: self.output_dir / name for name, model in taken.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class PendingWrite:
-    """A computed change to one export.
-
-    Attributes
-    ----------
-    destination : Path or None
-        Directory for a complete export; None to write in place.
-    check : bool
-        True to check the new file before it replaces the old one.
-    """
-
-    model: Path
-    export: Export
-    patch: Patch
-    destination: Path | None
-    check: bool
-
-
 def writer_options(function: F) -> F:
     """Add ``--output-dir``, ``--dry-run`` and ``--diff``, which the function gets as ``writing``."""
 
@@ -91,17 +72,25 @@ def writer_options(function: F) -> F:
 
 def finish(
     ui: Ui,
-    job: PendingWrite,
     writing: Writing,
+    model: Path,
+    export: Export,
+    patch: Patch,
+    destination: Path | None,
     *,
+    check: bool,
     nothing_to_do: str,
     heading: str = "",
     details: Mapping[str, object],
 ) -> ModelResult:
-    """Write a change, or report what would be written.
+    """Write a computed change, or report what would be written.
 
     Parameters
     ----------
+    destination : Path or None
+        Directory for a complete export; None to write in place.
+    check : bool
+        True to check the new file before it replaces the old one.
     nothing_to_do : str
         Message for a file that does not change, without full stop.
     heading : str
@@ -109,20 +98,23 @@ def finish(
     details : mapping
         Additional JSON keys.
     """
-    patch = job.patch
     files: list[str] = []
     notes = list(patch.notes)
-    if not patch.changed and job.destination is None:
+    where = destination or patch.path
+    if not patch.changed and destination is None:
         status, outcome = "unchanged", f"{nothing_to_do}; nothing written"
     elif writing.dry_run:
-        if job.destination is not None:
-            with about_model(job.destination):
-                require_empty(job.destination, job.export.directory)
-        status, outcome = "would-write", f"would write {job.destination or patch.path}"
+        if destination is not None:
+            with about_model(destination):
+                require_empty(destination, export.directory)
+        status, outcome = "would-write", f"would write {where}"
     else:
-        files = _write(ui, job, notes)
+        with ui.working(f"Writing {where}") as report:
+            saved = export.save(destination, check=check, progress=lambda _file, done, of: report(done, of))
+        files = [str(file.path) for file in saved] or [str(destination)]
+        notes += [note for file in saved for note in (*file.notes, file.link_note) if note]
         status, outcome = "written", f"wrote {', '.join(files)}"
-    if not patch.changed and job.destination is not None:
+    if not patch.changed and destination is not None:
         outcome = f"{nothing_to_do}; {outcome}"
     for note in notes:
         ui.note(note)
@@ -131,15 +123,5 @@ def finish(
     if writing.diff:
         entries["diff"] = patch.diff()
         text = patch.diff().rstrip("\n")
-    return ModelResult(
-        str(job.model), status, int(status == "would-write"), details=entries, text=text, exact=writing.diff
-    )
-
-
-def _write(ui: Ui, job: PendingWrite, notes: list[str]) -> list[str]:
-    """Write the change, extend the notes and return the paths of the files."""
-    with ui.working(f"Writing {job.destination or job.patch.path}") as report:
-        saved = job.export.save(job.destination, check=job.check, progress=lambda _file, done, of: report(done, of))
-    for file in saved:
-        notes += [*file.notes, *filter(None, [file.link_note])]
-    return [str(file.path) for file in saved] or [str(job.destination)]
+    code = int(status == "would-write")
+    return ModelResult(str(model), status, code, details=entries, text=text, exact=writing.diff)

@@ -29,18 +29,10 @@ class Config:
     ----------
     path : Path or None
         The configuration file; None without one.
-    select, ignore : tuple of str
-        Codes or groups of rules.
-    expect_mtp : bool or None
-        True is ``--expect-mtp``, False ``--no-mtp``.
     rules : tuple of Path
-        Folders of rules; the file writes them relative to its directory.
-    baseline : Path or None
-        The file writes it relative to its directory.
+        Folders of rules; the file writes them, and ``baseline``, relative to its directory.
     severity : mapping of str to Severity
-        By code or group.
-    per_file_ignores : mapping of str to tuple of str
-        Codes or groups, by file name pattern.
+        ``severities`` of :class:`~irtools.lint.engine.VerifyOptions`, which describes the others too.
     """
 
     path: Path | None = None
@@ -113,13 +105,13 @@ def _configures(path: Path) -> bool:
     return isinstance(tool, dict) and "irtools" in tool
 
 
-def load_config(path: Path) -> Config:
+def load_config(path: Path | None) -> Config:
     """Read a configuration file.
 
     Parameters
     ----------
-    path : Path
-        ``pyproject.toml``, or a file of any other name with the same keys at the top level.
+    path : Path or None
+        ``pyproject.toml``, or a file of any other name with the same keys at the top level. None for defaults.
 
     Raises
     ------
@@ -128,6 +120,8 @@ def load_config(path: Path) -> Config:
     """
     import tomllib  # imported late, here and above: few runs have such a file
 
+    if path is None:
+        return Config()
     try:
         content: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:

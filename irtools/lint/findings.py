@@ -26,11 +26,11 @@ def finding_at(
 
     Parameters
     ----------
-    place
+    place : int, str, ModelInput, ModelOutput, Constant, Span or None
         Layer id of an op, port, constant, bytes of the file, or key of the model-level rt_info. None, and a key that
         is not there, stand for the ``<net>``.
-    **others
-        Further attributes of the finding, such as ``fix``.
+    message, hint, severity, **others
+        Attributes of the finding.
     """
     document = part if isinstance(part, Document) else part.document
     return Finding(message, hint, document.path, *_line_and_op(document, place), severity, **others)

@@ -147,14 +147,7 @@ class Finding:
 class Context:
     """Data that rules may read. Each value is computed once and shared by all rules.
 
-    Attributes
-    ----------
-    expect_mtp : bool or None
-        True for ``--expect-mtp``, False for ``--no-mtp``, None for neither.
-    draft : ModelDirectory or None
-        The draft of ``--draft``.
-    target_runtime : str
-        OpenVINO GenAI release to check for.
+    ``expect_mtp``, ``draft`` and ``target_runtime`` are those of ``VerifyOptions``.
     """
 
     export: ModelDirectory

@@ -17,7 +17,7 @@ class DraftPair:
 
     Attributes
     ----------
-    target : Part or None
+    target : PartFacts or None
         None if MODEL_DIR itself is the draft; then only the draft can be checked.
     """
 

@@ -114,7 +114,7 @@ def configured_rules() -> tuple[Path, ...]:
     path, _ = find_config(here)
     if path is not None and ModelDirectory(path.parent).parts:
         path, _ = find_config(here, outside=path.parent)
-    return load_config(path).rules if path is not None else ()
+    return load_config(path).rules
 
 
 def _remaining(verification: Verification, *, refused: bool, unsafe: bool) -> Iterator[str]:
@@ -140,13 +140,12 @@ def _configuration(export: ModelDirectory, call: VerifyCall) -> tuple[Config, tu
         path, _ = find_config(export.directory)
         if path is not None and real_path(path).is_relative_to(real_path(export.directory)):
             return _without_code(load_config(path)), ()
-        path, _ = find_config(real_path(Path()))
-        return (load_config(path) if path is not None else Config()), ()
+        return load_config(find_config(real_path(Path()))[0]), ()
     path, skipped = find_config(real_path(Path()), outside=export.directory)
     own = export.directory / "irtools.toml"
     ignored = dict.fromkeys([*skipped, *([real_path(own)] if own.is_file() else [])])
     notes = tuple(f"{file} {inside} and is ignored; pass --trust-model-config to use it" for file in ignored)
-    return (load_config(path) if path is not None else Config()), notes
+    return load_config(path), notes
 
 
 def _without_code(config: Config) -> Config:

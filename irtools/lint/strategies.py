@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from irtools.lint.model import STRATEGIES, Context, Finding, Severity, Strategy
 from irtools.lint.mtp import head
-from irtools.lint.pair import pair
+from irtools.lint.pair import dflash_draft, pair
 from irtools.lint.symptoms import of_check
 from irtools.model.directory import MTP_FILE
 from irtools.model.draft import is_draft
@@ -36,27 +36,23 @@ def strategies(context: Context, findings: Sequence[Finding]) -> tuple[Strategy,
     target = context.facts(context.target)
     if is_draft(target):
         return _of_draft(context, findings)
-    return (
-        _plain(findings),
-        _mtp(context, findings),
-        _dflash(context, findings),
-        _eagle3(context, target, findings),
-    )
+    plain, mtp = _by_findings("plain", findings), _mtp(context, findings)
+    return plain, mtp, _dflash(context, findings), _eagle3(context, target, findings)
 
 
 def _codes(findings: Iterable[Finding]) -> tuple[str, ...]:
     return tuple(sorted({finding.code for finding in findings}))
 
 
-def _general(finding: Finding) -> bool:
-    """True if a finding rules out drafting of every kind, so that it is not about the draft."""
-    return set(finding.rules_out or ()) >= _DRAFTING
-
-
 def _blockers(findings: Iterable[Finding], strategy: str) -> list[Finding]:
     """Findings that rule out a strategy: general ones first, errors first among them, those with a remedy last."""
     blocked = [f for f in findings if strategy in (f.rules_out or ())]
-    return sorted(blocked, key=lambda f: (not _general(f), f.severity != Severity.ERROR, strategy in f.needs))
+
+    def order(finding: Finding) -> tuple[bool, bool, bool]:
+        about_draft = not _DRAFTING.issubset(finding.rules_out or ())
+        return about_draft, finding.severity != Severity.ERROR, strategy in finding.needs
+
+    return sorted(blocked, key=order)
 
 
 def _conditions(findings: Iterable[Finding], strategy: str) -> tuple[list[str], tuple[str, ...]]:
@@ -71,30 +67,27 @@ def _refusal(name: str, findings: Sequence[Finding]) -> Strategy:
     return Strategy(name, False, findings[0].message + (f" (and {more} more)" if more else ""), _codes(findings))
 
 
-def _plain(findings: Sequence[Finding]) -> Strategy:
-    blocked = _blockers(findings, "plain")
+def _by_findings(name: str, findings: Sequence[Finding]) -> Strategy:
+    """Judge a strategy by the findings alone."""
+    blocked = _blockers(findings, name)
     if blocked:
-        return _refusal("plain", blocked)
-    conditions, codes = _conditions(findings, "plain")
-    return Strategy("plain", True, ", ".join(conditions), codes)
+        return _refusal(name, blocked)
+    conditions, codes = _conditions(findings, name)
+    return Strategy(name, True, ", ".join(conditions), codes)
 
 
 def _mtp(context: Context, findings: Sequence[Finding]) -> Strategy:
     assistant = head(context) if context.export.mtp is None else None
     if context.export.mtp is None and assistant is None:
         return Strategy("mtp", False, f"there is no {MTP_FILE}", _codes(of_check("mtp/head", findings)))
-    blocked = _blockers(findings, "mtp")
-    if blocked:
-        return _refusal("mtp", blocked)
-    if assistant is not None:
+    judged = _by_findings("mtp", findings)
+    if judged.available and assistant is not None:
         return Strategy("mtp", True, f"with the {assistant.profile.title} of --draft, on the SDPA backend")
-    conditions, codes = _conditions(findings, "mtp")
-    return Strategy("mtp", True, ", ".join(conditions), codes)
+    return judged
 
 
 def _dflash(context: Context, findings: Sequence[Finding]) -> Strategy:
-    judged = pair(context)
-    with_draft = judged is not None and judged.draft.kind == "dflash"
+    with_draft = dflash_draft(context) is not None
     blocked = _blockers(findings, "dflash")
     if not with_draft and context.stack is None:
         return Strategy("dflash", False, "the decoder layers could not be located", _codes(blocked))

@@ -47,17 +47,9 @@ class Totals:
     def of(cls, outcomes: Iterable[Outcome]) -> Totals:
         """Add up outcomes that ran."""
         ran = list(outcomes)
-        return cls(
-            len(ran),
-            sum(len(one.tokens) for one in ran),
-            sum(one.steps for one in ran),
-            sum(one.accepted for one in ran),
-            sum(one.drafted for one in ran),
-            sum(one.timing.first_token for one in ran),
-            sum(one.timing.decode for one in ran),
-            sum(one.timing.draft for one in ran),
-            sum(one.timing.verify for one in ran),
-        )
+        counts = (sum(getattr(one, name) for one in ran) for name in ("steps", "accepted", "drafted"))
+        times = (sum(getattr(one.timing, name) for one in ran) for name in ("first_token", "decode", "draft", "verify"))
+        return cls(len(ran), sum(len(one.tokens) for one in ran), *counts, *times)
 
     @property
     def acceptance(self) -> float | None:

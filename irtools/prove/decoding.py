@@ -105,15 +105,12 @@ def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
 
 
 def decode(
-    model: Path,
+    base: GenerationJob,
     prompts: Sequence[Prompt],
     settings: ProveSettings,
     *,
     draft: Path | None = None,
-    stateful: bool = False,
     image: bool = False,
-    as_text: bool = False,
-    exact: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Decoded:
     """Decode prompts greedily without and with a draft.
@@ -123,30 +120,14 @@ def decode(
 
     Parameters
     ----------
-    model : Path
-        Directory of the target.
+    base : GenerationJob
+        Target and options of all runs.
     draft : Path, optional
         Directory of the draft; the directory of the target for its MTP head.
-    stateful : bool
-        Use the path without paged attention.
     image : bool
         Also decode a prompt with an image.
-    as_text : bool
-        Convert token ids to text for the pipeline.
-    exact : bool
-        Compute with the highest precision of the device.
     """
     say = progress or (lambda text: None)
-    base = GenerationJob(
-        str(model),
-        device=settings.device,
-        max_new_tokens=settings.max_new_tokens,
-        chat_template=settings.chat_template,
-        stateful=stateful,
-        as_text=as_text,
-        exact=exact,
-        reuse=True,
-    )
     plain = next(_runs([base], prompts, settings, image, lambda job: say("decoding without a draft")))
     if draft is None or plain.refused:
         return Decoded(tuple(prompts), plain)

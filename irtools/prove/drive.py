@@ -77,18 +77,7 @@ class Session:
         return self._core.compile_model(model, self.files.device, self.properties)
 
     def runner(self, model: Any, given: Collection[str] = ()) -> Runner:
-        """Compile a model for calls.
-
-        Parameters
-        ----------
-        given : collection of str
-            Inputs that every call gives, besides ``hidden_states``.
-
-        Raises
-        ------
-        UndrivableError
-            The model has an unknown input.
-        """
+        """Compile a model for calls; ``given`` and the errors are those of :class:`~irtools.prove.inputs.Feeder`."""
         feeder = Feeder(self, model, given)
         self.say("compiling")
         return Runner(self.compile(model), feeder)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["default_prompts", "few", "others"]
+__all__ = ["DEFAULT_PROMPTS", "few", "others"]
 
 _FEWEST, _MOST = 6, 12
 """Limits of the number of tokens that a numeric step runs."""
-_PROMPTS = (
+DEFAULT_PROMPTS = (
     "The capital of France is",
     "def add(a, b):\n    return ",
     "1, 2, 3, 5, 8, 13,",
@@ -22,11 +22,6 @@ _PROMPTS = (
 )
 """Prose, code, numbers, data and another language, from four words to sixty. A single short prompt is not enough:
 a draft can predict it by luck."""
-
-
-def default_prompts() -> tuple[str, ...]:
-    """Prompts for any export."""
-    return _PROMPTS
 
 
 def few(tokens: Sequence[int]) -> list[int]:

@@ -15,7 +15,7 @@ from irtools.model.directory import ModelDirectory
 from irtools.model.part import PartFacts
 from irtools.prove.files import Files
 from irtools.prove.model import FAILED, NOT_APPLICABLE, Step
-from irtools.prove.prompts import default_prompts
+from irtools.prove.prompts import DEFAULT_PROMPTS
 from irtools.prove.record import record
 from irtools.prove.refusal import RefusalEvidence
 from irtools.prove.settings import STEPS, Prompt, ProveSettings
@@ -116,7 +116,7 @@ def _prompts(export: ModelDirectory, settings: ProveSettings) -> tuple[tuple[Pro
     Prompts that cannot be tokenized are replaced by token ids from a fixed seed. The runtime gets these ids too if
     it accepts ids and there is no tokenizer. With a faulty tokenizer the runtime gets the text, to report its message.
     """
-    texts = () if settings.token_ids else settings.prompts or default_prompts()
+    texts = () if settings.token_ids else settings.prompts or DEFAULT_PROMPTS
     seen = probe(settings.device, export.directory, texts, chat_template=settings.chat_template)
     if seen.unusable:
         raise UsageError(

@@ -79,12 +79,7 @@ class ProveSettings:
     timeout: float = 1800.0
 
     def __post_init__(self) -> None:
-        """Refuse settings that are invalid for every export.
-
-        Raises
-        ------
-        OptionError
-        """
+        """Refuse settings that are invalid for every export, with an ``OptionError``."""
         unknown = [step for step in self.steps if step not in STEPS]
         acceptance, numbers = self.min_acceptance, self.assistant_tokens
         faults = {

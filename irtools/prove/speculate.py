@@ -19,6 +19,8 @@ from irtools.prove.refusal import RefusalEvidence, cite, suspects
 from irtools.prove.settings import Prompt, ProveSettings
 from irtools.runtime.conversion import convert
 from irtools.runtime.genai import Outcome
+from irtools.runtime.conversion import UNREADABLE, convert
+from irtools.runtime.genai import GenerationJob, Outcome
 from irtools.runtime.lines import Progress
 from irtools.text import joined, plural
 
@@ -170,17 +172,18 @@ class _Decoding:
     def _decode(
         self, prompts: Sequence[Prompt], settings: ProveSettings, *, stateful: bool = False, exact: bool = False
     ) -> Decoded:
-        return decode(
-            self.export.directory,
-            prompts,
-            settings,
-            draft=self.setup.draft if not stateful else None,
+        base = GenerationJob(
+            str(self.export.directory),
+            device=settings.device,
+            max_new_tokens=settings.max_new_tokens,
+            chat_template=settings.chat_template,
             stateful=stateful,
-            image=self._with_image and not stateful,
             as_text=self._embeds,
             exact=exact,
-            progress=self.say,
+            reuse=True,
         )
+        draft, image = self.setup.draft if not stateful else None, self._with_image and not stateful
+        return decode(base, prompts, settings, draft=draft, image=image, progress=self.say)
 
     def _conversion(self) -> Check:
         """Convert the target, and the MTP head if it drafts, to paged attention."""

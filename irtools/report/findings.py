@@ -21,12 +21,9 @@ def shown_path(path: Path, directory: Path) -> str:
     return path.relative_to(directory).as_posix() if path.is_relative_to(directory) else str(path)
 
 
-def findings_text(verification: Verification, style: Style, *, hints: bool = True) -> str:
-    """Findings of one export, their counts, and the decoding strategies, without a final newline.
-
-    ``hints`` adds to each finding how to fix it.
-    """
-    lines = [listing(verification, style, hints=hints), "  " + counts_text([verification])]
+def findings_text(verification: Verification, style: Style) -> str:
+    """Findings of one export, their counts, and the decoding strategies, without a final newline."""
+    lines = [listing(verification, style), "  " + counts_text([verification])]
     for strategy in verification.strategies:
         status = "available" if strategy.available else "not available"
         codes = f" ({', '.join(strategy.findings)})" if strategy.findings else ""
@@ -35,22 +32,22 @@ def findings_text(verification: Verification, style: Style, *, hints: bool = Tru
     return "\n".join(lines)
 
 
-def listing(verification: Verification, style: Style, *, hints: bool = True) -> str:
-    """Path of an export and its findings by file; parameters as of :func:`findings_text`."""
+def listing(verification: Verification, style: Style) -> str:
+    """Path of an export and its findings by file."""
     directory = verification.export.directory
     lines = [style.paint(visible(str(verification.export.path)), "bold")]
     for file, findings in groupby(verification.findings, key=lambda finding: finding.file):
         if file is not None and file != directory:
             lines.append("  " + visible(shown_path(file, directory)))
-        lines += [_line(finding, style, hints) for finding in findings]
+        lines += [_line(finding, style) for finding in findings]
     return "\n".join(lines)
 
 
-def _line(finding: Finding, style: Style, hints: bool) -> str:
+def _line(finding: Finding, style: Style) -> str:
     severity = finding.severity or Severity.ERROR
     place = f"line {finding.line}: " if finding.line is not None else ""
     label = style.paint(f"{severity!s:<7}", _COLOURS[severity])
-    return f"    {label}  {finding.code}  {place}{visible(finding.text if hints else finding.message)}"
+    return f"    {label}  {finding.code}  {place}{visible(finding.text)}"
 
 
 def counts_text(verifications: Iterable[Verification]) -> str:

@@ -21,6 +21,7 @@ from irtools.report.html_page import packed, page
 from irtools.report.html_tables import HtmlTable, provenance, tables
 from irtools.report.html_text import explanation_html
 from irtools.report.inspection import InspectedPart, Inspection
+from irtools.report.rules import untitled
 from irtools.text import size_text
 
 if TYPE_CHECKING:
@@ -185,9 +186,7 @@ def _model(number: int, judged: Judged, view: View) -> _Model:
     model.findings = [_shown(finding, export, read) for finding in worst_first]
     used = {finding.code for finding in verification.findings}
     model.explanations = [
-        (rule.code, rule.title, explanation_html(rule.explanation.removeprefix(f"{rule.title}.").strip()))
-        for rule in verification.rules
-        if rule.code in used
+        (rule.code, rule.title, explanation_html(untitled(rule))) for rule in verification.rules if rule.code in used
     ]
     chosen = model.inspection.part.name if model.inspection else next(iter(read), "")
     for part in parts:

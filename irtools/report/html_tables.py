@@ -61,6 +61,9 @@ class HtmlTable:
     notes: tuple[str, ...] = ()
 
 
+_GROWS = {True: "grows", False: "stays"}
+
+
 def tables(inspection: Inspection) -> tuple[HtmlTable, ...]:
     """Facts of ``irtools inspect`` as tables; for a table that fails, the error takes its place."""
     makers: dict[str, Callable[[Inspection], HtmlTable]] = {
@@ -132,13 +135,7 @@ def _ports(inspection: Inspection) -> HtmlTable:
 def _states(inspection: Inspection) -> HtmlTable:
     columns = (*text_columns("part"), *number_columns("number"), *text_columns("type", "shape", "with the context"))
     rows = [
-        (
-            part.name,
-            state.count,
-            state.element_type,
-            symbolic(state.shape, state=True),
-            "grows" if state.grows else "stays",
-        )
+        (part.name, state.count, state.element_type, symbolic(state.shape, state=True), _GROWS[state.grows])
         for part in inspection.models
         for state in states(part.document)
     ]
@@ -180,17 +177,10 @@ def _weights(inspection: Inspection) -> HtmlTable:
         *number_columns("constants", "values"),
     )
     rows = [
-        (
-            part.name,
-            group.kind.replace("+", " and "),
-            size_text(group.bytes),
-            group.precision,
-            group.count,
-            f"{group.elements:,}",
-        )
+        (part.name, group.kind.replace("+", " and "), size_text(group.bytes), group.precision, group.count, elements)
         for part in inspection.models
         for group in part.groups
-        if group.precision
+        if group.precision and (elements := f"{group.elements:,}")
     ]
     notes = [
         f"{part.name}: requested {request}; {part.compression.share:.0%} of the values are compressed"

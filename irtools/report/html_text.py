@@ -8,44 +8,37 @@ from itertools import groupby
 
 from markupsafe import Markup, escape
 
+from irtools.report.rules import headed_lines
+
 __all__ = ["explanation_html"]
 
 _BULLET = re.compile(r"[-*] ")
 _CODE = re.compile(r"``(.+?)``|`(.+?)`")
 
 
-def explanation_html(text: str, *, level: int = 4) -> Markup:
+def explanation_html(text: str) -> Markup:
     r"""Convert the paragraphs, underlined headings, lists and literals of a docstring to escaped HTML.
 
     Written by hand because the rules need only these four forms, and docutils would be a further dependency.
-
-    Parameters
-    ----------
-    text : str
-    level : int
-        Level of the headings.
 
     Examples
     --------
     >>> print(explanation_html("Source\n------\nThe <b> of ``a``."))
     <h4>Source</h4><p>The &lt;b&gt; of <code>a</code>.</p>
     """
-    return Markup("").join(_blocks(text.splitlines(), level))
+    return Markup("").join(_blocks(text))
 
 
-def _blocks(lines: list[str], level: int) -> Iterator[Markup]:
+def _blocks(text: str) -> Iterator[Markup]:
     paragraph: list[str] = []
-    for line in [*lines, ""]:
-        if len(paragraph) and line and set(line) == {"-"} and len(line) > 2:
-            heading = paragraph.pop()
-            yield from _paragraph(paragraph)
-            yield Markup("<h{0}>{1}</h{0}>").format(level, heading)
-            paragraph = []
-        elif line.strip():
+    for line, heading in [*headed_lines(text), ("", False)]:
+        if line.strip() and not heading:
             paragraph.append(line)
-        else:
-            yield from _paragraph(paragraph)
-            paragraph = []
+            continue
+        yield from _paragraph(paragraph)
+        paragraph = []
+        if heading:
+            yield Markup("<h4>{}</h4>").format(line)
 
 
 def _paragraph(lines: list[str]) -> Iterator[Markup]:

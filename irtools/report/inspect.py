@@ -10,7 +10,7 @@ from irtools.model.footprint import KV_PRECISIONS, UNKNOWN, Footprint, states
 from irtools.model.part import ModelInput, ModelOutput
 from irtools.model.provenance import flat_rt_info, origin, versions
 from irtools.report.inspection import InspectedPart, Inspection, WeightGroup
-from irtools.report.terminal import Column, Style, paragraph, table
+from irtools.report.terminal import Column, Style, numbers, paragraph, table
 from irtools.text import plural, ranges, size_text, visible
 
 __all__ = ["inspection_text"]
@@ -36,13 +36,8 @@ def _head(inspection: Inspection, style: Style) -> str:
     name = inspection.export.directory.resolve().name
     kind = str(inspection.export.config.get("model_type") or "")
     title = style.paint(visible(name), "bold") + (f"  {visible(kind)}" if kind else "")
-    columns = (
-        Column("part", fold="words"),
-        Column("ops + constants", right=True, fold="words"),
-        Column("xml", right=True),
-        Column("bin", right=True),
-        Column("versions", fold="words"),
-    )
+    counts = [*numbers("ops + constants", fold="words"), *numbers("xml", "bin")]
+    columns = [Column("part", fold="words"), *counts, Column("versions", fold="words")]
     return f"{title}\n{table(columns, _part_rows(inspection), style)}"
 
 
@@ -173,7 +168,7 @@ def _weight_rows(part: InspectedPart) -> list[Sequence[object]]:
 def _memory(memory: Footprint, style: Style) -> str:
     title = f"memory, context {memory.context}, batch {memory.batch}"
     rows = list(_memory_rows(memory))
-    sizes = tuple(Column(f"kv {name}", right=True) for name in KV_PRECISIONS)
+    sizes = numbers(*(f"kv {name}" for name in KV_PRECISIONS))
     columns = (Column(title), *sizes)
     text = table(columns, [row[:-1] for row in rows], style)
     missing = [f"parts that cannot be read ({', '.join(memory.unread)})"] if memory.unread else []

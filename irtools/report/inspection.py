@@ -128,7 +128,6 @@ class Inspection(Tabular):
 
     Parameters
     ----------
-    export : ModelDirectory
     part : str
         Part whose ports, states, layers and rt_info are shown.
     context, batch : int

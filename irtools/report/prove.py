@@ -9,7 +9,8 @@ from typing import Any
 from irtools.prove.compare import RecordChange
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.run import Proof
-from irtools.report.terminal import Column, Style, paragraph, table
+from irtools.prove.settings import Prompt
+from irtools.report.terminal import Column, Style, numbers, paragraph, table
 from irtools.text import plural, size_text
 
 __all__ = ["changes_text", "proof_text"]
@@ -105,19 +106,11 @@ def _indent(style: Style) -> int:
 
 
 def _label(prompt: Mapping[str, Any]) -> str:
-    from irtools.prove.settings import Prompt
-
     return Prompt(prompt["text"], tuple(prompt["token_ids"])).label
 
 
 def _acceptance(figures: Mapping[str, Any], labels: Sequence[str], style: Style) -> str:
-    columns = [
-        Column("prompt", fold="anywhere"),
-        Column("draft", right=True),
-        Column("accepted", right=True),
-        Column("rate", right=True),
-        Column("saved", right=True),
-    ]
+    columns = [Column("prompt", fold="anywhere"), *numbers("draft", "accepted", "rate", "saved")]
     by_number = figures["assistant_tokens"]
     prompts = [(label, [entry["prompts"][place] for entry in by_number]) for place, label in enumerate(labels)]
     rows = [
@@ -134,7 +127,7 @@ def _counts(entry: Mapping[str, Any]) -> list[object]:
 
 def _speeds(entries: Sequence[Mapping[str, Any]], style: Style) -> str:
     names = [str(entry["number"] or "none") for entry in entries]
-    columns = [Column("draft", fold="words"), *(Column(name, right=True) for name in names)]
+    columns = [Column("draft", fold="words"), *numbers(*names)]
     rows = [
         [title, *(_cell(key, entry.get(key)) for entry in entries)]
         for title, key in _ROWS
@@ -144,11 +137,7 @@ def _speeds(entries: Sequence[Mapping[str, Any]], style: Style) -> str:
 
 
 def _memory(entries: Sequence[Mapping[str, Any]], style: Style) -> str:
-    columns = [
-        Column("draft", right=True),
-        Column("allocated for state", right=True, fold="words"),
-        Column("peak memory", right=True, fold="words"),
-    ]
+    columns = [*numbers("draft"), *numbers("allocated for state", "peak memory", fold="words")]
     rows = [
         [entry["number"] or "none", size_text(entry["cache_bytes"]), size_text(entry["peak_memory"])]
         for entry in entries
@@ -182,12 +171,8 @@ def changes_text(changes: Sequence[RecordChange], style: Style) -> str:
     """Table of the changes since an earlier record, without a final newline."""
     if not changes:
         return "nothing changed since the earlier record"
-    columns = [
-        Column("changed", fold="words"),
-        Column("before", fold="anywhere"),
-        Column("now", fold="anywhere"),
-        Column("ratio", right=True),
-    ]
+    sides = [Column("before", fold="anywhere"), Column("now", fold="anywhere")]
+    columns = [Column("changed", fold="words"), *sides, *numbers("ratio")]
     rows = [
         [_place(change.what), _short(change.before), _short(change.now), _number(change.ratio) if change.ratio else ""]
         for change in changes

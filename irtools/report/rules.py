@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from irtools.lint.model import Rule, RuleGroup
 from irtools.registry import collect
 from irtools.report.terminal import Column, Style, table
 
-__all__ = ["explanation_markdown", "rule_details", "rule_text", "rules_markdown", "rules_text"]
+__all__ = [
+    "explanation_markdown",
+    "headed_lines",
+    "rule_details",
+    "rule_text",
+    "rules_markdown",
+    "rules_text",
+    "untitled",
+]
 
 
 def explanation_markdown(rule: Rule, *, level: int = 3) -> str:
     """Explanation of a rule with its underlined headings as markdown headings of a level."""
-    lines: list[str] = []
-    for line in rule.explanation.replace("``", "`").splitlines():
-        if lines and line and set(line) == {"-"} and lines[-1].strip():
-            lines[-1] = f"{'#' * level} {lines[-1]}"
-            lines.append("")
-        else:
-            lines.append(line)
-    return "\n".join(lines)
+    lines = headed_lines(rule.explanation.replace("``", "`"))
+    return "\n".join(f"{'#' * level} {line}\n" if heading else line for line, heading in lines)
+
+
+def headed_lines(text: str) -> Iterator[tuple[str, bool]]:
+    """Lines of a docstring without the underlines of its headings; True for each heading."""
+    lines = ["", *text.splitlines(), ""]
+    for above, line, below in zip(lines, lines[1:], lines[2:], strict=False):
+        if set(line) != {"-"} or not above.strip():
+            yield line, set(below) == {"-"} and bool(line.strip())
 
 
 def rule_details(rule: Rule) -> dict[str, object]:
@@ -41,10 +51,12 @@ def rule_text(rule: Rule, style: Style) -> str:
     """Full text of a rule for the terminal."""
     runtimes = f", runtime {rule.runtimes}" if rule.runtimes else ""
     heading = style.paint(f"{rule.code} {rule.name}", "bold")
-    body = rule.explanation
-    if body.startswith(f"{rule.title}.\n"):  # the heading contains the title
-        body = body.removeprefix(f"{rule.title}.").lstrip()
-    return f"{heading} ({rule.severity}{runtimes})\n{rule.title}\n\n{body}"
+    return f"{heading} ({rule.severity}{runtimes})\n{rule.title}\n\n{untitled(rule)}"
+
+
+def untitled(rule: Rule) -> str:
+    """Explanation of a rule without its title, for a text that begins with the title."""
+    return rule.explanation.removeprefix(f"{rule.title}.").strip()
 
 
 def rules_text(rules: Iterable[Rule], style: Style) -> str:

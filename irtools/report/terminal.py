@@ -11,7 +11,7 @@ from typing import TextIO
 
 from irtools.text import visible
 
-__all__ = ["Column", "Style", "table"]
+__all__ = ["Column", "Style", "numbers", "paragraph", "table"]
 
 _ESCAPES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _NARROWEST = 8
@@ -74,6 +74,11 @@ class Column:
     right: bool = False
     fold: str = ""
     effects: tuple[str, ...] = ()
+
+
+def numbers(*titles: str, fold: str = "") -> list[Column]:
+    """Columns of numbers."""
+    return [Column(title, right=True, fold=fold) for title in titles]
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], style: Style, *, indent: int = 0) -> str:

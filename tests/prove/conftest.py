@@ -18,7 +18,7 @@ import pytest
 
 from irtools.cli import main
 from irtools.export import open_export
-from irtools.prove.prompts import default_prompts
+from irtools.prove.prompts import DEFAULT_PROMPTS
 from irtools.runtime import genai
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -66,7 +66,7 @@ def _irtools(*arguments: object) -> tuple[int | str | None, str, str]:
 def trained(proved: Callable[..., Proved], tmp_path_factory: pytest.TempPathFactory) -> Proved:
     """All steps for the trained export, with the prompt ``zqab`` before the default prompts."""
     prompts = tmp_path_factory.mktemp("prompts") / "prompts.json"
-    prompts.write_text(json.dumps(["zqab", *default_prompts()]))
+    prompts.write_text(json.dumps(["zqab", *DEFAULT_PROMPTS]))
     options = ("--assistant-tokens", "1,3", "--min-acceptance", "0.9")
     return proved("trained", "qwen3_5_vl_trained", "--prompts", prompts, *options)
 

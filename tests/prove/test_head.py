@@ -17,7 +17,7 @@ from irtools.prove.drive import Session, UndrivableError
 from irtools.prove.files import Files
 from irtools.prove.head import head
 from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Step
-from irtools.prove.prompts import default_prompts
+from irtools.prove.prompts import DEFAULT_PROMPTS
 from irtools.prove.worker import Measured
 from tests.prove import defects_head
 
@@ -67,7 +67,7 @@ def recorded() -> Recorded:
 def judge(directory: Path, prompts: Sequence[str] | None = None) -> Step:
     """Result of the step; in the tiny exports, each byte of a prompt is a token."""
     export = open_export(directory)
-    ids = [list(text.encode()) for text in prompts or default_prompts()]
+    ids = [list(text.encode()) for text in prompts or DEFAULT_PROMPTS]
     try:
         stack = export.locate()
     except LocateRefusedError:

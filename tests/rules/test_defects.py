@@ -46,6 +46,7 @@ def test_is_reported_under_its_own_code(defect: Defect, export_copy: Callable[..
     places = [(f.file, f.line, str(f.severity)) for f in mine]
     expected = (file if file is not None else directory, defect.line(directory), defect.severity)
     assert expected in places or (file is None and (None, None, defect.severity) in places), shown
+    assert all(finding.message != finding.hint for finding in mine)
     new = Counter(finding.code for finding in findings if finding.severity == Severity.ERROR) - known
     assert set(new) <= {defect.code, *defect.causes}, shown
 
