@@ -24,12 +24,8 @@ __all__ = [
     "UnsupportedEncodingError",
     "UsageError",
     "about",
-<<<<<<< HEAD
     "os_reason",
     "unreadable",
-=======
-    "reason_of",
->>>>>>> wt-r2
 ]
 
 
@@ -60,11 +56,6 @@ class IrtoolsError(Exception):
         if not self.hint:
             return message
         return f"{message.rstrip('.')}. {self.hint[:1].upper()}{self.hint[1:]}"
-
-
-def reason_of(error: OSError) -> str:
-    """Reason of the operating system, as a clause."""
-    return (error.strerror or type(error).__name__).lower()
 
 
 @contextmanager

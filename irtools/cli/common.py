@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
-from irtools.errors import AnnotationDiffersError, ExportError, IrtoolsError, LocateRefusedError, about, reason_of
+from irtools.errors import AnnotationDiffersError, ExportError, IrtoolsError, LocateRefusedError, about, os_reason
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Style
 from irtools.text import visible
@@ -130,7 +130,7 @@ def system_error(error: OSError, path: Path | None = None) -> ExportError:
     """Error of the operating system about the file that it names, else about ``path``."""
     named = error.filename if isinstance(error.filename, str | bytes) else None
     where = Path(os.fsdecode(named)) if named else path
-    return ExportError(reason_of(error), path=where, hint="Correct this and try again.")
+    return ExportError(os_reason(error), path=where, hint="Correct this and try again.")
 
 
 @contextmanager

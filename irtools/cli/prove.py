@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from irtools.cli.common import PATH, Ui, model_argument, output_options, run_models
-from irtools.errors import OptionError, reason_of
+from irtools.errors import OptionError, os_reason
 from irtools.report.json import ModelResult
 
 __all__ = ["command"]
@@ -126,7 +126,7 @@ def _read_prompts(path: Path | None) -> tuple[str, ...]:
     try:
         text = read_file(path).decode("utf-8-sig")
     except OSError as error:
-        raise OptionError(f"{path}: cannot be read: {reason_of(error)}") from error
+        raise OptionError(f"{path}: cannot be read: {os_reason(error)}") from error
     except UnicodeDecodeError as error:
         raise OptionError(f"{path}: the prompts are not in UTF-8") from error
     prompts: Any = [line for line in text.splitlines() if line.strip()]

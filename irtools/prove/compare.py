@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from irtools.errors import OptionError, reason_of
+from irtools.errors import OptionError, os_reason
 from irtools.ir.reading import read_file
 from irtools.prove.decoding import first_difference
 from irtools.prove.record import RECORD_VERSION, settled
@@ -54,7 +54,7 @@ def read_record(path: Path) -> Mapping[str, Any]:
     try:
         content = json.loads(read_file(path))
     except OSError as error:
-        raise OptionError(f"{path}: cannot be read: {reason_of(error)}") from error
+        raise OptionError(f"{path}: cannot be read: {os_reason(error)}") from error
     except (ValueError, RecursionError) as error:
         raise OptionError(f"{path}: is not valid JSON; give a file that `irtools prove --format json` wrote") from error
     if isinstance(content, dict) and isinstance(content.get("models"), list) and content["models"]:

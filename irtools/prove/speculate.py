@@ -18,8 +18,6 @@ from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, 
 from irtools.prove.refusal import RefusalEvidence, cite, suspects
 from irtools.prove.settings import Prompt, ProveSettings
 from irtools.runtime.conversion import convert
-from irtools.runtime.genai import Outcome
-from irtools.runtime.conversion import UNREADABLE, convert
 from irtools.runtime.genai import GenerationJob, Outcome
 from irtools.runtime.lines import Progress
 from irtools.text import joined, plural
