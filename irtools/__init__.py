@@ -12,13 +12,13 @@ from irtools._lazy import attach
 
 if TYPE_CHECKING:
     from irtools._version import __version__
-    from irtools.compare.model import Comparison
+    from irtools.compare.differences import Comparison
     from irtools.decoder.stack import DecoderLayer, DecoderStack
     from irtools.errors import IrtoolsError
     from irtools.export import Export, diff, open_export
     from irtools.ir.save import Saved
     from irtools.lint.engine import Verification, VerifyOptions
-    from irtools.lint.model import Finding, Severity
+    from irtools.lint.finding import Finding, Severity
     from irtools.model.annotation import Locator
     from irtools.model.document import Document
     from irtools.model.footprint import Footprint
@@ -59,14 +59,14 @@ __all__ = [
 __getattr__, __dir__ = attach(
     __name__,
     {
-        "Comparison": "irtools.compare.model",
+        "Comparison": "irtools.compare.differences",
         "DecoderLayer": "irtools.decoder.stack",
         "DecoderStack": "irtools.decoder.stack",
         "Document": "irtools.model.document",
         "Drawing": "irtools.render.drawing",
         "Editor": "irtools.surgery.editor",
         "Export": "irtools.export",
-        "Finding": "irtools.lint.model",
+        "Finding": "irtools.lint.finding",
         "Footprint": "irtools.model.footprint",
         "Inspection": "irtools.report.inspection",
         "IrtoolsError": "irtools.errors",
@@ -76,7 +76,7 @@ __getattr__, __dir__ = attach(
         "Proof": "irtools.prove.run",
         "ProveSettings": "irtools.prove.settings",
         "Saved": "irtools.ir.save",
-        "Severity": "irtools.lint.model",
+        "Severity": "irtools.lint.finding",
         "Verification": "irtools.lint.engine",
         "VerifyOptions": "irtools.lint.engine",
         "__version__": "irtools._version",

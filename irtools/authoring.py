@@ -63,9 +63,10 @@ from irtools._lazy import attach
 
 if TYPE_CHECKING:
     from irtools.graph.match import Match, Mismatch, Pattern, Probe, pattern
+    from irtools.lint.context import Context
+    from irtools.lint.finding import STRATEGIES, Finding, Fix, Severity
     from irtools.lint.findings import finding_at
-    from irtools.lint.model import STRATEGIES, Context, Finding, Fix, Rule, RuleGroup, Severity, rule
-    from irtools.lint.rules import load_rules
+    from irtools.lint.rule import Rule, RuleGroup, load_rules, rule
     from irtools.lint.symptoms import Symptom
     from irtools.model.mtp import MtpProfile, ProfilePort
     from irtools.model.part import PartFacts
@@ -95,10 +96,10 @@ __all__ = [
 __getattr__, __dir__ = attach(
     __name__,
     {
-        "STRATEGIES": "irtools.lint.model",
-        "Context": "irtools.lint.model",
-        "Finding": "irtools.lint.model",
-        "Fix": "irtools.lint.model",
+        "STRATEGIES": "irtools.lint.finding",
+        "Context": "irtools.lint.context",
+        "Finding": "irtools.lint.finding",
+        "Fix": "irtools.lint.finding",
         "Match": "irtools.graph.match",
         "Mismatch": "irtools.graph.match",
         "MtpProfile": "irtools.model.mtp",
@@ -106,13 +107,13 @@ __getattr__, __dir__ = attach(
         "Pattern": "irtools.graph.match",
         "ProfilePort": "irtools.model.mtp",
         "Probe": "irtools.graph.match",
-        "Rule": "irtools.lint.model",
-        "RuleGroup": "irtools.lint.model",
-        "Severity": "irtools.lint.model",
+        "Rule": "irtools.lint.rule",
+        "RuleGroup": "irtools.lint.rule",
+        "Severity": "irtools.lint.finding",
         "Symptom": "irtools.lint.symptoms",
         "finding_at": "irtools.lint.findings",
-        "load_rules": "irtools.lint.rules",
+        "load_rules": "irtools.lint.rule",
         "pattern": "irtools.graph.match",
-        "rule": "irtools.lint.model",
+        "rule": "irtools.lint.rule",
     },
 )

@@ -12,7 +12,7 @@ from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 
 if TYPE_CHECKING:
-    from irtools.compare.model import Comparison
+    from irtools.compare.differences import Comparison
     from irtools.decoder.stack import DecoderStack
     from irtools.ir.save import Progress, Saved
     from irtools.lint.engine import Verification, VerifyOptions

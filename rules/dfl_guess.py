@@ -8,7 +8,6 @@ from irtools.anatomy.describe import layers_text
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.decoder.stack import DecoderStack
 from irtools.lint.pair import pair
-from irtools.lint.run import target_part
 from irtools.model.guess import default_layers, guess
 from irtools.model.part import PartFacts
 
@@ -37,7 +36,7 @@ def unguessable_layers(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI, `eagle3_model_transforms.cpp`.
     """
-    part, stack = target_part(context), context.stack
+    part, stack = context.target_facts, context.stack
     if part is None or stack is None or part.annotation is not None or pair(context) is not None:
         return
     if not part.states:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.graph.view import GraphView
-from irtools.lint.directory import finding_in_config, needs_embeddings, read_json, reads_tokens
+from irtools.lint.json_files import finding_in_config, read_json
 from irtools.lint.mtp import expected
 from irtools.model.config import LAYER_COUNT_KEYS, WIDTH_KEYS, integers
 
@@ -84,9 +84,9 @@ def missing_config(context: Context) -> Iterator[Finding]:
     Reproduced with OpenVINO GenAI 2026.4.1.
     """
     directory = context.export.directory
-    if not context.export.target_candidates or not reads_tokens(context):
+    if not context.export.target_candidates or not context.is_language_model:
         return
-    wrapper = needs_embeddings(context)
+    wrapper = context.needs_embeddings
     expected = {
         "config.json": Severity.ERROR if wrapper else Severity.WARNING,
         "tokenizer_config.json": Severity.NOTE,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.errors import ExportError
-from irtools.lint.directory import finding_in_config, is_draft, needs_embeddings, reads_tokens
+from irtools.lint.json_files import finding_in_config
 
 from .families import KNOWN_PARTS, family_of, parts_by_config
 
@@ -102,7 +102,7 @@ def missing_tokenizer(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with OpenVINO GenAI 2026.4.1.
     """
-    if not context.export.target_candidates or not reads_tokens(context) or is_draft(context):
+    if not context.export.target_candidates or not context.is_language_model or context.is_draft:
         return
     for name in ("openvino_tokenizer.xml", "openvino_detokenizer.xml"):
         path = context.export.directory / name
@@ -134,7 +134,7 @@ def missing_text_embeddings(context: Context) -> Iterator[Finding]:
     Reproduced with OpenVINO GenAI 2026.4.1.
     """
     path = context.export.directory / "openvino_text_embeddings_model.xml"
-    if needs_embeddings(context) and not path.exists():
+    if context.needs_embeddings and not path.exists():
         message = "openvino_text_embeddings_model.xml is missing, but the language model takes embeddings"
         yield Finding(message, "Restore it, or export again with the task image-text-to-text", path)
 
@@ -162,7 +162,7 @@ def missing_part(context: Context) -> Iterator[Finding]:
     Optimum Intel 2.2, ``modeling_visual_language.py``; reproduced with OpenVINO GenAI 2026.4.1 for
     Qwen3.5.
     """
-    if not needs_embeddings(context):
+    if not context.needs_embeddings:
         return
     for part in parts_by_config(context.config):
         path = context.export.directory / f"openvino_{part}_model.xml"
@@ -194,7 +194,7 @@ def unsupported_family(context: Context) -> Iterator[Finding]:
     OpenVINO GenAI 2026.4, ``vlm_config.cpp``; reproduced with 2026.4.1.
     """
     family = context.config.get("model_type")
-    if not needs_embeddings(context) or not context.config or context.export.find_part("text_embeddings") is None:
+    if not context.needs_embeddings or not context.config or context.export.find_part("text_embeddings") is None:
         return
     known = family_of(context.config)
     if known is None or not known.runs:

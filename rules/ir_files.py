@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.errors import MalformedValueError, UnsupportedEncodingError
-from irtools.lint.files import claims_to_be_ir, is_lfs_pointer
+from irtools.ir.reading import is_lfs_pointer
 
 _VERSIONS = ("10", "11")
+
+
+def _claims_to_be_ir(path: Path) -> bool:
+    """True if a file has the name of a part; other XML files in the directory are not checked."""
+    return path.name.startswith("openvino_") and path.suffix == ".xml"
 
 
 @rule("IR001", "unreadable-xml", Severity.ERROR, "The XML of a part cannot be read", unreadable=True)
@@ -40,7 +46,7 @@ def unreadable_xml(context: Context) -> Iterator[Finding]:
         # IR002, IR004 and IR010 report these.
         if isinstance(error, UnsupportedEncodingError | MalformedValueError) or is_lfs_pointer(path):
             continue
-        if not (claims_to_be_ir(path) or document in context.export.target_candidates):
+        if not (_claims_to_be_ir(path) or document in context.export.target_candidates):
             continue
         message = str(error.args[0])
         yield Finding(message, error.hint or "", file=path, line=getattr(error, "line", None))
@@ -98,7 +104,7 @@ def unsupported_net_version(context: Context) -> Iterator[Finding]:
     """
     for document in context.judged:
         version = document.scan.net.get("version")
-        if version not in _VERSIONS and claims_to_be_ir(document.path):
+        if version not in _VERSIONS and _claims_to_be_ir(document.path):
             state = f"is {version!r}" if version is not None else "is missing"
             message = f"the version of <net> {state}, but OpenVINO reads only {' and '.join(_VERSIONS)}"
             yield finding_at(document, None, message, "Export the model again.")
@@ -154,6 +160,6 @@ def empty_model(context: Context) -> Iterator[Finding]:
     """
     for document in context.judged:
         types = document.scan.types
-        if claims_to_be_ir(document.path) and not {"Result", "Assign"} & set(types):
+        if _claims_to_be_ir(document.path) and not {"Result", "Assign"} & set(types):
             fault = "has no Result and no Assign, so it computes nothing" if types else "has no layers"
             yield Finding(f"the model {fault}", "Export the model again.", file=document.path, line=1)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.constants import ELEMENT_BITS, Constant, byte_size
-from irtools.lint.files import is_lfs_pointer
+from irtools.ir.reading import is_lfs_pointer
 from irtools.model.document import Document
 
 

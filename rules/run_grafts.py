@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.lint.pair import dflash_draft
-from irtools.lint.run import target_part
 from irtools.model.target import find_embedding_gather, logits_head
 
 _OWN_EMBEDDING = "that takes input_ids and has an embedding of its own"
@@ -36,7 +35,7 @@ def unrecognised_head(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI, `find_llm_matmul`.
     """
-    part = target_part(context)
+    part = context.target_facts
     head = logits_head(part) if part is not None and part.states else None
     if part is not None and head is not None and head.output is not None and head.matmul is None:
         draft = dflash_draft(context)
@@ -69,7 +68,7 @@ def unrecognised_embedding(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI, `find_embedding_gather`.
     """
-    part = target_part(context)
+    part = context.target_facts
     if part is None or part.output("logits") is None or part.input("input_ids") is None or not part.states:
         return
     if find_embedding_gather(part) is None:

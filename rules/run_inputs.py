@@ -5,16 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
-from irtools.lint.run import FED, stateful_only, target_part
 from irtools.model.part import ModelInput, PartFacts
 
 _EMBEDDED = ("input_ids", "inputs_embeds")
 _FRIENDLY = ("input_ids", "inputs_embeds", "position_ids")
 
 
+_FED = frozenset(
+    {
+        "input_ids",
+        "inputs_embeds",
+        "attention_mask",
+        "position_ids",
+        "beam_idx",
+        "token_type_ids",
+        "per_layer_inputs",
+        "visual_pos_masks",
+        "deepstack_visual_embeds",
+    }
+)
+"""Tensor names of the inputs that GenAI 2026.4 sets on a target."""
+
+
 def _generating(context: Context) -> PartFacts | None:
     """The target, if it is a stateful language model; RUN001 and RUN002 report other targets."""
-    part = target_part(context)
+    part = context.target_facts
     return part if part is not None and part.states and part.output("logits") is not None else None
 
 
@@ -50,12 +65,12 @@ def friendly_name(context: Context) -> Iterator[Finding]:
     if part is None:
         return
     for port in part.inputs:
-        names = [name for name in port.names if name in FED]
+        names = [name for name in port.names if name in _FED]
         if names and port.friendly != names[0]:
             message = f"the input {names[0]!r} has the friendly name {port.friendly!r}"
             hint = f"rename the op to {names[0]!r}"
             if names[0] in _FRIENDLY and part.attentions:
-                yield stateful_only(finding_at(part, port, message, hint, Severity.ERROR))
+                yield finding_at(part, port, message, hint, Severity.ERROR).stateful_only()
             else:
                 yield finding_at(part, port, message, hint)
 
@@ -89,7 +104,7 @@ def unfed_input(context: Context) -> Iterator[Finding]:
     text_only = part.input("input_ids") is not None
     missing = [name for name in (*_EMBEDDED, "attention_mask", "position_ids", "beam_idx") if not part.input(name)]
     for port in part.inputs:
-        if FED.isdisjoint(port.names):
+        if _FED.isdisjoint(port.names):
             used = _used(part, port)
             stands = next((name for name in missing if name in port.label or port.friendly == name), None)
             guess = f"; is it {stands!r}?" if stands else ""
@@ -140,6 +155,10 @@ def _stand_in(part: PartFacts, name: str) -> ModelInput | None:
     """An unknown input with the type and rank of a missing one."""
     wanted = {"beam_idx": ("i32", 1), "attention_mask": ("i64", 2)}.get(name)
     return next(
-        (port for port in part.inputs if FED.isdisjoint(port.names) and (port.element_type, len(port.shape)) == wanted),
+        (
+            port
+            for port in part.inputs
+            if _FED.isdisjoint(port.names) and (port.element_type, len(port.shape)) == wanted
+        ),
         None,
     )

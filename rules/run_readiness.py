@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
-from irtools.lint.run import stateful_only, target_part
 from irtools.model.paged import converts_before_attention, unconverted_states
 
 
@@ -32,7 +31,7 @@ def no_logits(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4: "Port for tensor name logits was not found".
     """
-    part = target_part(context)
+    part = context.target_facts
     if part is not None and part.output("logits") is None:
         names = ", ".join(repr(output.label) for output in part.outputs) or "none"
         first = part.outputs[0].op if part.outputs else None
@@ -62,7 +61,7 @@ def stateless_target(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4.
     """
-    part = target_part(context)
+    part = context.target_facts
     if part is not None and part.output("logits") is not None and not part.states:
         past = [port.label for port in part.inputs if "past" in port.label or "cache" in port.label]
         cache = f"its KV cache is in {len(past)} inputs such as {past[0]!r}" if past else "it has no KV cache"
@@ -93,12 +92,12 @@ def unfused_attention(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4: "No ScaledDotProductAttention operation observed in the graph".
     """
-    part = target_part(context)
+    part = context.target_facts
     if part is not None and part.states and not part.attentions:
         message = "the target has no ScaledDotProductAttention, so it cannot be converted to paged attention"
-        yield stateful_only(
-            finding_at(part, None, message, "export with fused attention (sdpa) if the family supports it")
-        )
+        yield finding_at(
+            part, None, message, "export with fused attention (sdpa) if the family supports it"
+        ).stateful_only()
 
 
 @rule("RUN004", "unmanaged-state", Severity.WARNING, "A state remains after the paged-attention conversion")
@@ -126,12 +125,14 @@ def unmanaged_state(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4.
     """
-    part = target_part(context)
+    part = context.target_facts
     if part is None or not part.attentions:
         return
     for state in unconverted_states(part):
         message = f"the state {state.variable!r} feeds no fused attention, convolution or recurrence"
-        yield stateful_only(finding_at(part, state.reads[0], message, "export all attention layers as fused attention"))
+        yield finding_at(
+            part, state.reads[0], message, "export all attention layers as fused attention"
+        ).stateful_only()
 
 
 @rule("RUN005", "converted-cache", Severity.ERROR, "A conversion lies between the cache and its attention")
@@ -156,12 +157,12 @@ def converted_cache(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4.
     """
-    part = target_part(context)
+    part = context.target_facts
     if part is None:
         return
     for op in converts_before_attention(part):
         message = f"{part.graph.op_name(op)!r} converts the cache before it reaches the attention"
-        yield stateful_only(finding_at(part, op, message, "load the checkpoint as float32 for the export"))
+        yield finding_at(part, op, message, "load the checkpoint as float32 for the export").stateful_only()
 
 
 @rule("RUN009", "prefix-caching-conflict", Severity.NOTE, "Linear attention with a draft needs prefix caching off")
@@ -186,7 +187,7 @@ def prefix_caching(context: Context) -> Iterator[Finding]:
     Reproduced with GenAI 2026.4: "Linear-attention verifier speculative decoding requires
     enable_prefix_caching=false".
     """
-    part = target_part(context)
+    part = context.target_facts
     if part is None or not part.attentions:
         return
     rest = [state for state in part.states if state.reads and state.shape and not state.grows]

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
-from irtools.lint.run import target_part
 from irtools.model.part import ModelInput, ModelOutput, PartFacts
 from irtools.text import shape_text
 
@@ -26,7 +25,7 @@ _DYNAMIC = {"input_ids": 2, "attention_mask": 2, "beam_idx": 1, "inputs_embeds":
 
 
 def _generating(context: Context) -> PartFacts | None:
-    part = target_part(context)
+    part = context.target_facts
     return part if part is not None and part.states else None
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, rule
-from irtools.lint.directory import finding_in_config
+from irtools.lint.json_files import finding_in_config
 from irtools.lint.versions import parse_version
 from irtools.model.config import declared_mtp
 from irtools.model.document import Document

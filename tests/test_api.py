@@ -18,9 +18,9 @@ import pytest
 import irtools
 import irtools.authoring
 from irtools.errors import OptionError
-from irtools.prove.model import Check, Step
 from irtools.prove.run import Proof
 from irtools.prove.speculate import DraftSetup
+from irtools.prove.steps import Check, Step
 
 ExportCopy = Callable[..., Path]
 SECTIONS = ("Parameters", "Returns", "Raises", "Attributes", "Examples", "Yields", "Notes")

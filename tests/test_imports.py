@@ -12,7 +12,7 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from irtools.lint.rules import load_rules
+from irtools.lint.rule import load_rules
 from irtools.model.mtp import MtpProfile
 from irtools.registry import collect
 

@@ -90,13 +90,13 @@ def command(
     settings = ProveSettings(prompts=texts or _read_prompts(prompts), chat_template=chat_template, **set_options)
     old = None
     if compare is not None:
-        from irtools.prove.compare import read_record
+        from irtools.prove.record_changes import read_record
 
         old = read_record(compare)
 
     def work(path: Path) -> ModelResult:
         from irtools.export import open_export
-        from irtools.prove.compare import changes
+        from irtools.prove.record_changes import changes
         from irtools.report.prove import changes_text, proof_text
 
         with ui.working(f"Proving {path}"):

@@ -10,7 +10,7 @@ import click
 from irtools.cli.common import PATH, Ui, output_options, write_stdout
 
 if TYPE_CHECKING:
-    from irtools.lint.model import Rule
+    from irtools.lint.rule import Rule
 
 __all__ = ["command"]
 
@@ -50,7 +50,7 @@ def list_(folders: tuple[Path, ...], ui: Ui) -> int:
 @output_options()
 def explain(code: str, folders: tuple[Path, ...], ui: Ui) -> int:
     """Explain the rule with a CODE or name: the check, its reason, the fix and the source."""
-    from irtools.lint.rules import find_rule
+    from irtools.lint.rule import find_rule
     from irtools.report.rules import rule_details, rule_text
 
     rule = find_rule(_load(folders), code)
@@ -62,7 +62,7 @@ def explain(code: str, folders: tuple[Path, ...], ui: Ui) -> int:
 
 
 def _load(folders: tuple[Path, ...]) -> tuple[Rule, ...]:
-    from irtools.lint.rules import load_rules
+    from irtools.lint.rule import load_rules
     from irtools.lint.session import configured_rules
 
     return load_rules(folders or configured_rules())

@@ -70,7 +70,7 @@ def command(
 
     Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 a model could not be verified.
     """
-    from irtools.lint.model import Severity
+    from irtools.lint.finding import Severity
     from irtools.lint.session import VerifyCall
 
     if quiet and verbose:

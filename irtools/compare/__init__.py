@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from irtools.compare.engine import compare
-from irtools.compare.model import (
+from irtools.compare.differences import (
     CATEGORIES,
     AnnotationChange,
     Category,
@@ -16,6 +15,7 @@ from irtools.compare.model import (
     RegionPair,
     WeightChange,
 )
+from irtools.compare.engine import compare
 
 __all__ = [
     "CATEGORIES",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from irtools.compare.differences import CATEGORIES, Comparison, Difference, PartDiff
 from irtools.compare.entries import config_changes, file_changes, surplus
-from irtools.compare.model import CATEGORIES, Comparison, Difference, PartDiff
 from irtools.compare.parts import compare_parts
 from irtools.errors import ExportError, IrtoolsError, UsageError
 from irtools.model.directory import ModelDirectory

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from irtools.compare.blob import same_file
-from irtools.compare.model import Difference
+from irtools.compare.differences import Difference
 from irtools.compare.ops import port_text
 from irtools.errors import IrtoolsError
 from irtools.graph.view import GraphView

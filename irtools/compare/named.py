@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from irtools.compare.model import AnnotationChange, Difference
+from irtools.compare.differences import AnnotationChange, Difference
 from irtools.compare.ops import port_text
 from irtools.compare.sides import PartPair, Side
 from irtools.graph.view import GraphView

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from irtools.compare.align import Alignment
+from irtools.compare.differences import Category, Difference, OpChange, OpRef, WeightChange
 from irtools.compare.labels import COMMUTATIVE, Graph, attributes
-from irtools.compare.model import Category, Difference, OpChange, OpRef, WeightChange
 from irtools.compare.stored import StoredPair
 from irtools.graph.view import GraphView, Source
 from irtools.ir.constants import Constant

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
+from irtools.compare.differences import Difference, PartDiff, RegionDiff
 from irtools.compare.entries import metadata, ports
-from irtools.compare.model import Difference, PartDiff, RegionDiff
 from irtools.compare.named import compare_annotations, compare_states, read_states
 from irtools.compare.ops import Found, OpComparer
 from irtools.compare.sides import Configs, PartPair, pair_up

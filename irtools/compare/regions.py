@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from irtools.compare.model import RegionPair
+from irtools.compare.differences import RegionPair
 from irtools.decoder.stack import DecoderLayer, DecoderStack
 from irtools.graph.view import GraphView
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from irtools.compare.align import Alignment
 from irtools.compare.blob import Blob
+from irtools.compare.differences import RegionPair
 from irtools.compare.labels import Graph, Palette
-from irtools.compare.model import RegionPair
 from irtools.compare.regions import INPUTS, Regions, find_regions, pair_layers
 from irtools.decoder import DecoderStack, locate
 from irtools.errors import LocateRefusedError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from irtools.compare.blob import Blob, same_bytes, same_file
+from irtools.compare.differences import OpRef, WeightChange
 from irtools.compare.labels import Graph
-from irtools.compare.model import OpRef, WeightChange
 from irtools.ir.op import INTEGERS
 from irtools.model.weights import Weight, weights
 

@@ -8,11 +8,20 @@ from collections.abc import Iterator
 from io import BufferedReader, FileIO
 from pathlib import Path
 
-__all__ = ["LFS_POINTER", "chunks", "open_file", "read_file", "read_into"]
+__all__ = ["LFS_POINTER", "chunks", "is_lfs_pointer", "open_file", "read_file", "read_into"]
 
 LFS_POINTER = b"version https://git-lfs"
 """First bytes of a Git-LFS pointer, which a clone without Git-LFS contains instead of the file."""
 _CHUNK = 8 << 20
+
+
+def is_lfs_pointer(path: Path) -> bool:
+    """True if a file is the pointer that a clone without Git LFS leaves in place of the content."""
+    try:
+        with open_file(path) as file:
+            return file.read(len(LFS_POINTER)) == LFS_POINTER
+    except OSError:
+        return False
 
 
 def open_file(path: Path) -> BufferedReader:

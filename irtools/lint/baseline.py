@@ -12,7 +12,7 @@ from pathlib import Path
 from irtools.errors import UsageError
 from irtools.ir.output import write_output
 from irtools.lint.engine import Judged, Verification
-from irtools.lint.model import Finding
+from irtools.lint.finding import Finding
 
 __all__ = ["apply_baseline", "baseline_text", "fingerprints", "read_baseline", "write_baseline"]
 

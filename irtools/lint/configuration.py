@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from irtools.errors import UsageError
 from irtools.ir.listing import real_path
-from irtools.lint.model import Severity
+from irtools.lint.finding import Severity
 
 __all__ = ["Config", "find_config", "load_config", "parse_severity"]
 

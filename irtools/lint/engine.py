@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from irtools.display import Tabular
 from irtools.errors import ExportError, InvalidIRError, IrtoolsError, OptionError, UsageError
 from irtools.ir.listing import meant_instead
-from irtools.lint.model import Context, Finding, Rule, Severity, Strategy
-from irtools.lint.rules import load_rules, source_of
+from irtools.lint.context import Context
+from irtools.lint.finding import Finding, Severity, Strategy
+from irtools.lint.rule import Rule, load_rules, source_of
 from irtools.lint.versions import matches, parse_version
 from irtools.model.directory import TARGET_FILES, ModelDirectory
 from irtools.text import plural, short_repr

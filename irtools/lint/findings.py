@@ -7,7 +7,7 @@ from typing import Any
 from irtools.ir.constants import Constant
 from irtools.ir.rt_info import entries
 from irtools.ir.scan import Span
-from irtools.lint.model import Finding, Severity
+from irtools.lint.finding import Finding, Severity
 from irtools.model.document import Document
 from irtools.model.part import ModelInput, ModelOutput, PartFacts
 

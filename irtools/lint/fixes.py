@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from irtools.lint.model import Context, Finding, Fix, Severity
+from irtools.lint.context import Context
+from irtools.lint.finding import Finding, Fix, Severity
 from irtools.model.document import Document
 from irtools.surgery.patch import Patch
 

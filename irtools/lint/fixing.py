@@ -9,7 +9,7 @@ from pathlib import Path
 from irtools.errors import IrtoolsError
 from irtools.ir.save import FileChange, Saved, save_files
 from irtools.lint.engine import Verification
-from irtools.lint.model import Finding
+from irtools.lint.finding import Finding
 from irtools.model.document import Document
 from irtools.runtime.check import checker
 from irtools.surgery.patch import Patch

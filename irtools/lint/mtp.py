@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from irtools.lint.model import Context, Severity
-from irtools.lint.run import target_part
+from irtools.lint.context import Context
+from irtools.lint.finding import Severity
 from irtools.model.document import Document
 from irtools.model.mtp import MtpHead, MtpProfile, nearest_profile
 from irtools.model.part import PartFacts
@@ -46,7 +46,7 @@ def own_target(context: Context) -> PartFacts | None:
     In a text-only export or in the directory of a draft, the head is out of place (MTP006). A comparison
     would add nothing to that finding.
     """
-    part = target_part(context)
+    part = context.target_facts
     return part if part is not None and part.input("input_ids") is None else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from irtools.lint.model import Context
+from irtools.lint.context import Context
 from irtools.model.draft import Draft, draft, is_draft
 from irtools.model.part import PartFacts
 

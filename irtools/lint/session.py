@@ -13,8 +13,8 @@ from irtools.ir.save import Saved
 from irtools.lint.baseline import apply_baseline, read_baseline
 from irtools.lint.configuration import Config, find_config, load_config
 from irtools.lint.engine import DEFAULT_RUNTIME, Judged, Verification, VerifyOptions, verify
+from irtools.lint.finding import Severity
 from irtools.lint.fixing import FixPlan, plan_fixes, write_fixes
-from irtools.lint.model import Severity
 from irtools.model.directory import ModelDirectory
 from irtools.text import plural
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from irtools.lint.model import STRATEGIES, Context, Finding, Severity, Strategy
+from irtools.lint.context import Context
+from irtools.lint.finding import STRATEGIES, Finding, Severity, Strategy
 from irtools.lint.mtp import head
 from irtools.lint.pair import dflash_draft, pair
 from irtools.lint.symptoms import of_check

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from irtools.lint.model import Finding
+from irtools.lint.finding import Finding
 from irtools.registry import collect
 
 __all__ = ["Symptom", "cited", "explained_by", "explanation", "of_check"]

@@ -18,7 +18,7 @@ from irtools.model.directory import ModelDirectory
 from irtools.model.part import PartFacts
 from irtools.prove.head_checks import Judgement
 from irtools.prove.head_facts import HeadFacts
-from irtools.prove.model import FAILED, PASSED, Check, Step
+from irtools.prove.steps import FAILED, PASSED, Check, Step
 from irtools.prove.worker import Worker
 from irtools.runtime.lines import Progress
 

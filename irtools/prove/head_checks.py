@@ -7,7 +7,7 @@ from typing import Any
 
 from irtools.lint.symptoms import cited
 from irtools.prove.head_facts import ATTENTION, FEED_FORWARD, HeadFacts
-from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check
+from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check
 from irtools.prove.wording import apart, moved
 
 __all__ = ["Judgement"]

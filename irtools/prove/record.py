@@ -15,7 +15,7 @@ from irtools._version import __version__
 from irtools.errors import ExportError, InvalidIRError
 from irtools.model.directory import ModelDirectory
 from irtools.model.provenance import versions
-from irtools.prove.model import Step
+from irtools.prove.steps import Step
 from irtools.runtime.exact import EXACT
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from irtools.errors import IrtoolsError
 from irtools.lint.engine import Verification, VerifyOptions, verify
-from irtools.lint.model import Finding, Severity
+from irtools.lint.finding import Finding, Severity
 from irtools.lint.symptoms import explained_by, of_check
 from irtools.model.directory import ModelDirectory
 

@@ -14,12 +14,12 @@ from irtools.errors import ExportError, IrtoolsError, LocateRefusedError, Option
 from irtools.model.directory import ModelDirectory
 from irtools.model.part import PartFacts
 from irtools.prove.files import Files
-from irtools.prove.model import FAILED, NOT_APPLICABLE, Step
 from irtools.prove.prompts import DEFAULT_PROMPTS
 from irtools.prove.record import record
 from irtools.prove.refusal import RefusalEvidence
 from irtools.prove.settings import STEPS, Prompt, ProveSettings
 from irtools.prove.speculate import DraftSetup, draft_setup, speculate
+from irtools.prove.steps import FAILED, NOT_APPLICABLE, Step
 from irtools.prove.worker import Worker
 from irtools.runtime import genai
 from irtools.runtime.lines import Progress

@@ -14,9 +14,9 @@ from irtools.model.draft import draft as draft_facts
 from irtools.model.part import PartFacts
 from irtools.prove.decoding import Decoded, Difference, decode, first_difference
 from irtools.prove.figures import acceptance_figures, memory_figures, plain_figures, speed_figures
-from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.refusal import RefusalEvidence, cite, suspects
 from irtools.prove.settings import Prompt, ProveSettings
+from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.runtime.conversion import convert
 from irtools.runtime.genai import GenerationJob, Outcome
 from irtools.runtime.lines import Progress

@@ -8,8 +8,8 @@ from typing import Any
 from irtools.decoder.head import find_head
 from irtools.errors import LocateRefusedError
 from irtools.model.directory import ModelDirectory
-from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.prompts import few, others
+from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.wording import moved
 from irtools.prove.worker import Measured, Worker
 from irtools.runtime.lines import Progress

@@ -20,8 +20,8 @@ from irtools.model.directory import ModelDirectory
 from irtools.prove.annotated import ResolvedTap, TapError, read_taps
 from irtools.prove.between import read_between
 from irtools.prove.bypass import Bypass, bypasses
-from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.prompts import few, others
+from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.wording import apart, moved
 from irtools.prove.worker import Measured, Worker
 from irtools.runtime.lines import Progress

@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import Any
 
 from irtools.prove.files import Files
-from irtools.prove.model import Check, Step
+from irtools.prove.steps import Check, Step
 from irtools.runtime.lines import Child, Progress, serve
 from irtools.runtime.memory import peak_memory, reset_peak
 from irtools.runtime.messages import short_message

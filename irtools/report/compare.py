@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from irtools.compare.model import Comparison, PartDiff, RegionDiff
+from irtools.compare.differences import Comparison, PartDiff, RegionDiff
 from irtools.report.compare_headline import headline
 from irtools.report.compare_rows import Row, annotation_rows, comparison_rows, part_rows, part_title
 from irtools.report.json import ModelResult, envelope, to_json

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from irtools.compare.model import CATEGORIES, Comparison, PartDiff, RegionDiff
+from irtools.compare.differences import CATEGORIES, Comparison, PartDiff, RegionDiff
 from irtools.report.compare_rows import region_text, weight_rows
 from irtools.text import plural
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from irtools.compare.model import Comparison, OpRef, PartDiff, RegionDiff
+from irtools.compare.differences import Comparison, OpRef, PartDiff, RegionDiff
 from irtools.report.compare import grouped
 from irtools.report.compare_headline import headline
 from irtools.report.compare_rows import annotation_rows, comparison_rows, part_rows, part_title, region_text

@@ -10,7 +10,7 @@ from math import prod
 from typing import TypeVar
 
 from irtools.anatomy.describe import layers_text
-from irtools.compare.model import Comparison, Difference, OpRef, PartDiff, RegionPair, WeightChange
+from irtools.compare.differences import Comparison, Difference, OpRef, PartDiff, RegionPair, WeightChange
 from irtools.text import plural, ranges, shape_text
 
 __all__ = ["Row", "annotation_rows", "comparison_rows", "part_rows", "part_title", "region_text", "weight_rows"]

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from irtools.lint.engine import Verification
-from irtools.lint.model import Finding, Severity
+from irtools.lint.finding import Finding, Severity
 from irtools.report.terminal import Style
 from irtools.text import plural, visible
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from irtools.lint.engine import Judged
-from irtools.lint.model import Severity
+from irtools.lint.finding import Severity
 from irtools.report.findings import shown_path
 
 __all__ = ["github"]

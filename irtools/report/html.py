@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from irtools.anatomy.describe import layers_text
 from irtools.errors import IrtoolsError, UsageError
 from irtools.lint.engine import Judged, verify
-from irtools.lint.model import Finding, Severity
+from irtools.lint.finding import Finding, Severity
 from irtools.render.picture import KINDS
 from irtools.report.findings import counts_text, shown_path
 from irtools.report.html_graph import Columns, columns

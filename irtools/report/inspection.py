@@ -15,7 +15,7 @@ from irtools.display import Tabular
 from irtools.errors import IrtoolsError
 from irtools.ir.constants import iter_graphs, read_constants
 from irtools.lint.engine import verify
-from irtools.lint.model import Strategy
+from irtools.lint.finding import Strategy
 from irtools.model.compression import Compression, recorded_request
 from irtools.model.config import declared_mtp
 from irtools.model.directory import ModelDirectory

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from irtools.lint.engine import Judged, Verification
-from irtools.lint.model import Finding, Severity
+from irtools.lint.finding import Finding, Severity
 from irtools.report.findings import shown_path
 
 __all__ = ["junit"]

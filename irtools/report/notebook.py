@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
-from irtools.compare.model import Comparison
+from irtools.compare.differences import Comparison
 from irtools.errors import IrtoolsError
 from irtools.lint.engine import Verification
-from irtools.lint.model import Severity
+from irtools.lint.finding import Severity
 from irtools.model.footprint import Footprint
 from irtools.prove.run import Proof
 from irtools.report.compare_headline import headline

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from irtools.prove.compare import RecordChange
-from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
+from irtools.prove.record_changes import RecordChange
 from irtools.prove.run import Proof
 from irtools.prove.settings import Prompt
+from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.report.terminal import Column, Style, numbers, paragraph, table
 from irtools.text import plural, size_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from irtools.lint.model import Rule, RuleGroup
+from irtools.lint.rule import Rule, RuleGroup
 from irtools.registry import collect
 from irtools.report.terminal import Column, Style, table
 

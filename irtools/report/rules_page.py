@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from irtools.lint.rules import load_rules, source_of
+from irtools.lint.rule import load_rules, source_of
 from irtools.report.rules import rules_markdown
 
 __all__ = ["main", "reference"]

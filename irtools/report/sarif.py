@@ -11,7 +11,8 @@ from urllib.parse import quote
 from irtools._version import __version__
 from irtools.lint.baseline import fingerprints
 from irtools.lint.engine import Judged, Verification
-from irtools.lint.model import Finding, Rule, Severity
+from irtools.lint.finding import Finding, Severity
+from irtools.lint.rule import Rule
 from irtools.report.rules import explanation_markdown
 
 __all__ = ["sarif"]

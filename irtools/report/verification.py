@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 from irtools.lint.baseline import fingerprints
 from irtools.lint.engine import Judged, Verification
-from irtools.lint.model import Severity
+from irtools.lint.finding import Severity
 from irtools.report.findings import counts_text, findings_text, listing
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Style

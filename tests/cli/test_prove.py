@@ -15,10 +15,10 @@ from irtools.export import open_export
 from irtools.prove import run
 from irtools.prove.decoding import Decoded, Runs
 from irtools.prove.figures import acceptance_figures, memory_figures, plain_figures, speed_figures
-from irtools.prove.model import FAILED, PASSED, WARNING, Check, Step
 from irtools.prove.run import Proof
 from irtools.prove.settings import Prompt, ProveSettings
 from irtools.prove.speculate import DraftSetup
+from irtools.prove.steps import FAILED, PASSED, WARNING, Check, Step
 from irtools.report.json import schema
 from irtools.report.prove import proof_text
 from irtools.report.terminal import Style

@@ -15,7 +15,7 @@ import pytest
 from lxml import etree
 
 from irtools.compare import CATEGORIES, Comparison, PartDiff, compare
-from irtools.compare.model import Difference
+from irtools.compare.differences import Difference
 from irtools.errors import ExportError, UsageError
 from irtools.report.compare_headline import headline
 from tests.compare.scramble import scramble

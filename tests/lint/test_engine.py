@@ -11,8 +11,8 @@ import irtools
 from irtools.authoring import Severity
 from irtools.errors import ExportError, UsageError
 from irtools.lint.engine import VerifyOptions, verify
-from irtools.lint.model import STRATEGIES
-from irtools.lint.rules import find_rule, load_rules
+from irtools.lint.finding import STRATEGIES
+from irtools.lint.rule import find_rule, load_rules
 from irtools.lint.versions import matches, parse_version
 
 RULE = '''

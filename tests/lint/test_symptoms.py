@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from irtools.lint.model import Finding
-from irtools.lint.rules import load_rules
+from irtools.lint.finding import Finding
+from irtools.lint.rule import load_rules
 from irtools.lint.symptoms import Symptom, cited, explained_by, explanation, of_check
 from irtools.registry import collect
 

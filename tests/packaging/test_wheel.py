@@ -98,7 +98,7 @@ def test_it_runs_from_another_directory(
 
 def test_it_has_the_rules_of_the_checkout(installed: Path, tmp_path: Path) -> None:
     code = (
-        "from irtools.lint.rules import load_rules; from irtools.registry import collect; "
+        "from irtools.lint.rule import load_rules; from irtools.registry import collect; "
         "from irtools.graph.match import Pattern; "
         "print([rule.code for rule in load_rules()], len(collect(Pattern)))"
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from irtools.prove.model import FAILED, PASSED
+from irtools.prove.steps import FAILED, PASSED
 from tests.prove import defects_head
 from tests.prove.conftest import Proved
 

@@ -16,8 +16,8 @@ from irtools.prove.drafting import Target, Text
 from irtools.prove.drive import Session, UndrivableError
 from irtools.prove.files import Files
 from irtools.prove.head import head
-from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Step
 from irtools.prove.prompts import DEFAULT_PROMPTS
+from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Step
 from irtools.prove.worker import Measured
 from tests.prove import defects_head
 

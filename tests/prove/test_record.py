@@ -15,11 +15,11 @@ import pytest
 import irtools
 from irtools.errors import OptionError
 from irtools.export import open_export
-from irtools.prove.compare import changes, read_record
-from irtools.prove.model import PASSED, Check, Step
 from irtools.prove.record import record, schema, settled
+from irtools.prove.record_changes import changes, read_record
 from irtools.prove.settings import Prompt, ProveSettings
 from irtools.prove.speculate import DraftSetup
+from irtools.prove.steps import PASSED, Check, Step
 from irtools.report.json import schema as envelope_schema
 from irtools.runtime.probe import RuntimeFacts
 from tests.prove.conftest import Proved

@@ -13,8 +13,8 @@ import irtools
 from irtools.prove.drive import Session, UndrivableError
 from irtools.prove.files import Files
 from irtools.prove.measure_state import measure
-from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, Step
 from irtools.prove.state import state
+from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, Step
 from irtools.prove.worker import Measured
 
 TOKENS = [5, 9, 33, 7, 10, 42, 3]

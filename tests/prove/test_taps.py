@@ -17,7 +17,7 @@ from irtools.errors import LocateRefusedError
 from irtools.prove.drive import Session, UndrivableError
 from irtools.prove.files import Files
 from irtools.prove.measure_taps import measure
-from irtools.prove.model import FAILED, NOT_APPLICABLE, PASSED, WARNING, Step
+from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Step
 from irtools.prove.taps import taps
 from irtools.prove.worker import Measured
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from irtools.lint.rules import load_rules
+from irtools.lint.rule import load_rules
 from irtools.report import rules_page
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "rules.md"

@@ -13,7 +13,7 @@ import pytest
 import irtools
 from irtools.authoring import Finding, Severity
 from irtools.lint.engine import Judged, Verification
-from irtools.lint.rules import load_rules
+from irtools.lint.rule import load_rules
 from irtools.report.findings import counts_text
 from irtools.report.github import github
 from irtools.report.junit import junit

@@ -16,7 +16,7 @@ from defects import Defect
 from irtools.authoring import Severity
 from irtools.export import open_export
 from irtools.lint.engine import VerifyOptions, verify
-from irtools.lint.rules import load_rules
+from irtools.lint.rule import load_rules
 
 MODULES = sorted(path.stem for path in Path(__file__).parent.glob("defects_*.py"))
 DEFECTS: list[Defect] = [d for module in MODULES for d in importlib.import_module(module).DEFECTS]

@@ -12,7 +12,7 @@ from defects_mtp import gemma_assistant, gemma_outputs, head, self_contained
 from ir_edit import IR, edit
 
 import irtools
-from irtools.lint.model import Context
+from irtools.lint.context import Context
 from irtools.lint.mtp import head as nearest_head
 from irtools.model.config import MTP_KEYS, declared_mtp
 from irtools.model.document import Document

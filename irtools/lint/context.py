@@ -1,18 +1,15 @@
-"""Rules, the context that they read, and the findings that they report."""
+"""What a rule can look at: the export, its parts, the decoder stack, the config."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from irtools.errors import InvalidIRError, IrtoolsError, LocateRefusedError
 from irtools.model.config import read_config, text_section
-from irtools.text import short_repr
+from irtools.model.draft import is_draft
 
 if TYPE_CHECKING:
     from irtools.decoder.stack import DecoderStack
@@ -24,123 +21,10 @@ if TYPE_CHECKING:
     from irtools.model.directory import ModelDirectory
     from irtools.model.document import Document
     from irtools.model.part import PartFacts
-    from irtools.surgery.patch import Patch
 
-__all__ = ["STRATEGIES", "Context", "Finding", "Fix", "Rule", "RuleGroup", "Severity", "Strategy", "rule"]
+__all__ = ["Context"]
 
 T = TypeVar("T")
-
-STRATEGIES = ("plain", "mtp", "dflash", "eagle3")
-"""Names of the decoding strategies."""
-
-
-class Severity(IntEnum):
-    """Severity of a finding; comparable."""
-
-    NOTE = 1
-    WARNING = 2
-    ERROR = 3
-
-    def __str__(self) -> str:
-        return self.name.lower()
-
-
-@dataclass(frozen=True, slots=True)
-class Fix:
-    """A change to one file that removes a finding.
-
-    Attributes
-    ----------
-    title : str
-        Imperative phrase such as ``Write the annotation``.
-    patch : callable
-        Computes the new file from the current one; raises ``IrtoolsError`` on failure.
-    safe : bool
-        True if ``--fix`` applies the fix; otherwise only ``--unsafe-fixes`` does.
-    """
-
-    title: str
-    patch: Callable[[Document], Patch]
-    safe: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Strategy:
-    """Availability of one decoding strategy for an export.
-
-    Attributes
-    ----------
-    name : str
-        ``plain``, ``mtp``, ``dflash`` or ``eagle3``.
-    reason : str
-        Reason for a refusal, or a requirement, as a sentence without full stop.
-    findings : tuple of str
-        Codes of the findings that refuse or restrict the strategy.
-    """
-
-    name: str
-    available: bool
-    reason: str = ""
-    findings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One fault at one place, reported by a rule.
-
-    Attributes
-    ----------
-    code : str
-        If empty, the engine fills it in.
-    message : str
-        Description of the fault with the offending value, without full stop.
-    line : int or None
-        Counted from 1.
-    op : str or None
-        Friendly name of the op with the fault.
-    severity : Severity or None
-        None for the severity of the rule.
-    part : str or None
-        Name of the part; the engine fills it in if ``file`` is a part.
-    fix : Fix or None
-        Change that removes the finding, if irtools can make it.
-    rules_out : tuple of str or None
-        Decoding strategies that the finding rules out, whatever its severity. If None, the engine fills in those of the
-        rule for an error, and none for other severities.
-    needs : mapping of str to str
-        Conditions, by decoding strategy, under which it works in spite of the finding. A condition on the draft is a
-        clause with ``that``; every other one stands by itself (``with enable_prefix_caching=False``).
-    """
-
-    message: str
-    hint: str = ""
-    file: Path | None = None
-    line: int | None = None
-    op: str | None = None
-    severity: Severity | None = None
-    code: str = ""
-    part: str | None = None
-    fix: Fix | None = field(default=None, compare=False)
-    rules_out: tuple[str, ...] | None = field(default=None, compare=False)
-    needs: Mapping[str, str] = field(default_factory=dict, compare=False)
-
-    def __repr__(self) -> str:
-        place = self.file.name if self.file is not None else ""
-        if self.line is not None:
-            place = f"{place} line {self.line}"
-        return short_repr(self, self.code, str(self.severity or ""), place, self.message)
-
-    @property
-    def group(self) -> str:
-        """The letters of the code."""
-        return self.code.rstrip("0123456789")
-
-    @property
-    def text(self) -> str:
-        """Message and hint as sentences."""
-        hint = self.hint.strip()
-        end = "" if hint.endswith((".", "?", "!")) else "."
-        return f"{self.message}. {hint[:1].upper()}{hint[1:]}{end}" if hint else self.message
 
 
 @dataclass
@@ -247,6 +131,36 @@ class Context:
         candidates = self.export.target_candidates
         return self.readable(candidates[0]) if len(candidates) == 1 else None
 
+    @property
+    def target_facts(self) -> PartFacts | None:
+        """Facts about the target; None if it is unreadable or a draft."""
+        part = self.facts(self.target) if self.target is not None else None
+        return None if part is None or is_draft(part) else part
+
+    @property
+    def is_language_model(self) -> bool:
+        """True if the target is a language model of any kind, or cannot be read."""
+        names = self._input_names
+        return self.target is None or not names.isdisjoint({"input_ids", "inputs_embeds", "decoder_input_ids"})
+
+    @property
+    def is_draft(self) -> bool:
+        """True if the directory is that of a draft, which reads hidden states of a target elsewhere."""
+        return self.target is not None and is_draft(self.facts(self.target))
+
+    @property
+    def needs_embeddings(self) -> bool:
+        """True if the target takes embeddings instead of tokens, because the text embeddings are a separate part."""
+        if self.target is None:
+            return [document.part for document in self.export.target_candidates] == ["language"]
+        return not self.is_draft and "inputs_embeds" in self._input_names and "input_ids" not in self._input_names
+
+    @property
+    def _input_names(self) -> set[str]:
+        if self.target is None:
+            return set()
+        return {name for port in self.facts(self.target).inputs for name in (*port.names, port.friendly)}
+
     @cached_property
     def mtp(self) -> Document | None:
         """The MTP head, if there is one and its graph can be built."""
@@ -322,102 +236,3 @@ def _read_all(export: ModelDirectory) -> tuple[dict[str, Document], dict[str, Ir
         except IrtoolsError as error:
             unreadable[name] = error
     return documents, unreadable
-
-
-Check = Callable[[Context], Iterable[Finding]]
-
-
-@dataclass(frozen=True, slots=True)
-class RuleGroup:
-    """A group of rules; the rule packs contain the groups.
-
-    Attributes
-    ----------
-    letters : str
-        Letters of the codes, such as ``MTP``.
-    rules_out : tuple of str
-        Decoding strategies that an error of a rule of this group rules out, unless the rule names others.
-    """
-
-    letters: str
-    title: str
-    rules_out: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A check with a stable code.
-
-    Attributes
-    ----------
-    code : str
-        Letter group and three digits, such as ``MTP012``; never reused.
-    name : str
-        Kebab-case name that reads well after "allow", such as ``unnamed-port``.
-    severity : Severity
-        Default severity of its findings.
-    explanation : str
-        Text with the check, its reason, the fix and the source of the requirement.
-    runtimes : str
-        Version specifier of the GenAI versions to which it applies (``>=2026.3``); empty for all.
-    rules_out : tuple of str or None
-        Decoding strategies that its errors rule out. If None, `load_rules` fills in those of the group; a group without
-        `RuleGroup` rules out none.
-    unreadable : bool
-        True for the rule that reports unreadable files. Faults of a file that stop another rule get its code.
-    """
-
-    code: str
-    name: str
-    severity: Severity
-    title: str
-    explanation: str = field(repr=False)
-    runtimes: str
-    check: Check = field(repr=False)
-    rules_out: tuple[str, ...] | None = None
-    unreadable: bool = False
-
-    @property
-    def group(self) -> str:
-        """The letters of the code."""
-        return self.code.rstrip("0123456789")
-
-
-def rule(
-    code: str,
-    name: str,
-    severity: Severity,
-    title: str,
-    *,
-    runtimes: str = "",
-    rules_out: tuple[str, ...] | None = None,
-    unreadable: bool = False,
-) -> Callable[[Check], Rule]:
-    """Decorator that makes a rule of a function; the docstring becomes the explanation.
-
-    The docstring has the headings *What it checks*, *Why it matters*, *How to fix it* and
-    *Source*, in this order, each on its own line and underlined as in numpydoc.
-
-    Parameters
-    ----------
-    code : str
-        Two to eight capital letters and three digits.
-    name : str
-        Kebab-case name that reads well after "allow".
-    severity : Severity
-        Severity of a finding that has none.
-    title : str
-        Sentence without full stop.
-    runtimes : str
-        Specifier of the GenAI versions to which the rule applies; empty for all.
-    rules_out : tuple of str, optional
-        Decoding strategies that an error of the rule rules out. By default those of its group.
-    unreadable : bool
-        True for the one rule that reports unreadable files.
-    """
-
-    def decorate(check: Check) -> Rule:
-        explanation = inspect.cleandoc(check.__doc__ or "")
-        return Rule(code, name, severity, title, explanation, runtimes, check, rules_out, unreadable)
-
-    return decorate

@@ -1,4 +1,4 @@
-"""Facts about a model directory: the kind of the target, and its JSON files."""
+"""JSON files of a model directory: their content, and findings at a key."""
 
 from __future__ import annotations
 
@@ -8,43 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from irtools.ir.reading import read_file
-from irtools.lint.model import Context, Finding, Severity
+from irtools.lint.context import Context
+from irtools.lint.finding import Finding, Severity
 
-__all__ = [
-    "finding_in_config",
-    "is_draft",
-    "json_line",
-    "needs_embeddings",
-    "read_json",
-    "reads_tokens",
-]
-
-
-def _input_names(context: Context) -> set[str]:
-    if context.target is None:
-        return set()
-    return {name for port in context.facts(context.target).inputs for name in (*port.names, port.friendly)}
-
-
-def reads_tokens(context: Context) -> bool:
-    """True if the target is a language model of any kind, or cannot be read."""
-    names = _input_names(context)
-    return context.target is None or not names.isdisjoint({"input_ids", "inputs_embeds", "decoder_input_ids"})
-
-
-def is_draft(context: Context) -> bool:
-    """True if the model is a draft that reads hidden states of a target in another directory."""
-    return "hidden_states" in _input_names(context)
-
-
-def needs_embeddings(context: Context) -> bool:
-    """True if the target takes embeddings instead of tokens, because the text embeddings are a separate part."""
-    names = _input_names(context)
-    if "hidden_states" in names:
-        return False
-    if context.target is None:
-        return [document.part for document in context.export.target_candidates] == ["language"]
-    return "inputs_embeds" in names and "input_ids" not in names
+__all__ = ["finding_in_config", "json_line", "read_json"]
 
 
 def read_json(path: Path) -> Any:

@@ -1,0 +1,134 @@
+"""Findings of rules, and the decoding strategies that they rule out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from irtools.text import short_repr
+
+if TYPE_CHECKING:
+    from irtools.model.document import Document
+    from irtools.surgery.patch import Patch
+
+__all__ = ["STRATEGIES", "Finding", "Fix", "Severity", "Strategy"]
+
+STRATEGIES = ("plain", "mtp", "dflash", "eagle3")
+"""Names of the decoding strategies."""
+
+
+class Severity(IntEnum):
+    """Severity of a finding; comparable."""
+
+    NOTE = 1
+    WARNING = 2
+    ERROR = 3
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A change to one file that removes a finding.
+
+    Attributes
+    ----------
+    title : str
+        Imperative phrase such as ``Write the annotation``.
+    patch : callable
+        Computes the new file from the current one; raises ``IrtoolsError`` on failure.
+    safe : bool
+        True if ``--fix`` applies the fix; otherwise only ``--unsafe-fixes`` does.
+    """
+
+    title: str
+    patch: Callable[[Document], Patch]
+    safe: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """Availability of one decoding strategy for an export.
+
+    Attributes
+    ----------
+    name : str
+        ``plain``, ``mtp``, ``dflash`` or ``eagle3``.
+    reason : str
+        Reason for a refusal, or a requirement, as a sentence without full stop.
+    findings : tuple of str
+        Codes of the findings that refuse or restrict the strategy.
+    """
+
+    name: str
+    available: bool
+    reason: str = ""
+    findings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fault at one place, reported by a rule.
+
+    Attributes
+    ----------
+    code : str
+        If empty, the engine fills it in.
+    message : str
+        Description of the fault with the offending value, without full stop.
+    line : int or None
+        Counted from 1.
+    op : str or None
+        Friendly name of the op with the fault.
+    severity : Severity or None
+        None for the severity of the rule.
+    part : str or None
+        Name of the part; the engine fills it in if ``file`` is a part.
+    fix : Fix or None
+        Change that removes the finding, if irtools can make it.
+    rules_out : tuple of str or None
+        Decoding strategies that the finding rules out, whatever its severity. If None, the engine fills in those of the
+        rule for an error, and none for other severities.
+    needs : mapping of str to str
+        Conditions, by decoding strategy, under which it works in spite of the finding. A condition on the draft is a
+        clause with ``that``; every other one stands by itself (``with enable_prefix_caching=False``).
+    """
+
+    message: str
+    hint: str = ""
+    file: Path | None = None
+    line: int | None = None
+    op: str | None = None
+    severity: Severity | None = None
+    code: str = ""
+    part: str | None = None
+    fix: Fix | None = field(default=None, compare=False)
+    rules_out: tuple[str, ...] | None = field(default=None, compare=False)
+    needs: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def __repr__(self) -> str:
+        place = self.file.name if self.file is not None else ""
+        if self.line is not None:
+            place = f"{place} line {self.line}"
+        return short_repr(self, self.code, str(self.severity or ""), place, self.message)
+
+    @property
+    def group(self) -> str:
+        """The letters of the code."""
+        return self.code.rstrip("0123456789")
+
+    def stateful_only(self) -> Finding:
+        """The same finding for a target that cannot be converted to paged attention, which every draft needs."""
+        needs = {"plain": "only on the stateful path, without continuous batching"}
+        return replace(self, rules_out=("mtp", "dflash", "eagle3"), needs=needs)
+
+    @property
+    def text(self) -> str:
+        """Message and hint as sentences."""
+        hint = self.hint.strip()
+        end = "" if hint.endswith((".", "?", "!")) else "."
+        return f"{self.message}. {hint[:1].upper()}{hint[1:]}{end}" if hint else self.message
