@@ -77,7 +77,7 @@ def test_a_function_documents_its_parameters(function: Callable[..., object]) ->
     text = inspect.getdoc(function) or ""
     require_numpydoc(text)
     parameters = text.partition("Parameters\n----------\n")[2]
-    entries = re.findall(r"^(\*?\w[\w, ]*?)(?: :|$)", parameters, re.MULTILINE)
+    entries = re.findall(r"^(\*{0,2}\w[\w, ]*?)(?: :|$)", parameters, re.MULTILINE)
     named = {name.strip("*") for entry in entries for name in entry.split(", ")}
     # The class says what a part is.
     assert set(inspect.signature(function).parameters) - {"self", "part"} <= named

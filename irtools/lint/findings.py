@@ -29,8 +29,10 @@ def finding_at(
     place : int, str, ModelInput, ModelOutput, Constant, Span or None
         Layer id of an op, port, constant, bytes of the file, or key of the model-level rt_info. None, and a key that
         is not there, stand for the ``<net>``.
-    message, hint, severity, **others
+    message, hint, severity
         Attributes of the finding.
+    **others
+        Further attributes by name, such as ``fix``.
     """
     document = part if isinstance(part, Document) else part.document
     return Finding(message, hint, document.path, *_line_and_op(document, place), severity, **others)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from irtools.cli.verify import _FORMATS, _SUFFIXES
 from irtools.lint.configuration import load_config
+from irtools.report.formats import VERIFY
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "ci.md").read_text("utf-8")
 
@@ -90,7 +90,8 @@ def test_rules_beside_a_model_are_not_loaded(cli: Cli, workplace: Path, monkeypa
 def test_every_format_and_suffix_is_named() -> None:
     section = PAGE.partition("## Several formats in one run")[2].partition("\n## ")[0]
 
-    assert {*_FORMATS, *_SUFFIXES} <= set(re.findall(r"`([.a-z]+)`", section))
+    suffixes = [suffix for form in VERIFY.values() for suffix in form.suffixes]
+    assert {*VERIFY, *suffixes} <= set(re.findall(r"`([.a-z]+)`", section))
 
 
 def test_nothing_is_installed_by_its_name_alone() -> None:
