@@ -9,7 +9,7 @@ from irtools.graph.view import GraphView
 from irtools.ir.op import DYNAMIC
 from irtools.text import plural, ranges
 
-__all__ = ["MIXERS", "SYMBOLS", "block_facts", "block_title", "layer_text", "layers_text", "symbolic"]
+__all__ = ["MIXERS", "SYMBOLS", "block_facts", "block_title", "kind_text", "layer_text", "layers_text", "symbolic"]
 
 MIXERS = {
     "full_attention": "full attention",
@@ -183,6 +183,11 @@ def _experts(view: GraphView, block: Block) -> tuple[str, ...]:
     width = f"width {_inner_width(view, products)}" if products else ""
     facts = (f"{count} experts" if count > 0 else "", width, _activation(view, block))
     return (", ".join(filter(None, facts)),)
+
+
+def kind_text(mixer: str, feed_forward: str) -> str:
+    """Token mixer and feed-forward block of a layer: ``linear attention + dense MLP``."""
+    return " + ".join(word for word in (mixer, _OTHERS.get(feed_forward, feed_forward)) if word != "none")
 
 
 def layer_text(layer: LayerBlocks) -> str:

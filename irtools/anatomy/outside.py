@@ -43,13 +43,8 @@ class Outside:
 class OutsideReader:
     """Classifies values from outside a layer, each only once.
 
-    Parameters
-    ----------
-    stream : Stream
-    states : collection of int
-        Layer ids of the cached values that the layers read.
-    layer_of : mapping of int to int
-        Decoder layer of each op in a layer.
+    ``states`` are the layer ids of the cached values that the layers read; ``layer_of`` gives the decoder layer of
+    each op in one.
     """
 
     def __init__(self, stream: Stream, states: Collection[int], layer_of: Mapping[int, int]) -> None:

@@ -14,20 +14,8 @@ from irtools.ir.reading import open_file
 __all__ = ["Blob", "same_bytes", "same_file"]
 
 # struct, not numpy: importing numpy takes 0.1 s.
-_FORMATS = {
-    "i8": "b",
-    "u8": "B",
-    "boolean": "?",
-    "i16": "h",
-    "u16": "H",
-    "i32": "i",
-    "u32": "I",
-    "i64": "q",
-    "u64": "Q",
-    "f16": "e",
-    "f32": "f",
-    "f64": "d",
-}
+_TYPES = ("i8", "u8", "boolean", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "f32", "f64")
+_FORMATS = dict(zip(_TYPES, "bB?hHiIqQefd", strict=True))
 _MOST = 64
 _CHUNK = 1 << 22
 

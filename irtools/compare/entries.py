@@ -75,13 +75,7 @@ def _kind(kind: str, a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Dif
 
 
 def metadata(a: Document, b: Document) -> Mapping[str, tuple[Difference, ...]]:
-    """Entries of rt_info that differ, without the annotation.
-
-    Returns
-    -------
-    mapping
-        Changes by ``rt_info``, ``versions`` and ``compression``.
-    """
+    """Entries that differ, by ``rt_info`` (without the annotation), ``versions`` and ``compression``."""
     entries: dict[str, list[Difference]] = {"rt_info": [], "versions": [], "compression": []}
     ir = [document.scan.net.get("version", "") for document in (a, b)]
     if ir[0] != ir[1]:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from irtools.compare.differences import RegionPair
+from irtools.anatomy.describe import kind_text
+from irtools.compare.model import RegionPair
 from irtools.decoder.stack import DecoderLayer, DecoderStack
 from irtools.graph.view import GraphView
 
@@ -96,7 +98,9 @@ def pair_layers(a: tuple[GraphView, Regions], b: tuple[GraphView, Regions]) -> l
     first, second = a[1].layers, b[1].layers
     if len(first) == len(second):
         return [_region(one, other) for one, other in zip(first, second, strict=True)]
-    counts = [[_types(view, regions, layer) for layer in regions.layers] for view, regions in (a, b)]
+    counts = [
+        [Counter(map(view.op_type, regions.ops[layer.index])) for layer in regions.layers] for view, regions in (a, b)
+    ]
     scores = [
         [_likeness(one, other, types, counts[1][other.index]) for other in second]
         for one, types in zip(first, counts[0], strict=True)
@@ -110,10 +114,6 @@ def pair_layers(a: tuple[GraphView, Regions], b: tuple[GraphView, Regions]) -> l
 def _likeness(one: DecoderLayer, other: DecoderLayer, types: Counter[str], other_types: Counter[str]) -> float:
     same_kind = (one.mixer, one.feed_forward) == (other.mixer, other.feed_forward)
     return 1 + 8 * same_kind + 4 * (types == other_types) + 0.5 * (one.scope == other.scope != "")
-
-
-def _types(view: GraphView, regions: Regions, layer: DecoderLayer) -> Counter[str]:
-    return Counter(view.op_type(op) for op in regions.ops[layer.index])
 
 
 def _aligned(scores: Sequence[Sequence[float]], rows: int, columns: int) -> list[tuple[int | None, int | None]]:
@@ -147,8 +147,4 @@ def _region(one: DecoderLayer | None, other: DecoderLayer | None) -> RegionPair:
 
 
 def _text(layer: DecoderLayer | None) -> str:
-    """Token mixer and feed-forward of a layer."""
-    if layer is None:
-        return ""
-    feed_forward = "dense MLP" if layer.feed_forward == "dense" else layer.feed_forward
-    return " + ".join(kind for kind in (layer.mixer.replace("_", " "), feed_forward) if kind != "none")
+    return "" if layer is None else kind_text(layer.mixer.replace("_", " "), layer.feed_forward)

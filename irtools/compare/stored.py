@@ -16,17 +16,7 @@ _NO_FLOATS = INTEGERS | {"i16", "i8", "u16", "u8", "boolean", "string"}
 
 
 class StoredPair:
-    """The weights of two files.
-
-    Parameters
-    ----------
-    a, b : Graph
-        The graphs of the models.
-    roles : dict of int to str
-        Role of ops of ``a``: ``embedding`` or ``head``.
-    values : bool
-        Compare the values as well.
-    """
+    """The weights of two files; ``roles`` names the ops of ``a`` that are the ``embedding`` or the ``head``."""
 
     def __init__(self, a: Graph, b: Graph, roles: dict[int, str], *, values: bool) -> None:
         self._tables = {

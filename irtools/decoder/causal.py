@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from irtools.decoder.stream import SHAPE_OPS
 from irtools.decoder.sublayer import Sublayer
+from irtools.graph.closure import closure
 from irtools.graph.view import GraphView
 
 __all__ = ["cross_attention", "looks_causal"]
@@ -45,19 +46,16 @@ def _hides_future(view: GraphView, mask: int) -> bool:
     """True if the mask compares positions with positions, or reads a constant table of both."""
     if _is_table(view, mask):
         return True
-    seen, pending = {mask}, [mask]
-    while pending:
-        op = pending.pop()
+
+    def moving(op: int) -> list[int]:
+        return [source for source in view.producers(op) if not view.constant(source)]
+
+    for op in closure([mask], lambda op: () if view.op_type(op) in SHAPE_OPS else moving(op)):
         kind = view.op_type(op)
-        sources = view.producers(op)
-        if kind in _COMPARISONS and sum(not view.constant(source) for source in sources) == 2:
+        # A table that a MatMul or Gather reads holds weights, not a mask.
+        tables = () if kind in ("MatMul", "Gather") else view.producers(op)
+        if (kind in _COMPARISONS and len(moving(op)) == 2) or any(_is_table(view, table) for table in tables):
             return True
-        if kind not in ("MatMul", "Gather") and any(_is_table(view, source) for source in sources):
-            return True  # a table that a MatMul or Gather reads holds weights, not a mask
-        if kind not in SHAPE_OPS:
-            fresh = [source for source in sources if source not in seen and not view.constant(source)]
-            seen.update(fresh)
-            pending += fresh
     return False
 
 

@@ -101,7 +101,18 @@ class Pattern:
 
 
 def pattern(role: str, name: str, *anchors: str, priority: int = 50) -> Callable[[Function], Pattern]:
-    """Decorate a function ``(probe, op) -> Match or Mismatch`` as a pattern; the fields are those of :class:`Pattern`.
+    """Decorate a function ``(probe, op) -> Match or Mismatch`` as a pattern.
+
+    Parameters
+    ----------
+    role : str
+        One of ``ROLES``.
+    name : str
+        Kebab-case.
+    *anchors : str
+        Op types that the pattern is tried on; all types if there are none.
+    priority : int
+        Order among the patterns of a role; the lowest is tried first.
 
     Raises
     ------

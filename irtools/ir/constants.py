@@ -98,13 +98,7 @@ def iter_graphs(scan: Scan) -> Iterator[Scan]:
 
 
 def read_constants(graphs: Iterable[Scan]) -> tuple[Constant, ...]:
-    """Constants of graphs, in file order.
-
-    Parameters
-    ----------
-    graphs : iterable of Scan
-        From :func:`iter_graphs`: the first is the model, the others are bodies.
-    """
+    """Constants of the graphs from :func:`iter_graphs`, in file order; all graphs after the first are bodies."""
     return tuple(
         _constant(graph.data, key, name, span, number > 0)
         for number, graph in enumerate(graphs)

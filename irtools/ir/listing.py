@@ -28,12 +28,7 @@ def meant_instead(directory: Path, targets: Collection[str]) -> str:
 def require_empty(output_dir: Path, directory: Path, *, in_place: bool = True) -> None:
     """Refuse an output directory that is not empty or lies inside the export.
 
-    Parameters
-    ----------
-    directory : Path
-        The export.
-    in_place : bool
-        True if the command can also write in place; the message then says so.
+    If the command can also write ``in_place``, the message says so.
 
     Raises
     ------
@@ -59,12 +54,7 @@ def require_empty(output_dir: Path, directory: Path, *, in_place: bool = True) -
 
 
 def list_export(directory: Path, *, leave_out: str) -> tuple[list[Path], dict[Path, Path]]:
-    """List a directory recursively.
-
-    Parameters
-    ----------
-    leave_out : str
-        Suffix of files to leave out.
+    """List a directory recursively, without files that have the suffix ``leave_out``.
 
     Returns
     -------

@@ -17,12 +17,7 @@ def write_output(path: Path, data: bytes) -> Path:
     """Write a file atomically: after any failure the complete old or the complete new file is there.
 
     A symbolic link is followed. The new file keeps the mode and, where permitted, the owner and extended
-    attributes of the old file. A device or pipe is written directly.
-
-    Returns
-    -------
-    Path
-        ``path`` unchanged.
+    attributes of the old file. A device or pipe is written directly. The path is returned unchanged.
 
     Raises
     ------

@@ -125,13 +125,7 @@ class Matrix:
 
 
 class Compression:
-    """The matrices of one part and their stored precisions.
-
-    Parameters
-    ----------
-    document : Document
-        A document whose graph can be built.
-    """
+    """The matrices of one part, whose graph can be built, and their stored precisions."""
 
     def __init__(self, document: Document, constants: Iterable[Constant]) -> None:
         self.document = document

@@ -27,10 +27,7 @@ def truthy(value: object) -> bool | None:
 def layer_ids(text: str) -> list[int] | None:
     """Parse layer ids as the runtime does: numbers separated by commas, empty items skipped.
 
-    Returns
-    -------
-    list of int or None
-        None for a value that the runtime refuses, such as brackets or numbers separated only by spaces.
+    The result is None for a value that the runtime refuses, such as brackets or numbers separated only by spaces.
     """
     layers = []
     for item in filter(None, text.split(",")):

@@ -10,15 +10,10 @@ __all__ = ["default_layers", "guess"]
 
 
 def guess(part: PartFacts, layers: Iterable[int]) -> Mapping[int, int]:
-    """Ops that GenAI 2026.4 takes for the hidden state of each layer.
+    """Ops that GenAI 2026.4 takes for the hidden states, by decoder layer; layers without a match are missing.
 
     For each layer, that is the first Add in topological order whose friendly name contains ``layers.<id>/``
     and whose second operand is a MatMul that reads a Multiply.
-
-    Returns
-    -------
-    mapping of int to int
-        Op ids by decoder layer; layers without a match are missing.
     """
     graph = part.graph
     patterns = {layer: f"layers.{layer}/" for layer in layers}

@@ -158,7 +158,7 @@ class MtpHead:
         """The MatMul below a Concat of two values that halves the width."""
         graph = self.part.graph
         sources = graph.inputs(concat)
-        widths = [port.shape[-1] for port in map(graph.port, sources) if port is not None and len(port.shape) == 3]
+        widths = [shape[-1] for shape in map(graph.shape, sources) if len(shape) == 3]
         if len(sources) != 2 or len(widths) != 2 or widths[0] != widths[1] or widths[0] <= 0:
             return None
         if graph.data(concat).get("axis") not in ("-1", "2"):

@@ -82,13 +82,7 @@ class State:
 
 
 class PartFacts:
-    """Facts about one IR; each is computed once.
-
-    Parameters
-    ----------
-    document : Document
-        A document whose graph can be built and has no cycle.
-    """
+    """Facts about one IR, whose graph can be built and has no cycle; each is computed once."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -138,13 +132,7 @@ class PartFacts:
     # -- live ops ---------------------------------------------------------------------
 
     def ancestors(self, ops: Iterable[int], *, through_shapes: bool = True) -> set[int]:
-        """``ops`` and all ops above them.
-
-        Parameters
-        ----------
-        through_shapes : bool
-            False to stop at ShapeOf, so that only ops whose values are used count.
-        """
+        """``ops`` and all ops above them; without ``through_shapes`` only ops whose values are used, not shapes."""
         graph = self.graph
         if through_shapes:
             return closure(ops, graph.producers)

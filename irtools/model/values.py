@@ -78,8 +78,7 @@ def carries(graph: GraphView, source: Source, wanted: Source) -> bool:
 
 def rotary_widths(part: PartFacts) -> frozenset[int]:
     """Numbers of rotary frequencies: dimensions of the constants that are multiplied with the positions."""
-    ports = (part.graph.port(source) for source in rotary_frequencies(part))
-    return frozenset(dim for port in ports if port is not None for dim in port.shape if dim != 1)
+    return frozenset(dim for source in rotary_frequencies(part) for dim in part.graph.shape(source) if dim != 1)
 
 
 def rotary_frequencies(part: PartFacts) -> frozenset[Source]:
@@ -95,9 +94,7 @@ def _frequencies(graph: GraphView, key: int) -> Source | None:
         for source in graph.inputs(above):
             if graph.op_type(source.op) == "Broadcast":
                 source = graph.inputs(source.op)[0]
-            port = graph.port(source) if graph.constant(source.op) else None
-            wide = [dim for dim in port.shape if dim != 1] if port is not None else []
-            if len(wide) == 1:
+            if graph.constant(source.op) and sum(dim != 1 for dim in graph.shape(source)) == 1:
                 return source
     return None
 

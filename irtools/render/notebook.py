@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from irtools.anatomy.describe import MIXERS
+from irtools.anatomy.describe import MIXERS, kind_text, layers_text
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import IrtoolsError
 from irtools.model.directory import ModelDirectory
@@ -20,13 +20,7 @@ __all__ = ["stack_picture", "svg_of"]
 
 
 def svg_of(shown: object) -> str | None:
-    """Draw an object for a notebook.
-
-    Returns
-    -------
-    str or None
-        None if the object cannot be drawn (no engine, unreadable file). The notebook then shows its ``repr``.
-    """
+    """Draw an object for a notebook, which shows its ``repr`` if it cannot be drawn (no engine, unreadable file)."""
     started = time.monotonic()
     try:
         return first_in_time(_pictures(shown), "svg", started, started + SECONDS)._repr_svg_()
@@ -54,10 +48,8 @@ def stack_picture(stack: DecoderStack) -> Picture:
         if following and (following.mixer, following.feed_forward) == (layer.mixer, layer.feed_forward):
             continue
         numbers = range(start, index + 1)
-        feed_forward = "dense MLP" if layer.feed_forward == "dense" else layer.feed_forward
-        text = " + ".join(word for word in (MIXERS.get(layer.mixer, layer.mixer), feed_forward) if word != "none")
-        title = f"layer{'s' if len(numbers) > 1 else ''} {ranges(numbers)}"
-        key = sketch.box(f"layer{start}", "layers", title, (text,), hint=layer.locator.producer)
+        text = kind_text(MIXERS.get(layer.mixer, layer.mixer), layer.feed_forward)
+        key = sketch.box(f"layer{start}", "layers", layers_text(numbers), (text,), hint=layer.locator.producer)
         sketch.arrow(current, key)
         taps = [number for number in numbers if number < last]
         if taps:

@@ -39,11 +39,6 @@ WEIGHT_KINDS = {
 def shown_part(export: ModelDirectory, name: str) -> Document:
     """Find the part to show; for ``target`` in an export without one, the decoder or the largest IR.
 
-    Parameters
-    ----------
-    name : str
-        Part name as for :meth:`ModelDirectory.part`.
-
     Raises
     ------
     ExportError
@@ -65,12 +60,7 @@ def _interest(document: Document) -> tuple[bool, bool, int]:
 def weight_line(*layers: Collection[Weight]) -> str:
     """Size and precisions of weights, for example ``weights 27.0 KiB u4 + f32``.
 
-    Types that hold less than 5 % of the bytes are omitted.
-
-    Parameters
-    ----------
-    *layers : collection of Weight
-        The weights of each layer in a group of equal layers; the size is that of one layer.
+    Types that hold less than 5 % of the bytes are omitted. Of several equal layers, the size is that of one.
     """
     sizes = [sum(weight.size for weight in layer if weight.learned) for layer in layers]
     total = sum(sizes)

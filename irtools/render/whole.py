@@ -65,8 +65,6 @@ class ExportDrawer:
 
         Parameters
         ----------
-        title : str
-        subtitle : sequence of str
         opened : bool
             Open one layer of each kind.
         wired : bool

@@ -54,11 +54,7 @@ class Remark:
 def warm_up(path: Path | None = None) -> None:
     """Start the process of the next :func:`check_file`, and return at once.
 
-    Parameters
-    ----------
-    path : Path, optional
-        The ``.xml`` to convert ahead, with its weights beside it. Without it the process only loads OpenVINO;
-        a second call can give the path.
+    It converts the ``.xml`` with its weights ahead. Without a path it only loads OpenVINO; a second call can give one.
     """
     if not _waiting:
         _waiting.append(_start(path))

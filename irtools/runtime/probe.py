@@ -70,15 +70,7 @@ class RuntimeFacts:
 
 
 def probe(device: str, directory: Path, prompts: Sequence[str], *, chat_template: bool) -> RuntimeFacts:
-    """Read the device's properties, and tokenize prompts as GenAI does.
-
-    Parameters
-    ----------
-    directory : Path
-        Contains the tokenizer.
-    chat_template : bool
-        Apply the export's chat template to the prompts.
-    """
+    """Read the device's properties; tokenize prompts with the tokenizer in ``directory`` as GenAI does."""
     texts = {"directory": str(directory), "prompts": list(prompts), "chat_template": chat_template}
     with Child("irtools.runtime.probe") as child:
         reply = child.ask({"device": device, **texts}, timeout=_TIMEOUT)

@@ -16,7 +16,7 @@ from irtools.ir.markup import Splice, space_before, spliced
 from irtools.ir.op import Port
 from irtools.ir.ranges import Ranges
 from irtools.ir.rt_info import ANNOTATION_KEY, remove_entry
-from irtools.ir.scan import Scan, Span, scan_outline
+from irtools.ir.scan import ATTRIBUTES, Scan, Span, scan_outline
 from irtools.surgery.edits import AddOp, NewPort
 from irtools.surgery.piece import PiecePort, Plan
 from irtools.surgery.reach import variable_id
@@ -27,7 +27,7 @@ from irtools.text import shape_text
 
 __all__ = ["carve", "state_names"]
 
-_OFFSET = re.compile(rb"""<data(?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*?\s+offset\s*=\s*["'](\d+)""")
+_OFFSET = re.compile(rb"<data" + ATTRIBUTES + rb"""?\s+offset\s*=\s*["'](\d+)""")  # lazy: the first offset
 
 
 def state_names(variable: str, names: Iterable[str]) -> tuple[str, str]:
@@ -267,16 +267,11 @@ class _Carver:
                 yield self.style.edge(*source, reader, reader_port)
 
     def _file(self) -> bytes:
-        lead = self.style.lead
-        sections = [
-            _content(self.scan, self.scan.layers, b"".join(lead + layer for layer in self.layers.values())),
-            _content(
-                self.scan,
-                self.scan.edges_section,
-                b"".join(lead + edge for edge in (*self._edges(), *self.result_edges)),
-            ),
-        ]
-        data = spliced(self.scan.data, sorted(sections))
+        lead, scan = self.style.lead, self.scan
+        layers = b"".join(lead + layer for layer in self.layers.values())
+        edges = b"".join(lead + edge for edge in (*self._edges(), *self.result_edges))
+        sections = [_content(scan, scan.layers, layers), _content(scan, scan.edges_section, edges)]
+        data = spliced(scan.data, sorted(sections))
         return remove_entry(scan_outline(data), ANNOTATION_KEY)
 
     def _explain_states(self) -> None:

@@ -78,13 +78,7 @@ class PieceRegion:
 
 
 def find_region(view: GraphView, request: PieceRequest) -> PieceRegion:
-    """Work out the ops and the boundary of a piece.
-
-    Parameters
-    ----------
-    request : PieceRequest
-        Every start must lead to an end, and every end must be reached from a start.
-    """
+    """Work out the ops and the boundary of a piece, whose starts all lead to an end and whose ends all have a start."""
     scope = _with_states(_scope(view, request))
     kept = _gather(scope)
     while fragile := fragile_states(view, kept.ops, scope.forced):

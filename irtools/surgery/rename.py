@@ -14,12 +14,7 @@ def unique_names(document: Document) -> Patch:
     """Work out the file with unique friendly names at its top level; write nothing.
 
     The first op of a name keeps it, the others get ``_1``, ``_2``, ... appended. A model output (Result) keeps
-    its name only if no other op has it.
-
-    Returns
-    -------
-    Patch
-        ``status`` is ``unchanged`` if the names were unique already.
+    its name only if no other op has it. ``status`` of the patch is ``unchanged`` if the names were unique already.
     """
     scan = document.scan
     taken = set(scan.names)

@@ -58,12 +58,7 @@ class SameShape:
     """Comparison of shapes by the way the values are computed.
 
     Two values get the same key only if their shapes agree for every input of the model, provided that all
-    values of ``stream`` have the same shape.
-
-    Parameters
-    ----------
-    stops : collection of Source
-        Values whose computation is not followed.
+    values of ``stream`` have the same shape. The computation of the values of ``stops`` is not followed.
     """
 
     def __init__(self, view: GraphView, stream: Collection[Source] = (), stops: Collection[Source] = ()) -> None:

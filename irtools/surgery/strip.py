@@ -14,11 +14,7 @@ __all__ = ["strip"]
 def strip(document: Document) -> Patch:
     """Work out the file without annotation; write nothing.
 
-    The inverse of :func:`irtools.surgery.annotate` for a file that had no annotation.
-
-    Returns
-    -------
-    Patch
-        ``status`` is ``unchanged`` if the file has no annotation.
+    The inverse of :func:`irtools.surgery.annotate` for a file that had no annotation. ``status`` of the patch is
+    ``unchanged`` if the file has no annotation.
     """
     return apply(document, [SetRtInfo(ANNOTATION_KEY, None)])

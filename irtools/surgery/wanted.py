@@ -109,15 +109,15 @@ def of_layers(view: GraphView, stack: DecoderStack, first: int, last: int, *, st
     stream = {start, value(stack.embedding)}
     for layer in stack.layers:
         stream |= {layer.source, *map(value, layer.sums)}
-    port = view.port(entry)
-    same = {source for source in stream - closing if port and (at := view.port(source)) and at.shape == port.shape}
+    shape = view.shape(entry)
+    same = {source for source in stream - closing if view.shape(source) == shape}
     above = {stack.embedding, *(op for op in view.producers(stack.embedding) if not view.constant(op))}
     return PieceRequest(
         starts=frozenset(consumer.op for consumer in view.consumers(entry.op) if consumer.port == entry.port),
         ends=(End(stack.layers[last].source, f"hidden_states.{last}"),),
         entry=entry,
         entry_name=f"hidden_states.{first - 1 if first else 'embeddings'}",
-        stream=frozenset(same) if port and len(port.shape) == 3 and port.shape[-1] > 0 else frozenset(),
+        stream=frozenset(same) if len(shape) == 3 and shape[-1] > 0 else frozenset(),
         closing=frozenset(closing),
         tokens=frozenset(above),
         stateless=stateless,
