@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from irtools.compare.differences import RegionPair
 from irtools.anatomy.describe import kind_text
+from irtools.compare.differences import RegionPair
 from irtools.compare.model import RegionPair
 from irtools.decoder.stack import DecoderLayer, DecoderStack
 from irtools.graph.view import GraphView
