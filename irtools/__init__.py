@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from irtools.render.drawing import Drawing
     from irtools.report.inspection import Inspection
     from irtools.surgery.editor import Editor
+    from irtools.surgery.extraction.piece import Piece
     from irtools.surgery.patch import Patch
-    from irtools.surgery.piece import Piece
 
 __all__ = [
     "Comparison",
@@ -72,7 +72,7 @@ __getattr__, __dir__ = attach(
         "IrtoolsError": "irtools.errors",
         "Locator": "irtools.model.annotation",
         "Patch": "irtools.surgery.patch",
-        "Piece": "irtools.surgery.piece",
+        "Piece": "irtools.surgery.extraction.piece",
         "Proof": "irtools.prove.run",
         "ProveSettings": "irtools.prove.settings",
         "Saved": "irtools.ir.save",

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from irtools.render.drawing import Drawing
     from irtools.report.inspection import Inspection
     from irtools.surgery.editor import Editor
+    from irtools.surgery.extraction.piece import Piece
     from irtools.surgery.patch import Patch
-    from irtools.surgery.piece import Piece
 
 __all__ = ["Export", "diff", "open_export"]
 
@@ -581,7 +581,7 @@ class Export(ModelDirectory, Drawable):
         """
         from irtools.decoder import locate
         from irtools.runtime.check import check_piece
-        from irtools.surgery.extract import plan_piece, save_piece
+        from irtools.surgery.extraction.extract import plan_piece, save_piece
 
         document = self._current(part)
         plan = plan_piece(

@@ -35,7 +35,7 @@ def command(
     flow into the piece become inputs, its results become outputs, and both are equal to the values in the
     whole model. Inputs such as attention_mask stay inputs.
     """
-    from irtools.surgery.extract import plan_piece, require_choice, save_piece
+    from irtools.surgery.extraction.extract import plan_piece, require_choice, save_piece
 
     require_choice(**choice)
 

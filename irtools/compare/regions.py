@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from irtools.anatomy.describe import kind_text
 from irtools.compare.differences import RegionPair
-from irtools.compare.model import RegionPair
 from irtools.decoder.stack import DecoderLayer, DecoderStack
 from irtools.graph.view import GraphView
 

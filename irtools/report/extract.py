@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from irtools.report.terminal import Column, Style, table
-from irtools.surgery.piece import PiecePort, Plan
+from irtools.surgery.extraction.piece import PiecePort, Plan
 from irtools.text import plural, shape_text, size_text, visible
 
 __all__ = ["piece_details", "piece_text"]

@@ -19,8 +19,8 @@ from irtools.surgery.patch import Expected
 
 if TYPE_CHECKING:
     from irtools.ir.save import Check
+    from irtools.surgery.extraction.piece import Plan
     from irtools.surgery.patch import Patch
-    from irtools.surgery.piece import Plan
 
 __all__ = ["Remark", "check_file", "checker", "warm_up"]
 

@@ -13,7 +13,7 @@ import numpy as np
 import openvino as ov
 from lxml import etree
 
-from irtools.surgery.piece import Piece
+from irtools.surgery.extraction.piece import Piece
 
 EXACT = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
 BATCH = 2

@@ -19,7 +19,7 @@ import irtools
 from irtools.errors import CheckError, EditError, ExportError, InvalidIRError, LocateRefusedError, SaveError, UsageError
 from irtools.graph.view import GraphView
 from irtools.model.document import Document
-from irtools.surgery.piece import Piece
+from irtools.surgery.extraction.piece import Piece
 from irtools.surgery.reach import below
 from tests.surgery.pieces import compare_bytes, layers_of, points, run_piece, run_whole
 
@@ -81,7 +81,7 @@ def test_pieces_give_what_the_whole_model_gives(name: str, extract: Extract, tar
     ],
 )
 def test_layers_take_what_the_whole_model_takes(name: str, inputs: list[str], extract: Extract) -> None:
-    """No length becomes an input although the first layer computes it for all: see irtools.surgery.shapes."""
+    """No length becomes an input, although the first layer computes it for all layers."""
     piece = extract(name, layers="1-2")
     assert [port.name for port in piece.inputs] == ["hidden_states.0", *inputs]
     assert [port.name for port in piece.outputs] == ["hidden_states.2"]

@@ -12,8 +12,8 @@ from collections.abc import Collection
 from irtools.graph.closure import closure
 from irtools.graph.view import GraphView
 from irtools.ir.op import op_types
+from irtools.surgery.extraction.shapes import SameShape
 from irtools.surgery.reach import data_above
-from irtools.surgery.shapes import SameShape
 
 __all__ = ["fragile_states"]
 

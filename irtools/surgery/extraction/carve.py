@@ -18,10 +18,10 @@ from irtools.ir.ranges import Ranges
 from irtools.ir.rt_info import ANNOTATION_KEY, remove_entry
 from irtools.ir.scan import ATTRIBUTES, Scan, Span, scan_outline
 from irtools.surgery.edits import AddOp, NewPort
-from irtools.surgery.piece import PiecePort, Plan
+from irtools.surgery.extraction.piece import PiecePort, Plan
+from irtools.surgery.extraction.region import Cut, PieceRegion
+from irtools.surgery.extraction.shapes import rank_unknown
 from irtools.surgery.reach import variable_id
-from irtools.surgery.region import Cut, PieceRegion
-from irtools.surgery.shapes import rank_unknown
 from irtools.surgery.spelling import Spelling, tensor_names
 from irtools.text import shape_text
 

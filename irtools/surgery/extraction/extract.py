@@ -11,10 +11,10 @@ from irtools.errors import LocateRefusedError, OptionError, about
 from irtools.ir.create import create_files
 from irtools.ir.weights_file import require_weights
 from irtools.model.document import Document
-from irtools.surgery.carve import carve
-from irtools.surgery.piece import Piece, Plan
-from irtools.surgery.region import find_region
-from irtools.surgery.wanted import between_ops, of_layers, parse_layers
+from irtools.surgery.extraction.carve import carve
+from irtools.surgery.extraction.piece import Piece, Plan
+from irtools.surgery.extraction.region import find_region
+from irtools.surgery.extraction.request import between_ops, of_layers, parse_layers
 
 __all__ = ["PieceCheck", "plan_piece", "require_choice", "save_piece"]
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from irtools.graph.closure import closure
 from irtools.graph.view import GraphView, Source
 from irtools.ir.op import FLOATS
-from irtools.surgery.fragile import fragile_states
+from irtools.surgery.extraction.fragile import fragile_states
+from irtools.surgery.extraction.request import End, PieceRequest
+from irtools.surgery.extraction.shapes import SameShape
 from irtools.surgery.reach import above, below, data_above, state_writers, variable_id
-from irtools.surgery.shapes import SameShape
-from irtools.surgery.wanted import End, PieceRequest
 
 __all__ = ["Cut", "PieceRegion", "find_region"]
 
@@ -52,7 +52,7 @@ class PieceRegion:
     cuts : tuple of Cut
         The entry first, states last, the others in the order of computation.
     entry_name : str
-        See :class:`irtools.surgery.wanted.PieceRequest`.
+        See :class:`irtools.surgery.extraction.request.PieceRequest`.
     states : tuple of str
         Variables that are read and written in the piece, and stay states.
     written : tuple of int
