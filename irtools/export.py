@@ -14,7 +14,7 @@ from irtools.model.document import Document
 if TYPE_CHECKING:
     from irtools.compare.differences import Comparison
     from irtools.decoder.stack import DecoderStack
-    from irtools.ir.save import Progress, Saved
+    from irtools.ir.save import CopyProgress, Saved
     from irtools.lint.engine import Verification, VerifyOptions
     from irtools.model.footprint import Footprint
     from irtools.prove.run import Proof
@@ -595,7 +595,7 @@ class Export(ModelDirectory, Drawable):
         return save_piece(document, plan, Path(output_dir), check=check_piece if check else None, progress=progress)
 
     def save(
-        self, output_dir: str | Path | None = None, *, check: bool = True, progress: Progress | None = None
+        self, output_dir: str | Path | None = None, *, check: bool = True, progress: CopyProgress | None = None
     ) -> tuple[Saved, ...]:
         """Write pending changes, in place or as a complete export in another directory.
 

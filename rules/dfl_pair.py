@@ -14,7 +14,7 @@ from irtools.lint.mtp import head
 from irtools.lint.pair import DraftPair, pair
 from irtools.model.guess import guess
 from irtools.model.part import PartFacts
-from irtools.model.target import find_embedding_gather, head_width, logits_head
+from irtools.model.target import find_embedding_gather, find_runtime_lm_head, head_width
 from irtools.text import shape_text
 
 _OTHER_TARGET = "use the target that the draft was trained for"
@@ -119,7 +119,7 @@ def ungraftable_head(context: Context) -> Iterator[Finding]:
     checked = _dflash(context)
     if checked is None or checked[0].draft.part.output("last_hidden_state") is None:
         return
-    head = logits_head(checked[1])
+    head = find_runtime_lm_head(checked[1])
     if head.matmul is None:
         tail = f" behind {' <- '.join(head.tail)}" if head.tail else ": it has no output 'logits'"
         message = f"the runtime does not find the target's output projection{tail}"

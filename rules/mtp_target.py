@@ -8,7 +8,7 @@ from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.op import DYNAMIC
 from irtools.lint.mtp import expected, head, own_target, runnable_head
 from irtools.model.part import PartFacts
-from irtools.model.target import head_width, logits_head
+from irtools.model.target import find_runtime_lm_head, head_width
 from irtools.model.values import rotary_widths
 
 
@@ -16,7 +16,7 @@ def _widths(context: Context) -> Iterator[tuple[str, PartFacts, int | None, int]
     """Values that must have the width of the residual stream: label, part, layer id, width."""
     target = own_target(context)
     if target is not None:
-        width, matmul = head_width(target), logits_head(target).matmul
+        width, matmul = head_width(target), find_runtime_lm_head(target).matmul
         if width is not None:
             yield "the target's output projection", target, matmul, width
     if context.text_embeddings is not None:
@@ -99,7 +99,7 @@ def ungraftable_logits(context: Context) -> Iterator[Finding]:
     part = own_target(context)
     if runnable_head(context) is None or part is None:
         return
-    projection = logits_head(part)
+    projection = find_runtime_lm_head(part)
     if projection.output is None:
         names = ", ".join(repr(output.label) for output in part.outputs) or "none"
         message = f"the target has no output named 'logits' (outputs: {names})"
@@ -137,7 +137,7 @@ def target_hidden_output(context: Context) -> Iterator[Finding]:
     part = own_target(context)
     if head(context) is None or part is None:
         return
-    output, projection = part.output("last_hidden_state"), logits_head(part)
+    output, projection = part.output("last_hidden_state"), find_runtime_lm_head(part)
     if output is None:
         return
     wanted = part.graph.inputs(projection.matmul)[0] if projection.matmul is not None else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.lint.pair import dflash_draft
-from irtools.model.target import find_embedding_gather, logits_head
+from irtools.model.target import find_embedding_gather, find_runtime_lm_head
 
 _OWN_EMBEDDING = "that takes input_ids and has an embedding of its own"
 
@@ -36,7 +36,7 @@ def unrecognised_head(context: Context) -> Iterator[Finding]:
     OpenVINO GenAI, `find_llm_matmul`.
     """
     part = context.target_facts
-    head = logits_head(part) if part is not None and part.states else None
+    head = find_runtime_lm_head(part) if part is not None and part.states else None
     if part is not None and head is not None and head.output is not None and head.matmul is None:
         draft = dflash_draft(context)
         own = draft is not None and draft.part.output("logits") is not None

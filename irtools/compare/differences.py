@@ -15,10 +15,10 @@ __all__ = [
     "CATEGORIES",
     "AnnotationChange",
     "Category",
+    "ComparedOp",
     "Comparison",
     "Difference",
     "OpChange",
-    "OpRef",
     "PartDiff",
     "RegionDiff",
     "RegionPair",
@@ -64,7 +64,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class OpRef:
+class ComparedOp:
     """An op of one side.
 
     Attributes
@@ -87,8 +87,8 @@ class OpRef:
 class OpChange:
     """A paired op that differs."""
 
-    a: OpRef
-    b: OpRef
+    a: ComparedOp
+    b: ComparedOp
     category: Category
     changes: tuple[Difference, ...]
 
@@ -99,7 +99,7 @@ class WeightChange:
 
     Attributes
     ----------
-    a, b : OpRef
+    a, b : ComparedOp
         The op that reads it.
     role : str
         ``embedding``, ``head``, or the type of the op.
@@ -109,8 +109,8 @@ class WeightChange:
         True if only the numbers differ.
     """
 
-    a: OpRef
-    b: OpRef
+    a: ComparedOp
+    b: ComparedOp
     role: str
     precision_a: str
     precision_b: str
@@ -154,7 +154,7 @@ class RegionDiff:
     ----------
     ops_a, ops_b : int
         Number of ops without constants.
-    removed, added : tuple of OpRef
+    removed, added : tuple of ComparedOp
         Ops that only ``a`` or only ``b`` has.
     renamed : int
         Number of paired ops with different names.
@@ -163,8 +163,8 @@ class RegionDiff:
     region: RegionPair
     ops_a: int
     ops_b: int
-    removed: tuple[OpRef, ...] = ()
-    added: tuple[OpRef, ...] = ()
+    removed: tuple[ComparedOp, ...] = ()
+    added: tuple[ComparedOp, ...] = ()
     changed: tuple[OpChange, ...] = ()
     weights: tuple[WeightChange, ...] = ()
     renamed: int = 0

@@ -8,7 +8,7 @@ from irtools.compare.differences import AnnotationChange, Difference
 from irtools.compare.ops import port_text
 from irtools.compare.sides import PartPair, Side
 from irtools.graph.view import GraphView
-from irtools.model.annotation import Locator, UnresolvedLocatorError, parse_annotation, resolve
+from irtools.model.annotation import Locator, parse_annotation, resolve_or_none
 
 __all__ = ["compare_annotations", "compare_states", "read_states"]
 
@@ -99,17 +99,10 @@ def _same_value(pair: PartPair, one: Locator | str, other: Locator | str) -> boo
 
 def _paired(pair: PartPair, one: Locator, other: Locator) -> bool | None:
     """True if two locators name the same output of paired ops; None if an op is ambiguous, missing or unpaired."""
-    first, second = _op(pair.a, one), _op(pair.b, other)
-    if first is None or second is None or first not in pair.alignment.to_b or second not in pair.alignment.to_a:
+    first, second = resolve_or_none(pair.a.view, one), resolve_or_none(pair.b.view, other)
+    if first is None or second is None or first.op not in pair.alignment.to_b or second.op not in pair.alignment.to_a:
         return None
-    return pair.alignment.corresponds(first, second) and one.output_index == other.output_index
-
-
-def _op(side: Side, locator: Locator) -> int | None:
-    try:
-        return resolve(side.view, locator).op
-    except UnresolvedLocatorError:
-        return None
+    return pair.alignment.corresponds(first.op, second.op) and one.output_index == other.output_index
 
 
 def _text(locator: Locator | str | None) -> str | None:

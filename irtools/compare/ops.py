@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from irtools.compare.align import Alignment
-from irtools.compare.differences import Category, Difference, OpChange, OpRef, WeightChange
+from irtools.compare.differences import Category, ComparedOp, Difference, OpChange, WeightChange
 from irtools.compare.labels import COMMUTATIVE, Graph, attributes
 from irtools.compare.stored import StoredPair
 from irtools.graph.view import GraphView, Source
@@ -28,8 +28,8 @@ _MOST_NUMBERS = 8
 class Found:
     """Mutable differences of one region; the fields are those of ``RegionDiff``."""
 
-    removed: list[OpRef] = field(default_factory=list)
-    added: list[OpRef] = field(default_factory=list)
+    removed: list[ComparedOp] = field(default_factory=list)
+    added: list[ComparedOp] = field(default_factory=list)
     changed: list[OpChange] = field(default_factory=list)
     weights: list[WeightChange] = field(default_factory=list)
     renamed: int = 0
@@ -96,8 +96,8 @@ class OpComparer:
             yield Difference("connections of the body", "", "")
 
 
-def _ref(graph: Graph, op: int) -> OpRef:
-    return OpRef(op, graph.view.op_name(op), graph.view.op_type(op), graph.body)
+def _ref(graph: Graph, op: int) -> ComparedOp:
+    return ComparedOp(op, graph.view.op_name(op), graph.view.op_type(op), graph.body)
 
 
 def _attributes(first: Op, second: Op) -> Iterator[Difference]:

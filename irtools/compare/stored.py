@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from irtools.compare.blob import Blob, same_bytes, same_file
-from irtools.compare.differences import OpRef, WeightChange
+from irtools.compare.differences import ComparedOp, WeightChange
 from irtools.compare.labels import Graph
 from irtools.ir.op import INTEGERS
 from irtools.model.weights import Weight, weights
@@ -28,7 +28,7 @@ class StoredPair:
         self.same = values and _same_files(a.blob, b.blob)
         self._blobs = (a.blob, b.blob)
 
-    def compare(self, a: Graph, b: Graph, ops: tuple[OpRef, OpRef]) -> Iterator[WeightChange]:
+    def compare(self, a: Graph, b: Graph, ops: tuple[ComparedOp, ComparedOp]) -> Iterator[WeightChange]:
         """Compare the weights of two paired ops."""
         sides = [list(self._read(graph, op.id)) for graph, op in zip((a, b), ops, strict=True)]
         for one, other in zip(*sides, strict=False):

@@ -100,17 +100,17 @@ def _duplicate_ids(scan: Scan) -> Iterator[Fault]:
         seen.setdefault(key, name)
 
 
-Ports = tuple[Sequence[int | None], Sequence[int | None]]
+_PortIds = tuple[Sequence[int | None], Sequence[int | None]]
 _CONSECUTIVE = [[b"%d" % i for i in range(n)] for n in range(64)]
 
 
 @cache
-def _numbered(inputs: int, ports: int) -> Ports:
+def _numbered(inputs: int, ports: int) -> _PortIds:
     """Port ids as OpenVINO numbers them; cached because thousands of ops share few combinations."""
     return tuple(range(inputs)), tuple(range(inputs, ports))
 
 
-def _plain_ports(data: bytes, span: Span) -> Ports | None:
+def _plain_ports(data: bytes, span: Span) -> _PortIds | None:
     """Port ids of a layer in the spelling of OpenVINO; None for any other spelling."""
     start, end = span
     ids = _PORT_ID.findall(data, start, end)
@@ -121,7 +121,7 @@ def _plain_ports(data: bytes, span: Span) -> Ports | None:
     return _numbered(data.count(b"<port", start, border) if border > 0 else 0, count)
 
 
-def _ports(data: bytes, span: Span) -> Ports:
+def _ports(data: bytes, span: Span) -> _PortIds:
     """Port ids of a layer in any spelling; None for an id that is not a number."""
     layer = data[span.start : span.end]
     ids: dict[str, list[int | None]] = {"input": [], "output": []}
@@ -134,7 +134,7 @@ def _ports(data: bytes, span: Span) -> Ports:
     return ids["input"], ids["output"]
 
 
-def _edge_faults(scan: Scan, index: dict[int, int], ports: list[Ports]) -> Iterator[Fault]:
+def _edge_faults(scan: Scan, index: dict[int, int], ports: list[_PortIds]) -> Iterator[Fault]:
     feeds: list[list[int]] = [[] for _ in scan.ids]
     for number, (source, source_port, target, target_port) in enumerate(scan.edges):
         at = index.get(source)

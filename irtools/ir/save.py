@@ -37,11 +37,11 @@ try:
 except ImportError:  # Windows: without locks and clones; concurrent changes are still detected
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Check", "FileChange", "Progress", "Saved", "save_export", "save_files"]
+__all__ = ["CopyProgress", "FileChange", "FileCheck", "Saved", "save_export", "save_files"]
 
-Check = Callable[[Path], tuple[str, ...]]
+FileCheck = Callable[[Path], tuple[str, ...]]
 """Check of the temporary file; returns notes or raises ``CheckError``."""
-Progress = Callable[[Path, int, int], None]
+CopyProgress = Callable[[Path, int, int], None]
 """Callback during a copy: file, bytes done, total bytes."""
 
 _WEIGHTS = (".bin", ".safetensors", ".gguf")
@@ -64,7 +64,7 @@ class FileChange:
     path: Path
     data: bytes = field(repr=False)
     original: bytes = field(repr=False)
-    check: Check | None = None
+    check: FileCheck | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ def _remove_stale(path: Path) -> None:
 
 
 def save_export(
-    directory: Path, changes: Sequence[FileChange], output_dir: Path, *, progress: Progress | None = None
+    directory: Path, changes: Sequence[FileChange], output_dir: Path, *, progress: CopyProgress | None = None
 ) -> tuple[Saved, ...]:
     """Write a complete export to an empty or absent directory.
 
@@ -254,7 +254,7 @@ def save_export(
         raise
 
 
-def _transfer(source: Path, target: Path, made: list[Path], progress: Progress | None) -> None:
+def _transfer(source: Path, target: Path, made: list[Path], progress: CopyProgress | None) -> None:
     """Clone, hard-link (weights only) or copy one file."""
     with _reading(source):
         reading = os.open(source, os.O_RDONLY | _BINARY)
@@ -298,7 +298,7 @@ def _hard_link(source: Path, target: Path) -> bool:
     return True
 
 
-def _copy(reading: int, writing: int, source: Path, progress: Progress | None) -> None:
+def _copy(reading: int, writing: int, source: Path, progress: CopyProgress | None) -> None:
     total, done = os.fstat(reading).st_size, 0
     with FileIO(reading, closefd=False) as file:
         pieces = chunks(file)

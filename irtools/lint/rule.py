@@ -15,7 +15,7 @@ from irtools.registry import collect
 
 __all__ = ["Rule", "RuleGroup", "find_rule", "load_rules", "rule", "source_of"]
 
-Check = Callable[[Context], Iterable[Finding]]
+RuleFunction = Callable[[Context], Iterable[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Rule:
     title: str
     explanation: str = field(repr=False)
     runtimes: str
-    check: Check = field(repr=False)
+    check: RuleFunction = field(repr=False)
     rules_out: tuple[str, ...] | None = None
     unreadable: bool = False
 
@@ -83,7 +83,7 @@ def rule(
     runtimes: str = "",
     rules_out: tuple[str, ...] | None = None,
     unreadable: bool = False,
-) -> Callable[[Check], Rule]:
+) -> Callable[[RuleFunction], Rule]:
     """Decorator that makes a rule of a function; the docstring becomes the explanation.
 
     The docstring has the headings *What it checks*, *Why it matters*, *How to fix it* and
@@ -107,7 +107,7 @@ def rule(
         True for the one rule that reports unreadable files.
     """
 
-    def decorate(check: Check) -> Rule:
+    def decorate(check: RuleFunction) -> Rule:
         explanation = inspect.cleandoc(check.__doc__ or "")
         return Rule(code, name, severity, title, explanation, runtimes, check, rules_out, unreadable)
 

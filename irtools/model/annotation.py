@@ -24,6 +24,7 @@ __all__ = [
     "parse_annotation",
     "read_annotation",
     "resolve",
+    "resolve_or_none",
     "stray_line",
 ]
 
@@ -69,9 +70,9 @@ class Annotation:
     problem : str
         Predicate such as ``has no value`` if the text is not a JSON object with an object ``layers``; else empty.
     layers : mapping of str to object
-        Entries by layer id as decoded from JSON. If an id is repeated, its last entry.
+        Entries by layer number as decoded from JSON. If a number is repeated, its last entry.
     repeated : tuple of str
-        Layer ids that occur more than once.
+        Layer numbers that occur more than once.
     line : int
         Line of the effective entry in the file; 0 for a text alone.
     """
@@ -113,7 +114,7 @@ class Annotation:
 
     @property
     def locators(self) -> Mapping[str, Locator]:
-        """Locators by layer id, also of the early form; empty if there is a :attr:`fault`."""
+        """Locators by layer number, also of the early form; empty if there is a :attr:`fault`."""
         if self.early:
             return {key: Locator(name) for key, name in self.layers.items()}
         if self.fault:
@@ -121,7 +122,7 @@ class Annotation:
         return {key: Locator(value["producer"], value["output_index"]) for key, value in self.layers.items()}
 
     def taps(self) -> Iterator[Tap]:
-        """Entries with a valid layer id and valid types, by layer."""
+        """Entries with a valid layer number and valid types, by layer."""
         for layer in sorted(int(key) for key in self.layers if is_layer_key(key)):
             if not self.entry_problem(str(layer)):
                 value = self.layers[str(layer)]
@@ -214,6 +215,7 @@ def resolve(view: GraphView, locator: Locator) -> Source:
     Raises
     ------
     UnresolvedLocatorError
+        The graph has no such op or output, or several such ops.
     """
     ops = view.live_named(locator.producer)
     if len(ops) != 1:
@@ -222,3 +224,11 @@ def resolve(view: GraphView, locator: Locator) -> Source:
     if locator.output_index >= len(outputs):
         raise UnresolvedLocatorError(f"the op has no output {locator.output_index}")
     return Source(ops[0], outputs[locator.output_index].id)
+
+
+def resolve_or_none(view: GraphView, locator: Locator) -> Source | None:
+    """The value that a locator names; None unless the runtime finds exactly one."""
+    try:
+        return resolve(view, locator)
+    except UnresolvedLocatorError:
+        return None

@@ -10,7 +10,7 @@ from irtools.graph.closure import closure
 from irtools.graph.view import GraphView, Source
 from irtools.ir.op import DYNAMIC, parse_shape
 from irtools.ir.rt_info import RtInfo, RtInfoEntry, entries
-from irtools.model.annotation import Annotation, Locator, UnresolvedLocatorError, read_annotation, resolve
+from irtools.model.annotation import Annotation, Locator, read_annotation, resolve_or_none
 from irtools.model.document import Document
 
 __all__ = ["ModelInput", "ModelOutput", "PartFacts", "State"]
@@ -182,10 +182,7 @@ class PartFacts:
 
     def resolve(self, locator: Locator) -> Source | None:
         """The value that a locator names; None unless the runtime finds exactly one."""
-        try:
-            return resolve(self.graph, locator)
-        except UnresolvedLocatorError:
-            return None
+        return resolve_or_none(self.graph, locator)
 
     # -- rt_info -----------------------------------------------------------------------
 

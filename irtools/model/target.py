@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from irtools.ir.op import DYNAMIC
 from irtools.model.part import ModelOutput, PartFacts, State
 
-__all__ = ["LogitsHead", "attention_states", "find_embedding_gather", "head_width", "logits_head"]
+__all__ = ["RuntimeLmHead", "attention_states", "find_embedding_gather", "find_runtime_lm_head", "head_width"]
 
 _EMBEDDING_ROWS = 1000
 _EMBEDDING_NAMES = ("embed_tokens", "embedding")
 
 
 @dataclass(frozen=True, slots=True)
-class LogitsHead:
+class RuntimeLmHead:
     """The lm_head as the runtime finds it.
 
     Attributes
     ----------
-    output : Output or None
+    output : ModelOutput or None
         The output named ``logits``.
     matmul : int or None
         Layer id of the MatMul; None if the runtime does not find it.
@@ -41,11 +41,11 @@ _PATTERNS = ((), ("Add",), ("Transpose",), ("Multiply", "Tanh", "Divide"))
 """Op types that the runtime accepts between ``logits`` and the MatMul; it follows the first operand."""
 
 
-def logits_head(part: PartFacts) -> LogitsHead:
+def find_runtime_lm_head(part: PartFacts) -> RuntimeLmHead:
     """Find the lm_head as ``find_llm_matmul`` of GenAI does."""
     output = part.output("logits")
     if output is None:
-        return LogitsHead(None, None, ())
+        return RuntimeLmHead(None, None, ())
     graph = part.graph
     walked: list[str] = []
     key = output.source.op
@@ -53,16 +53,16 @@ def logits_head(part: PartFacts) -> LogitsHead:
         walked.append(graph.op_type(key))
         inputs = graph.producers(key)
         if not inputs or not any(pattern[: len(walked)] == tuple(walked) for pattern in _PATTERNS):
-            return LogitsHead(output, None, tuple(walked))
+            return RuntimeLmHead(output, None, tuple(walked))
         key = inputs[0]
     if tuple(walked) in _PATTERNS:
-        return LogitsHead(output, key, tuple(walked))
-    return LogitsHead(output, None, (*walked, "MatMul"))
+        return RuntimeLmHead(output, key, tuple(walked))
+    return RuntimeLmHead(output, None, (*walked, "MatMul"))
 
 
 def head_width(part: PartFacts) -> int | None:
     """Width of the input of the lm_head, or None."""
-    matmul = logits_head(part).matmul
+    matmul = find_runtime_lm_head(part).matmul
     if matmul is None:
         return None
     shape = part.graph.shape(part.graph.inputs(matmul)[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from irtools.compare.differences import Comparison, OpRef, PartDiff, RegionDiff
+from irtools.compare.differences import ComparedOp, Comparison, PartDiff, RegionDiff
 from irtools.report.compare import grouped
 from irtools.report.compare_headline import headline
 from irtools.report.compare_rows import annotation_rows, comparison_rows, part_rows, part_title, region_text
@@ -80,9 +80,9 @@ def _lines(diff: RegionDiff) -> Iterator[_Line]:
         yield _Line("~", region, weight.a.type, _names(weight.a, weight.b), what, a, b)
 
 
-def _name(op: OpRef) -> str:
+def _name(op: ComparedOp) -> str:
     return f"{op.body}/{op.name}" if op.body else op.name
 
 
-def _names(one: OpRef, other: OpRef) -> str:
+def _names(one: ComparedOp, other: ComparedOp) -> str:
     return _name(one) if _name(one) == _name(other) else f"{_name(one)} (in b: {_name(other)})"

@@ -10,7 +10,7 @@ from math import prod
 from typing import TypeVar
 
 from irtools.anatomy.describe import layers_text
-from irtools.compare.differences import Comparison, Difference, OpRef, PartDiff, RegionPair, WeightChange
+from irtools.compare.differences import ComparedOp, Comparison, Difference, PartDiff, RegionPair, WeightChange
 from irtools.text import plural, ranges, shape_text
 
 __all__ = ["Row", "annotation_rows", "comparison_rows", "part_rows", "part_title", "region_text", "weight_rows"]
@@ -115,7 +115,7 @@ def _structure(part: PartDiff) -> Iterator[Row]:
     yield from _changed(part, "structure")
 
 
-def _types(ops: Sequence[OpRef]) -> str:
+def _types(ops: Sequence[ComparedOp]) -> str:
     counts = Counter(op.type for op in ops)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{number} {kind}" for kind, number in ordered)
@@ -140,7 +140,7 @@ def _changed(part: PartDiff, category: str) -> Iterator[Row]:
         yield Row(category, f"{plural(ops, 'more change')} of {plural(len(rest), 'other kind')}", "", "")
 
 
-def _aspect(op: OpRef, change: Difference) -> tuple[str, str, str]:
+def _aspect(op: ComparedOp, change: Difference) -> tuple[str, str, str]:
     # The producer of an input is a name that differs between layers, so it would prevent grouping.
     wired = change.what.startswith("input ")
     what = f"{op.type} reads a different value" if wired else f"{op.type} {change.what}"

@@ -18,7 +18,7 @@ from irtools.runtime.lines import Child
 from irtools.surgery.patch import Expected
 
 if TYPE_CHECKING:
-    from irtools.ir.save import Check
+    from irtools.ir.save import FileCheck
     from irtools.surgery.extraction.piece import Plan
     from irtools.surgery.patch import Patch
 
@@ -164,7 +164,7 @@ def _require_length(xml_path: Path, bin_path: Path, expected: Expected | None) -
     require_weights(bin_path, needed, "the IR", otherwise=_UNCHECKED, error=CheckError)
 
 
-def checker(patch: Patch) -> Check | None:
+def checker(patch: Patch) -> FileCheck | None:
     """The check of a patched file for :mod:`irtools.ir.save`; None if OpenVINO need not read the file.
 
     An annotation that the patch leaves as it was is not judged: only problems that the old file did not have

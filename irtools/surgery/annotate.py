@@ -6,7 +6,7 @@ from irtools.decoder.stack import DecoderStack
 from irtools.errors import AnnotationDiffersError, IrtoolsError
 from irtools.graph.view import GraphView, Source
 from irtools.ir.rt_info import ANNOTATION_KEY
-from irtools.model.annotation import Annotation, Locator, UnresolvedLocatorError, read_annotation, resolve
+from irtools.model.annotation import Annotation, Locator, read_annotation, resolve_or_none
 from irtools.model.document import Document
 from irtools.surgery.edits import Edit, SetRtInfo
 from irtools.surgery.patch import Patch
@@ -33,12 +33,9 @@ class SameValue:
 
     def _origin(self, locator: Locator) -> tuple[Source, int] | None:
         """Return a locator's value before any reshape, and its width; None if the runtime refuses the locator."""
-        try:
-            source = resolve(self._graph, locator)
-        except UnresolvedLocatorError:
-            return None
-        port = self._graph.port(source)
-        if port is None or len(port.shape) != 3 or port.shape[-1] < 0:
+        source = resolve_or_none(self._graph, locator)
+        port = None if source is None else self._graph.port(source)
+        if source is None or port is None or len(port.shape) != 3 or port.shape[-1] < 0:
             return None
         return self._graph.unreshaped(source), port.shape[-1]
 

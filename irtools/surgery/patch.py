@@ -26,7 +26,7 @@ _CONTEXT = 3
 _SPECIAL = re.compile(r'["\\]')
 _ESCAPES = {'"': r"\"", "\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
 
-Ports = tuple[tuple[str, tuple[int, ...]], ...]
+OutputTypes = tuple[tuple[str, tuple[int, ...]], ...]
 """Element type and shape of every output of an op."""
 
 
@@ -40,7 +40,7 @@ class Expected:
         Number of model inputs.
     outputs : tuple of tuple of str
         Names of every model output; empty for an output without names of its own.
-    ops : mapping of int to (str, Ports)
+    ops : mapping of int to (str, OutputTypes)
         Friendly name and outputs, by layer id, of added and changed ops.
     removed : frozenset of int
         Layer ids of removed ops.
@@ -50,7 +50,7 @@ class Expected:
 
     inputs: int
     outputs: tuple[tuple[str, ...], ...]
-    ops: Mapping[int, tuple[str, Ports]]
+    ops: Mapping[int, tuple[str, OutputTypes]]
     removed: frozenset[int] = frozenset()
     graph: bool = True
 

@@ -20,7 +20,7 @@ from irtools.ir.rt_info import ANNOTATION_KEY, entries, remove_entry, set_entry
 from irtools.ir.scan import Scan, same_graph, scan_outline
 from irtools.model.document import Document
 from irtools.surgery.edits import Edit, GraphEdit, RemoveOp, Rename, Restore, SetRtInfo, require_text
-from irtools.surgery.patch import Expected, Patch, Ports
+from irtools.surgery.patch import Expected, OutputTypes, Patch
 from irtools.surgery.splices import compose, difference
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _expected(document: Document, touched: Mapping[int, str], removed: frozenset
     from irtools.surgery.invariants import output_names
 
     scan = document.scan
-    ops: dict[int, tuple[str, Ports]] = {}
+    ops: dict[int, tuple[str, OutputTypes]] = {}
     for key, span in zip(scan.ids, scan.spans, strict=True):
         if key in touched:
             op = parse_op(scan.data, span)
