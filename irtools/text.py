@@ -125,7 +125,7 @@ def short_repr(shown: object, *facts: str) -> str:
     Parameters
     ----------
     *facts : str
-        The words that tell the object from others; empty ones are left out.
+        Facts that identify the object; empty ones are left out.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Patterns for normalisation over the hidden width."""
+"""Patterns for normalisation over the hidden size."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def decomposed_attention(probe: Probe, op: int) -> Match | Mismatch:
 def _product_below(probe: Probe, op: int) -> int | None:
     """The MatMul of activations that reads a SoftMax, directly or reshaped or masked."""
     pending = [op]
-    for current in pending:  # grows while it is read
+    for current in pending:  # the loop appends to it
         for consumer in probe.view.consumers(current):
             kind = probe.type(consumer.op)
             if kind in _PRODUCTS and not any(probe.constant(source) for source in probe.inputs(consumer.op)):

@@ -49,7 +49,6 @@ def symbolic(shape: Sequence[int], name: str = "", *, state: bool = False, strea
 
     Parameters
     ----------
-    shape : sequence of int
     name : str
         Tensor name of the input or output; the runtime identifies ports by these names.
     state : bool

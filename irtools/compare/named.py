@@ -52,8 +52,8 @@ def compare_annotations(pair: PartPair) -> tuple[tuple[AnnotationChange, ...], b
 
     Returns
     -------
-    tuple of AnnotationChange
-    bool
+    changes : tuple of AnnotationChange
+    respelled : bool
         True if the annotations differ but name the same values.
     """
     text_a, text_b = pair.a.document.annotation, pair.b.document.annotation

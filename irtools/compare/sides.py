@@ -24,7 +24,7 @@ Configs = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Side:
-    """One IR."""
+    """One of two compared IRs, with labels and regions for its ops."""
 
     document: Document
     graph: Graph
@@ -33,7 +33,7 @@ class Side:
 
     @property
     def view(self) -> GraphView:
-        """The graph of the model."""
+        """The graph without labels."""
         return self.graph.view
 
     def roles(self) -> dict[int, str]:

@@ -46,7 +46,7 @@ def boundaries(stream: Stream, scopes: Scopes | None, sublayers: Sequence[Sublay
             names = f"{stream.view.op_name(end)!r} and {stream.view.op_name(skip)!r}"
             raise LocateRefusedError(
                 f"the {'norm' if norms[-1] else 'earlier value mixed in'} between {names} could end one layer or begin "
-                "the next, and names do not tell which, so the hidden state is ambiguous; "
+                "the next, and the names do not decide, so the hidden state is ambiguous; "
                 "export the model with its module names"
             )
     if any(norms) and not all(norms):
@@ -78,7 +78,7 @@ def _normalises(stream: Stream, ops: Iterable[int]) -> bool:
 def _between(stream: Stream, end: int, skip: int) -> tuple[list[int], bool]:
     """Ops of the stream that compute ``skip`` from ``end``, and True if they read an earlier value of the stream."""
     ops, mixed = [skip], False
-    for op in ops:  # grows while it is read
+    for op in ops:  # the loop appends to it
         for source in stream.sources[op]:
             if source == end or source in ops:
                 continue

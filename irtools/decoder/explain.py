@@ -51,7 +51,7 @@ def _unfit(evidence: Evidence, op: int) -> str:
 
 
 def _hidden_adds(evidence: Evidence, layer: DecoderLayer, sums: set[int]) -> Iterator[int]:
-    """Adds of hidden width inside a layer's branches."""
+    """Adds of the hidden size inside a layer's branches."""
     view = evidence.stream.view
     for op in sorted(layer.ops & frozenset(view.by_type.get("Add", ()))):
         if op not in sums and len(evidence.stream.sources[op]) > 1:

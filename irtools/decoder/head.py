@@ -119,7 +119,7 @@ def _rows(view: GraphView, embedding: Match) -> int | None:
 
 
 def _preference(view: GraphView, match: Match, head: LmHead) -> tuple[bool, bool, bool]:
-    """Sort key: inputs that the runtime feeds first, then a table of the vocabulary's size, then the hidden width."""
+    """Sort key: inputs that the runtime feeds first, then a table of the vocabulary's size, then the hidden size."""
     start = match.ops.get("ids", match.anchor)
     names = {view.op_name(start), *view.output(start).names}
     return (

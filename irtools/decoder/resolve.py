@@ -123,7 +123,7 @@ def _build(evidence: Evidence, embedding: int) -> DecoderStack:
         logits_tail=evidence.head.tail,
         last_sum=sublayers[-1].sum.op,
         verdicts=stack_verdicts(evidence, layers),
-        explain=partial(rejections, evidence, tuple(layers), twins),
+        _explain=partial(rejections, evidence, tuple(layers), twins),
     )
 
 

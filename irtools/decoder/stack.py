@@ -120,8 +120,6 @@ class DecoderStack(Drawable):
         Layer id of the last residual sum, before the final norm.
     verdicts : tuple of Verdict
         One per witness, on the whole stack.
-    explain : callable
-        Computes ``rejections``. It holds a reference to the graph.
     """
 
     layers: tuple[DecoderLayer, ...]
@@ -135,7 +133,7 @@ class DecoderStack(Drawable):
     logits_tail: tuple[int, ...]
     last_sum: int
     verdicts: tuple[Verdict, ...]
-    explain: Callable[[], tuple[Rejection, ...]] = field(compare=False)
+    _explain: Callable[[], tuple[Rejection, ...]] = field(compare=False)  # computes `rejections`; holds the graph
 
     def __repr__(self) -> str:
         return short_repr(self, plural(len(self.layers), "layer"), f"hidden size {self.hidden_size}", self.scope)
@@ -143,7 +141,7 @@ class DecoderStack(Drawable):
     @property
     def rejections(self) -> tuple[Rejection, ...]:
         """Rejected values that look like a hidden state; computed on access."""
-        return self.explain()
+        return self._explain()
 
     @property
     def locators(self) -> tuple[Locator, ...]:

@@ -180,7 +180,7 @@ class Stream:
         return None
 
     def unscaled(self, op: int) -> list[int]:
-        """``op`` and the values that it is a scaled or reshaped form of, nearest first."""
+        """``op`` and the same value before scaling and reshapes, nearest first."""
         ops = [op]
         while len(self.sources[op]) == 1 and self.view.op_type(op) in _SCALES:
             op = self.sources[op][0]
@@ -260,7 +260,7 @@ class Stream:
     def same_value(self, op: int) -> list[int]:
         """``op`` and the ops below it that keep its elements and their order, such as Reshape."""
         ops = [op]
-        for current in ops:  # grows while it is read
+        for current in ops:  # the loop appends to it
             ops += [
                 target
                 for target in self.view.succ[current]

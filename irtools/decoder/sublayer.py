@@ -85,7 +85,7 @@ class Sublayer:
 
     @property
     def mixes(self) -> bool:
-        """True if a token sees others here."""
+        """True if the sublayer mixes tokens."""
         return self.mixer != "none"
 
     @cached_property

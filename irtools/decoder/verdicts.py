@@ -65,12 +65,14 @@ def _walk(evidence: Evidence, last: Sublayer, value: int, final: bool) -> Verdic
     following = evidence.sublayers[last.index + 1].sum.skip
     if following in evidence.stream.same_value(value):
         return Verdict("walk", True, "the residual sums of the next layer start from it")
-    return Verdict("walk", True, "the last residual sum of the layer; the next layer changes it first")
+    return Verdict(
+        "walk", True, "the last residual sum of the layer; the next layer transforms it before its first sum"
+    )
 
 
 def _dominators(evidence: Evidence, end: int, final: bool) -> Verdict:
     if end not in evidence.dominating:
-        return Verdict("dominators", None, "values that bypass the layer hide it")
+        return Verdict("dominators", None, "not a dominator: other values bypass the layer")
     if final:
         return Verdict("dominators", True, "every path to the logits passes it")
     return Verdict("dominators", True, "every path from the embeddings to the logits passes it")

@@ -233,6 +233,7 @@ class Matcher:
         Returns
         -------
         match : Match or None
+            The first match.
         mismatches : list of Mismatch
             Results of the patterns tried before the match; without one, of all patterns.
         """

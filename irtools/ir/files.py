@@ -197,7 +197,7 @@ def make_directories(wanted: Iterable[Path], made: list[Path]) -> None:
         One of them is a dangling link.
     """
     for directory in wanted:
-        # Not `mkdir(parents=True)`, which does not tell which directories it created.
+        # Not `mkdir(parents=True)`, which does not report which directories it created.
         missing = [parent for parent in (directory, *directory.parents) if not parent.exists()]
         for path in reversed(missing):
             if path.is_symlink():

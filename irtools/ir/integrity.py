@@ -26,7 +26,7 @@ class FaultKind(Enum):
     """Kinds of faults in the wiring."""
 
     DUPLICATE_ID = "two ops have the same layer id"
-    DANGLING_EDGE = "an edge starts or ends nowhere"
+    DANGLING_EDGE = "an edge refers to a layer or port that does not exist"
     UNCONNECTED_INPUT = "no edge leads to an input"
     DOUBLED_INPUT = "several edges lead to one input"
     CYCLE = "an op depends on itself"

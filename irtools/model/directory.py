@@ -55,7 +55,7 @@ class ModelDirectory:
             raise unreadable(export.path, error) from error
         if export.path.is_file() and export.path.suffix != ".xml":
             raise ExportError("give a model directory or an .xml file", path=export.path)
-        _ = export.parts  # unreadable: say so before anything else
+        _ = export.parts  # Fails here if unreadable.
         return export
 
     @cached_property

@@ -97,7 +97,7 @@ class Document(Drawable):
             Two layers have the same id, so the edges are ambiguous. A cycle is reported only by
             ``GraphView.topological``.
         """
-        from irtools.graph.view import GraphView  # networkx: not for what only reads rt_info
+        from irtools.graph.view import GraphView  # Imported late: rt_info needs no networkx.
 
         return GraphView(self.scan)
 

@@ -10,7 +10,7 @@ __all__ = ["default_layers", "guess"]
 
 
 def guess(part: PartFacts, layers: Iterable[int]) -> Mapping[int, int]:
-    """Ops that GenAI 2026.4 takes for the hidden states, by decoder layer; layers without a match are missing.
+    """Ops that GenAI 2026.4 treats as the hidden states, by decoder layer; layers without a match are missing.
 
     For each layer, that is the first Add in topological order whose friendly name contains ``layers.<id>/``
     and whose second operand is a MatMul that reads a Multiply.

@@ -75,9 +75,9 @@ def attention_states(part: PartFacts) -> tuple[State, ...]:
 
 
 def find_embedding_gather(part: PartFacts) -> int | None:
-    """The Gather that the runtime takes for the token embedding, or None.
+    """The Gather that the runtime treats as the token embedding, or None.
 
-    The runtime takes the first Gather in topological order whose data has more than 1000 rows or whose
+    It is the first Gather in topological order whose data has more than 1000 rows or whose
     name contains ``embed_tokens`` or ``embedding``.
     """
     graph = part.graph

@@ -124,7 +124,7 @@ class _Judge:
         return "embeddings" if again or all(self._view.op_type(op) == "Concat" for op in readers) else ""
 
     def _unscaled(self, op: int) -> int:
-        """Op of a value before scaling and reshapes."""
+        """Op of the same value before scaling and reshapes."""
         while self._view.op_type(op) in _SCALES:
             above = [source for source in self._view.producers(op) if source in self._moving]
             if len(above) != 1:

@@ -102,7 +102,7 @@ class DrawnPart:
 
     @property
     def view(self) -> GraphView:
-        """The graph of the IR."""
+        """Shorthand for ``document.graph``."""
         return self.document.graph
 
     @cached_property

@@ -171,7 +171,6 @@ class _PictureSubject:
 
     @property
     def view(self) -> GraphView:
-        """The graph of the part."""
         return self.document.graph
 
     @cached_property
@@ -197,7 +196,6 @@ class _PictureSubject:
 
     @property
     def is_target(self) -> bool:
-        """True if the part is a target candidate of the export."""
         return any(self.document.path == target.path for target in self.export.target_candidates)
 
     def title(self, content: str) -> str:

@@ -13,7 +13,7 @@ from irtools.text import plural
 __all__ = ["RESERVED", "distinct_layers", "names_of", "parse_layer_list", "require_names"]
 
 RESERVED = "last_hidden_state"
-"""Output name that the runtime always takes for the value that lm_head reads."""
+"""Output name that the runtime always treats as the value that lm_head reads."""
 _RANGE = re.compile(r"(\d{1,9}|last)(?:-(\d{1,9}|last))?", re.ASCII)
 
 
@@ -131,6 +131,7 @@ def require_names(outputs: Sequence[tuple[str, tuple[int, ...], bool]], count: i
     Raises
     ------
     EditError
+        A name is invalid, is repeated, or is reserved for the last layer.
     """
     names = [name for name, _, _ in outputs]
     for name, layers, concat in outputs:
@@ -142,6 +143,6 @@ def require_names(outputs: Sequence[tuple[str, tuple[int, ...], bool]], count: i
             raise EditError(f"{names.count(name)} outputs would be named {name!r}; give each another name")
         if name.strip() == RESERVED and (concat or layers != (count - 1,)):
             raise EditError(
-                f"the runtime always takes an output named {RESERVED!r} for the hidden state that lm_head reads, so "
+                f"the runtime always treats an output named {RESERVED!r} as the hidden state that lm_head reads, so "
                 f"only the last layer ({count - 1}) may have this name; choose another name for the output"
             )

@@ -170,7 +170,7 @@ def exposing(
     notes = list(_notes(document, stack, wanted))
     if any(name == RESERVED for name, _, _ in requested):
         notes.append(
-            f"GenAI 2026.4 takes the output {RESERVED!r} for its own and fails to generate with a DFlash draft"
+            f"GenAI 2026.4 mistakes the output {RESERVED!r} for its own and fails to generate with a DFlash draft"
         )
     return Exposure(tuple(work.edits()), values, tuple(notes))
 

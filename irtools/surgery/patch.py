@@ -76,8 +76,6 @@ class Patch:
         The difference between ``original`` and ``data``.
     notes : tuple of str
         Messages for the user.
-    expected : Expected or None
-        Contents that OpenVINO should read; None if only rt_info changed.
     """
 
     path: Path
@@ -87,7 +85,7 @@ class Patch:
     data: bytes
     splices: tuple[Splice, ...] = ()
     notes: tuple[str, ...] = ()
-    expected: Expected | None = None
+    expected: Expected | None = None  # contents that OpenVINO should read; None if only rt_info changed
 
     def __repr__(self) -> str:
         return short_repr(self, str(self.path), self.status, f"{len(self.data) - len(self.original):+d} bytes")

@@ -168,7 +168,7 @@ def test_the_last_layer_may_have_the_name_that_the_runtime_looks_for(fixtures: P
     assert outputs(exposed)[-1] == ("last_hidden_state",)
     assert exposed.graph.inputs(exposed.graph.results[-1]) == (template.head_input,)
     assert exposing(document, template, "last", names="last_hidden_state").notes == (
-        "GenAI 2026.4 takes the output 'last_hidden_state' for its own and fails to generate with a DFlash draft",
+        "GenAI 2026.4 mistakes the output 'last_hidden_state' for its own and fails to generate with a DFlash draft",
     )
 
 

@@ -308,7 +308,7 @@ def test_five_gigabytes_within_half_a_gigabyte(export_copy: Callable[..., Path],
         ),
         (
             {"from_": "Result_431423", "to": "Result_431423"},
-            "computes nothing, it only reads a value; give its producer '__module.lm_head/",
+            "computes nothing: it only reads a value; give its producer '__module.lm_head/",
         ),
         (
             {"from_": "input_ids", "to": "__module.transformer.h.1/aten::add/Add:1"},

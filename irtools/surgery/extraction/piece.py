@@ -42,7 +42,6 @@ class _Contents:
 
     Attributes
     ----------
-    inputs, outputs : tuple of PiecePort
     states : tuple of str
         Variables that stay states.
     ops, constants : int

@@ -161,7 +161,7 @@ def _start(view: GraphView, name: str) -> int:
     if view.op_type(op) in ("Result", "Assign"):
         producers = [view.op_name(source) for source in view.producers(op)]
         advice = f"give its producer {producers[0]!r}" if producers else "give another op"
-        raise UsageError(f"--from {name!r} computes nothing, it only reads a value; {advice}")
+        raise UsageError(f"--from {name!r} computes nothing: it only reads a value; {advice}")
     return op
 
 

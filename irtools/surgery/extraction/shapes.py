@@ -36,7 +36,7 @@ _REGULAR = _SAME | _BROADCAST | _REDUCE | _OTHERS
 
 
 def rank_unknown(view: GraphView, source: Source) -> bool:
-    """True if a port without dimensions has an unknown rank; a file does not tell it from a scalar.
+    """True if a port without dimensions has an unknown rank; the XML spells it like a scalar.
 
     The branches of an If can return different ranks, and the rank of values computed from them is unknown too.
     """
@@ -144,7 +144,7 @@ class SameShape:
         return wide == narrow or narrow in self._reduced.get(wide, ())
 
     def _read_state(self, source: Source, env: tuple[str, ...], depth: int) -> int:
-        """Key a state by the shapes of its first value and of the written value: it takes one, then the other."""
+        """Key a state by two shapes: it has the first shape initially and the second afterwards."""
         attributes = self.view.data(source.op)
         variable = attributes.get("variable_id", "")
         if variable in env:
