@@ -9,19 +9,12 @@ from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
 from irtools.lint.pair import dflash_draft, pair
 from irtools.model.part import ModelInput, ModelOutput
+from irtools.model.ports import PORTS, TOKEN_INPUTS
 from irtools.model.values import norm_input
 from irtools.text import shape_text
 
-_TYPES = {
-    "hidden_states": "f32",
-    "inputs_embeds": "f32",
-    "input_ids": "i64",
-    "position_ids": "i64",
-    "attention_mask": "i64",
-    "beam_idx": "i32",
-    "last_hidden_state": "f32",
-    "logits": "f32",
-}
+_INPUTS = ("hidden_states", *TOKEN_INPUTS, "position_ids", "attention_mask", "beam_idx")
+_TYPES = {name: PORTS[name].element_type for name in (*_INPUTS, "last_hidden_state", "logits")}
 
 
 @rule("DFL006", "missing-draft-port", Severity.ERROR, "The draft lacks a port, or has one too many")

@@ -10,6 +10,7 @@ from irtools.ir.op import DYNAMIC
 from irtools.lint.mtp import head
 from irtools.model.mtp import MtpHead, ProfilePort
 from irtools.model.part import ModelInput, ModelOutput
+from irtools.model.ports import CACHE_WORDS
 from irtools.text import shape_text
 
 
@@ -151,7 +152,7 @@ def surplus_mtp_input(context: Context) -> Iterator[Finding]:
 
 def _is_past(port: ModelInput | ModelOutput) -> bool:
     """True if the port carries keys or values of a stateless head, which MTP020 reports."""
-    words = ("past", "present", "cache")
+    words = (*CACHE_WORDS, "present")
     return len(port.shape) == 4 and any(word in name for name in (*port.names, port.friendly) for word in words)
 
 

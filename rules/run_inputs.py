@@ -6,15 +6,14 @@ from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.model.part import ModelInput, PartFacts
+from irtools.model.ports import PORTS, TOKEN_INPUTS
 
-_EMBEDDED = ("input_ids", "inputs_embeds")
-_FRIENDLY = ("input_ids", "inputs_embeds", "position_ids")
+_FRIENDLY = (*TOKEN_INPUTS, "position_ids")
 
 
 _FED = frozenset(
     {
-        "input_ids",
-        "inputs_embeds",
+        *TOKEN_INPUTS,
         "attention_mask",
         "position_ids",
         "beam_idx",
@@ -102,7 +101,7 @@ def unfed_input(context: Context) -> Iterator[Finding]:
     if part is None:
         return
     text_only = part.input("input_ids") is not None
-    missing = [name for name in (*_EMBEDDED, "attention_mask", "position_ids", "beam_idx") if not part.input(name)]
+    missing = [name for name in (*TOKEN_INPUTS, "attention_mask", "position_ids", "beam_idx") if not part.input(name)]
     for port in part.inputs:
         if _FED.isdisjoint(port.names):
             used = _used(part, port)
@@ -141,24 +140,22 @@ def missing_input(context: Context) -> Iterator[Finding]:
     part = _generating(context)
     if part is None:
         return
-    for names in (_EMBEDDED, ("attention_mask",), ("beam_idx",)):
+    for names in (TOKEN_INPUTS, ("attention_mask",), ("beam_idx",)):
         if any(part.input(name) for name in names):
             continue
         named = next((port for name in names if (port := part.input_called(name)) is not None), None)
         stand_in = named or _stand_in(part, names[0])
         hint = "restore the input's tensor name" if stand_in else "export with --task text-generation-with-past"
-        severity = Severity.WARNING if names != _EMBEDDED and stand_in is not None else None
+        severity = Severity.WARNING if names != TOKEN_INPUTS and stand_in is not None else None
         yield finding_at(part, named, f"no input has the tensor name {' or '.join(map(repr, names))}", hint, severity)
 
 
 def _stand_in(part: PartFacts, name: str) -> ModelInput | None:
     """An unknown input with the type and rank of a missing one."""
-    wanted = {"beam_idx": ("i32", 1), "attention_mask": ("i64", 2)}.get(name)
+    if name in TOKEN_INPUTS:
+        return None
+    form = PORTS[name]
+    unknown = (port for port in part.inputs if _FED.isdisjoint(port.names))
     return next(
-        (
-            port
-            for port in part.inputs
-            if _FED.isdisjoint(port.names) and (port.element_type, len(port.shape)) == wanted
-        ),
-        None,
+        (port for port in unknown if port.element_type == form.element_type and len(port.shape) in form.ranks), None
     )

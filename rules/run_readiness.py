@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.model.paged import converts_before_attention, unconverted_states
+from irtools.model.ports import CACHE_WORDS
 
 
 @rule("RUN001", "no-logits", Severity.ERROR, "The target has no output named logits")
@@ -63,7 +64,7 @@ def stateless_target(context: Context) -> Iterator[Finding]:
     """
     part = context.target_facts
     if part is not None and part.output("logits") is not None and not part.states:
-        past = [port.label for port in part.inputs if "past" in port.label or "cache" in port.label]
+        past = [port.label for port in part.inputs if any(word in port.label for word in CACHE_WORDS)]
         cache = f"its KV cache is in {len(past)} inputs such as {past[0]!r}" if past else "it has no KV cache"
         message = f"the target has no state variables: {cache}"
         hint = "export with `--task text-generation-with-past`, without `--disable-stateful`"

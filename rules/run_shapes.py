@@ -8,16 +8,10 @@ from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
 from irtools.model.part import ModelInput, ModelOutput, PartFacts
+from irtools.model.ports import PORTS, TOKEN_INPUTS
 from irtools.text import shape_text
 
-_TYPES = {
-    "input_ids": "i64",
-    "inputs_embeds": "f32",
-    "position_ids": "i64",
-    "attention_mask": "i64",
-    "beam_idx": "i32",
-    "logits": "f32",
-}
+_TYPED = (*TOKEN_INPUTS, "position_ids", "attention_mask", "beam_idx", "logits")
 _REPLACED = ("attention_mask", "beam_idx")
 """Inputs that the paged path replaces with its own."""
 _DYNAMIC = {"input_ids": 2, "attention_mask": 2, "beam_idx": 1, "inputs_embeds": 2}
@@ -55,9 +49,9 @@ def port_type(context: Context) -> Iterator[Finding]:
         return
     ports: list[ModelInput | ModelOutput] = [*part.inputs, *part.outputs]
     for port in ports:
-        name = next((name for name in port.names if name in _TYPES), None)
-        if name is not None and port.element_type in ELEMENT_BITS and port.element_type != _TYPES[name]:
-            message = f"{name!r} is {port.element_type}, but the runtime uses {_TYPES[name]}"
+        name = next((name for name in port.names if name in _TYPED), None)
+        if name is not None and port.element_type in ELEMENT_BITS and port.element_type != PORTS[name].element_type:
+            message = f"{name!r} is {port.element_type}, but the runtime uses {PORTS[name].element_type}"
             hint = "keep the ports as exported; only weights are compressed"
             yield finding_at(part, port, message, hint, Severity.WARNING if name in _REPLACED else None)
 

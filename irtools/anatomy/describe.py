@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from irtools.anatomy.blocks import Block, LayerBlocks
+from irtools.decoder.mixers import MIXERS
 from irtools.graph.view import GraphView
-from irtools.ir.op import DYNAMIC
+from irtools.ir.op import DYNAMIC, FLOATS
+from irtools.model.ports import PORTS, is_past, is_present
 from irtools.text import plural, ranges
 
-__all__ = ["MIXERS", "SYMBOLS", "block_facts", "block_title", "kind_text", "layer_text", "layers_text", "symbolic"]
+__all__ = ["SYMBOLS", "block_facts", "block_title", "kind_text", "layer_text", "layers_text", "symbolic"]
 
-MIXERS = {
-    "full_attention": "full attention",
-    "sliding_attention": "sliding-window attention",
-    "cross_attention": "cross-attention",
-    "linear_attention": "linear attention",
-    "convolution": "convolution",
-    "state_space": "state space",
-    "unknown": "unrecognised token mixer",
-}
 _OTHERS = {
     "norm": "norm",
     "dense": "dense MLP",
@@ -34,9 +27,10 @@ _ACTIVATIONS = ("Swish", "Gelu", "Relu", "Sigmoid", "Tanh", "Elu", "PRelu", "HSw
 
 SYMBOLS = ("B batch", "S tokens of this call", "P tokens in the state", "T = P + S")
 """Meaning of the letters in symbolic shapes."""
-_IDS = {"input_ids": (2,), "position_ids": (2, 3), "token_type_ids": (2,)}
-_VALUES = {"inputs_embeds": (3,), "hidden_states": (3,), "per_layer_inputs": (4,)}
-_VALUES |= {"logits": (3,), "last_hidden_state": (3,)}
+_IDS = ("input_ids", "position_ids", "token_type_ids")
+"""Ports whose last two dimensions are batch and tokens."""
+_VALUES = tuple(name for name, form in PORTS.items() if form.element_type in FLOATS)
+"""Ports whose first two dimensions are batch and tokens."""
 
 
 def layers_text(indices: Collection[int]) -> str:
@@ -71,15 +65,16 @@ def symbolic(shape: Sequence[int], name: str = "", *, state: bool = False, strea
 def _letters(shape: Sequence[int], name: str, *, state: bool, stream: bool) -> dict[int, str]:
     """Letters by dimension, for the dimensions whose meaning is known."""
     rank = len(shape)
-    past = state or name.startswith(("past_key_values", "cache_params.past"))
-    if past or name.startswith(("present", "cache_params.present")):
+    past = state or is_past(name)
+    if past or is_present(name):
         growing = [place for place, dim in enumerate(shape) if place and dim == DYNAMIC]
         return {0: "B", growing[0]: "P" if past else "T"} if len(growing) == 1 else {0: "B"}
-    if rank in _IDS.get(name, ()):
+    usual = name in PORTS and rank in PORTS[name].ranks
+    if usual and name in _IDS:
         return {rank - 2: "B", rank - 1: "S"}
-    if rank in _VALUES.get(name, ()) or (stream and rank == 3 and shape[0] in (DYNAMIC, 1)):
+    if (usual and name in _VALUES) or (stream and rank == 3 and shape[0] in (DYNAMIC, 1)):
         return {0: "B", 1: "S"}
-    if name == "attention_mask" and rank == 2:
+    if usual and name == "attention_mask":
         return {0: "B", 1: "T"}
     return {0: "B"} if name == "beam_idx" else {}
 
@@ -92,14 +87,16 @@ def block_title(view: GraphView, block: Block) -> str:
         return view.op_type(next(iter(block.ops)))
     if block.kind == "op":
         return f"{len(block.ops)} ops"
-    return MIXERS.get(block.kind) or _OTHERS.get(block.kind, block.kind)
+    mixer = MIXERS.get(block.kind)
+    return mixer.title if mixer is not None else _OTHERS.get(block.kind, block.kind)
 
 
 def block_facts(view: GraphView, block: Block) -> tuple[str, ...]:
     """Properties of a block: heads, widths, experts."""
-    if block.kind in ("full_attention", "sliding_attention", "cross_attention"):
+    mixer = MIXERS.get(block.kind)
+    if mixer is not None and mixer.attends:
         return _attention(view, block)
-    if block.kind in ("linear_attention", "convolution", "state_space"):
+    if mixer is not None and mixer.in_order:
         return _recurrence(view, block)
     if block.kind in ("dense", "shared_expert"):
         return _mlp(view, block)
@@ -192,7 +189,7 @@ def kind_text(mixer: str, feed_forward: str) -> str:
 def layer_text(layer: LayerBlocks) -> str:
     """Short description of a layer: ``linear attention + dense MLP``."""
     kinds = [block.kind for block in layer.blocks]
-    words = [MIXERS[kind] for kind in kinds if kind in MIXERS]
+    words = [MIXERS[kind].title for kind in kinds if kind in MIXERS]
     if "experts" in kinds or "router" in kinds:
         words.append("experts" + (" and shared expert" if "shared_expert" in kinds else ""))
     dense = kinds.count("dense")

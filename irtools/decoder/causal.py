@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from irtools.decoder.mixers import MIXERS
 from irtools.decoder.stream import SHAPE_OPS
 from irtools.decoder.sublayer import Sublayer
 from irtools.graph.closure import closure
@@ -12,7 +13,7 @@ from irtools.graph.view import GraphView
 __all__ = ["cross_attention", "looks_causal"]
 
 _COMPARISONS = {"Less", "LessEqual", "Greater", "GreaterEqual"}
-_IN_ORDER = {"linear_attention", "state_space", "convolution"}
+_IN_ORDER = {kind for kind, mixer in MIXERS.items() if mixer.in_order}
 
 
 def cross_attention(sublayers: Iterable[Sublayer]) -> Sublayer | None:

@@ -9,6 +9,7 @@ from irtools.errors import LocateRefusedError
 from irtools.graph.match import Match, Matcher
 from irtools.graph.view import GraphView, Source
 from irtools.ir.op import DYNAMIC
+from irtools.model.ports import TOKEN_INPUTS
 
 __all__ = ["LmHead", "find_embeddings", "find_head"]
 
@@ -123,7 +124,7 @@ def _preference(view: GraphView, match: Match, head: LmHead) -> tuple[bool, bool
     start = match.ops.get("ids", match.anchor)
     names = {view.op_name(start), *view.output(start).names}
     return (
-        names.isdisjoint({"input_ids", "inputs_embeds"}),
+        names.isdisjoint(TOKEN_INPUTS),
         _rows(view, match) not in (None, head.vocabulary),  # an input of embeddings has no table
         view.output(match.anchor).shape[-1:] != (head.shape[-1:] or (DYNAMIC,)),
     )

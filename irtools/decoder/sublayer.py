@@ -10,6 +10,7 @@ from irtools.decoder.stream import SHAPE_OPS, Stream, Sum
 from irtools.graph.closure import closure
 from irtools.graph.match import Match, Matcher, Mismatch
 from irtools.ir.op import FLOATS
+from irtools.model.ports import CACHE_WORDS
 
 __all__ = ["StreamState", "Sublayer", "find_states", "find_sublayers", "mixer_outside"]
 
@@ -167,7 +168,7 @@ def find_states(stream: Stream) -> tuple[StreamState, ...]:
 def _is_past(stream: Stream, name: str, readers: frozenset[int]) -> bool:
     """True if an input is a cached value: concatenated with new values, or named like one."""
     joined = any(stream.view.op_type(op) == "Concat" for op in readers)
-    return joined or any(word in name.lower() for word in ("past", "cache", "state"))
+    return joined or any(word in name.lower() for word in (*CACHE_WORDS, "state"))
 
 
 def _readers(stream: Stream, start: int) -> frozenset[int]:

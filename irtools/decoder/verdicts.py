@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from irtools.decoder.grouping import Grouping
 from irtools.decoder.head import LmHead
+from irtools.decoder.mixers import MIXERS
 from irtools.decoder.names import Scopes
 from irtools.decoder.stack import DecoderLayer, Verdict
 from irtools.decoder.stream import Stream
@@ -116,7 +117,7 @@ def _config(evidence: Evidence, index: int, members: Sequence[Sublayer]) -> Verd
 
 
 def _contradiction(kind: str, mixer: str) -> str:
-    if kind in ("full_attention", "sliding_attention", "linear_attention") and mixer not in (kind, "unknown"):
+    if kind in MIXERS and MIXERS[kind].configured and mixer not in (kind, "unknown"):
         return f" (the graph looks like {mixer})"
     return ""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from irtools.errors import InvalidIRError, IrtoolsError, LocateRefusedError
 from irtools.model.config import read_config, text_section
 from irtools.model.draft import is_draft
+from irtools.model.ports import TOKEN_INPUTS
 
 if TYPE_CHECKING:
     from irtools.decoder.stack import DecoderStack
@@ -141,7 +142,7 @@ class Context:
     def is_language_model(self) -> bool:
         """True if the target is a language model of any kind, or cannot be read."""
         names = self._input_names
-        return self.target is None or not names.isdisjoint({"input_ids", "inputs_embeds", "decoder_input_ids"})
+        return self.target is None or not names.isdisjoint({*TOKEN_INPUTS, "decoder_input_ids"})
 
     @property
     def is_draft(self) -> bool:

@@ -14,6 +14,7 @@ from irtools.ir.op import DYNAMIC
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 from irtools.model.part import PartFacts
+from irtools.model.ports import is_past
 from irtools.model.weights import covered_bytes
 from irtools.text import short_repr, size_text
 
@@ -21,7 +22,6 @@ __all__ = ["KV_PRECISIONS", "UNKNOWN", "Footprint", "StateGroup", "Term", "footp
 
 KV_PRECISIONS = {"f32": 4, "f16": 2, "u8": 1}
 """Bytes of one KV cache element, by the precisions that runtimes store it in."""
-_PAST = ("past_key_values", "cache_params.past")
 _SIDE = ("tokenizer", "detokenizer")
 
 UNKNOWN = (
@@ -127,7 +127,7 @@ def states(document: Document) -> tuple[StateGroup, ...]:
             counts[state.shape or port.shape, state.element_type or port.element_type] += 1
     for key in graph.parameters:
         port = graph.op(key).outputs[0]
-        if any(name.startswith(_PAST) for name in (*port.names, graph.op_name(key))):
+        if any(is_past(name) for name in (*port.names, graph.op_name(key))):
             counts[port.shape, port.element_type] += 1
     return tuple(StateGroup(shape, kind, count) for (shape, kind), count in counts.items())
 

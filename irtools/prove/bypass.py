@@ -15,11 +15,12 @@ from irtools.decoder.stream import PASSES_ON, SHAPE_OPS
 from irtools.graph.closure import closure
 from irtools.graph.match import Matcher
 from irtools.graph.view import GraphView, Source
+from irtools.model.ports import TOKEN_INPUTS
 from irtools.prove.annotated import ResolvedTap
 
 __all__ = ["Bypass", "bypasses"]
 
-_TOKENS = {"input_ids", "inputs_embeds", "per_layer_inputs", "hidden_states"}
+_TOKENS = {*TOKEN_INPUTS, "per_layer_inputs", "hidden_states"}
 _SCALES = PASSES_ON | {"Multiply", "Divide"}
 _PRODUCTS = {"MatMul", "Einsum"}
 

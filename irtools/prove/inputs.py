@@ -11,7 +11,7 @@ import numpy as np
 __all__ = ["Embedder", "Feeder", "ModelCall", "UndrivableError"]
 
 _PARTS = {"inputs_embeds": "text_embeddings", "per_layer_inputs": "text_embeddings_per_layer"}
-_PAST = ("past_key_values.", "cache_params.past.")
+_PAST = ("past_key_values.", "cache_params.past.")  # stricter than `is_past`: other inputs are refused as unknown
 
 
 class UndrivableError(Exception):

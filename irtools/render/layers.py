@@ -12,6 +12,7 @@ from irtools.anatomy.blocks import Block, LayerBlocks, Link, StackBlocks
 from irtools.anatomy.describe import block_facts, block_title, symbolic
 from irtools.anatomy.kinds import LayerKind, Run, Segment, layer_kinds, segments
 from irtools.anatomy.outside import Outside
+from irtools.decoder.mixers import MIXERS
 from irtools.graph.view import Source
 from irtools.ir.op import DYNAMIC
 from irtools.render.part import DrawnPart, weight_line
@@ -23,9 +24,7 @@ __all__ = ["BOX_KINDS", "LayerDrawer", "value_text"]
 
 BOX_KINDS = {
     "norm": "norm",
-    "full_attention": "attention",
-    "sliding_attention": "attention",
-    "cross_attention": "attention",
+    **{kind: "attention" for kind, mixer in MIXERS.items() if mixer.attends},
     "dense": "mlp",
     "router": "experts",
     "experts": "experts",

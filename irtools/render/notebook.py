@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from irtools.anatomy.describe import MIXERS, kind_text, layers_text
+from irtools.anatomy.describe import kind_text, layers_text
+from irtools.decoder.mixers import MIXERS
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import IrtoolsError
 from irtools.model.directory import ModelDirectory
@@ -48,7 +49,8 @@ def stack_picture(stack: DecoderStack) -> Picture:
         if following and (following.mixer, following.feed_forward) == (layer.mixer, layer.feed_forward):
             continue
         numbers = range(start, index + 1)
-        text = kind_text(MIXERS.get(layer.mixer, layer.mixer), layer.feed_forward)
+        mixer = MIXERS.get(layer.mixer)
+        text = kind_text(layer.mixer if mixer is None else mixer.title, layer.feed_forward)
         key = sketch.box(f"layer{start}", "layers", layers_text(numbers), (text,), hint=layer.locator.producer)
         sketch.arrow(current, key)
         taps = [number for number in numbers if number < last]

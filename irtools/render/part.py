@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from irtools.anatomy.blocks import StackBlocks, head_blocks, stack_blocks
+from irtools.decoder.mixers import MIXERS
 from irtools.decoder.stack import DecoderStack
 from irtools.graph.closure import closure
 from irtools.graph.match import Match, Matcher
@@ -17,16 +18,10 @@ from irtools.model.document import Document
 from irtools.model.weights import Weight, weights
 from irtools.text import size_text
 
-__all__ = ["WEIGHT_KINDS", "DrawnPart", "shown_part", "weight_line"]
+__all__ = ["DrawnPart", "shown_part", "weight_line"]
 
-WEIGHT_KINDS = {
-    "full_attention": "attention",
-    "sliding_attention": "attention",
-    "cross_attention": "attention",
-    "linear_attention": "linear attention",
-    "convolution": "convolution",
-    "state_space": "state space",
-    "unknown": "token mixer",
+_WEIGHT_KINDS = {
+    **{kind: mixer.weights for kind, mixer in MIXERS.items()},
     "dense": "MLP",
     "router": "experts",
     "experts": "experts",
@@ -152,8 +147,8 @@ class DrawnPart:
                 kinds |= dict.fromkeys(self._before_layers(self.blocks), "fusion")
             for layer in (*self.blocks.layers, self.blocks.closing):
                 for block in layer.blocks:
-                    if block.kind in WEIGHT_KINDS:
-                        kinds |= dict.fromkeys(block.ops, WEIGHT_KINDS[block.kind])
+                    if block.kind in _WEIGHT_KINDS:
+                        kinds |= dict.fromkeys(block.ops, _WEIGHT_KINDS[block.kind])
         return kinds
 
     def _before_layers(self, blocks: StackBlocks) -> set[int]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from irtools.graph.closure import closure
 from irtools.graph.view import GraphView, Source
 from irtools.ir.op import FLOATS
+from irtools.model.ports import CACHE_WORDS
 from irtools.surgery.extraction.fragile import fragile_states
 from irtools.surgery.extraction.request import End, PieceRequest
 from irtools.surgery.extraction.shapes import SameShape
@@ -23,8 +24,8 @@ from irtools.surgery.reach import above, below, data_above, state_writers, varia
 
 __all__ = ["Cut", "PieceRegion", "find_region"]
 
-_TOKENS = re.compile(r"input_ids|inputs?_embeds")
-_SIDE = re.compile(r"mask|position|beam|type_ids|past|present|cache|state|_len")
+_TOKENS = re.compile(r"input_ids|inputs?_embeds")  # anywhere in a name: `decoder_input_ids`, `input_embeds`
+_SIDE = re.compile("|".join(("mask", "position", "beam", "type_ids", *CACHE_WORDS, "present", "state", "_len")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ class _Scope:
     writers: Mapping[str, list[int]]
     core: Set[int]  # between starts and ends, and what computes the new values of own states
     own: Mapping[str, bool] = field(default_factory=dict)  # variables read; True if written in the piece only
-    opened: frozenset[str] = frozenset()  # as in Region
+    opened: frozenset[str] = frozenset()  # as in `PieceRegion`
 
     def stays(self, variable: str) -> bool:
         """True if a state remains a state."""
