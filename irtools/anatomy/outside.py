@@ -70,6 +70,7 @@ class OutsideReader:
 
     def _layer(self, op: int) -> int | None:
         """The layer that computes a value or the values that it is computed from."""
+        # Not `closure`: the walk stops at the first op of a layer.
         pending, seen = [op] if op in self.stream.ops else [], {op}
         while pending:
             current = pending.pop()

@@ -68,7 +68,7 @@ class StoredPair:
 
 def _leaves(graph: Graph, op: int) -> list[int]:
     """Constants that a constant op is computed from, in input order."""
-    leaves: list[int] = []
+    leaves: list[int] = []  # by hand: `closure` keeps no order
     seen, pending = {op}, [op]
     while pending:
         current = pending.pop()

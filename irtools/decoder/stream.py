@@ -63,7 +63,7 @@ def ancestors(view: GraphView, start: int) -> set[int]:
 
 
 def _descendants(view: GraphView, roots: Iterable[int], within: Collection[int]) -> set[int]:
-    seen = set(roots)
+    seen = set(roots)  # by hand for the same reason as in `ancestors`
     pending = list(seen)
     successors = view.succ
     while pending:
@@ -120,6 +120,7 @@ class Stream:
 
     def depends(self, op: int, on: int) -> bool:
         """True if ``op`` is ``on`` or is computed from it."""
+        # Not `closure`: the walk stops at `on`.
         floor, rank = self.rank[on], self.rank
         seen, pending = {op}, [op]
         while pending:

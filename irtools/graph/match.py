@@ -208,8 +208,8 @@ class Probe:
 
     def ancestors(self, op: int, stop: Callable[[int], bool], limit: int = 4096) -> Iterator[int]:
         """Non-constant ops that ``op`` depends on, nearest first; the search ends at ops with ``stop(op)``."""
-        seen, pending = {op}, [op]
-        for current in pending:
+        seen, pending = {op}, [op]  # by hand: `closure` has neither an order nor a limit
+        for current in pending:  # the loop appends to it
             if len(seen) > limit:
                 return
             for source in self.view.producers(current):

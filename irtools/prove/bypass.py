@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from irtools.decoder.stream import PASSES_ON, SHAPE_OPS
+from irtools.decoder.stream import PASSES_ON, SHAPE_OPS, ancestors
 from irtools.graph.closure import closure
 from irtools.graph.match import Matcher
 from irtools.graph.view import GraphView, Source
@@ -56,7 +56,7 @@ def bypasses(view: GraphView, taps: Sequence[ResolvedTap], logits: int) -> tuple
     """Values that bypass taps, in graph order; ``logits`` is the layer id of the Result."""
     tokens = [op for op in view.parameters if _TOKENS & {view.op_name(op), *view.output(op).names}]
     moving = _below(view, tokens)
-    live = _above(view, [logits]) & moving
+    live = ancestors(view, logits) & moving
     passed: dict[Source, dict[int, set[int]]] = {}
     behind = [_below(view, [tap.origin.op]) & live for tap in taps]
     for position, (tap, after) in enumerate(zip(taps, behind, strict=True)):
@@ -78,11 +78,6 @@ def bypasses(view: GraphView, taps: Sequence[ResolvedTap], logits: int) -> tuple
 def _below(view: GraphView, start: Iterable[int]) -> set[int]:
     """Ops and all ops computed from them, except shape arithmetic."""
     return closure(start, lambda op: [other for other in view.succ[op] if view.op_type(other) not in SHAPE_OPS])
-
-
-def _above(view: GraphView, start: Iterable[int]) -> set[int]:
-    """Ops and all ops that they are computed from, except shape arithmetic."""
-    return closure(start, lambda op: [] if view.op_type(op) in SHAPE_OPS else view.pred[op])
 
 
 class _Judge:
@@ -158,5 +153,5 @@ class _Judge:
         return any(self._view.op_type(op) == "TopK" for op in narrow)
 
     def _before_mixing(self, source: Source) -> bool:
-        above = _above(self._view, [source.op]) & set(self._moving)
+        above = ancestors(self._view, source.op) & set(self._moving)
         return self._matcher.find("token_mixer", above)[0] is None

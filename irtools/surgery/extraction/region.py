@@ -200,9 +200,9 @@ def _written_inside(scope: _Scope, assign: int) -> bool:
 # -- gathering ops from the ends upwards -----------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Kept:
-    """Ops and boundary gathered so far."""
+    """Ops and boundary gathered so far; the functions below add to it."""
 
     cheap: set[int]  # ops before the piece that may be kept, because they compute with integers only
     ops: set[int] = field(default_factory=set)
