@@ -265,6 +265,7 @@ def seen(name: str, scratch: Path) -> Iterator[object]:
         yield editor.expose("all")
     yield from (editor, editor.patch, *export.pending, *export.save(scratch / "saved", check=False))
     yield from (irtools.VerifyOptions(), irtools.ProveSettings())
+    yield from (export.target.graph, inspection.part, export.render(layer=0, format="dot").picture)
 
 
 @pytest.mark.parametrize("name", ["falcon", "scale"])
@@ -286,7 +287,13 @@ def test_a_repr_says_what_it_is() -> None:
     export = irtools.open_export("fixtures/falcon")
     assert repr(export.verify(select=["DFL"])) == "<Verification fixtures/falcon, 1 note>"
     assert repr(export.locate()) == "<DecoderStack 4 layers, hidden size 32, __module.transformer.h>"
-    assert repr(export.inspect()) == "<Inspection fixtures/falcon, part model>"
+    inspection = export.inspect()
+    assert repr(inspection) == "<Inspection fixtures/falcon, part model>"
+    assert repr(inspection.part) == "<InspectedPart model, fixtures/falcon/openvino_model.xml, 4 layers>"
+    assert repr(export.target.graph).startswith("<GraphView fixtures/falcon/openvino_model.xml, ")
+    assert repr(irtools.VerifyOptions(select=("EXP",))) == "<VerifyOptions select=('EXP',)>"
+    assert repr(irtools.VerifyOptions()) == "<VerifyOptions>"
+    assert repr(irtools.ProveSettings(device="GPU", seed=3)) == "<ProveSettings device='GPU', seed=3>"
     assert repr(export.diff("fixtures/falcon")) == "<Comparison fixtures/falcon and fixtures/falcon, equal>"
 
 
