@@ -92,7 +92,10 @@ def resolves(name: str) -> bool:
 
 def public(name: str) -> Iterator[ModuleType]:
     """Public modules that have a name."""
-    modules = (importlib.import_module(module) for module in ("irtools", "irtools.authoring"))
+    modules = (
+        importlib.import_module(module)
+        for module in ("irtools", "irtools.authoring", "irtools.edits", "irtools.errors")
+    )
     return (module for module in modules if name in module.__all__)
 
 

@@ -1,7 +1,8 @@
 """irtools: locate, annotate, check, prove, draw and edit OpenVINO IR exports of language models.
 
-Open an export with :func:`open_export`; its methods do what the commands do. :mod:`irtools.authoring` has the names
-for rules and patterns. Everything else is internal.
+Open an export with :func:`open_export`; its methods do what the commands do. :mod:`irtools.errors` has the exceptions,
+:mod:`irtools.edits` the edits of a graph, :mod:`irtools.authoring` the names for rules and patterns. Everything else is
+internal.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from irtools._lazy import attach
+from irtools.display import register
 
 if TYPE_CHECKING:
     from irtools._version import __version__
@@ -84,3 +86,5 @@ __getattr__, __dir__ = attach(
         "open_export": "irtools.export",
     },
 )
+
+register(attach(__name__, {"html_of": "irtools.report.notebook", "svg_of": "irtools.render.notebook"})[0])

@@ -1,24 +1,18 @@
-"""Notebook display: objects of any layer have it, and the layers that draw and write it register from above."""
+"""Notebook display: objects of any layer have it; the package registers the layers above that draw and write them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["Drawable", "Tabular", "register_drawer", "register_writer"]
+__all__ = ["Drawable", "Tabular", "register"]
 
 Show = Callable[[object], str | None]
-_drawers: list[Show] = []
-_writers: list[Show] = []
+_finders: list[Callable[[str], Show]] = []
 
 
-def register_drawer(drawer: Show) -> None:
-    """Register the function that draws a :class:`Drawable` as SVG, or returns None if it cannot."""
-    _drawers[:] = [drawer]
-
-
-def register_writer(writer: Show) -> None:
-    """Register the function that writes a :class:`Tabular` as HTML, or returns None if it cannot."""
-    _writers[:] = [writer]
+def register(find: Callable[[str], Show]) -> None:
+    """Register the function that imports ``svg_of`` and ``html_of``; each returns None for what it cannot show."""
+    _finders[:] = [find]
 
 
 class Drawable:
@@ -27,7 +21,7 @@ class Drawable:
     __slots__ = ()
 
     def _repr_svg_(self) -> str | None:
-        return _drawers[0](self) if _drawers else None
+        return _finders[0]("svg_of")(self)
 
 
 class Tabular:
@@ -36,4 +30,4 @@ class Tabular:
     __slots__ = ()
 
     def _repr_html_(self) -> str | None:
-        return _writers[0](self) if _writers else None
+        return _finders[0]("html_of")(self)

@@ -1,6 +1,6 @@
-"""Errors that a user can cause. Each message is one sentence that says what is wrong and what to do.
+"""Public exceptions: errors that a user can cause. Each message is one sentence with the fault and the remedy.
 
-Every exception carries the exit code of the command line.
+Every exception carries the exit code of the command line. The functions of this module are internal.
 """
 
 from __future__ import annotations
@@ -23,9 +23,6 @@ __all__ = [
     "SaveError",
     "UnsupportedEncodingError",
     "UsageError",
-    "about",
-    "os_reason",
-    "unreadable",
 ]
 
 

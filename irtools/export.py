@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from irtools.display import Drawable, register_drawer, register_writer
+from irtools.display import Drawable
 from irtools.errors import EditError, OptionError
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
@@ -741,19 +741,3 @@ def diff(
     from irtools.compare import compare
 
     return compare(a, b, ignore=ignore, part=part)
-
-
-def _draw(shown: object) -> str | None:
-    from irtools.render.notebook import svg_of
-
-    return svg_of(shown)
-
-
-def _write(shown: object) -> str | None:
-    from irtools.report.notebook import html_of
-
-    return html_of(shown)
-
-
-register_drawer(_draw)
-register_writer(_write)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING
 
-__all__ = ["joined", "listed", "plural", "ranges", "shape_text", "short_repr", "size_text", "visible"]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+__all__ = ["given_fields", "joined", "listed", "plural", "ranges", "shape_text", "short_repr", "size_text", "visible"]
 
 _FACT, _FACTS = 100, 250
 """Characters of one fact, and of all facts, in a short ``repr``."""
@@ -133,7 +138,16 @@ def short_repr(shown: object, *facts: str) -> str:
     '<ValueError fixtures/falcon, 2 notes>'
     """
     text = ", ".join(_cut(visible(fact), _FACT) for fact in facts if fact)
-    return f"<{type(shown).__name__} {_cut(text, _FACTS)}>"
+    return f"<{type(shown).__name__} {_cut(text, _FACTS)}>" if text else f"<{type(shown).__name__}>"
+
+
+def given_fields(shown: DataclassInstance) -> Iterator[str]:
+    """Format the fields of a dataclass whose values are not the defaults, for its ``repr``."""
+    for entry in fields(shown):
+        value = getattr(shown, entry.name)
+        default = entry.default if entry.default_factory is MISSING else entry.default_factory()
+        if value != default:
+            yield f"{entry.name}={value!r}"
 
 
 def _cut(text: str, most: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import inspect
 import pkgutil
@@ -17,6 +18,8 @@ import pytest
 
 import irtools
 import irtools.authoring
+import irtools.edits
+import irtools.errors
 from irtools.errors import OptionError
 from irtools.prove.run import Proof
 from irtools.prove.speculate import DraftSetup
@@ -25,9 +28,10 @@ from irtools.prove.steps import Check, Step
 ExportCopy = Callable[..., Path]
 SECTIONS = ("Parameters", "Returns", "Raises", "Attributes", "Examples", "Yields", "Notes")
 HEAVY = ("openvino", "networkx", "lxml", "jinja2")
+MODULES = (irtools, irtools.edits, irtools.errors, irtools.authoring)
 PUBLIC = [
     (module.__name__, name, getattr(module, name))
-    for module in (irtools, irtools.authoring)
+    for module in MODULES
     for name in module.__all__
     if name != "__version__"
 ]
@@ -50,10 +54,11 @@ def run(code: str) -> str:
 
 def test_the_page_has_every_name() -> None:
     page = (Path(__file__).parents[1] / "docs" / "api.md").read_text()
-    users, _, authors = page.partition("## Rules and patterns\n")
-    for section, module in ((users, irtools), (authors, irtools.authoring)):
+    sections = re.split(r"^## (?:Single edits|Errors|Rules and patterns)\n", page, flags=re.MULTILINE)
+    for section, module in zip(sections, MODULES, strict=True):
         assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == module.__all__
-        assert [name for name in module.__all__ if not re.search(rf"```python\n[^`]*\b{name}\b", section)] == []
+        if module is not irtools.errors:
+            assert [name for name in module.__all__ if not re.search(rf"```python\n[^`]*\b{name}\b", section)] == []
 
 
 def test_no_name_is_a_module() -> None:
@@ -83,6 +88,21 @@ def test_a_function_documents_its_parameters(function: Callable[..., object]) ->
     assert set(inspect.signature(function).parameters) - {"self", "part"} <= named
 
 
+def test_every_documented_exception_is_public() -> None:
+    values = [value for _, _, value in PUBLIC if callable(value)]
+    members = [*values, *(member for value in values for member in vars(value).values())]
+    sections = [
+        raised[1]
+        for text in map(inspect.getdoc, members)
+        for raised in re.finditer(r"^Raises\n-+\n(.*?)(?=\n\n\S|\Z)", text or "", re.MULTILINE | re.DOTALL)
+    ]
+    named = {
+        name for text in sections for line in re.findall(r"^\S.*$", text, re.MULTILINE) for name in line.split(", ")
+    }
+    assert {"LocateRefusedError", "AnnotationDiffersError", "CheckError", "EditError", "SaveError"} <= named
+    assert named - vars(builtins).keys() <= set(irtools.errors.__all__)
+
+
 def require_numpydoc(text: str) -> None:
     lines = text.splitlines()
     assert lines[0].endswith((".", ":")), text
@@ -93,7 +113,7 @@ def require_numpydoc(text: str) -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    for module in (irtools, irtools.authoring):
+    for module in MODULES:
         with pytest.raises(AttributeError, match=f"module {module.__name__!r} has no attribute 'nonsense'"):
             _ = module.nonsense
 
@@ -102,7 +122,8 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_the_import_is_light() -> None:
-    seen = run(f"import sys, irtools, irtools.authoring; print([name for name in {HEAVY} if name in sys.modules])")
+    modules = ", ".join(module.__name__ for module in MODULES)
+    seen = run(f"import sys, {modules}; print([name for name in {HEAVY} if name in sys.modules])")
     assert seen == "[]"
 
 
@@ -244,6 +265,7 @@ def seen(name: str, scratch: Path) -> Iterator[object]:
         yield editor.expose("all")
     yield from (editor, editor.patch, *export.pending, *export.save(scratch / "saved", check=False))
     yield from (irtools.VerifyOptions(), irtools.ProveSettings())
+    yield from (export.target.graph, inspection.part, export.render(layer=0, format="dot").picture)
 
 
 @pytest.mark.parametrize("name", ["falcon", "scale"])
@@ -265,8 +287,27 @@ def test_a_repr_says_what_it_is() -> None:
     export = irtools.open_export("fixtures/falcon")
     assert repr(export.verify(select=["DFL"])) == "<Verification fixtures/falcon, 1 note>"
     assert repr(export.locate()) == "<DecoderStack 4 layers, hidden size 32, __module.transformer.h>"
-    assert repr(export.inspect()) == "<Inspection fixtures/falcon, part model>"
+    inspection = export.inspect()
+    assert repr(inspection) == "<Inspection fixtures/falcon, part model>"
+    assert repr(inspection.part) == "<InspectedPart model, fixtures/falcon/openvino_model.xml, 4 layers>"
+    assert repr(export.target.graph).startswith("<GraphView fixtures/falcon/openvino_model.xml, ")
+    assert repr(irtools.VerifyOptions(select=("EXP",))) == "<VerifyOptions select=('EXP',)>"
+    assert repr(irtools.VerifyOptions()) == "<VerifyOptions>"
+    assert repr(irtools.ProveSettings(device="GPU", seed=3)) == "<ProveSettings device='GPU', seed=3>"
     assert repr(export.diff("fixtures/falcon")) == "<Comparison fixtures/falcon and fixtures/falcon, equal>"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "Document(Path('fixtures/falcon/openvino_model.xml'))._repr_svg_()",
+        "open_export('fixtures/falcon')._repr_svg_()",
+        "open_export('fixtures/falcon').locate()._repr_svg_()",
+        "open_export('fixtures/falcon').footprint()._repr_html_()",
+    ],
+)
+def test_a_notebook_shows_the_first_object_of_a_process(made: str) -> None:
+    assert run(f"from pathlib import Path; import irtools; print(irtools.{made}[:2])") in ("<s", "<t", "<p")
 
 
 def proof(export: irtools.Export, text: str) -> Proof:

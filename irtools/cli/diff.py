@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from irtools.cli.common import PATH, Ui, attempt, output_options, print_error
-from irtools.report.formats import DIFF, format_of, render
+from irtools.report.formats import DIFF, format_of, render, suffixes_text
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Style
 
@@ -19,18 +19,21 @@ def _words(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     return tuple(word.strip() for value in values for word in value.split(",") if word.strip())
 
 
+_OUTPUT = f"Output file. Format by suffix: {suffixes_text(DIFF)}."
+
+
 @click.command("diff")
 @click.argument("a", metavar="A", type=PATH)
 @click.argument("b", metavar="B", type=PATH)
 @click.option("--part", metavar="PART", help="Only this part: target, mtp, or a file stem.")
 @click.option("--ignore", metavar="WORDS", multiple=True, callback=_words, help="Aspects to ignore, with commas.")
-@click.option("--output", "-o", metavar="FILE", type=PATH, help="Output file; .json and .html set the format.")
+@click.option("--output", "-o", metavar="FILE", type=PATH, help=_OUTPUT)
 @output_options(*DIFF)
 def command(a: Path, b: Path, part: str | None, ignore: tuple[str, ...], output: Path | None, ui: Ui) -> int:
     """Show what changed between two exports, or two IRs.
 
-    Ops are paired by structure, layer by layer. Different names, ids and orders in the files take one
-    line of the result. --ignore takes: parts, ports, states, structure, shapes, weights (with values),
+    Ops are paired by structure, layer by layer. Different names, ids and orders in the files are
+    summarised in one line. --ignore takes: parts, ports, states, structure, shapes, weights (with values),
     values, annotation, rt_info, versions, names, config, files.
 
     Exit codes: 0 equal, 1 different, 2 a part could not be compared.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from irtools.cli.common import PATH, Ui, about_model, models_argument, print_error, write_stdout
 from irtools.errors import IrtoolsError, OptionError
-from irtools.report.formats import VERIFY, format_of, render
+from irtools.report.formats import VERIFY, format_of, render, suffixes_text
 from irtools.report.terminal import Style
 
 if TYPE_CHECKING:
@@ -48,25 +48,43 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 )
 @click.option("--diff", is_flag=True, help="Print the changes of the fixes; write nothing.")
 @click.option("--format", "formats", multiple=True, type=click.Choice(tuple(VERIFY)), help="Format.  [default: text]")
-@click.option("--output", "outputs", metavar="FILE", multiple=True, type=PATH, help="Output file; see below.")
+@click.option(
+    "--output",
+    "outputs",
+    metavar="FILE",
+    multiple=True,
+    type=PATH,
+    help=f"Output file; see above. Format by suffix: {suffixes_text(VERIFY)}.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors and the findings that fail.")
 @click.option("-v", "--verbose", is_flag=True, help="Print progress on stderr.")
 def command(
+    *,
     models: tuple[Path, ...],
-    formats: tuple[str, ...],
-    outputs: tuple[Path, ...],
+    expect_mtp: bool | None,
+    draft: Path | None,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    rules: tuple[Path, ...],
+    target_runtime: str | None,
     fail_on: str | None,
     exit_zero: bool,
+    baseline: Path | None,
     write_baseline: Path | None,
+    config: Path | None,
+    trust_model_config: bool,
+    fix: bool,
+    unsafe_fixes: bool,
+    diff: bool,
+    formats: tuple[str, ...],
+    outputs: tuple[Path, ...],
     quiet: bool,
     verbose: bool,
-    **options: Any,
 ) -> int:
     """Find faults that make the runtime refuse the export, crash, or decode wrongly without an error.
 
     The first --output has the first --format, and so on. The suffix sets the format of an --output without
-    a --format (.json, .sarif, .html, .xml for JUnit, else text). A --format without an --output is written
-    to standard output.
+    a --format. A --format without an --output is written to standard output.
 
     Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 a model could not be verified.
     """
@@ -76,8 +94,22 @@ def command(
     if quiet and verbose:
         raise click.UsageError("-q and -v contradict each other")
     targets = _destinations(formats, outputs)
-    threshold = Severity[fail_on.upper()] if fail_on else None
-    call = VerifyCall(fail_on=threshold, ignore_baseline=write_baseline is not None, **options)
+    call = VerifyCall(
+        select=select,
+        ignore=ignore,
+        fail_on=Severity[fail_on.upper()] if fail_on else None,
+        expect_mtp=expect_mtp,
+        draft=draft,
+        target_runtime=target_runtime,
+        rules=rules,
+        baseline=baseline,
+        ignore_baseline=write_baseline is not None,
+        config=config,
+        trust_model_config=trust_model_config,
+        fix=fix,
+        unsafe_fixes=unsafe_fixes,
+        diff=diff,
+    )
     ui = Ui("text", quiet, verbose, Style.of(sys.stdout))
     judged = []
     for path in models:

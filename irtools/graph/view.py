@@ -15,6 +15,7 @@ from irtools.graph.closure import closure
 from irtools.ir.integrity import FaultKind, wiring_error
 from irtools.ir.op import RESHAPES, Op, Port, data_attributes, layer_attributes, parse_element, parse_op, split_names
 from irtools.ir.scan import Scan, Span, bodies, line_of
+from irtools.text import plural, short_repr
 
 __all__ = ["Consumer", "GraphView", "Source"]
 
@@ -88,6 +89,9 @@ class GraphView(_DiGraph):
         self._ops: dict[int, Op] = {}
         with _collector_off():
             self._build()
+
+    def __repr__(self) -> str:
+        return short_repr(self, str(self.scan.path or ""), f"{plural(len(self), 'op')} without constants")
 
     def __reduce__(self) -> tuple[type[GraphView], tuple[Scan]]:
         return GraphView, (self.scan,)

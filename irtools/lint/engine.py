@@ -20,7 +20,7 @@ from irtools.lint.finding import Finding, Severity, Strategy
 from irtools.lint.rule import Rule, load_rules, source_of
 from irtools.lint.versions import matches, parse_version
 from irtools.model.directory import TARGET_FILES, ModelDirectory
-from irtools.text import plural, short_repr
+from irtools.text import given_fields, plural, short_repr
 
 if TYPE_CHECKING:
     from irtools.ir.save import Saved
@@ -63,6 +63,9 @@ class VerifyOptions:
     severities: Mapping[str, Severity] = field(default_factory=dict)
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rules: tuple[Path, ...] = ()
+
+    def __repr__(self) -> str:
+        return short_repr(self, *given_fields(self))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from irtools.errors import OptionError
+from irtools.text import given_fields, short_repr
 
 __all__ = ["STEPS", "Prompt", "ProveSettings"]
 
@@ -77,6 +78,9 @@ class ProveSettings:
     steps: tuple[str, ...] = STEPS
     seed: int = 0
     timeout: float = 1800.0
+
+    def __repr__(self) -> str:
+        return short_repr(self, *given_fields(self))
 
     def __post_init__(self) -> None:
         """Refuse settings that are invalid for every export, with an ``OptionError``."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from irtools.text import plural, short_repr
+
 __all__ = ["KINDS", "TIMES", "Arrow", "Box", "Frame", "Kind", "Picture"]
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -145,6 +147,9 @@ class Picture:
     arrows: tuple[Arrow, ...]
     omitted: tuple[str, ...] = ()
     key_lines: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.title, plural(len(self.boxes), "element"))
 
     @property
     def boxes(self) -> tuple[Box, ...]:

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["DIFF", "VERIFY", "Format", "format_of", "render"]
+__all__ = ["DIFF", "VERIFY", "Format", "format_of", "render", "suffixes_text"]
 
 
 class Format(NamedTuple):
@@ -40,6 +40,18 @@ DIFF = {
 def format_of(formats: Mapping[str, Format], file: Path) -> str:
     """Name of the format that the suffix of a file stands for; ``text`` for any other suffix."""
     return next((name for name, form in formats.items() if file.suffix.lower() in form.suffixes), "text")
+
+
+def suffixes_text(formats: Mapping[str, Format]) -> str:
+    """Format the suffixes and their formats for a help text.
+
+    Examples
+    --------
+    >>> suffixes_text(DIFF)
+    '.json for json, .html or .htm for html, else text'
+    """
+    named = (f"{' or '.join(form.suffixes)} for {name}" for name, form in formats.items() if form.suffixes)
+    return ", ".join([*named, "else text"])
 
 
 def render(form: Format, shown: object, **options: object) -> str:

@@ -52,6 +52,10 @@ class InspectedPart:
         self.refusal = refusal
         self.drawn = DrawnPart(document, stack)
 
+    def __repr__(self) -> str:
+        located = plural(len(self.stack.layers), "layer") if self.stack is not None else self.refusal
+        return short_repr(self, self.name, str(self.document.path), located)
+
     @property
     def name(self) -> str:
         """Name of the part."""

@@ -82,7 +82,7 @@ class Editor:
             for edit in argument if isinstance(argument, Sequence) and not isinstance(argument, str) else (argument,):
                 if not isinstance(edit, Edit):
                     raise EditError(
-                        f"{edit!r} is not an edit; use the classes of irtools.surgery.edits, or patch.undo",
+                        f"{edit!r} is not an edit; use the classes of irtools.edits, or patch.undo",
                         path=self._document.path,
                     )
                 self.edits += (edit,)
