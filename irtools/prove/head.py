@@ -20,7 +20,7 @@ from irtools.prove.head_checks import Judgement
 from irtools.prove.head_facts import HeadFacts
 from irtools.prove.steps import FAILED, PASSED, Check, Step
 from irtools.prove.worker import Worker
-from irtools.runtime.lines import Progress
+from irtools.runtime.child import Progress
 
 __all__ = ["head"]
 

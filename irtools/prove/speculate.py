@@ -17,9 +17,9 @@ from irtools.prove.figures import acceptance_figures, memory_figures, plain_figu
 from irtools.prove.refusal import RefusalEvidence, cite, suspects
 from irtools.prove.settings import Prompt, ProveSettings
 from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
+from irtools.runtime.child import Progress
 from irtools.runtime.conversion import convert
 from irtools.runtime.genai import GenerationJob, Outcome
-from irtools.runtime.lines import Progress
 from irtools.text import joined, plural
 
 __all__ = ["DraftSetup", "draft_setup", "speculate"]

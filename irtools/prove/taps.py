@@ -24,7 +24,7 @@ from irtools.prove.prompts import few, others
 from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.wording import apart, moved
 from irtools.prove.worker import Measured, Worker
-from irtools.runtime.lines import Progress
+from irtools.runtime.child import Progress
 from irtools.surgery.annotate import SameValue
 from irtools.text import listed
 

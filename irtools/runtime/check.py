@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irtools.errors import CheckError
-from irtools.runtime.lines import Child
+from irtools.runtime.child import Child
 from irtools.surgery.patch import Expected
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from irtools.errors import UsageError
-from irtools.runtime.lines import Progress, ask_each
+from irtools.runtime.child import Progress, ask_each
 
 __all__ = ["NOT_INSTALLED", "GenerationJob", "Outcome", "Timing", "available", "iterate"]
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+from irtools.runtime.child import Progress, serve
 from irtools.runtime.exact import exact_hints
 from irtools.runtime.genai import GenerationJob, Outcome, Timing
-from irtools.runtime.lines import Progress, serve
 from irtools.runtime.memory import peak_memory
 from irtools.runtime.messages import short_message
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from irtools.runtime.lines import Progress, serve
+from irtools.runtime.child import Progress, serve
 from irtools.runtime.messages import short_message
 
 __all__ = ["rehearse", "to_paged"]
