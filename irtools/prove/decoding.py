@@ -9,7 +9,8 @@ from pathlib import Path
 
 from irtools.prove.advice import Totals
 from irtools.prove.settings import Prompt, ProveSettings
-from irtools.runtime.genai import GenerationJob, Outcome, iterate
+from irtools.runtime.genai import iterate
+from irtools.runtime.jobs import GenerationJob, Outcome
 
 __all__ = ["Decoded", "Difference", "Runs", "decode", "first_difference"]
 

@@ -19,7 +19,7 @@ from irtools.prove.settings import Prompt, ProveSettings
 from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.runtime.child import Progress
 from irtools.runtime.conversion import convert
-from irtools.runtime.genai import GenerationJob, Outcome
+from irtools.runtime.jobs import GenerationJob, Outcome
 from irtools.text import joined, plural
 
 __all__ = ["DraftSetup", "draft_setup", "speculate"]

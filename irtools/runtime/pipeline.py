@@ -9,7 +9,7 @@ from typing import Any
 
 from irtools.runtime.child import Progress, serve
 from irtools.runtime.exact import exact_hints
-from irtools.runtime.genai import GenerationJob, Outcome, Timing
+from irtools.runtime.jobs import GenerationJob, Outcome, Timing
 from irtools.runtime.memory import peak_memory
 from irtools.runtime.messages import short_message
 

@@ -21,7 +21,7 @@ from irtools.prove.settings import Prompt, ProveSettings
 from irtools.prove.speculate import draft_setup, speculate
 from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Step
 from irtools.runtime.conversion import Conversion
-from irtools.runtime.genai import Outcome, Timing
+from irtools.runtime.jobs import Outcome, Timing
 from irtools.runtime.probe import RuntimeFacts
 from tests.prove.conftest import Proved
 
