@@ -648,7 +648,7 @@ class Export(ModelDirectory, Drawable):
         Returns
         -------
         Proof
-            Steps with their checks, and the record, valid against ``irtools/report/proof.schema.json``.
+            Steps with their checks, and the record, valid against ``irtools/prove/proof.schema.json``.
 
         Raises
         ------

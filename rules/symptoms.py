@@ -15,7 +15,7 @@ LIMITS = (
         explanation="GenAI 2026.4 does not run this vision-language family (EXP006)",
     ),
     Symptom(
-        "are not what the tokenizer makes of any text",
+        "no text is tokenized to the token ids",
         explanation="GenAI accepts only text for a vision-language export; give --prompt instead of --token-ids",
     ),
 )

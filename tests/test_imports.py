@@ -55,8 +55,20 @@ def absolute(node: ast.ImportFrom, module: str) -> str:
     return f"{package}.{node.module}" if node.module else package
 
 
+def strings(tree: ast.Module) -> Iterator[str]:
+    """String constants of a module without its docstrings."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    bodies = [node.body for node in ast.walk(tree) if isinstance(node, documented)]
+    docs = {id(s.value) for body in bodies for s in body if isinstance(s, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.value
+
+
 def imported(module: str) -> Iterator[str]:
     tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    # A module that runs as a process, the folder of a resource, a table of names and their modules.
+    yield from {text for text in strings(tree) if "." in text and text in MODULES} - {module}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -66,11 +78,8 @@ def imported(module: str) -> Iterator[str]:
         elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("attach", "import_module"):
             name = pattern_of(node.args[0], module)
             if name is None:
-                # A table of names and their modules: every string of the file that is a module counts as imported.
-                strings = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
-                homes = strings & (MODULES.keys() - {module})
+                homes = set(strings(tree)) & (MODULES.keys() - {module})
                 assert homes or module in FOREIGN, f"{module} imports {ast.unparse(node.args[0])}, which is no string"
-                yield from homes
             else:
                 matching = [known for known in MODULES if known == name or known.startswith(name)]
                 assert matching or module in FOREIGN, f"{module} imports {name!r}, which is no module"
@@ -102,6 +111,8 @@ def test_the_graph_sees_what_is_imported_by_a_string(graph: nx.DiGraph[str]) -> 
     assert graph.has_edge("irtools", "irtools.export")
     assert graph.has_edge("irtools.authoring", "irtools.graph.match")
     assert graph.has_edge("irtools.prove.worker", "irtools.prove.measure_taps")
+    assert graph.has_edge("irtools.runtime.genai", "irtools.runtime.pipeline")
+    assert graph.has_edge("irtools.prove.record", "irtools.prove")
 
 
 def test_rules_take_public_names_from_the_public_module(graph: nx.DiGraph[str]) -> None:
@@ -146,16 +157,6 @@ def test_the_engine_never_names_the_rule_packs(module: str) -> None:
 
 
 # -- knowledge that belongs to the rule packs --------------------------------------------
-
-
-def strings(tree: ast.Module) -> Iterator[str]:
-    """String constants of a module without its docstrings."""
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    bodies = [node.body for node in ast.walk(tree) if isinstance(node, documented)]
-    docs = {id(s.value) for body in bodies for s in body if isinstance(s, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
-            yield node.value
 
 
 def model_types() -> set[str]:

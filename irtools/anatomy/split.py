@@ -66,10 +66,8 @@ class Splitter:
 
     def _kind(self, sublayer: Sublayer, position: int) -> tuple[str, Match | None]:
         """The kind of one branch of a sublayer, and the match that determines it."""
-        if sublayer.mixing_branch is not None and position == sublayer.mixing_branch[0]:
-            return sublayer.mixer, sublayer.mixing_branch[1]
-        if sublayer.mixing_branch is None and sublayer.states and position == 0:
-            return sublayer.mixer, None
+        if position == sublayer.mixing_index:
+            return sublayer.mixer, sublayer.mixing_match
         match, _ = self.matcher.find("token_mixer", sublayer.branches[position])
         if match is None:
             match, _ = self.matcher.find("feed_forward", sublayer.branches[position])

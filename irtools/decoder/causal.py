@@ -30,9 +30,9 @@ def looks_causal(view: GraphView, sublayers: Iterable[Sublayer]) -> bool:
     for sublayer in sublayers:
         if sublayer.states or sublayer.mixer in _IN_ORDER:
             return True
-        if sublayer.mixing_branch is None:
+        match = sublayer.mixing_match
+        if match is None:
             continue
-        match = sublayer.mixing_branch[1]
         if view.data(match.anchor).get("causal", "false") == "true":
             return True
         for mask in (op for name, op in match.ops.items() if name.startswith("mask")):

@@ -74,8 +74,8 @@ def _agreed(view: GraphView, walked: Sequence[Sum], dominating: Sequence[Sum]) -
 
 def _require_decoder(view: GraphView, sublayers: Sequence[Sublayer]) -> None:
     foreign = cross_attention(sublayers)
-    if foreign is not None and foreign.mixing_branch is not None:
-        name = view.op_name(foreign.mixing_branch[1].anchor)
+    if foreign is not None and foreign.mixing_match is not None:
+        name = view.op_name(foreign.mixing_match.anchor)
         raise LocateRefusedError(
             f"this is the decoder of an encoder-decoder model: {name!r} attends to values from outside the residual "
             "stream (cross-attention); only decoder-only language models are annotated"

@@ -58,30 +58,35 @@ class Sublayer:
         return frozenset({self.sum.op, *self.sum.inner}.union(*self.branches))
 
     @cached_property
-    def _mixing(self) -> tuple[tuple[int, Match] | None, tuple[Mismatch, ...]]:
+    def _mixing(self) -> tuple[int | None, Match | None, tuple[Mismatch, ...]]:
         tried: list[Mismatch] = []
         for position, branch in enumerate(self.branches):
             match, misses = self.matcher.find("token_mixer", branch)
             tried += misses
             if match is not None:
-                return (position, match), tuple(tried)
-        return None, tuple(tried)
+                return position, match, tuple(tried)
+        return 0 if self.states else None, None, tuple(tried)
 
     @property
-    def mixing_branch(self) -> tuple[int, Match] | None:
-        """Position of the branch that mixes tokens, and the match of its token mixer."""
+    def mixing_index(self) -> int | None:
+        """Position of the branch that mixes tokens; 0 if only a cached state shows it, None if none does."""
         return self._mixing[0]
+
+    @property
+    def mixing_match(self) -> Match | None:
+        """Match of the token mixer."""
+        return self._mixing[1]
 
     @property
     def misses(self) -> tuple[Mismatch, ...]:
         """Mismatches of the token mixer patterns, in the order they were tried."""
-        return self._mixing[1]
+        return self._mixing[2]
 
     @property
     def mixer(self) -> str:
         """Kind of the token mixer; ``unknown`` if only a cached state shows that tokens mix."""
-        if self.mixing_branch is not None:
-            return self.mixing_branch[1].kind
+        if self.mixing_match is not None:
+            return self.mixing_match.kind
         return "unknown" if self.states else "none"
 
     @property
@@ -92,11 +97,10 @@ class Sublayer:
     @cached_property
     def feed_forward(self) -> str:
         """Kind of the branches that do not mix tokens: ``experts`` if one has them, else ``dense`` or ``none``."""
-        mixing = self.mixing_branch[0] if self.mixing_branch is not None else 0 if self.states else -1
         kinds = [
             match.kind
             for position, branch in enumerate(self.branches)
-            if position != mixing and (match := self.matcher.find("feed_forward", branch)[0]) is not None
+            if position != self.mixing_index and (match := self.matcher.find("feed_forward", branch)[0]) is not None
         ]
         return "experts" if "experts" in kinds else kinds[0] if kinds else "none"
 

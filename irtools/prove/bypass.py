@@ -66,12 +66,12 @@ def bypasses(view: GraphView, taps: Sequence[ResolvedTap], logits: int) -> tuple
                     passed.setdefault(source, {}).setdefault(position, set()).add(op)
     port = view.port(taps[0].source)
     width = port.shape[-1] if port is not None and port.shape else -1
-    judge = _Judge(view, moving, passed, width)
+    roles = _Roles(view, moving, passed, width)
     values = []
     for source in sorted(passed, key=lambda source: (view.rank[source.op], source.port)):
         computed = frozenset(position for position, after in enumerate(behind) if source.op in after)
         name, index = view.op_name(source.op), view.output_index(source)
-        values.append(Bypass(source, name, index, frozenset(passed[source]), computed, judge.role(source)))
+        values.append(Bypass(source, name, index, frozenset(passed[source]), computed, roles.role(source)))
     return tuple(values)
 
 
@@ -80,8 +80,18 @@ def _below(view: GraphView, start: Iterable[int]) -> set[int]:
     return closure(start, lambda op: [other for other in view.succ[op] if view.op_type(other) not in SHAPE_OPS])
 
 
+<<<<<<< HEAD
 class _Judge:
     """Distinguish values that a family shares by design from other bypasses.
+=======
+def _above(view: GraphView, start: Iterable[int]) -> set[int]:
+    """Ops and all ops that they are computed from, except shape arithmetic."""
+    return closure(start, lambda op: [] if view.op_type(op) in SHAPE_OPS else view.pred[op])
+
+
+class _Roles:
+    """Roles of the values that a family shares by design, unlike other bypasses.
+>>>>>>> wt-s1
 
     Parameters
     ----------

@@ -7,11 +7,12 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from irtools.prove.advice import Totals
+from irtools.prove.break_even import Totals
 from irtools.prove.settings import Prompt, ProveSettings
-from irtools.runtime.genai import GenerationJob, Outcome, iterate
+from irtools.runtime.genai import iterate
+from irtools.runtime.jobs import GenerationJob, Outcome
 
-__all__ = ["Decoded", "Difference", "Runs", "decode", "first_difference"]
+__all__ = ["Decoded", "FirstDifference", "Runs", "decode", "first_difference"]
 
 _IMAGE_SIDE = 128
 _IMAGE_PROMPT = "Describe the image."
@@ -47,7 +48,7 @@ class Runs:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FirstDifference:
     """First token at which drafted decoding differs from plain decoding.
 
     Attributes
@@ -84,7 +85,7 @@ class Decoded:
         """Outcome of the job that failed and ended the drafted runs."""
         return next((runs.refused for runs in self.drafted.values() if runs.refused), None)
 
-    def differences(self) -> list[Difference]:
+    def differences(self) -> list[FirstDifference]:
         """First difference for each prompt and number of assistant tokens."""
         differences = []
         for number, runs in self.drafted.items():
@@ -92,7 +93,7 @@ class Decoded:
                 position = first_difference(plain.tokens, drafted.tokens)
                 if position is not None:
                     tokens = (one.tokens[position] if position < len(one.tokens) else None for one in (plain, drafted))
-                    differences.append(Difference(number, prompt, position, *tokens))
+                    differences.append(FirstDifference(number, prompt, position, *tokens))
         return differences
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from irtools.model.directory import ModelDirectory
 from irtools.model.footprint import states
-from irtools.prove.advice import Totals, advise, break_even, share, speed_up
+from irtools.prove.break_even import Totals, advise, break_even, share, speed_up
 from irtools.prove.decoding import Decoded, Runs
 
 __all__ = ["acceptance_figures", "memory_figures", "plain_figures", "speed_figures"]

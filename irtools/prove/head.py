@@ -16,11 +16,11 @@ from irtools.errors import LocateRefusedError
 from irtools.lint.symptoms import cited
 from irtools.model.directory import ModelDirectory
 from irtools.model.part import PartFacts
-from irtools.prove.head_checks import Judgement
+from irtools.prove.head_checks import HeadChecks
 from irtools.prove.head_facts import HeadFacts
 from irtools.prove.steps import FAILED, PASSED, Check, Step
 from irtools.prove.worker import Worker
-from irtools.runtime.lines import Progress
+from irtools.runtime.child import Progress
 
 __all__ = ["head"]
 
@@ -71,7 +71,7 @@ def head(
     if not usable:
         return Step("head", (ports,), why="no prompt has at least two tokens")
     measured = worker.measure("head", {**facts.request(), "prompts": usable, "seed": seed}, progress)
-    checks = Judgement(facts, measured.value, measured.remark).checks() if measured.done else ()
+    checks = HeadChecks(facts, measured.value, measured.remark).checks() if measured.done else ()
     return measured.step("head", (ports, *checks), measured.inapplicable)
 
 

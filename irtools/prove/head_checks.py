@@ -10,7 +10,7 @@ from irtools.prove.head_facts import ATTENTION, FEED_FORWARD, HeadFacts
 from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check
 from irtools.prove.wording import apart, moved
 
-__all__ = ["Judgement"]
+__all__ = ["HeadChecks"]
 
 _NOTHING = 1e-5
 """Maximum change of an output by rounding alone."""
@@ -59,7 +59,7 @@ _WIRED = {
 }
 
 
-class Judgement:
+class HeadChecks:
     """Checks of one MTP head.
 
     Parameters

@@ -51,7 +51,7 @@ class HeadFacts:
 
     @cached_property
     def likeness(self) -> MtpHead | None:
-        """The head with its nearest_profile profile."""
+        """The MTP head and its nearest profile."""
         return nearest_profile(self.head, collect(MtpProfile), self.model_type, self.width)
 
     @property
@@ -84,7 +84,7 @@ class HeadFacts:
 
         Empty unless each kind occurs once, as in a head of one layer.
         """
-        blocks = [block for piece in self._pieces for block in _blocks(self.head.graph, piece)]
+        blocks = [block for sublayer in self._sublayers for block in _blocks(self.head.graph, sublayer)]
         by_kind = {kind: (name, index) for kind, name, index in blocks}
         return by_kind if len(by_kind) == len(blocks) else {}
 
@@ -101,7 +101,7 @@ class HeadFacts:
     @cached_property
     def layers(self) -> int:
         """Number of residual sums that add attention."""
-        return sum(piece.mixes for piece in self._pieces)
+        return sum(sublayer.mixes for sublayer in self._sublayers)
 
     @property
     def _ends(self) -> tuple[int, Source] | None:
@@ -111,7 +111,7 @@ class HeadFacts:
         return (fusion.projection, output.source) if fusion is not None and output is not None else None
 
     @cached_property
-    def _pieces(self) -> tuple[Sublayer, ...]:
+    def _sublayers(self) -> tuple[Sublayer, ...]:
         if self._ends is None:
             return ()
         start, end = self._ends
@@ -149,12 +149,11 @@ def _unlike(layer: LayerBlocks, theirs: Sequence[LayerBlocks]) -> str:
     return f"the same {odd[0]} block" if odd else "the same connections between its blocks"
 
 
-def _blocks(view: GraphView, piece: Sublayer) -> Iterator[tuple[str, str, int]]:
+def _blocks(view: GraphView, sublayer: Sublayer) -> Iterator[tuple[str, str, int]]:
     """Kind of each branch of a residual sum, the Add that reads it, and the input index."""
-    mixing = piece.mixing_branch[0] if piece.mixing_branch is not None else 0 if piece.states else -1
-    for position, branch in enumerate(piece.sum.branches):
-        for reader in (piece.sum.op, *piece.sum.inner):
+    for position, branch in enumerate(sublayer.sum.branches):
+        for reader in (sublayer.sum.op, *sublayer.sum.inner):
             if branch in (producers := view.producers(reader)):
-                kind = ATTENTION if position == mixing else FEED_FORWARD
+                kind = ATTENTION if position == sublayer.mixing_index else FEED_FORWARD
                 yield kind, view.op_name(reader), producers.index(branch)
                 break

@@ -17,9 +17,9 @@ from irtools.prove.drive import Session, UndrivableError, difference
 __all__ = ["measure"]
 
 _WRITTEN, _SHORT_WRITTEN = 24, 16
-"""Tokens that the target generates after a prompt, and after a piece of a prompt."""
-_PIECE, _PIECES, _BATCH = 8, 16, 8
-"""Length of a piece, number of pieces, and pieces per call."""
+"""Tokens that the target generates after a prompt, and after a chunk of a prompt."""
+_CHUNK, _CHUNKS, _BATCH = 8, 16, 8
+"""Length of a chunk, number of chunks, and chunks per call."""
 _ORDERS = 7
 """Number of permutations per block."""
 _LONGEST = 256
@@ -82,8 +82,8 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     session.say("comparing the drafts with the tokens of the target")
     measured["agreement"] = _agreement(drafter, texts)
     session.say("measuring the contribution of the blocks")
-    pieces, size = _pieces(request["prompts"], request["seed"]), _BATCH if drafter.batched else 1
-    short = [target.write(pieces[start : start + size], _SHORT_WRITTEN) for start in range(0, _PIECES, size)]
+    chunks, size = _chunks(request["prompts"], request["seed"]), _BATCH if drafter.batched else 1
+    short = [target.write(chunks[start : start + size], _SHORT_WRITTEN) for start in range(0, _CHUNKS, size)]
     measured["ahead"] = _ahead(drafter, short)
     measured["branches"] = _contributions(drafter, short, branches, request["seed"])
     return measured
@@ -201,16 +201,16 @@ def _ahead(drafter: Drafter, texts: Sequence[Text]) -> list[list[int]]:
     return counts
 
 
-def _pieces(prompts: Sequence[Sequence[int]], seed: int) -> list[list[int]]:
-    """Short pieces of the prompts, filled up with random sequences of their tokens."""
+def _chunks(prompts: Sequence[Sequence[int]], seed: int) -> list[list[int]]:
+    """Short chunks of the prompts, filled up with random sequences of their tokens."""
     cut = [
-        list(prompt[start : start + _PIECE])
-        for start in range(0, max(map(len, prompts)), _PIECE)
+        list(prompt[start : start + _CHUNK])
+        for start in range(0, max(map(len, prompts)), _CHUNK)
         for prompt in prompts
-        if len(prompt) >= start + _PIECE
-    ][:_PIECES]
+        if len(prompt) >= start + _CHUNK
+    ][:_CHUNKS]
     chance, pool = random.Random(seed), [token for prompt in prompts for token in prompt]
-    return cut + [chance.choices(pool, k=_PIECE) for _ in range(_PIECES - len(cut))]
+    return cut + [chance.choices(pool, k=_CHUNK) for _ in range(_CHUNKS - len(cut))]
 
 
 def _contributions(

@@ -34,7 +34,7 @@ _HASHED = (".xml", ".json", ".jinja")
 
 def schema() -> dict[str, Any]:
     """JSON schema of a record, as shipped with the package."""
-    content: dict[str, Any] = json.loads(files("irtools.report").joinpath("proof.schema.json").read_bytes())
+    content: dict[str, Any] = json.loads(files("irtools.prove").joinpath("proof.schema.json").read_bytes())
     return content
 
 

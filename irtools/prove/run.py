@@ -22,7 +22,7 @@ from irtools.prove.speculate import DraftSetup, draft_setup, speculate
 from irtools.prove.steps import FAILED, NOT_APPLICABLE, Step
 from irtools.prove.worker import Worker
 from irtools.runtime import genai
-from irtools.runtime.lines import Progress
+from irtools.runtime.child import Progress
 from irtools.runtime.probe import RuntimeFacts, probe
 from irtools.text import short_repr
 

@@ -12,14 +12,14 @@ from irtools.lint.symptoms import explanation, of_check
 from irtools.model.directory import TARGET_FILES, ModelDirectory
 from irtools.model.draft import draft as draft_facts
 from irtools.model.part import PartFacts
-from irtools.prove.decoding import Decoded, Difference, decode, first_difference
+from irtools.prove.decoding import Decoded, FirstDifference, decode, first_difference
 from irtools.prove.figures import acceptance_figures, memory_figures, plain_figures, speed_figures
 from irtools.prove.refusal import RefusalEvidence, cite, suspects
 from irtools.prove.settings import Prompt, ProveSettings
 from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
+from irtools.runtime.child import Progress
 from irtools.runtime.conversion import convert
-from irtools.runtime.genai import GenerationJob, Outcome
-from irtools.runtime.lines import Progress
+from irtools.runtime.jobs import GenerationJob, Outcome
 from irtools.text import joined, plural
 
 __all__ = ["DraftSetup", "draft_setup", "speculate"]
@@ -361,7 +361,7 @@ class _Decoding:
         return f"{why}. {named}" if named else f"{why}; look for causes in {sources}"
 
 
-def _described(differences: Sequence[Difference], decoded: Decoded) -> str:
+def _described(differences: Sequence[FirstDifference], decoded: Decoded) -> str:
     one = differences[0]
     where = f"prompt {decoded.prompts[one.prompt].label}, drafting {one.assistant_tokens} at a time"
     more = f"; {plural(len(differences), 'run')} differ" if len(differences) > 1 else ""

@@ -12,7 +12,7 @@ from irtools.prove.prompts import few, others
 from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.prove.wording import moved
 from irtools.prove.worker import Measured, Worker
-from irtools.runtime.lines import Progress
+from irtools.runtime.child import Progress
 from irtools.text import listed
 
 __all__ = ["state"]

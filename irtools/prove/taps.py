@@ -18,13 +18,13 @@ from irtools.errors import LocateRefusedError
 from irtools.graph.view import GraphView
 from irtools.model.directory import ModelDirectory
 from irtools.prove.annotated import ResolvedTap, TapError, read_taps
-from irtools.prove.between import read_between
 from irtools.prove.bypass import Bypass, bypasses
 from irtools.prove.prompts import few, others
 from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
+from irtools.prove.sublayers import read_between
 from irtools.prove.wording import apart, moved
 from irtools.prove.worker import Measured, Worker
-from irtools.runtime.lines import Progress
+from irtools.runtime.child import Progress
 from irtools.surgery.annotate import SameValue
 from irtools.text import listed
 
@@ -68,11 +68,11 @@ def taps(
         head = find_head(document.graph)
     except LocateRefusedError as error:
         return Step("taps", why=str(error))
-    return _Judgement(document.graph, annotated, head, stack, few(tokens)).step(worker, progress)
+    return _TapChecks(document.graph, annotated, head, stack, few(tokens)).step(worker, progress)
 
 
 @dataclass
-class _Judgement:
+class _TapChecks:
     view: GraphView
     taps: tuple[ResolvedTap, ...]
     head: LmHead

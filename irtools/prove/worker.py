@@ -18,7 +18,7 @@ from typing import Any
 
 from irtools.prove.files import Files
 from irtools.prove.steps import Check, Step
-from irtools.runtime.lines import Child, Progress, serve
+from irtools.runtime.child import Child, Progress, serve
 from irtools.runtime.memory import peak_memory, reset_peak
 from irtools.runtime.messages import short_message
 

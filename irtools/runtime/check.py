@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irtools.errors import CheckError
-from irtools.runtime.lines import Child
+from irtools.runtime.child import Child
 from irtools.surgery.patch import Expected
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def checker(patch: Patch) -> FileCheck | None:
 def check_piece(plan: Plan, output_dir: Path, files: Sequence[Path]) -> tuple[str, ...]:
     """Check the files of a piece before they are in place.
 
-    That a piece does not compile is a note and not an error: it can be what the piece is to show.
+    A piece that does not compile gets a note: it may reproduce the fault under investigation.
 
     ``files`` are the weights and the XML under their temporary names; ``output_dir`` is for the message.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from irtools.runtime.lines import Progress, ask_each, serve
+from irtools.runtime.child import Progress, ask_each, serve
 from irtools.runtime.messages import short_message
 
 __all__ = ["Conversion", "convert"]

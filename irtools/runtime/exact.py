@@ -1,4 +1,4 @@
-"""Device hints for exact numbers."""
+"""Device properties for calculation in full precision."""
 
 from __future__ import annotations
 

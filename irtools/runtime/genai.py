@@ -7,141 +7,17 @@ GenAI.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable
 from contextlib import closing
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
 
 from irtools.errors import UsageError
-from irtools.runtime.lines import Progress, ask_each
+from irtools.runtime.child import Progress, ask_each
+from irtools.runtime.jobs import GenerationJob, Outcome
 
-__all__ = ["NOT_INSTALLED", "GenerationJob", "Outcome", "Timing", "available", "iterate"]
+__all__ = ["NOT_INSTALLED", "available", "iterate"]
 
 NOT_INSTALLED = "openvino-genai is not installed; install the extra `runtime` (in a checkout: pip install '.[runtime]')"
-
-
-@dataclass(frozen=True, slots=True)
-class GenerationJob:
-    """One generation to run.
-
-    Attributes
-    ----------
-    model : str
-        Model directory.
-    token_ids : tuple of int
-        Instead of a prompt.
-    as_text : bool
-        Pass the token ids as decoded text: the pipeline of a vision-language export accepts only text.
-    draft : str or None
-        Directory of the draft, whose rt_info gives its kind; the same as ``model`` for MTP.
-    assistant_tokens : int
-        Candidates per step, with a draft.
-    prefix_caching : bool
-        Set explicitly, because GenAI's default depends on the pipeline.
-    stateful : bool
-        Use ``LLMPipeline`` with the SDPA backend, as GenAI does for models that cannot be paged.
-    chat_template : bool
-        Apply the export's chat template to the prompt, as GenAI does by default.
-    image : int
-        Side of a generated square image that goes with the prompt; 0 for none.
-    exact : bool
-        Set the device hints of :data:`irtools.runtime.exact.EXACT`.
-    reuse : bool
-        Keep the pipeline for the next job if its settings are the same; the files must not change meanwhile.
-    """
-
-    model: str
-    prompt: str = ""
-    token_ids: tuple[int, ...] = ()
-    as_text: bool = False
-    draft: str | None = None
-    max_new_tokens: int = 20
-    assistant_tokens: int = 1
-    prefix_caching: bool = False
-    device: str = "CPU"
-    stateful: bool = False
-    chat_template: bool = True
-    image: int = 0
-    exact: bool = False
-    reuse: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Measurements of a run, in seconds and bytes.
-
-    Attributes
-    ----------
-    seconds : float
-        The whole generation, without load.
-    load : float
-        Reading and compiling the models; 0 if the pipeline was reused.
-    first_token : float
-        From the call to the first token, including tokenization and prefill (GenAI's ``get_ttft``).
-    decode : float
-        From the first token to the last (``m_new_token_times`` of GenAI's raw metrics).
-    verify : float
-        In the target after the prefill (``m_durations`` of ``main_model_metrics``); only with a draft.
-    draft : float
-        In the draft (``m_durations`` of ``draft_model_metrics``).
-    cache_bytes : int
-        Blocks allocated for the KV cache and other state of target and draft; GenAI does not free them.
-    peak_memory : int
-        Largest resident set of the process so far.
-    """
-
-    seconds: float = 0.0
-    load: float = 0.0
-    first_token: float = 0.0
-    decode: float = 0.0
-    verify: float = 0.0
-    draft: float = 0.0
-    cache_bytes: int = 0
-    peak_memory: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The result of a job.
-
-    Attributes
-    ----------
-    stage : str
-        ``ran``, ``generate`` (failed there), ``load`` (refused there) or ``crash``.
-    message : str
-        The runtime's message if it did not run.
-    tokens : tuple of int
-        Generated token ids.
-    text : str
-        The tokens as text; ``""`` without a detokenizer.
-    prompt_ids : tuple of int
-        The prompt as the model saw it; empty with an image, whose tokens are not known.
-    prompt_tokens : int
-        Length of the prompt, images included.
-    accepted, drafted : int
-        Accepted and proposed candidates: ``get_num_accepted_tokens`` and ``get_num_draft_tokens``. GenAI 2026.4
-        counts neither for DFlash. There, accepted is the number of tokens minus the runs of the target, because
-        each run yields one token itself, and drafted is ``get_num_draft_processed_tokens``. 0 without a draft.
-    steps : int
-        Runs of the target, including the prefill.
-    """
-
-    stage: str
-    message: str = ""
-    tokens: tuple[int, ...] = ()
-    text: str = ""
-    prompt_ids: tuple[int, ...] = ()
-    prompt_tokens: int = 0
-    accepted: int = 0
-    drafted: int = 0
-    steps: int = 0
-    timing: Timing = Timing()
-
-    @classmethod
-    def from_json(cls, answer: Mapping[str, Any]) -> Outcome:
-        """Rebuild an outcome from its ``asdict`` form."""
-        lists = {name: tuple(answer[name]) for name in ("tokens", "prompt_ids")}
-        return cls(**{**answer, **lists, "timing": Timing(**answer["timing"])})
 
 
 def available() -> bool:

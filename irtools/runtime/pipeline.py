@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+from irtools.runtime.child import Progress, serve
 from irtools.runtime.exact import exact_hints
-from irtools.runtime.genai import GenerationJob, Outcome, Timing
-from irtools.runtime.lines import Progress, serve
+from irtools.runtime.jobs import GenerationJob, Outcome, Timing
 from irtools.runtime.memory import peak_memory
 from irtools.runtime.messages import short_message
 
@@ -89,7 +89,7 @@ def _with_text(pipeline: Any, job: GenerationJob) -> GenerationJob:
     text = tokenizer.decode(list(job.token_ids), skip_special_tokens=False)
     textual = replace(job, prompt=text, token_ids=(), chat_template=False)
     if not text or _prompt_ids(pipeline, textual) != job.token_ids:
-        raise ValueError(f"the token ids {list(job.token_ids)} are not what the tokenizer makes of any text")
+        raise ValueError(f"no text is tokenized to the token ids {list(job.token_ids)}")
     return textual
 
 

@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from irtools.runtime.child import Child, Progress, serve
 from irtools.runtime.exact import plugin
-from irtools.runtime.lines import Child, Progress, serve
 from irtools.runtime.messages import short_message
 
 __all__ = ["RuntimeFacts", "probe"]

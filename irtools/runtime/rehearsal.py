@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from irtools.runtime.lines import Progress, serve
+from irtools.runtime.child import Progress, serve
 from irtools.runtime.messages import short_message
 
 __all__ = ["rehearse", "to_paged"]
@@ -240,7 +240,7 @@ def _head(model: Any) -> Any:
 
 
 def _read_by(head: Any) -> Iterator[tuple[str, int]]:
-    """Name and output index of the value that the head reads, then of the values it is a reshaped form of."""
+    """Name and output index of the lm_head input, then of the same value before each reshape."""
     value = head.input_value(0)
     while True:
         op = value.get_node()

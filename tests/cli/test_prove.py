@@ -23,7 +23,7 @@ from irtools.report.json import schema
 from irtools.report.prove import proof_text
 from irtools.report.terminal import Style
 from irtools.runtime import genai
-from irtools.runtime.genai import Outcome, Timing
+from irtools.runtime.jobs import Outcome, Timing
 from irtools.runtime.probe import RuntimeFacts
 from tests.cli.conftest import Done
 

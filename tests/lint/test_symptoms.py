@@ -8,6 +8,8 @@ from irtools.lint.finding import Finding
 from irtools.lint.rule import load_rules
 from irtools.lint.symptoms import Symptom, cited, explained_by, explanation, of_check
 from irtools.registry import collect
+from irtools.runtime.jobs import GenerationJob
+from irtools.runtime.pipeline import _with_text
 
 FINDINGS = [Finding(code, code=code) for code in ("DFL010", "EXP003", "IR006", "MTP050", "RUN003")]
 
@@ -36,6 +38,19 @@ def test_a_message_is_explained_by_the_most_specific_symptom_first(message: str,
 def test_a_limit_of_the_runtime_has_a_fixed_explanation() -> None:
     assert "full-size model" in explanation("Encoded vision tokens must contain two tokens")
     assert explanation("no ScaledDotProductAttention") == ""
+
+
+def test_the_worker_words_its_own_limit_as_the_symptom_says() -> None:
+    class Pipeline:
+        def get_tokenizer(self) -> Pipeline:
+            return self
+
+        def decode(self, ids: list[int], skip_special_tokens: bool) -> str:
+            return ""
+
+    with pytest.raises(ValueError) as caught:
+        _with_text(Pipeline(), GenerationJob("model", token_ids=(1, 2), as_text=True))
+    assert "give --prompt" in explanation(str(caught.value))
 
 
 def test_a_check_names_its_rules() -> None:

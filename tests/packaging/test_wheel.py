@@ -108,9 +108,12 @@ def test_it_has_the_rules_of_the_checkout(installed: Path, tmp_path: Path) -> No
     assert "MTP" in theirs
 
 
-def test_it_ships_its_types_and_its_schema(installed: Path, tmp_path: Path) -> None:
+def test_it_ships_its_types_and_its_schemas(installed: Path, tmp_path: Path) -> None:
     code = (
-        "from importlib.resources import files; from irtools.report.json import schema; "
-        "print(files('irtools').joinpath('py.typed').is_file(), schema()['title'])"
+        "from importlib.resources import files; from irtools.prove.record import schema as proof; "
+        "from irtools.report.json import schema; "
+        "print(files('irtools').joinpath('py.typed').is_file(), schema()['title'], proof()['title'])"
     )
-    assert run(installed / "python", "-c", code, cwd=tmp_path).startswith("True Output of every irtools command")
+    said = run(installed / "python", "-c", code, cwd=tmp_path)
+    assert said.startswith("True Output of every irtools command")
+    assert "Record of a proof" in said

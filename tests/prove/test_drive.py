@@ -14,7 +14,6 @@ from irtools.prove.drive import Session
 from irtools.prove.files import Files
 from irtools.prove.inputs import Feeder, ModelCall, UndrivableError
 from irtools.prove.worker import Worker
-from irtools.runtime.lines import Child
 
 TOKENS = np.array([[5, 9, 33, 7, 10], [1, 2, 3, 4, 5]])
 
@@ -105,36 +104,3 @@ def test_one_process_serves_several_steps(fixtures: Path) -> None:
     assert first.properties["INFERENCE_PRECISION_HINT"] == "f32"
     assert said.count("reading target") == 1
     assert not wrong.done
-
-
-CHILD = """
-import os, sys, time
-from irtools.runtime.lines import serve
-
-def handle(request, progress):
-    progress("working")
-    os.write(1, b"native noise\\n")
-    if request == "abort":
-        print("terminate called", file=sys.stderr, flush=True)
-        os.abort()
-    if request == "hang":
-        time.sleep(60)
-    return request
-
-serve(handle)
-"""
-
-
-def test_a_process_that_dies_or_hangs_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "irtools_test_child.py").write_text(CHILD)
-    monkeypatch.syspath_prepend(tmp_path)
-    said: list[str] = []
-    with Child("irtools_test_child") as child:
-        assert child.ask([1, "ü"], timeout=30, progress=said.append).value == [1, "ü"]
-        assert said == ["working"]
-        ended = child.ask("abort", timeout=30).ended
-        assert "SIGABRT" in ended or "code" in ended
-        assert "terminate called" in ended
-        assert child.ask("again", timeout=30).ended
-    with Child("irtools_test_child") as child:
-        assert "no sign of life" in child.ask("hang", timeout=0.7).ended

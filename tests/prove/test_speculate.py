@@ -14,14 +14,14 @@ from ir_edit import IR
 from irtools.export import open_export
 from irtools.prove import run
 from irtools.prove import speculate as module
-from irtools.prove.advice import Totals, advise, break_even, speed_up
+from irtools.prove.break_even import Totals, advise, break_even, speed_up
 from irtools.prove.decoding import Decoded, Runs, first_difference
 from irtools.prove.refusal import RefusalEvidence
 from irtools.prove.settings import Prompt, ProveSettings
 from irtools.prove.speculate import draft_setup, speculate
 from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Step
 from irtools.runtime.conversion import Conversion
-from irtools.runtime.genai import Outcome, Timing
+from irtools.runtime.jobs import Outcome, Timing
 from irtools.runtime.probe import RuntimeFacts
 from tests.prove.conftest import Proved
 

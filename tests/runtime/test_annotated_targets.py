@@ -7,7 +7,8 @@ import shutil
 import pytest
 
 from irtools.export import open_export
-from irtools.runtime.genai import GenerationJob, available, iterate
+from irtools.runtime.genai import available, iterate
+from irtools.runtime.jobs import GenerationJob
 
 PROMPT = "zqab"
 

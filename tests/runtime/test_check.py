@@ -17,7 +17,7 @@ from irtools.errors import CheckError
 from irtools.ir.rt_info import ANNOTATION_KEY, set_entry
 from irtools.model.document import Document
 from irtools.runtime.check import Remark, check_file, checker, warm_up
-from irtools.runtime.lines import Child
+from irtools.runtime.child import Child
 from irtools.surgery.patch import Expected, Patch
 
 NAMES = ("falcon", "gpt2", "granite", "llama", "llava", "mixtral", "opt", "qwen3", "qwen3_5_vl", "qwen3_5_moe_vl")

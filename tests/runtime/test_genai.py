@@ -10,6 +10,7 @@ import pytest
 
 from irtools.errors import UsageError
 from irtools.runtime import genai
+from irtools.runtime.jobs import GenerationJob
 
 needs_genai = pytest.mark.skipif(not genai.available(), reason="openvino-genai is not installed")
 
@@ -23,10 +24,10 @@ LETTERS = [ord(letter) - ord("a") + 64 for letter in "gijekh"]
 def test_outcomes_come_in_the_order_of_the_jobs(fixtures: Path, tmp_path: Path) -> None:
     trained = fixtures / "qwen3_5_vl_trained"
     jobs = [
-        genai.GenerationJob(str(trained), PROMPT, max_new_tokens=12),
-        genai.GenerationJob(str(tmp_path), PROMPT),
-        genai.GenerationJob(str(trained), PROMPT, draft=str(trained), max_new_tokens=12),
-        genai.GenerationJob(str(trained), PROMPT, draft=str(trained), max_new_tokens=12, prefix_caching=True),
+        GenerationJob(str(trained), PROMPT, max_new_tokens=12),
+        GenerationJob(str(tmp_path), PROMPT),
+        GenerationJob(str(trained), PROMPT, draft=str(trained), max_new_tokens=12),
+        GenerationJob(str(trained), PROMPT, draft=str(trained), max_new_tokens=12, prefix_caching=True),
     ]
 
     plain, missing, mtp, cached = list(genai.iterate(jobs))
@@ -44,7 +45,7 @@ def test_outcomes_come_in_the_order_of_the_jobs(fixtures: Path, tmp_path: Path) 
 @pytest.mark.slow
 @needs_genai
 def test_a_job_that_takes_too_long_does_not_stop_the_others(fixtures: Path) -> None:
-    job = genai.GenerationJob(str(fixtures / "falcon"), PROMPT, max_new_tokens=2)
+    job = GenerationJob(str(fixtures / "falcon"), PROMPT, max_new_tokens=2)
 
     late = next(genai.iterate([job], timeout=0.0))
     in_time = next(genai.iterate([job]))
@@ -58,7 +59,7 @@ def test_without_genai_there_is_one_sentence(fixtures: Path, monkeypatch: pytest
     monkeypatch.setattr(genai, "available", lambda: False)
 
     with pytest.raises(UsageError, match="openvino-genai is not installed"):
-        next(genai.iterate([genai.GenerationJob(str(fixtures / "falcon"), PROMPT)]))
+        next(genai.iterate([GenerationJob(str(fixtures / "falcon"), PROMPT)]))
 
 
 @needs_genai
@@ -70,7 +71,7 @@ def test_a_dead_worker_is_a_crash_and_not_an_exception(
     broken.write_text("#!/bin/sh\nread line\nexit 7\n")
     broken.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(broken))
-    jobs: list[genai.GenerationJob] = [genai.GenerationJob(str(fixtures / "falcon"), PROMPT)] * 2
+    jobs: list[GenerationJob] = [GenerationJob(str(fixtures / "falcon"), PROMPT)] * 2
 
     outcomes = list(genai.iterate(jobs))
 
@@ -83,8 +84,9 @@ SCRIPT = """
 import os, sys
 sys.path.insert(0, os.getcwd())  # as `python -m irtools` does
 from irtools.runtime import genai
+from irtools.runtime.jobs import GenerationJob
 genai.available = lambda: True
-print(next(genai.iterate([genai.GenerationJob(sys.argv[1], "a")])).stage)
+print(next(genai.iterate([GenerationJob(sys.argv[1], "a")])).stage)
 """
 
 

@@ -16,6 +16,7 @@ import defects_ir
 from defects import Defect
 
 from irtools.runtime import genai
+from irtools.runtime.jobs import GenerationJob
 
 REFUSED, READ = "refused", "read"
 
@@ -141,6 +142,6 @@ RUNNING = {
 def test_running(export_copy: Callable[..., Path]) -> None:
     directories = [seeded(BY_NAME[name], export_copy) for name in RUNNING]
 
-    outcomes = list(genai.iterate([genai.GenerationJob(str(directory), prompt="a b c") for directory in directories]))
+    outcomes = list(genai.iterate([GenerationJob(str(directory), prompt="a b c") for directory in directories]))
 
     assert dict(zip(RUNNING, [outcome.stage for outcome in outcomes], strict=True)) == RUNNING

@@ -20,6 +20,7 @@ import defects_run
 from defects import Defect
 
 from irtools.runtime import genai
+from irtools.runtime.jobs import GenerationJob
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not genai.available(), reason="openvino-genai is not installed")]
 
@@ -210,7 +211,7 @@ def prepare(name: str, base: str, draft: str, copy: Copier) -> tuple[Path, Path]
     return directory, beside
 
 
-def observed(jobs: Mapping[str, genai.GenerationJob], *, collapse: bool = False) -> dict[str, str]:
+def observed(jobs: Mapping[str, GenerationJob], *, collapse: bool = False) -> dict[str, str]:
     """The verdict on each export, in the terms of the tables."""
     verdicts = {}
     outcomes = dict(zip(jobs, genai.iterate(jobs.values()), strict=True))
@@ -238,7 +239,7 @@ def test_mtp(export_copy: Copier) -> None:
     jobs = {}
     for name in MTP:
         directory, _ = prepare(name, defects_mtp.BASE, "qwen3_dflash", export_copy)
-        jobs[name] = genai.GenerationJob(str(directory), PROMPT, draft=str(directory), max_new_tokens=24)
+        jobs[name] = GenerationJob(str(directory), PROMPT, draft=str(directory), max_new_tokens=24)
 
     verdicts = observed(jobs, collapse=True)
 
@@ -251,7 +252,7 @@ def test_dflash(export_copy: Copier) -> None:
         directory, draft = prepare(name, "qwen3", "qwen3_dflash", export_copy)
         if name in SEEDED and SEEDED[name].base == "qwen3_dflash":
             directory, draft = export_copy("qwen3", to=f"{name}/pair"), directory
-        jobs[name] = genai.GenerationJob(str(directory), PROMPT, draft=str(draft), assistant_tokens=3, max_new_tokens=8)
+        jobs[name] = GenerationJob(str(directory), PROMPT, draft=str(draft), assistant_tokens=3, max_new_tokens=8)
 
     verdicts = observed(jobs)
 
@@ -263,7 +264,7 @@ def test_target(table: Mapping[str, str], stateful: bool, export_copy: Copier) -
     jobs = {}
     for name in table:
         directory, _ = prepare(name, "qwen3", "qwen3_dflash", export_copy)
-        jobs[name] = genai.GenerationJob(str(directory), PROMPT, max_new_tokens=8, stateful=stateful)
+        jobs[name] = GenerationJob(str(directory), PROMPT, max_new_tokens=8, stateful=stateful)
     outcomes = dict(zip(jobs, genai.iterate(jobs.values()), strict=True))
 
     verdicts = {}

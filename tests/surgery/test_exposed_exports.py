@@ -13,6 +13,7 @@ import irtools
 from irtools.model.document import Document
 from irtools.prove.drive import Files, Session, difference
 from irtools.runtime import genai
+from irtools.runtime.jobs import GenerationJob
 from irtools.surgery.expose import concealing, exposing
 from irtools.surgery.transaction import apply
 from tests.surgery.exposed import read
@@ -94,10 +95,10 @@ def test_an_exposed_export_generates_as_before(fixtures: Path, export_copy: Call
             editor.expose("all", names=["h0", "h1", "h2", last], concat="taps")
         export.save()
     jobs = [
-        genai.GenerationJob(str(fixtures / "falcon"), prompt),
-        genai.GenerationJob(str(falcon), prompt),
-        genai.GenerationJob(str(falcon), prompt, draft=str(draft), assistant_tokens=3),
-        genai.GenerationJob(str(trained), prompt, draft=str(trained)),
+        GenerationJob(str(fixtures / "falcon"), prompt),
+        GenerationJob(str(falcon), prompt),
+        GenerationJob(str(falcon), prompt, draft=str(draft), assistant_tokens=3),
+        GenerationJob(str(trained), prompt, draft=str(trained)),
     ]
     done = list(genai.iterate(jobs))
     assert [outcome.stage for outcome in done] == ["ran"] * len(jobs), [outcome.message for outcome in done]

@@ -12,7 +12,7 @@ from irtools.decoder.head import find_head
 from irtools.decoder.stack import DecoderStack
 from irtools.graph.view import GraphView
 from irtools.prove.annotated import ResolvedTap
-from irtools.prove.between import Between, read_between
+from irtools.prove.sublayers import Between, read_between
 
 
 def between(view: GraphView, stack: DecoderStack) -> Between:

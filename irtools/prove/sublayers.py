@@ -1,4 +1,4 @@
-"""Blocks between the taps according to the patterns: token mixers with their state, feed-forward blocks."""
+"""Sublayers between the taps according to the patterns: token mixers with their state, feed-forward blocks."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from irtools.graph.view import GraphView
 from irtools.ir.op import RESHAPES
 from irtools.prove.annotated import ResolvedTap
 
-__all__ = ["Between", "StreamSection", "read_between"]
+__all__ = ["Between", "SublayerKinds", "read_between"]
 
 
 @dataclass(frozen=True, slots=True)
-class StreamSection:
-    """Description of one sublayer: a residual sum and its branches.
+class SublayerKinds:
+    """Kinds of the blocks of one sublayer.
 
     Attributes
     ----------
@@ -38,8 +38,8 @@ class StreamSection:
     stateful: bool
 
     @classmethod
-    def of(cls, sublayer: Sublayer) -> StreamSection:
-        """Describe a sublayer."""
+    def of(cls, sublayer: Sublayer) -> SublayerKinds:
+        """Read the kinds of a sublayer."""
         return cls(sublayer.mixer, sublayer.feed_forward, bool(sublayer.states))
 
     def __str__(self) -> str:
@@ -55,9 +55,9 @@ class Between:
 
     Attributes
     ----------
-    regions : tuple of tuple of StreamSection
+    regions : tuple of tuple of SublayerKinds
         Sublayers of each tap: from the previous tap, or the embeddings, to this tap.
-    expected : mapping of int to tuple of StreamSection
+    expected : mapping of int to tuple of SublayerKinds
         Sublayers of each located layer; empty if the decoder stack was not located.
     named : tuple of bool or None
         For each region: True if the friendly names give it one layer number that no other region has, None if they
@@ -71,8 +71,8 @@ class Between:
     """
 
     taps: tuple[ResolvedTap, ...]
-    regions: tuple[tuple[StreamSection, ...], ...]
-    expected: Mapping[int, tuple[StreamSection, ...]]
+    regions: tuple[tuple[SublayerKinds, ...], ...]
+    expected: Mapping[int, tuple[SublayerKinds, ...]]
     named: tuple[bool | None, ...]
     behind: tuple[str, ...]
     torn: tuple[str, ...]
@@ -89,13 +89,13 @@ class Between:
 
     @property
     def doubts(self) -> list[str]:
-        """Clauses for odd regions that are like the located layer and that the friendly names do not number."""
+        """Clauses for odd regions that equal the located layer, and to which the friendly names give no number."""
         return [clause for region, clause in self._odd() if self._believed(region)]
 
     def _odd(self) -> Iterator[tuple[int, str]]:
-        """Regions that are no usual layer, neither by their sublayers nor by the friendly names."""
-        for region, (tap, pieces) in enumerate(zip(self.taps, self.regions, strict=True)):
-            fault = "" if self.named[region] else self._fault(pieces)
+        """Regions that form no layer, neither by their sublayers nor by the friendly names."""
+        for region, (tap, sublayers) in enumerate(zip(self.taps, self.regions, strict=True)):
+            fault = "" if self.named[region] else self._fault(sublayers)
             if fault:
                 yield region, f"between {self._before(region)} and the tap of layer {tap.layer} there is {fault}"
 
@@ -105,29 +105,29 @@ class Between:
     def _before(self, region: int) -> str:
         return f"the tap of layer {self.taps[region - 1].layer}" if region else "the embeddings"
 
-    def _fault(self, pieces: Sequence[StreamSection]) -> str:
+    def _fault(self, sublayers: Sequence[SublayerKinds]) -> str:
         """Difference from one token mixer with its state and one feed-forward block; ``""`` if there is none."""
-        mixing = [index for index, piece in enumerate(pieces) if piece.mixer != "none"]
-        feeding = [index for index, piece in enumerate(pieces) if piece.feed_forward != "none"]
-        everything = [piece for region in self.regions for piece in region]
+        mixing = [index for index, kinds in enumerate(sublayers) if kinds.mixer != "none"]
+        feeding = [index for index, kinds in enumerate(sublayers) if kinds.feed_forward != "none"]
+        everything = [kinds for region in self.regions for kinds in region]
         faults = []
         if not mixing:
             faults.append("no token mixer")
         elif len(mixing) > 1:
-            faults.append(f"more than one token mixer ({', '.join(str(pieces[index]) for index in mixing)})")
-        if not feeding and any(piece.feed_forward != "none" for piece in everything):
+            faults.append(f"more than one token mixer ({', '.join(str(sublayers[index]) for index in mixing)})")
+        if not feeding and any(kinds.feed_forward != "none" for kinds in everything):
             faults.append("no feed-forward block")
         if mixing and feeding and feeding[0] < mixing[0]:
             faults.append("the feed-forward block of another layer before the token mixer")
-        stateful = any(piece.stateful for piece in everything) and not self.shares
-        if stateful and len(mixing) == 1 and not any(piece.stateful for piece in pieces):
+        stateful = any(kinds.stateful for kinds in everything) and not self.shares
+        if stateful and len(mixing) == 1 and not any(kinds.stateful for kinds in sublayers):
             faults.append("a token mixer without its state")
         return " and ".join(faults)
 
     @property
     def summary(self) -> str:
         """Kinds of layers with their counts."""
-        kinds = Counter(", ".join(map(str, pieces)) or "nothing" for pieces in self.regions)
+        kinds = Counter(", ".join(map(str, sublayers)) or "nothing" for sublayers in self.regions)
         return "; ".join(f"{count} x {kind}" for kind, count in kinds.items())
 
 
@@ -149,24 +149,24 @@ def read_between(
     stream = Stream(view, [match.anchor for match in embeddings], head.input, within)
     layers = stack.layers if stack is not None else ()
     sums = [_sum(stream, op) for layer in layers for op in layer.sums if op in stream.ops] or list(walk(stream))
-    pieces = find_sublayers(stream, sums)
+    sublayers = find_sublayers(stream, sums)
     owner = _regions(stream, [tap.origin.op for tap in taps])
-    regions: list[list[StreamSection]] = [[] for _ in taps]
-    scopes = read_names(view, pieces)
+    regions: list[list[SublayerKinds]] = [[] for _ in taps]
+    scopes = read_names(view, sublayers)
     numbers: list[set[int | None]] = [set() for _ in taps]
     torn = [
         f"the tap of layer {tap.layer} is not on the residual stream" for tap in taps if tap.origin.op not in stream.ops
     ]
-    for position, piece in enumerate(pieces):
-        region = owner.get(piece.sum.op, len(taps))
+    for position, sublayer in enumerate(sublayers):
+        region = owner.get(sublayer.sum.op, len(taps))
         if region < len(taps):
-            regions[region].append(StreamSection.of(piece))
+            regions[region].append(SublayerKinds.of(sublayer))
             numbers[region].add(scopes.layers[position] if scopes is not None else None)
-        first = min(owner.get(op, len(taps)) for op in piece.ops)
+        first = min(owner.get(op, len(taps)) for op in sublayer.ops)
         if first < region:
-            name = view.op_name(piece.sum.op)
+            name = view.op_name(sublayer.sum.op)
             torn.append(f"the tap of layer {taps[first].layer} is inside the block that {name!r} adds to the stream")
-    by_sum = {piece.sum.op: StreamSection.of(piece) for piece in pieces}
+    by_sum = {sublayer.sum.op: SublayerKinds.of(sublayer) for sublayer in sublayers}
     expected = {layer.index: tuple(by_sum[op] for op in layer.sums if op in by_sum) for layer in layers}
     last = view.unreshaped(head.input)
     behind = [op for op in stream.ops if op not in owner and view.op_type(op) not in RESHAPES]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from irtools.runtime.genai import Outcome
+    from irtools.runtime.jobs import Outcome
 
 __all__ = ["WORTH_IT", "Advice", "Totals", "advise", "break_even", "share", "speed_up"]
 
@@ -30,7 +30,7 @@ class Totals:
     accepted, drafted : int
         Drafted tokens.
     first_token, decode, draft, verify : float
-        Seconds, see :class:`~irtools.runtime.genai.Timing`.
+        Seconds, see :class:`~irtools.runtime.jobs.Timing`.
     """
 
     prompts: int = 0

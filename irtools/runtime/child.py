@@ -51,6 +51,8 @@ class Reply:
 class Child:
     """A process that takes one request after another. As a context manager it ends with the block.
 
+    It leads a process group, and what it starts ends with it.
+
     Parameters
     ----------
     module : str
@@ -65,6 +67,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(_module_path()), "PYTHONIOENCODING": "utf-8"},
+            start_new_session=True,
         )
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._words: deque[bytes] = deque(maxlen=_LAST_WORDS)
@@ -75,6 +78,7 @@ class Child:
             threading.Thread(target=_drain, args=(self._process.stdout, self._lines.put), daemon=True),
             threading.Thread(target=_drain, args=(self._process.stderr, self._words.append), daemon=True),
             threading.Thread(target=_pour, args=(self._process.stdin, self._requests.get), daemon=True),
+            threading.Thread(target=self._end_group, daemon=True),
         ]
         for thread in self._threads:
             thread.start()
@@ -91,16 +95,24 @@ class Child:
         return self._process.poll() is None
 
     def close(self) -> None:
-        """Kill the process and wait for its end."""
-        self._process.kill()
+        """Kill the process and those that it started, and wait for its end."""
+        if self.alive:
+            _kill_group(self._process)
         self._requests.put(b"")
         self._process.wait()
         for thread in self._threads:
             thread.join(5)
-        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if stream is not None:
+        streams = (self._process.stdout, self._process.stderr, self._process.stdin)
+        for thread, stream in zip(self._threads, streams, strict=False):
+            # Closing waits for a thread that still reads: a process that left the group can keep the pipe open.
+            if stream is not None and not thread.is_alive():
                 with suppress(OSError):  # unflushed data
                     stream.close()
+
+    def _end_group(self) -> None:
+        # Otherwise a process that the ended one started could keep the pipes open, and `ask` would wait for a line.
+        self._process.wait()
+        _kill_group(self._process)
 
     def tell(self, request: object) -> None:
         """Send a request and return at once; the next :meth:`ask` skips its answer."""
@@ -190,6 +202,14 @@ def ask_each(
             child.close()
 
 
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    if sys.platform == "win32":
+        process.kill()
+    else:
+        with suppress(ProcessLookupError, PermissionError):  # the group is empty; macOS: it has only ended processes
+            os.killpg(process.pid, signal.SIGKILL)
+
+
 def _exit(code: int) -> str:
     if code >= 0:
         return f"code {code}"
@@ -218,7 +238,13 @@ def _pour(stream: IO[bytes] | None, give: Callable[[], bytes]) -> None:
 
 
 def serve(handle: Callable[[Any, Progress], Any]) -> None:
-    """Answer requests from stdin with ``handle(request, progress)`` until it closes. Runs in the child process."""
+    """Answer requests from stdin with ``handle(request, progress)``. Runs in the child process.
+
+    The process ends when stdin closes, also amid a request: the parent is gone then. No module may have imported
+    OpenVINO before this call.
+    """
+    # OpenVINO would send an event over the network on import, from a process that it forks.
+    sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]
     # Output of native code must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -227,5 +253,18 @@ def serve(handle: Callable[[Any, Progress], Any]) -> None:
         answers.write(json.dumps(message) + "\n")
         answers.flush()
 
-    for line in sys.stdin:
-        write({"answer": handle(json.loads(line), lambda text: write({"progress": text}))})
+    requests: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(requests.put,), daemon=True).start()
+    while True:
+        write({"answer": handle(json.loads(requests.get()), lambda text: write({"progress": text}))})
+
+
+def _receive(take: Callable[[str], object]) -> None:
+    """Pass every line of stdin to ``take``, and end the process and those that it started at its end."""
+    # Not `sys.stdin`: Python aborts if a thread still reads that when the main thread ends with an exception.
+    with os.fdopen(os.dup(0), encoding="utf-8") as requests:
+        for line in requests:
+            take(line)
+    if sys.platform != "win32" and os.getsid(0) == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(0)
