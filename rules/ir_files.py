@@ -134,7 +134,7 @@ def unsupported_encoding(context: Context) -> Iterator[Finding]:
     for document, error in context.broken:
         if isinstance(error, UnsupportedEncodingError):
             hint = "Read the model with openvino and save it to another path to get UTF-8."
-            yield Finding(str(error.args[0]).split(";")[0], hint, file=document.path, line=error.line)
+            yield Finding(str(error.args[0]), hint, file=document.path, line=error.line)
 
 
 @rule("IR005", "empty-model", Severity.ERROR, "A part has no layers or computes nothing")

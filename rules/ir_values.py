@@ -53,7 +53,7 @@ def malformed_value(context: Context) -> Iterator[Finding]:
     """
     for document, error in context.broken:
         if isinstance(error, MalformedValueError):
-            yield Finding(str(error.args[0]).split(";")[0], _AGAIN, file=document.path, line=error.line)
+            yield Finding(str(error.args[0]), _AGAIN, file=document.path, line=error.line)
     for document in context.judged:
         for offset, op, message in islice(_malformed(context, document), _LIMIT):
             yield Finding(message, _AGAIN, file=document.path, line=document.line(offset), op=op)
