@@ -8,6 +8,7 @@ from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.constants import ELEMENT_BITS, Constant, byte_size
 from irtools.ir.reading import is_lfs_pointer
 from irtools.model.document import Document
+from irtools.text import shape_text
 
 
 def _weights_size(document: Document) -> int | None:
@@ -153,7 +154,7 @@ def constant_size(context: Context) -> Iterator[Finding]:
 
 
 def _wrong_size(document: Document, constant: Constant, expected: int) -> Finding:
-    form = f"{constant.element_type}[{','.join(map(str, constant.shape))}]"
+    form = f"{constant.element_type}{shape_text(constant.shape)}"
     message = f"the constant {constant.name!r} has size {constant.size:,}, but {form} takes {expected:,} bytes"
     severity = Severity.ERROR if constant.size < expected else Severity.WARNING
     return finding_at(document, constant, message, "Export the model again.", severity)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from irtools.lint.context import Context
-from irtools.lint.finding import STRATEGIES, Finding, Severity, Strategy
+from irtools.lint.finding import DRAFTING, STRATEGIES, Finding, Severity, Strategy
 from irtools.lint.mtp import head
 from irtools.lint.pair import dflash_draft, pair
 from irtools.lint.symptoms import of_check
@@ -15,8 +15,6 @@ from irtools.model.guess import default_layers, guess
 from irtools.model.part import PartFacts
 
 __all__ = ["strategies"]
-
-_DRAFTING = frozenset({"mtp", "dflash", "eagle3"})
 
 
 def strategies(context: Context, findings: Sequence[Finding]) -> tuple[Strategy, ...]:
@@ -50,7 +48,7 @@ def _blockers(findings: Iterable[Finding], strategy: str) -> list[Finding]:
     blocked = [f for f in findings if strategy in (f.rules_out or ())]
 
     def order(finding: Finding) -> tuple[bool, bool, bool]:
-        about_draft = not _DRAFTING.issubset(finding.rules_out or ())
+        about_draft = not set(DRAFTING).issubset(finding.rules_out or ())
         return about_draft, finding.severity != Severity.ERROR, strategy in finding.needs
 
     return sorted(blocked, key=order)

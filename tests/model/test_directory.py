@@ -77,7 +77,7 @@ def test_every_file_is_a_part(stems: list[str], tmp_path_factory: pytest.TempPat
 
 
 def test_an_error_about_the_target_has_its_advice_apart(tmp_path: Path) -> None:
-    export = export_of(tmp_path, "openvino_a_model.xml", "openvino_b_model.xml")
+    export = export_of(tmp_path, "openvino_tokenizer.xml", "openvino_detokenizer.xml")
     with pytest.raises(ExportError) as caught:
         _ = export.target
     assert caught.value.hint == "give an OpenVINO export"
