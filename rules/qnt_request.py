@@ -15,7 +15,7 @@ _MAJORITY = 0.5
 
 def _requested(context: Context) -> Iterator[tuple[Document, Compression, CompressionRequest]]:
     """Parts with a recorded compression request that can be compared with the constants."""
-    for document in context.judged:
+    for document in context.all_documents:
         compression = context.compression(document)
         if compression is not None and compression.request is not None and compression.request.checkable:
             yield document, compression, compression.request
@@ -236,7 +236,7 @@ def unrecorded_compression(context: Context) -> Iterator[Finding]:
     ------
     nncf 3.4 records every compression.
     """
-    for document in context.judged:
+    for document in context.all_documents:
         compression = context.compression(document)
         if compression is not None and compression.request is None and compression.share > _MAJORITY:
             message = f"most weights are {compression.main_type}, but the rt_info does not record a compression"
