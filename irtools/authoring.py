@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from irtools.graph.match import Match, Mismatch, Pattern, Probe, pattern
     from irtools.lint.context import Context
     from irtools.lint.finding import STRATEGIES, Finding, Fix, Severity
-    from irtools.lint.findings import finding_at
+    from irtools.lint.places import finding_at
     from irtools.lint.rule import Rule, RuleGroup, load_rules, rule
     from irtools.lint.symptoms import Symptom
     from irtools.model.mtp import MtpProfile, ProfilePort
@@ -111,7 +111,7 @@ __getattr__, __dir__ = attach(
         "RuleGroup": "irtools.lint.rule",
         "Severity": "irtools.lint.finding",
         "Symptom": "irtools.lint.symptoms",
-        "finding_at": "irtools.lint.findings",
+        "finding_at": "irtools.lint.places",
         "load_rules": "irtools.lint.rule",
         "pattern": "irtools.graph.match",
         "rule": "irtools.lint.rule",

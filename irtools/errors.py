@@ -36,7 +36,7 @@ class IrtoolsError(Exception):
     path : Path or None
         File or directory at fault; ``str`` puts it before the message.
     hint : str or None
-        Advice, if the message contains none.
+        Advice, if the message contains none: sentences, or a clause in lower case, which follows a semicolon.
     """
 
     exit_code = 2
@@ -52,7 +52,7 @@ class IrtoolsError(Exception):
             message = f"{self.path}: {message}"
         if not self.hint:
             return message
-        return f"{message.rstrip('.')}. {self.hint[:1].upper()}{self.hint[1:]}"
+        return f"{message.rstrip('.')}{'; ' if self.hint[0].islower() else '. '}{self.hint}"
 
 
 @contextmanager
@@ -98,9 +98,15 @@ class InvalidIRError(IrtoolsError):
     """
 
     def __init__(
-        self, message: str, *, line: int | None = None, column: int | None = None, path: Path | None = None
+        self,
+        message: str,
+        *,
+        line: int | None = None,
+        column: int | None = None,
+        path: Path | None = None,
+        hint: str | None = None,
     ) -> None:
-        super().__init__(message, path=path)
+        super().__init__(message, path=path, hint=hint)
         self.line = line
         self.column = column
 

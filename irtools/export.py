@@ -31,10 +31,10 @@ __all__ = ["Export", "diff", "open_export"]
 class Export(ModelDirectory, Drawable):
     """One export: a directory of IR files, or a single ``.xml``.
 
-    Each command on exports is a method. Its arguments have the names and defaults of the options; a ``part`` is a name
-    that :meth:`part` takes. :meth:`annotate`, :meth:`strip`, :meth:`expose`, :meth:`conceal` and :meth:`edit` change a
-    part in memory; :meth:`save` writes the changes. Only these methods and :meth:`extract` see changes that are not
-    saved. All others read the files.
+    Each command on exports is a method. Its arguments have the names and defaults of the options that it shares with
+    the command (``docs/api.md`` lists the exceptions); a ``part`` is a name that :meth:`part` takes. :meth:`annotate`,
+    :meth:`strip`, :meth:`expose`, :meth:`conceal` and :meth:`edit` change a part in memory; :meth:`save` writes the
+    changes. Only these methods and :meth:`extract` see changes that are not saved. All others read the files.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -320,11 +320,11 @@ class Export(ModelDirectory, Drawable):
         '<!doctype html>'
         """
         from irtools.ir.output import write_output
-        from irtools.lint.engine import Judged
+        from irtools.lint.engine import ModelVerification
         from irtools.report.html import View, render_report
 
         verification = self.verify(expect_mtp=expect_mtp, draft=draft, target_runtime=target_runtime)
-        page = render_report(self, Judged(self.path, verification), View(part, context, batch))
+        page = render_report(self, ModelVerification(self.path, verification), View(part, context, batch))
         if output is None:
             return page
         write_output(Path(output), page.encode())

@@ -116,12 +116,12 @@ def did_you_mean(word: str, known: Iterable[str], *, most: int = 1) -> str:
     Examples
     --------
     >>> did_you_mean("locat", ["locate", "verify"])
-    "did you mean 'locate'?"
+    "Did you mean 'locate'?"
     """
     from difflib import get_close_matches  # imported late: few commands need it
 
     close = get_close_matches(word, list(known), most)
-    return f"did you mean {', '.join(map(repr, close))}?" if close else ""
+    return f"Did you mean {', '.join(map(repr, close))}?" if close else ""
 
 
 def short_repr(shown: object, *facts: str) -> str:

@@ -120,10 +120,10 @@ def mask_token_range(context: Context) -> Iterator[Finding]:
 
 
 def _vocabulary(context: Context) -> int | None:
-    judged = pair(context)
-    if judged is None:
+    paired = pair(context)
+    if paired is None:
         return None
-    for part in (judged.target, judged.draft.part):
+    for part in (paired.target, paired.draft.part):
         logits = part.output("logits") if part is not None else None
         if logits is not None and logits.shape and logits.shape[-1] > 0:
             return logits.shape[-1]

@@ -95,20 +95,20 @@ def eagle3_layers(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI, `extract_eagle3_info_from_config` and `transform_hidden_state`.
     """
-    judged = pair(context)
-    if judged is None or judged.draft.kind != "eagle3" or judged.target is None:
+    paired = pair(context)
+    if paired is None or paired.draft.kind != "eagle3" or paired.target is None:
         return
-    target = judged.target
+    target = paired.target
     count = context.layer_count
-    layers = judged.draft.eagle3_layers or (default_layers(count) if count is not None else ())
+    layers = paired.draft.eagle3_layers or (default_layers(count) if count is not None else ())
     taken = guess(target, layers)
     missing = [layer for layer in layers if layer not in taken]
     hint = "EAGLE-3 uses this guess even if the target has an annotation"
     if len(layers) != 3:
         message = f"EAGLE-3 reads three layers, but the draft names {len(layers)}"
-        if not judged.draft.eagle3_layers:
+        if not paired.draft.eagle3_layers:
             message = f"the draft names no layers, and the runtime has no default for a target with {count} layers"
-        yield finding_at(judged.draft.part, None, message, "list three layers in hidden_layers_list")
+        yield finding_at(paired.draft.part, None, message, "list three layers in hidden_layers_list")
     elif missing:
         yield finding_at(target, None, f"the runtime's guess finds nothing for {layers_text(missing)}", hint)
     for layer, op in taken.items():

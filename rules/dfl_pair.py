@@ -22,8 +22,8 @@ _OTHER_TARGET = "use the target that the draft was trained for"
 
 def _dflash(context: Context) -> tuple[DraftPair, PartFacts] | None:
     """The DFlash draft and its target; None without a target."""
-    judged = pair(context)
-    return (judged, judged.target) if judged and judged.target and judged.draft.kind == "dflash" else None
+    paired = pair(context)
+    return (paired, paired.target) if paired and paired.target and paired.draft.kind == "dflash" else None
 
 
 @rule("DFL005", "layer-id-out-of-range", Severity.ERROR, "The draft reads a layer that the target does not have")
@@ -47,14 +47,14 @@ def layer_id_range(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4.
     """
-    judged = pair(context)
-    if judged is None or judged.draft.kind != "dflash":
+    paired = pair(context)
+    if paired is None or paired.draft.kind != "dflash":
         return
-    count = context.layer_count if judged.target is not None else None
-    for layer in sorted(set(judged.draft.layers or ())):
+    count = context.layer_count if paired.target is not None else None
+    for layer in sorted(set(paired.draft.layers or ())):
         if layer < 0 or (count is not None and layer >= count):
             limit = f", but the target has {count}" if count is not None else ""
-            yield finding_at(judged.draft.part, "dflash", f"the draft reads layer {layer}{limit}", _OTHER_TARGET)
+            yield finding_at(paired.draft.part, "dflash", f"the draft reads layer {layer}{limit}", _OTHER_TARGET)
 
 
 @rule("DFL009", "draft-width-mismatch", Severity.ERROR, "Draft and target have different widths")
@@ -82,9 +82,9 @@ def draft_width(context: Context) -> Iterator[Finding]:
     checked = _dflash(context)
     if checked is None:
         return
-    judged, target = checked
+    paired, target = checked
     width = head_width(target)
-    draft = judged.draft.part
+    draft = paired.draft.part
     for port in (draft.input("inputs_embeds"), draft.output("last_hidden_state")):
         if width is not None and port is not None and port.shape and port.shape[-1] not in (DYNAMIC, width):
             message = f"{port.label!r} has width {port.shape[-1]}, but the target has {width}"
@@ -293,13 +293,13 @@ def plain_draft(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI 2026.4.
     """
-    judged = pair(context)
-    if judged is None or judged.target is None or context.draft is None or context.draft.mtp is not None:
+    paired = pair(context)
+    if paired is None or paired.target is None or context.draft is None or context.draft.mtp is not None:
         return
     mtp = head(context)
-    if judged.draft.kind != "plain" or (mtp is not None and mtp.part is judged.draft.part):
+    if paired.draft.kind != "plain" or (mtp is not None and mtp.part is paired.draft.part):
         return
-    refused = judged.target.input("inputs_embeds") is not None
+    refused = paired.target.input("inputs_embeds") is not None
     more = ", which a target with embeddings does not accept" if refused else ""
     message, hint = f"the draft is an ordinary language model{more}", "pass the directory of a DFlash draft"
-    yield finding_at(judged.draft.part, None, message, hint, Severity.ERROR if refused else None)
+    yield finding_at(paired.draft.part, None, message, hint, Severity.ERROR if refused else None)

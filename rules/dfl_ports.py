@@ -126,15 +126,15 @@ def hidden_width(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4: "the model input ... and the tensor ... are incompatible".
     """
-    judged = pair(context)
+    paired = pair(context)
     draft = dflash_draft(context)
     hidden = draft.part.input("hidden_states") if draft is not None else None
-    if judged is None or draft is None or hidden is None or len(hidden.shape) != 3 or not draft.layers:
+    if paired is None or draft is None or hidden is None or len(hidden.shape) != 3 or not draft.layers:
         return
     width, count = hidden.shape[2], len(draft.layers)
     if width == DYNAMIC:
         return
-    if judged.target is not None and context.stack is not None:
+    if paired.target is not None and context.stack is not None:
         size = context.stack.hidden_size
         if width != count * size:
             message = f"'hidden_states' has width {width}, but {count} layers of the target have width {count * size}"

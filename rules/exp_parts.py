@@ -41,7 +41,7 @@ def missing_target(context: Context) -> Iterator[Finding]:
     try:
         _ = context.export.target
     except ExportError as error:
-        message, hint = str(error.args[0]).split("; ")[0], "Pass the directory of an export"
+        message, hint = str(error.args[0]), "Pass the directory of an export"
         if {"encoder", "decoder"} <= context.export.parts.keys():
             message = "this is an encoder-decoder export without a decoder-only target"
             hint = "It needs an encoder-decoder pipeline, without MTP, DFlash or EAGLE-3; irtools checks only its files"
@@ -171,8 +171,13 @@ def missing_part(context: Context) -> Iterator[Finding]:
             yield Finding(message, "Restore it, or export again with the task image-text-to-text", path)
 
 
-@rule("EXP006", "unsupported-family", Severity.ERROR, "The runtime does not support this vision-language family",
-      runtimes="==2026.4")  # fmt: skip
+@rule(
+    "EXP006",
+    "unsupported-family",
+    Severity.ERROR,
+    "The runtime does not support this vision-language family",
+    runtimes="==2026.4",
+)
 def unsupported_family(context: Context) -> Iterator[Finding]:
     """The runtime does not support this vision-language family.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from irtools.authoring import MtpProfile, ProfilePort
+from irtools.model.config import integers, text_section
 
 # -- MTP heads ---------------------------------------------------------------------------
 
@@ -92,7 +93,7 @@ class ModelFamily:
     parts : tuple of str
         Parts in addition to those of every vision-language export.
     parts_if : mapping of str to str
-        Further parts, each with the key of ``text_config`` that is a positive number in exports that have it.
+        Further parts, each with the key of the text section that is a positive number in exports that have it.
     runs : bool
         True if OpenVINO GenAI 2026.4 supports the family.
     """
@@ -163,7 +164,6 @@ def parts_by_config(config: Mapping[str, Any]) -> tuple[str, ...]:
     family = family_of(config)
     if family is None:
         return ()
-    text = config.get("text_config")
-    sizes = {part: text.get(key) for part, key in family.parts_if.items()} if isinstance(text, Mapping) else {}
-    present = (part for part, size in sizes.items() if isinstance(size, int) and size > 0)
+    sizes = integers(text_section(config), family.parts_if.values())
+    present = (part for part, key in family.parts_if.items() if sizes.get(key, 0) > 0)
     return (*_EVERY_WRAPPER, *family.parts, *present)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.rt_info import ANNOTATION_KEY
-from irtools.lint.fixes import replaceable, write_annotation
+from irtools.lint.fix_makers import replaceable, write_annotation
 from irtools.lint.mtp import expected
 from irtools.model.annotation import is_layer_key
 

@@ -8,7 +8,7 @@ from irtools.authoring import Context, Finding, Severity, rule
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import IrtoolsError
 from irtools.graph.view import Source
-from irtools.lint.fixes import replaceable
+from irtools.lint.fix_makers import replaceable
 from irtools.model.annotation import Locator, Tap
 from irtools.model.part import PartFacts
 from irtools.model.values import carries

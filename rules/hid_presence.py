@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.rt_info import ANNOTATION_KEY
-from irtools.lint.fixes import write_annotation
+from irtools.lint.fix_makers import write_annotation
 from irtools.lint.mtp import expected
 from irtools.model.annotation import stray_line
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.op import DYNAMIC
-from irtools.lint.fixes import REPLACE, replaceable
+from irtools.lint.fix_makers import REPLACE, replaceable
 from irtools.model.annotation import Locator, Tap
 from irtools.model.part import PartFacts
 from irtools.text import shape_text

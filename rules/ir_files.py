@@ -102,7 +102,7 @@ def unsupported_net_version(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with OpenVINO 2026.4.1: 10 and 11 are read; 9, 12 and a missing version are rejected.
     """
-    for document in context.judged:
+    for document in context.all_documents:
         version = document.scan.net.get("version")
         if version not in _VERSIONS and _claims_to_be_ir(document.path):
             state = f"is {version!r}" if version is not None else "is missing"
@@ -134,7 +134,7 @@ def unsupported_encoding(context: Context) -> Iterator[Finding]:
     for document, error in context.broken:
         if isinstance(error, UnsupportedEncodingError):
             hint = "Read the model with openvino and save it to another path to get UTF-8."
-            yield Finding(str(error.args[0]).split(";")[0], hint, file=document.path, line=error.line)
+            yield Finding(str(error.args[0]), hint, file=document.path, line=error.line)
 
 
 @rule("IR005", "empty-model", Severity.ERROR, "A part has no layers or computes nothing")
@@ -158,7 +158,7 @@ def empty_model(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with OpenVINO 2026.4.1: a file without ``<layers>`` is read as a model without ops.
     """
-    for document in context.judged:
+    for document in context.all_documents:
         types = document.scan.types
         if _claims_to_be_ir(document.path) and not {"Result", "Assign"} & set(types):
             fault = "has no Result and no Assign, so it computes nothing" if types else "has no layers"

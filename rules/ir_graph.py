@@ -12,7 +12,7 @@ _LIMIT = 20  # findings of one kind in one file; a damaged file can have thousan
 
 
 def _of_kind(context: Context, kind: FaultKind, hint: str = _AGAIN) -> Iterator[Finding]:
-    for document in context.judged:
+    for document in context.all_documents:
         faults = [fault for fault in context.faults(document) if fault.kind is kind]
         for number, fault in enumerate(faults[:_LIMIT], 1):
             left = len(faults) - _LIMIT

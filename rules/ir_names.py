@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, rule
-from irtools.lint.fixes import make_names_unique
+from irtools.lint.fix_makers import make_names_unique
 from irtools.model.document import Document
 
 
@@ -34,7 +34,7 @@ def duplicate_friendly_name(context: Context) -> Iterator[Finding]:
     OpenVINO GenAI 2026.4.1 looks the annotated op up among all ops and requires exactly one. OpenVINO
     keeps duplicate names when it reads and saves a model.
     """
-    for document in context.judged:
+    for document in context.all_documents:
         scan = document.scan
         if len(set(scan.names)) == len(scan.names):
             continue
@@ -77,7 +77,7 @@ def state_without_partner(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with OpenVINO 2026.4.1 and OpenVINO GenAI 2026.4.1.
     """
-    for document in context.judged:
+    for document in context.all_documents:
         reads, writes = _states(document, "ReadValue"), _states(document, "Assign")
         for mine, others, wanted in ((reads, writes, "Assign"), (writes, reads, "ReadValue")):
             for variable, positions in mine.items():
@@ -108,7 +108,7 @@ def shared_state(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with OpenVINO 2026.4.1 and OpenVINO GenAI 2026.4.1.
     """
-    for document in context.judged:
+    for document in context.all_documents:
         for kind, verb in (("ReadValue", "read"), ("Assign", "written")):
             for variable, positions in _states(document, kind).items():
                 if len(positions) > 1:

@@ -31,7 +31,7 @@ def several_rt_info(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with OpenVINO 2026.4.1.
     """
-    for document in context.judged:
+    for document in context.all_documents:
         scan = document.scan
         for number, span in enumerate(scan.rt_infos[1:], 2):
             message = f"this is <rt_info> number {number} of the model, but OpenVINO reads only the first"
@@ -62,7 +62,7 @@ def repeated_rt_info_key(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with OpenVINO 2026.4.1, with both spellings.
     """
-    for document in context.judged:
+    for document in context.all_documents:
         if not document.scan.rt_infos:
             continue
         seen: Counter[str] = Counter()

@@ -53,8 +53,8 @@ def malformed_value(context: Context) -> Iterator[Finding]:
     """
     for document, error in context.broken:
         if isinstance(error, MalformedValueError):
-            yield Finding(str(error.args[0]).split(";")[0], _AGAIN, file=document.path, line=error.line)
-    for document in context.judged:
+            yield Finding(str(error.args[0]), _AGAIN, file=document.path, line=error.line)
+    for document in context.all_documents:
         for offset, op, message in islice(_malformed(context, document), _LIMIT):
             yield Finding(message, _AGAIN, file=document.path, line=document.line(offset), op=op)
 
@@ -147,7 +147,7 @@ def unknown_opset(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with OpenVINO 2026.4.1.
     """
-    for document in context.judged:
+    for document in context.all_documents:
         pairs = set(_TYPED.findall(document.data))
         for kind, opset in sorted(pair for pair in pairs if pair[1] not in _OPSETS):
             offset = document.data.find(b'" type="%s" version="%s"' % (kind, opset))

@@ -8,6 +8,7 @@ from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.constants import ELEMENT_BITS, Constant, byte_size
 from irtools.ir.reading import is_lfs_pointer
 from irtools.model.document import Document
+from irtools.text import shape_text
 
 
 def _weights_size(document: Document) -> int | None:
@@ -37,7 +38,7 @@ def missing_weights(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with OpenVINO 2026.4.1.
     """
-    for document in context.judged:
+    for document in context.all_documents:
         path = document.weights_path
         needed = max((constant.end for constant in context.constants(document)), default=0)
         if needed and not path.is_file():
@@ -69,7 +70,7 @@ def short_weights(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with OpenVINO 2026.4.1.
     """
-    for document in context.judged:
+    for document in context.all_documents:
         size = _weights_size(document)
         beyond = [c for c in context.constants(document) if size is not None and c.end > size]
         if size is None or not beyond:
@@ -110,7 +111,7 @@ def long_weights(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with OpenVINO 2026.4.1: read without an error message.
     """
-    for document in context.judged:
+    for document in context.all_documents:
         size = _weights_size(document)
         needed = max((constant.end for constant in context.constants(document)), default=0)
         if size is not None and size > needed:
@@ -141,7 +142,7 @@ def constant_size(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with OpenVINO 2026.4.1; packed sizes compared with ``openvino.Tensor(...).byte_size``.
     """
-    for document in context.judged:
+    for document in context.all_documents:
         for constant in context.constants(document):
             if constant.faults or constant.element_type not in ELEMENT_BITS:
                 continue  # a string, or malformed (IR010)
@@ -153,7 +154,7 @@ def constant_size(context: Context) -> Iterator[Finding]:
 
 
 def _wrong_size(document: Document, constant: Constant, expected: int) -> Finding:
-    form = f"{constant.element_type}[{','.join(map(str, constant.shape))}]"
+    form = f"{constant.element_type}{shape_text(constant.shape)}"
     message = f"the constant {constant.name!r} has size {constant.size:,}, but {form} takes {expected:,} bytes"
     severity = Severity.ERROR if constant.size < expected else Severity.WARNING
     return finding_at(document, constant, message, "Export the model again.", severity)

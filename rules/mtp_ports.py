@@ -14,21 +14,21 @@ from irtools.model.ports import CACHE_WORDS
 from irtools.text import shape_text
 
 
-def _judged(context: Context) -> MtpHead | None:
+def _compared(context: Context) -> MtpHead | None:
     """The head, if enough of its ports match a profile."""
     mtp = head(context)
     return mtp if mtp is not None and mtp.comparable else None
 
 
 def _inputs(context: Context) -> Iterator[tuple[MtpHead, ProfilePort, ModelInput]]:
-    if (mtp := _judged(context)) is not None:
+    if (mtp := _compared(context)) is not None:
         pairs = ((port, mtp.input(port)) for port in mtp.profile.inputs)
         yield from ((mtp, port, actual) for port, actual in pairs if actual is not None)
 
 
 def _ports(context: Context) -> Iterator[tuple[MtpHead, ProfilePort, ModelInput | ModelOutput]]:
     yield from _inputs(context)
-    if (mtp := _judged(context)) is not None:
+    if (mtp := _compared(context)) is not None:
         pairs = ((port, mtp.output(port)) for port in mtp.profile.outputs)
         yield from ((mtp, port, actual) for port, actual in pairs if actual is not None)
 
@@ -58,7 +58,7 @@ def missing_mtp_input(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4.
     """
-    mtp = _judged(context)
+    mtp = _compared(context)
     if mtp is None:
         return
     for port in mtp.profile.inputs:
@@ -136,7 +136,7 @@ def surplus_mtp_input(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI 2026.4.
     """
-    mtp = _judged(context)
+    mtp = _compared(context)
     if mtp is None:
         return
     names = {port.name for port in mtp.profile.inputs}
@@ -180,7 +180,7 @@ def missing_mtp_output(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4.
     """
-    mtp = _judged(context)
+    mtp = _compared(context)
     if mtp is None:
         return
     for port in mtp.profile.outputs:
@@ -213,7 +213,7 @@ def own_logits(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4: no error message.
     """
-    mtp = _judged(context)
+    mtp = _compared(context)
     if mtp is None:
         return
     names = {port.name for port in mtp.profile.outputs}

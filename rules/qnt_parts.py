@@ -149,7 +149,7 @@ def weight_without_scale(context: Context) -> Iterator[Finding]:
     ------
     nncf 3.4: Const, Convert, Subtract if there is a zero point, then Multiply by the scale.
     """
-    for document in context.judged:
+    for document in context.all_documents:
         compression = context.compression(document)
         if compression is None or not compression.touched:
             continue

@@ -8,13 +8,14 @@ from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.lint.json_files import read_json
 from irtools.model.compression import Compression, CompressionRequest, Matrix
 from irtools.model.document import Document
+from irtools.text import shape_text
 
 _MAJORITY = 0.5
 
 
 def _requested(context: Context) -> Iterator[tuple[Document, Compression, CompressionRequest]]:
     """Parts with a recorded compression request that can be compared with the constants."""
-    for document in context.judged:
+    for document in context.all_documents:
         compression = context.compression(document)
         if compression is not None and compression.request is not None and compression.request.checkable:
             yield document, compression, compression.request
@@ -117,8 +118,7 @@ def compression_fell_back(context: Context) -> Iterator[Finding]:
         if not parts:
             continue
         first = (plain or backup or regrouped)[0]
-        shape = ", ".join(map(str, first.weight.shape))
-        named = f"{first.weight.constant.name!r} of shape [{shape}]"
+        named = f"{first.weight.constant.name!r} of shape {shape_text(first.weight.shape)}"
         message = f"of {len(inner)} {request.mode} weights, {', '.join(parts)}; the first is {named}"
         hint = "If this is not intended, choose a group size that divides the number of channels"
         severity = Severity.WARNING if _elements(plain) * 2 > _elements(list(inner)) else None
@@ -236,7 +236,7 @@ def unrecorded_compression(context: Context) -> Iterator[Finding]:
     ------
     nncf 3.4 records every compression.
     """
-    for document in context.judged:
+    for document in context.all_documents:
         compression = context.compression(document)
         if compression is not None and compression.request is None and compression.share > _MAJORITY:
             message = f"most weights are {compression.main_type}, but the rt_info does not record a compression"

@@ -120,7 +120,7 @@ def exporter_too_old(context: Context) -> Iterator[Finding]:
     wanted = context.expect_mtp or context.export.mtp is not None
     if declared is not None and declared.count > 0 and context.expect_mtp is not False:
         wanted = True
-    for document in context.judged:
+    for document in context.all_documents:
         version = recorded_versions(document).get("Optimum Intel", "")
         about_mtp = wanted and document in (context.target, context.mtp)
         about_draft = b"<dflash_mode " in document.data
@@ -153,7 +153,7 @@ def unreleased_version(context: Context) -> Iterator[Finding]:
     ------
     A released OpenVINO names its branch: ``2026.4.1-22982-e213a147257-releases/2026/4``.
     """
-    for document in context.judged:
+    for document in context.all_documents:
         for program, version in recorded_versions(document).items():
             package = "OpenVINO" if program == "OpenVINO" else _PACKAGES.get(program)
             nightly = package == "OpenVINO" and _NIGHTLY.search(version) and "releases/" not in version
@@ -183,7 +183,7 @@ def newer_than_runtime(context: Context) -> Iterator[Finding]:
     OpenVINO guarantees that newer versions read older IRs, but not the reverse.
     """
     runtime = _release(context.target_runtime)
-    for document in context.judged:
+    for document in context.all_documents:
         version = recorded_versions(document).get("OpenVINO", "")
         if version and runtime and _release(version) > runtime:
             runs = context.target_runtime
@@ -216,7 +216,7 @@ def tokenizer_version(context: Context) -> Iterator[Finding]:
     ------
     The installation notes of openvino-tokenizers.
     """
-    for document in context.judged:
+    for document in context.all_documents:
         made = recorded_versions(document)
         tokenizers, openvino = (short_version(made.get(name, "")) for name in ("OpenVINO Tokenizers", "OpenVINO"))
         if tokenizers and openvino and _release(tokenizers) != _release(openvino):

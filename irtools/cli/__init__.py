@@ -58,7 +58,7 @@ class Commands(click.Group):
         name = args[0] if args else ""
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:
             hint = _ELSEWHERE.get(name) or did_you_mean(name, self.list_commands(ctx))
-            raise click.UsageError(f"there is no command {name!r}. {hint[:1].upper()}{hint[1:]}".rstrip(), ctx)
+            raise click.UsageError(f"there is no command {name!r}. {hint}".rstrip(), ctx)
         return super().resolve_command(ctx, args)
 
 

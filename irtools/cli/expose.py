@@ -23,7 +23,7 @@ __all__ = ["command"]
     metavar="NAMES",
     help="One name per layer, separated by commas, or one name with {layer}.  [default: hidden_states.{layer}]",
 )
-@click.option("--remove", is_flag=True, help="Remove all such outputs, or those that the options above had added.")
+@click.option("--remove", is_flag=True, help="Remove the added outputs, or only those of --layers, --concat or --name.")
 @writer_options
 @click.option("--no-check", is_flag=True, help="Do not check the new file with OpenVINO.")
 @part_option

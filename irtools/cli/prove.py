@@ -31,7 +31,7 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
 
 @click.command("prove")
 @model_argument
-@click.option("--draft", metavar="DIR", type=PATH, help="DFlash, EAGLE-3 or plain draft to decode with.")
+@click.option("--draft", metavar="DIR", type=PATH, help="DFlash, EAGLE-3 or language-model draft to decode with.")
 @click.option("--device", metavar="NAME", help="OpenVINO device.  [default: CPU]")
 @click.option("--prompt", "texts", metavar="TEXT", multiple=True, help="Prompt; can be repeated.")
 @click.option("--prompts", metavar="FILE", type=PATH, help="Prompts: one per line, or a JSON list of strings.")

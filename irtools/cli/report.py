@@ -72,17 +72,17 @@ def _is_stdout(path: Path) -> bool:
 def write_page(path: Path, output: Path, call: VerifyCall, view: View, ui: Ui) -> ModelResult:
     """Verify an export and write its page; also for ``irtools render -o x.html``."""
     from irtools.ir.output import write_output
-    from irtools.lint.session import judge
+    from irtools.lint.session import verify_model
     from irtools.report.html import render_report
 
     with ui.working(f"Reporting on {path}"):
-        judged = judge(path, call)
-        verification = judged.verification
+        verified = verify_model(path, call)
+        verification = verified.verification
         if verification is None:
-            return ModelResult(str(path), "failed", 2, judged.error)
-        data = render_report(verification.export, judged, view).encode()
+            return ModelResult(str(path), "failed", 2, verified.error)
+        data = render_report(verification.export, verified, view).encode()
         write_output(output, data)
-    for note in judged.notes:
+    for note in verified.notes:
         ui.note(note)
     counts = {f"{severity}s": number for severity, number in verification.counts.items()}
     details = {"output": str(output), "format": "html", "bytes": len(data), **counts}

@@ -14,7 +14,7 @@ from irtools.report.formats import VERIFY, format_of, render, suffixes_text
 from irtools.report.terminal import Style
 
 if TYPE_CHECKING:
-    from irtools.lint.engine import Judged
+    from irtools.lint.engine import ModelVerification
     from irtools.lint.session import VerifyCall
 
 __all__ = ["command"]
@@ -111,17 +111,17 @@ def command(
         diff=diff,
     )
     ui = Ui("text", quiet, verbose, Style.of(sys.stdout))
-    judged = []
+    verified = []
     for path in models:
         with ui.working(f"Verifying {path}"):
-            judged.append(_judge(path, call, ui))
+            verified.append(_verify(path, call, ui))
     if write_baseline is not None:
         from irtools.lint.baseline import write_baseline as write
 
-        judged = write(write_baseline, judged)
+        verified = write(write_baseline, verified)
     for format_, file in targets:
-        _emit(format_, file, judged, ui, exit_zero=exit_zero)
-    return _exit_code(judged, exit_zero=exit_zero)
+        _emit(format_, file, verified, ui, exit_zero=exit_zero)
+    return _exit_code(verified, exit_zero=exit_zero)
 
 
 def _destinations(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> list[tuple[str, Path | None]]:
@@ -138,40 +138,40 @@ def _destinations(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> list[t
     return [*paired, *((format_, None) for format_ in left)]
 
 
-def _judge(path: Path, call: VerifyCall, ui: Ui) -> Judged:
-    from irtools.lint.engine import Judged
-    from irtools.lint.session import judge
+def _verify(path: Path, call: VerifyCall, ui: Ui) -> ModelVerification:
+    from irtools.lint.engine import ModelVerification
+    from irtools.lint.session import verify_model
 
     try:
         with about_model(path):
-            judged = judge(path, call)
+            verified = verify_model(path, call)
     except OptionError:
         raise  # every model would raise the same error
     except IrtoolsError as error:
         print_error(str(error))
-        return Judged(path, error=str(error))
-    for note in judged.notes:
+        return ModelVerification(path, error=str(error))
+    for note in verified.notes:
         ui.note(note)
-    for file in judged.written:
+    for file in verified.written:
         ui.note(f"wrote {file.path}")
         if file.link_note:
             ui.note(file.link_note)
-    return judged
+    return verified
 
 
-def _emit(format_: str, file: Path | None, judged: list[Judged], ui: Ui, *, exit_zero: bool) -> None:
+def _emit(format_: str, file: Path | None, verified: list[ModelVerification], ui: Ui, *, exit_zero: bool) -> None:
     from irtools.ir.output import write_output
 
-    code, style = _exit_code(judged, exit_zero=exit_zero), ui.style if file is None else Style()
-    text = render(VERIFY[format_], judged, style=style, exit_code=code, brief=file is None and ui.quiet)
+    code, style = _exit_code(verified, exit_zero=exit_zero), ui.style if file is None else Style()
+    text = render(VERIFY[format_], verified, style=style, exit_code=code, brief=file is None and ui.quiet)
     if file is None:
-        diff = format_ == "text" and any(model.patches and not model.written for model in judged)
+        diff = format_ == "text" and any(model.patches and not model.written for model in verified)
         write_stdout(text, exact=diff)
     else:
         write_output(file, text.encode("utf-8", "backslashreplace"))
 
 
-def _exit_code(judged: list[Judged], *, exit_zero: bool) -> int:
-    if any(model.verification is None for model in judged):
+def _exit_code(verified: list[ModelVerification], *, exit_zero: bool) -> int:
+    if any(model.verification is None for model in verified):
         return 2
-    return int(any(model.failed for model in judged) and not exit_zero)
+    return int(any(model.failed for model in verified) and not exit_zero)

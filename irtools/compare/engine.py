@@ -83,7 +83,7 @@ def _categories(words: Collection[str]) -> frozenset[str]:
         words = [words]
     for word in words:
         if word not in CATEGORIES:
-            hint = did_you_mean(word, CATEGORIES) or f"give one of {', '.join(CATEGORIES)}"
+            hint = did_you_mean(word, CATEGORIES) or f"Give one of {', '.join(CATEGORIES)}"
             raise UsageError(f"there is no category {word!r} to ignore", hint=hint)
     return frozenset(words)
 

@@ -223,9 +223,10 @@ class GraphView(_DiGraph):
         if index >= len(ports):
             line = self.line(key)
             raise MalformedValueError(
-                f"line {line}: the op {self.op_name(key)!r} has no output {index}; export the model again",
+                f"line {line}: the op {self.op_name(key)!r} has no output {index}",
                 line=line,
                 path=self.scan.path,
+                hint="export the model again",
             )
         return ports[index]
 

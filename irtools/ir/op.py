@@ -183,8 +183,8 @@ def parse_op(data: bytes, span: Span) -> Op:
     except ValueError as error:
         line = line_of(data, span.start)
         name = layer.get("name", "")
-        message = f"line {line}: the op {name!r} has {error}; export the model again, or restore the file"
-        raise MalformedValueError(message, line=line) from None
+        message, hint = f"line {line}: the op {name!r} has {error}", "export the model again, or restore the file"
+        raise MalformedValueError(message, line=line, hint=hint) from None
 
 
 def _op(layer: etree._Element, span: Span) -> Op:

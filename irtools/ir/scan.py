@@ -60,7 +60,7 @@ _DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml\s")
 _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 _REFERENCE = re.compile(r"&(?:#x([0-9a-fA-F]+)|#([0-9]+)|(lt|gt|amp|quot|apos));")
 _MAX_NESTING = 64  # levels of nested graphs
-_REENCODE = "but irtools edits only UTF-8; read it with OpenVINO and save it again to get UTF-8"
+_REENCODE = "read it with OpenVINO and save it again to get UTF-8"
 _WHITESPACE = str.maketrans("\t\n\r", "   ")
 
 
@@ -154,18 +154,20 @@ def _number(data: bytes, offset: int, attributes: dict[str, str], key: str, tag:
     if not _INTEGER.fullmatch(value):
         problem = f"has {key}={value!r}, which is not a number" if key in attributes else f"has no {key}"
         line = line_of(data, offset)
-        raise MalformedValueError(f"line {line}: <{tag}> {problem}; export the model again", line=line)
+        raise MalformedValueError(f"line {line}: <{tag}> {problem}", line=line, hint="export the model again")
     return int(value)
 
 
 def _validate(data: bytes) -> None:
     """Validate the file with expat in one pass; only refused constructs have callbacks."""
     if data[:4] in (b"\xff\xfe\0\0", b"\0\0\xfe\xff") or data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4]:
-        raise UnsupportedEncodingError(f"the XML is UTF-16 or UTF-32, {_REENCODE}", line=1)
+        message = "the XML is UTF-16 or UTF-32, but irtools edits only UTF-8"
+        raise UnsupportedEncodingError(message, line=1, hint=_REENCODE)
 
     def declaration(_version: str, encoding: str | None, _standalone: int) -> None:
         if encoding is not None and encoding.lower() not in ("utf-8", "utf8", "us-ascii", "ascii"):
-            raise UnsupportedEncodingError(f"the XML declares the encoding {encoding!r}, {_REENCODE}", line=1)
+            message = f"the XML declares the encoding {encoding!r}, but irtools edits only UTF-8"
+            raise UnsupportedEncodingError(message, line=1, hint=_REENCODE)
 
     def doctype(*_: object) -> None:
         line = parser.CurrentLineNumber

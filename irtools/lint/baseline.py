@@ -11,7 +11,7 @@ from pathlib import Path
 
 from irtools.errors import UsageError
 from irtools.ir.output import write_output
-from irtools.lint.engine import Judged, Verification
+from irtools.lint.engine import ModelVerification, Verification
 from irtools.lint.finding import Finding
 
 __all__ = ["apply_baseline", "baseline_text", "fingerprints", "read_baseline", "write_baseline"]
@@ -100,14 +100,14 @@ def baseline_text(verifications: Iterable[Verification]) -> str:
     return json.dumps({"schema_version": _VERSION, "findings": entries}, indent=2) + "\n"
 
 
-def write_baseline(path: Path, judged: Iterable[Judged]) -> list[Judged]:
+def write_baseline(path: Path, models: Iterable[ModelVerification]) -> list[ModelVerification]:
     """Write a baseline file with every finding; return the models without these findings."""
-    judged = list(judged)
-    done = [model.verification for model in judged if model.verification is not None]
+    models = list(models)
+    done = [model.verification for model in models if model.verification is not None]
     write_output(path, baseline_text(done).encode())
     return [
         replace(model, verification=replace(v, findings=(), in_baseline=v.in_baseline + len(v.findings)))
         if (v := model.verification)
         else model
-        for model in judged
+        for model in models
     ]

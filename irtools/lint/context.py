@@ -75,7 +75,7 @@ class Context:
         return self._read[1]
 
     @cached_property
-    def judged(self) -> tuple[Document, ...]:
+    def all_documents(self) -> tuple[Document, ...]:
         """Readable XML files of the export and of the draft."""
         return (*self.documents.values(), *self._read_draft[0].values())
 

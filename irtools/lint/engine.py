@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from irtools.ir.save import Saved
     from irtools.surgery.patch import Patch
 
-__all__ = ["DEFAULT_RUNTIME", "Judged", "Verification", "VerifyOptions", "selected_rules", "verify"]
+__all__ = ["DEFAULT_RUNTIME", "ModelVerification", "Verification", "VerifyOptions", "selected_rules", "verify"]
 
 DEFAULT_RUNTIME = "2026.4"
 """OpenVINO GenAI release against which the built-in rules were verified."""
@@ -104,7 +104,7 @@ class Verification(Tabular):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ModelVerification:
     """Result of ``irtools verify`` for one model.
 
     Attributes

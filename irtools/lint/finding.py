@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from irtools.model.document import Document
     from irtools.surgery.patch import Patch
 
-__all__ = ["STRATEGIES", "Finding", "Fix", "Severity", "Strategy"]
+__all__ = ["DRAFTING", "STRATEGIES", "Finding", "Fix", "Severity", "Strategy"]
 
-STRATEGIES = ("plain", "mtp", "dflash", "eagle3")
-"""Names of the decoding strategies."""
+DRAFTING = ("mtp", "dflash", "eagle3")
+"""Names of the decoding strategies with a draft."""
+STRATEGIES = ("plain", *DRAFTING)
+"""Names of all decoding strategies."""
 
 
 class Severity(IntEnum):
@@ -95,7 +97,7 @@ class Finding:
         rule for an error, and none for other severities.
     needs : mapping of str to str
         Conditions, by decoding strategy, under which it works in spite of the finding. A condition on the draft is a
-        clause with ``that``; every other one stands by itself (``with enable_prefix_caching=False``).
+        clause with ``that``; any other condition is a complete phrase (``with enable_prefix_caching=False``).
     """
 
     message: str
@@ -124,7 +126,7 @@ class Finding:
     def stateful_only(self) -> Finding:
         """The same finding for a target that cannot be converted to paged attention, which every draft needs."""
         needs = {"plain": "only on the stateful path, without continuous batching"}
-        return replace(self, rules_out=("mtp", "dflash", "eagle3"), needs=needs)
+        return replace(self, rules_out=DRAFTING, needs=needs)
 
     @property
     def text(self) -> str:

@@ -43,8 +43,8 @@ def _nearest(context: Context, document: Document) -> MtpHead | None:
 def own_target(context: Context) -> PartFacts | None:
     """The target to which a head can belong: it takes embeddings and is not itself a draft.
 
-    In a text-only export or in the directory of a draft, the head is out of place (MTP006). A comparison
-    would add nothing to that finding.
+    In a text-only export or in the directory of a draft, the head is out of place. That is a finding of its own, to
+    which a comparison would add nothing.
     """
     part = context.target_facts
     return part if part is not None and part.input("input_ids") is None else None

@@ -39,5 +39,5 @@ def pair(context: Context) -> DraftPair | None:
 
 def dflash_draft(context: Context) -> Draft | None:
     """The draft to check, if it is a DFlash draft."""
-    judged = pair(context)
-    return judged.draft if judged is not None and judged.draft.kind == "dflash" else None
+    paired = pair(context)
+    return paired.draft if paired is not None and paired.draft.kind == "dflash" else None

@@ -10,15 +10,15 @@ from pathlib import Path
 from irtools.errors import UsageError
 from irtools.ir.listing import real_path
 from irtools.ir.save import Saved
+from irtools.lint.apply_fixes import FixPlan, plan_fixes, write_fixes
 from irtools.lint.baseline import apply_baseline, read_baseline
 from irtools.lint.configuration import Config, find_config, load_config
-from irtools.lint.engine import DEFAULT_RUNTIME, Judged, Verification, VerifyOptions, verify
+from irtools.lint.engine import DEFAULT_RUNTIME, ModelVerification, Verification, VerifyOptions, verify
 from irtools.lint.finding import Severity
-from irtools.lint.fixing import FixPlan, plan_fixes, write_fixes
 from irtools.model.directory import ModelDirectory
 from irtools.text import plural
 
-__all__ = ["VerifyCall", "configured_rules", "judge"]
+__all__ = ["VerifyCall", "configured_rules", "verify_model"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class VerifyCall:
         return self._baselines[path]
 
 
-def judge(path: Path, call: VerifyCall) -> Judged:
+def verify_model(path: Path, call: VerifyCall) -> ModelVerification:
     """Verify one export.
 
     Parameters
@@ -102,13 +102,13 @@ def judge(path: Path, call: VerifyCall) -> Judged:
     if call.fix or call.unsafe_fixes or call.diff:
         notes += tuple(_remaining(verification, refused=bool(plan.refused), unsafe=call.unsafe_fixes))
     threshold = call.fail_on or config.fail_on or Severity.ERROR
-    return Judged(path, verification, None, threshold, plan.patches, written, notes)
+    return ModelVerification(path, verification, None, threshold, plan.patches, written, notes)
 
 
 def configured_rules() -> tuple[Path, ...]:
     """Folders of rules in the configuration of the working directory.
 
-    As in :func:`judge`, a configuration file beside an IR is ignored, because it could come with the model.
+    As in :func:`verify_model`, a configuration file beside an IR is ignored, because it could come with the model.
     """
     here = real_path(Path())
     path, _ = find_config(here)

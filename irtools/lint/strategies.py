@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from irtools.lint.context import Context
-from irtools.lint.finding import STRATEGIES, Finding, Severity, Strategy
+from irtools.lint.finding import DRAFTING, STRATEGIES, Finding, Severity, Strategy
 from irtools.lint.mtp import head
 from irtools.lint.pair import dflash_draft, pair
 from irtools.lint.symptoms import of_check
@@ -15,8 +15,6 @@ from irtools.model.guess import default_layers, guess
 from irtools.model.part import PartFacts
 
 __all__ = ["strategies"]
-
-_DRAFTING = frozenset({"mtp", "dflash", "eagle3"})
 
 
 def strategies(context: Context, findings: Sequence[Finding]) -> tuple[Strategy, ...]:
@@ -50,7 +48,7 @@ def _blockers(findings: Iterable[Finding], strategy: str) -> list[Finding]:
     blocked = [f for f in findings if strategy in (f.rules_out or ())]
 
     def order(finding: Finding) -> tuple[bool, bool, bool]:
-        about_draft = not _DRAFTING.issubset(finding.rules_out or ())
+        about_draft = not set(DRAFTING).issubset(finding.rules_out or ())
         return about_draft, finding.severity != Severity.ERROR, strategy in finding.needs
 
     return sorted(blocked, key=order)
@@ -81,10 +79,10 @@ def _mtp(context: Context, findings: Sequence[Finding]) -> Strategy:
     assistant = head(context) if context.export.mtp is None else None
     if context.export.mtp is None and assistant is None:
         return Strategy("mtp", False, f"there is no {MTP_FILE}", _codes(of_check("mtp/head", findings)))
-    judged = _by_findings("mtp", findings)
-    if judged.available and assistant is not None:
+    strategy = _by_findings("mtp", findings)
+    if strategy.available and assistant is not None:
         return Strategy("mtp", True, f"with the {assistant.profile.title} of --draft, on the SDPA backend")
-    return judged
+    return strategy
 
 
 def _dflash(context: Context, findings: Sequence[Finding]) -> Strategy:
@@ -130,8 +128,8 @@ def _of_draft(context: Context, findings: Sequence[Finding]) -> tuple[Strategy, 
 
     A draft has one strategy. An error that rules out any strategy rules out this one.
     """
-    judged = pair(context)
-    kind = judged.draft.kind if judged is not None else ""
+    paired = pair(context)
+    kind = paired.draft.kind if paired is not None else ""
     blocked = [f for f in findings if f.severity == Severity.ERROR and f.rules_out]
     own = _refusal(kind, blocked) if blocked else Strategy(kind, True, "as the draft of a target")
     other = f"this is a draft for {kind}, not a target"

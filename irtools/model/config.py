@@ -34,12 +34,13 @@ class TextConfig:
     layer_types: tuple[str, ...]
 
 
-def _candidates(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _sections(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Sections about the language model, innermost first, each with the keys that lead to it (``text_config.``)."""
     for key in _NESTED:
         inner = config.get(key)
         if isinstance(inner, Mapping):
-            yield from _candidates(inner)
-    yield config
+            yield from _sections(inner, f"{prefix}{key}.")
+    yield prefix, config
 
 
 def integers(section: Mapping[str, Any], keys: Iterable[str]) -> dict[str, int]:
@@ -63,7 +64,7 @@ def _layer_count(section: Mapping[str, Any]) -> int | None:
 
 def text_section(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """Section about the language model: the innermost with a number of layers, else the first nested one."""
-    candidates = list(_candidates(config))
+    candidates = [section for _, section in _sections(config)]
     return next((section for section in candidates if _layer_count(section) is not None), candidates[0])
 
 
@@ -85,9 +86,8 @@ class MtpDeclaration:
 
 
 def declared_mtp(config: Mapping[str, Any]) -> MtpDeclaration | None:
-    """The first key of a config, or of a section in it, with a number of MTP layers."""
-    sections = {"": config} | {f"{key}.": value for key, value in config.items() if isinstance(value, Mapping)}
-    for prefix, section in sections.items():
+    """The outermost key with a number of MTP layers, in the sections about the language model."""
+    for prefix, section in reversed(list(_sections(config))):
         for key, count in integers(section, MTP_KEYS).items():
             return MtpDeclaration(prefix + key, count)
     return None

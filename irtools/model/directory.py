@@ -134,11 +134,12 @@ class ModelDirectory:
                 "openvino_decoder_model.xml) has no decoder-only stack to annotate",
                 path=self.directory,
             )
+        missing = f"no {' or '.join(TARGET_FILES)} here"
         if not self.parts:
-            nothing = f"no {' or '.join(TARGET_FILES)} here (no .xml at all)"
-            raise ExportError(f"{nothing}; {meant_instead(self.directory, TARGET_FILES)}", path=self.directory)
+            message, hint = f"{missing} (no .xml at all)", meant_instead(self.directory, TARGET_FILES)
+            raise ExportError(message, path=self.directory, hint=hint)
         seen = ", ".join(document.path.name for document in self.parts.values())
-        raise ExportError(f"no {' or '.join(TARGET_FILES)} here ({seen}); give an OpenVINO export", path=self.directory)
+        raise ExportError(f"{missing} ({seen})", path=self.directory, hint="give an OpenVINO export")
 
     @property
     def mtp(self) -> Document | None:

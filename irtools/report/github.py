@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from irtools.lint.engine import Judged
+from irtools.lint.engine import ModelVerification
 from irtools.lint.finding import Severity
 from irtools.report.findings import shown_path
 
@@ -14,12 +14,12 @@ __all__ = ["github"]
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
 
-def github(judged: Sequence[Judged], **_: object) -> str:
+def github(models: Sequence[ModelVerification], **_: object) -> str:
     """Write one workflow command per finding, each with a final newline."""
-    return "".join(f"{command}\n" for model in judged for command in _commands(model))
+    return "".join(f"{command}\n" for model in models for command in _commands(model))
 
 
-def _commands(model: Judged) -> Iterator[str]:
+def _commands(model: ModelVerification) -> Iterator[str]:
     if model.verification is None:
         yield f"::error title=irtools::{_data(f'{model.path}: {model.error}')}"
         return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from irtools.anatomy.describe import layers_text
 from irtools.errors import IrtoolsError, UsageError
-from irtools.lint.engine import Judged, verify
+from irtools.lint.engine import ModelVerification, verify
 from irtools.lint.finding import Finding, Severity
 from irtools.render.picture import KINDS
 from irtools.report.findings import counts_text, shown_path
@@ -64,15 +64,15 @@ class View:
     layer: int | None = None
 
 
-def render_report(export: ModelDirectory, judged: Judged | None = None, view: View | None = None) -> str:
-    """Render the report of an export as a self-contained HTML page; without ``judged`` the rules run first."""
-    return render_reports([judged or Judged(export.path, verify(export))], view)
+def render_report(export: ModelDirectory, verified: ModelVerification | None = None, view: View | None = None) -> str:
+    """Render the report of an export as a self-contained HTML page; without ``verified`` the rules run first."""
+    return render_reports([verified or ModelVerification(export.path, verify(export))], view)
 
 
-def render_reports(judged: Sequence[Judged], view: View | None = None) -> str:
+def render_reports(verified: Sequence[ModelVerification], view: View | None = None) -> str:
     """Render the reports of several exports, one after the other on one page."""
     view = view or View()
-    models = [_model(number, model, view) for number, model in enumerate(judged)]
+    models = [_model(number, model, view) for number, model in enumerate(verified)]
     if view.layer is not None:
         _require_layer(models, view.layer)
     drawn = [part for model in models for part in model.parts]
@@ -92,9 +92,9 @@ def render_reports(judged: Sequence[Judged], view: View | None = None) -> str:
     )
 
 
-def verification_html(judged: Sequence[Judged], **_: object) -> str:
+def verification_html(verified: Sequence[ModelVerification], **_: object) -> str:
     """Render the outcome of ``irtools verify`` as a page."""
-    return render_reports(judged)
+    return render_reports(verified)
 
 
 def _require_layer(models: Sequence[_Model], layer: int) -> None:
@@ -146,7 +146,7 @@ class _Model:
     number: int
     path: Path
     name: str = ""
-    judged: Judged | None = None
+    verified: ModelVerification | None = None
     error: str = ""
     inspection: Inspection | None = None
     facts: list[tuple[str, str]] = field(default_factory=list)
@@ -160,7 +160,7 @@ class _Model:
     @property
     def counts(self) -> str:
         """Number of findings by severity."""
-        return counts_text([self.judged.verification]) if self.judged and self.judged.verification else ""
+        return counts_text([self.verified.verification]) if self.verified and self.verified.verification else ""
 
     @property
     def worst(self) -> str:
@@ -168,9 +168,9 @@ class _Model:
         return str(max((shown.finding.severity or Severity.ERROR for shown in self.findings), default="ok"))
 
 
-def _model(number: int, judged: Judged, view: View) -> _Model:
-    model = _Model(number, judged.path, judged.path.resolve().name, judged, judged.error or "")
-    verification = judged.verification
+def _model(number: int, verified: ModelVerification, view: View) -> _Model:
+    model = _Model(number, verified.path, verified.path.resolve().name, verified, verified.error or "")
+    verification = verified.verification
     if verification is None:
         return model
     export = verification.export

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from irtools.lint.engine import Judged, Verification
+from irtools.lint.engine import ModelVerification, Verification
 from irtools.lint.finding import Finding, Severity
 from irtools.report.findings import shown_path
 
@@ -16,13 +16,13 @@ __all__ = ["junit"]
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit(judged: Sequence[Judged], **_: object) -> str:
+def junit(models: Sequence[ModelVerification], **_: object) -> str:
     """Write one test suite per model with one test case per rule, as XML with a final newline.
 
     A test case fails if its rule has findings at or above the threshold; findings below it become its output.
     """
     root = ElementTree.Element("testsuites", name="irtools verify")
-    for model in judged:
+    for model in models:
         suite = ElementTree.SubElement(root, "testsuite", name=_clean(str(model.path)))
         if model.verification is not None:
             _add_rules(suite, model.verification, model.threshold)

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from irtools._version import __version__
 from irtools.lint.baseline import fingerprints
-from irtools.lint.engine import Judged, Verification
+from irtools.lint.engine import ModelVerification, Verification
 from irtools.lint.finding import Finding, Severity
 from irtools.lint.rule import Rule
 from irtools.report.rules import explanation_markdown
@@ -20,12 +20,12 @@ __all__ = ["sarif"]
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
-def sarif(judged: Sequence[Judged], **_: object) -> str:
+def sarif(models: Sequence[ModelVerification], **_: object) -> str:
     """Write a SARIF log with one run, as JSON with a final newline."""
-    done = [model.verification for model in judged if model.verification is not None]
+    done = [model.verification for model in models if model.verification is not None]
     rules = {rule.code: rule for verification in done for rule in verification.rules}
     order = {code: number for number, code in enumerate(sorted(rules))}
-    failed = [model for model in judged if model.error is not None]
+    failed = [model for model in models if model.error is not None]
     invocation: dict[str, object] = {"executionSuccessful": not failed}
     if failed:
         invocation["toolExecutionNotifications"] = [

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from irtools.lint.baseline import fingerprints
-from irtools.lint.engine import Judged, Verification
+from irtools.lint.engine import ModelVerification, Verification
 from irtools.lint.finding import Severity
 from irtools.report.findings import counts_text, findings_text, listing
 from irtools.report.json import ModelResult, envelope, to_json
@@ -16,7 +16,7 @@ from irtools.text import plural
 __all__ = ["verification_json", "verification_text"]
 
 
-def verification_text(judged: Sequence[Judged], *, style: Style, brief: bool = False, **_: object) -> str:
+def verification_text(models: Sequence[ModelVerification], *, style: Style, brief: bool = False, **_: object) -> str:
     """Render the findings, the decoding strategies and the totals as text.
 
     Parameters
@@ -24,49 +24,49 @@ def verification_text(judged: Sequence[Judged], *, style: Style, brief: bool = F
     brief : bool
         Only the findings that determine the exit code.
     """
-    return _brief_text(judged, style) if brief else _text(judged, style)
+    return _brief_text(models, style) if brief else _text(models, style)
 
 
-def _brief_text(judged: Sequence[Judged], style: Style) -> str:
+def _brief_text(models: Sequence[ModelVerification], style: Style) -> str:
     """Findings at or above the threshold, under the paths of their exports."""
     blocks = []
-    for model in judged:
+    for model in models:
         if model.verification is not None and model.failed:
             counting = [f for f in model.verification.findings if f.severity is None or f.severity >= model.threshold]
             blocks.append(listing(replace(model.verification, findings=tuple(counting)), style))
     return "\n\n".join(blocks) + "\n" if blocks else ""
 
 
-def _text(judged: Sequence[Judged], style: Style) -> str:
+def _text(models: Sequence[ModelVerification], style: Style) -> str:
     blocks = []
-    for model in judged:
+    for model in models:
         if model.verification is not None:
             diffs = [patch.diff().rstrip("\n") for patch in model.patches if not model.written]
             blocks.append("\n".join([*diffs, findings_text(model.verification, style)]))
-    done = [model.verification for model in judged if model.verification is not None]
-    if len(judged) > 1:
+    done = [model.verification for model in models if model.verification is not None]
+    if len(models) > 1:
         blocks.append(f"{plural(len(done), 'export')} verified: {counts_text(done)}")
     return "\n\n".join(blocks) + "\n" if blocks else ""
 
 
-def verification_json(judged: Sequence[Judged], *, exit_code: int, **_: object) -> str:
+def verification_json(models: Sequence[ModelVerification], *, exit_code: int, **_: object) -> str:
     """Render the outcome as JSON with the exit code of the process."""
-    entries = [_entry(model) for model in judged]
+    entries = [_entry(model) for model in models]
     totals = {
-        f"{severity}s": sum(m.verification.counts[severity] for m in judged if m.verification is not None)
+        f"{severity}s": sum(m.verification.counts[severity] for m in models if m.verification is not None)
         for severity in sorted(Severity, reverse=True)
     }
     return to_json(envelope("verify", entries, {**totals, "exit_code": exit_code}))
 
 
-def _entry(model: Judged) -> ModelResult:
+def _entry(model: ModelVerification) -> ModelResult:
     if model.verification is None:
         return ModelResult(str(model.path), "failed", 2, model.error)
     status = "findings" if model.failed else "ok"
     return ModelResult(str(model.path), status, int(model.failed), details=_details(model, model.verification))
 
 
-def _details(model: Judged, verification: Verification) -> dict[str, object]:
+def _details(model: ModelVerification, verification: Verification) -> dict[str, object]:
     details: dict[str, object] = {
         "findings": [
             {

@@ -12,7 +12,7 @@ import pytest
 import irtools
 from irtools.errors import SaveError, UsageError
 from irtools.lint.baseline import apply_baseline, baseline_text, fingerprints, read_baseline, write_baseline
-from irtools.lint.engine import Judged
+from irtools.lint.engine import ModelVerification
 
 
 def broken(directory: Path) -> Path:
@@ -55,10 +55,10 @@ def test_a_finding_is_known_as_often_as_it_was_seen(fixtures: Path) -> None:
 def test_written_baseline_silences_everything(fixtures: Path, tmp_path: Path) -> None:
     verification = irtools.open_export(fixtures / "mixtral").verify()
 
-    (judged,) = write_baseline(tmp_path / "b.json", [Judged(fixtures, verification)])
+    (model,) = write_baseline(tmp_path / "b.json", [ModelVerification(fixtures, verification)])
 
-    assert judged.verification is not None
-    assert judged.verification.findings == ()
+    assert model.verification is not None
+    assert model.verification.findings == ()
     entries = json.loads((tmp_path / "b.json").read_text())["findings"]
     assert [entry["code"] for entry in entries] == [finding.code for finding in verification.findings]
 

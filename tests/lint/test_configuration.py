@@ -10,7 +10,7 @@ import pytest
 from irtools.authoring import Severity
 from irtools.errors import UsageError
 from irtools.lint.configuration import find_config, load_config
-from irtools.lint.session import VerifyCall, judge
+from irtools.lint.session import VerifyCall, verify_model
 
 ALL = """
 select = ["exp", "HID001"]
@@ -102,14 +102,14 @@ def model(export_copy: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def codes(path: Path, **call: object) -> list[str]:
-    verification = judge(path, VerifyCall(**call)).verification
+    verification = verify_model(path, VerifyCall(**call)).verification
     assert verification is not None
     return [finding.code for finding in verification.findings]
 
 
 def test_file_inside_the_export_does_not_count(model: Path) -> None:
     assert codes(model).count("EXP003") == 2
-    (note,) = judge(model, VerifyCall()).notes
+    (note,) = verify_model(model, VerifyCall()).notes
     assert "irtools.toml lies inside the export" in note
 
 
@@ -134,7 +134,7 @@ def test_nor_does_it_count_by_a_link(model: Path, tmp_path: Path) -> None:
 
 def test_nor_when_named(model: Path) -> None:
     with pytest.raises(UsageError, match="lies inside the export that is verified"):
-        judge(model, VerifyCall(config=model / "irtools.toml"))
+        verify_model(model, VerifyCall(config=model / "irtools.toml"))
 
     assert codes(model, config=model / "irtools.toml", trust_model_config=True) == []
 
@@ -147,7 +147,7 @@ def test_it_never_names_code_to_run(model: Path) -> None:
         VerifyCall(trust_model_config=True, config=model / "irtools.toml"),
     ):
         with pytest.raises(UsageError, match="may not name folders of rules"):
-            judge(model, call)
+            verify_model(model, call)
 
 
 def test_command_line_goes_before_the_file(model: Path, tmp_path: Path) -> None:
@@ -155,5 +155,5 @@ def test_command_line_goes_before_the_file(model: Path, tmp_path: Path) -> None:
 
     assert codes(model) == []
     assert codes(model, select=("EXP003",)) == ["EXP003", "EXP003"]
-    assert judge(model, VerifyCall()).threshold is Severity.NOTE
-    assert judge(model, VerifyCall(fail_on=Severity.ERROR)).threshold is Severity.ERROR
+    assert verify_model(model, VerifyCall()).threshold is Severity.NOTE
+    assert verify_model(model, VerifyCall(fail_on=Severity.ERROR)).threshold is Severity.ERROR

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import irtools
-from irtools.lint.fixing import plan_fixes
+from irtools.lint.apply_fixes import plan_fixes
 
 FILES = (
     *("openvino_language_model.xml", "openvino_mtp_model.xml", "openvino_text_embeddings_model.xml"),

@@ -74,3 +74,12 @@ STEMS = st.lists(
 def test_every_file_is_a_part(stems: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
     export = export_of(tmp_path_factory.mktemp("export"), *(f"{stem}.xml" for stem in stems))
     assert sorted(document.path.stem for document in export.parts.values()) == sorted(stems)
+
+
+def test_an_error_about_the_target_has_its_advice_apart(tmp_path: Path) -> None:
+    export = export_of(tmp_path, "openvino_tokenizer.xml", "openvino_detokenizer.xml")
+    with pytest.raises(ExportError) as caught:
+        _ = export.target
+    assert caught.value.hint == "give an OpenVINO export"
+    assert str(caught.value) == f"{tmp_path}: {caught.value.args[0]}; give an OpenVINO export"
+    assert ";" not in caught.value.args[0]

@@ -16,7 +16,7 @@ from lxml import etree, html
 
 from irtools.errors import UsageError
 from irtools.export import open_export
-from irtools.lint.engine import Judged
+from irtools.lint.engine import ModelVerification
 from irtools.report.html import View, render_report, render_reports
 from irtools.report.html_text import explanation_html
 
@@ -168,7 +168,7 @@ def test_a_broken_export_has_a_report_too(export_copy: Callable[..., Path], file
 
 
 def test_a_model_that_could_not_be_verified_is_named() -> None:
-    page = render_reports([Judged(Path("nowhere"), error="nowhere: no <such> file")])
+    page = render_reports([ModelVerification(Path("nowhere"), error="nowhere: no <such> file")])
     assert "no &lt;such&gt; file" in page
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import irtools
 from irtools.authoring import Finding, Severity
-from irtools.lint.engine import Judged, Verification
+from irtools.lint.engine import ModelVerification, Verification
 from irtools.lint.rule import load_rules
 from irtools.report.findings import counts_text
 from irtools.report.github import github
@@ -26,22 +26,22 @@ NASTY = 'a "quoted" <tag> & 100%, one:two\r\nline\x07\x1b[31m \udcff é'
 
 
 @pytest.fixture
-def judged(fixtures: Path) -> list[Judged]:
+def models(fixtures: Path) -> list[ModelVerification]:
     """Two verified exports and one that could not be verified."""
     names = ("bert", "qwen3")
-    done = [Judged(fixtures / name, irtools.open_export(fixtures / name).verify()) for name in names]
-    return [*done, Judged(Path("gone"), error="gone: no such file or directory")]
+    done = [ModelVerification(fixtures / name, irtools.open_export(fixtures / name).verify()) for name in names]
+    return [*done, ModelVerification(Path("gone"), error="gone: no such file or directory")]
 
 
-def with_findings(directory: Path, *findings: Finding) -> Judged:
-    return Judged(directory, Verification(irtools.Export(directory), findings, load_rules()))
+def with_findings(directory: Path, *findings: Finding) -> ModelVerification:
+    return ModelVerification(directory, Verification(irtools.Export(directory), findings, load_rules()))
 
 
 # -- SARIF -------------------------------------------------------------------------------
 
 
-def test_sarif_is_valid_against_the_official_schema(judged: list[Judged]) -> None:
-    jsonschema.Draft4Validator(SCHEMA).validate(json.loads(sarif(judged)))
+def test_sarif_is_valid_against_the_official_schema(models: list[ModelVerification]) -> None:
+    jsonschema.Draft4Validator(SCHEMA).validate(json.loads(sarif(models)))
 
 
 def test_sarif_of_nothing_and_of_nasty_texts_is_valid(tmp_path: Path) -> None:
@@ -54,8 +54,8 @@ def test_sarif_of_nothing_and_of_nasty_texts_is_valid(tmp_path: Path) -> None:
     assert location["artifactLocation"]["uri"].endswith("/a%20b%23%C3%BC.xml")
 
 
-def test_sarif_has_rules_with_help_and_results_that_refer_to_them(judged: list[Judged]) -> None:
-    run = json.loads(sarif(judged))["runs"][0]
+def test_sarif_has_rules_with_help_and_results_that_refer_to_them(models: list[ModelVerification]) -> None:
+    run = json.loads(sarif(models))["runs"][0]
     rules = run["tool"]["driver"]["rules"]
 
     assert [rule["id"] for rule in rules] == [rule.code for rule in load_rules()]
@@ -70,7 +70,7 @@ def test_sarif_paths_are_relative_to_the_working_directory(
 ) -> None:
     directory = export_copy("mixtral")
     monkeypatch.chdir(tmp_path)
-    found = json.loads(sarif([Judged(directory, irtools.open_export(directory).verify(select=["EXP"]))]))
+    found = json.loads(sarif([ModelVerification(directory, irtools.open_export(directory).verify(select=["EXP"]))]))
 
     places = [r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for r in found["runs"][0]["results"]]
     assert places == ["mixtral/openvino_detokenizer.xml", "mixtral/openvino_tokenizer.xml"]
@@ -78,7 +78,7 @@ def test_sarif_paths_are_relative_to_the_working_directory(
 
 def test_sarif_fingerprints_are_stable(export_copy: Callable[..., Path]) -> None:
     def prints(directory: Path) -> list[str]:
-        log = json.loads(sarif([Judged(directory, irtools.open_export(directory).verify())]))
+        log = json.loads(sarif([ModelVerification(directory, irtools.open_export(directory).verify())]))
         return [result["partialFingerprints"]["irtools/v1"] for result in log["runs"][0]["results"]]
 
     one, other = export_copy("bert"), export_copy("bert", to="moved")
@@ -91,8 +91,8 @@ def test_sarif_fingerprints_are_stable(export_copy: Callable[..., Path]) -> None
 # -- JUnit -------------------------------------------------------------------------------
 
 
-def test_junit_has_a_case_per_rule(judged: list[Judged]) -> None:
-    root = ElementTree.fromstring(junit(judged))
+def test_junit_has_a_case_per_rule(models: list[ModelVerification]) -> None:
+    root = ElementTree.fromstring(junit(models))
     bert, qwen3, gone = root.findall("testsuite")
 
     assert (bert.get("tests"), bert.get("failures")) == (str(len(load_rules())), "2")
@@ -109,15 +109,15 @@ def test_junit_counts_by_the_threshold(fixtures: Path) -> None:
     verification = irtools.open_export(fixtures / "llama").verify()
 
     for threshold, failures in ((Severity.ERROR, "0"), (Severity.NOTE, "1")):
-        suite = ElementTree.fromstring(junit([Judged(fixtures, verification, threshold=threshold)]))[0]
+        suite = ElementTree.fromstring(junit([ModelVerification(fixtures, verification, threshold=threshold)]))[0]
         assert suite.get("failures") == failures
         assert len(suite.findall("testcase/system-out")) == 1 - int(failures)
 
 
 def test_junit_takes_any_text(tmp_path: Path) -> None:
-    judged = with_findings(tmp_path, Finding(NASTY, NASTY, tmp_path / "x", 1, None, Severity.ERROR, "IR001"))
+    model = with_findings(tmp_path, Finding(NASTY, NASTY, tmp_path / "x", 1, None, Severity.ERROR, "IR001"))
 
-    message = ElementTree.fromstring(junit([judged])).find(".//failure").get("message")
+    message = ElementTree.fromstring(junit([model])).find(".//failure").get("message")
     assert 'a "quoted" <tag> & 100%' in message
     assert "\x1b" not in message
 
@@ -134,8 +134,8 @@ def test_github_escapes_by_the_rules_of_workflow_commands(tmp_path: Path, monkey
     )
 
 
-def test_github_names_severities_and_what_failed(judged: list[Judged]) -> None:
-    lines = github(judged).splitlines()
+def test_github_names_severities_and_what_failed(models: list[ModelVerification]) -> None:
+    lines = github(models).splitlines()
 
     assert [line.split(" ")[0] for line in lines] == ["::error", "::error", "::error", "::error"]
     assert lines[-1] == "::error title=irtools::gone: gone: no such file or directory"
@@ -146,8 +146,8 @@ def test_github_names_severities_and_what_failed(judged: list[Judged]) -> None:
 # -- text and JSON -----------------------------------------------------------------------
 
 
-def test_text_is_grouped_by_file_with_one_line_a_finding(judged: list[Judged]) -> None:
-    lines = verification_text(judged, style=Style()).splitlines()
+def test_text_is_grouped_by_file_with_one_line_a_finding(models: list[ModelVerification]) -> None:
+    lines = verification_text(models, style=Style()).splitlines()
 
     assert "  openvino_tokenizer.xml" in lines
     assert sum(line.startswith("    error  ") for line in lines) == 3
@@ -156,9 +156,9 @@ def test_text_is_grouped_by_file_with_one_line_a_finding(judged: list[Judged]) -
 
 
 def test_text_shows_no_control_characters(tmp_path: Path) -> None:
-    judged = with_findings(tmp_path, Finding(NASTY, file=tmp_path / "x", code="IR001", severity=Severity.ERROR))
+    model = with_findings(tmp_path, Finding(NASTY, file=tmp_path / "x", code="IR001", severity=Severity.ERROR))
 
-    shown = verification_text([judged], style=Style())
+    shown = verification_text([model], style=Style())
     assert "\x1b" not in shown
     assert "\r" not in shown
 
@@ -172,8 +172,8 @@ def test_counts_name_what_there_is() -> None:
     assert counts_text([silenced]) == "no findings (4 known from the baseline)"
 
 
-def test_json_has_findings_and_strategies(judged: list[Judged], fixtures: Path) -> None:
-    bert, qwen3, gone = json.loads(verification_json(judged, exit_code=2))["models"]
+def test_json_has_findings_and_strategies(models: list[ModelVerification], fixtures: Path) -> None:
+    bert, qwen3, gone = json.loads(verification_json(models, exit_code=2))["models"]
 
     assert set(bert["findings"][0]) >= {"code", "severity", "message", "hint", "file", "line", "op"}
     assert [f["code"] for f in bert["findings"]] == ["EXP003", "RUN001", "EXP003"]

@@ -9,7 +9,7 @@ import openvino
 import pytest
 
 import irtools
-from irtools.lint.fixing import plan_fixes, write_fixes
+from irtools.lint.apply_fixes import plan_fixes, write_fixes
 from irtools.surgery.rename import unique_names
 
 
