@@ -80,18 +80,8 @@ def _below(view: GraphView, start: Iterable[int]) -> set[int]:
     return closure(start, lambda op: [other for other in view.succ[op] if view.op_type(other) not in SHAPE_OPS])
 
 
-<<<<<<< HEAD
-class _Judge:
-    """Distinguish values that a family shares by design from other bypasses.
-=======
-def _above(view: GraphView, start: Iterable[int]) -> set[int]:
-    """Ops and all ops that they are computed from, except shape arithmetic."""
-    return closure(start, lambda op: [] if view.op_type(op) in SHAPE_OPS else view.pred[op])
-
-
 class _Roles:
     """Roles of the values that a family shares by design, unlike other bypasses.
->>>>>>> wt-s1
 
     Parameters
     ----------
