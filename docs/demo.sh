@@ -17,3 +17,4 @@ show irtools verify demo/falcon
 show irtools inspect demo/falcon
 show irtools render demo/falcon -o demo/falcon.svg
 show irtools report demo/falcon -o demo/falcon.html
+printf '\nOpen demo/falcon.html in a browser. `. .venv/bin/activate` puts irtools on the path.\n'

@@ -39,7 +39,7 @@ def command(
     part: str,
     ui: Ui,
 ) -> int:
-    """Add hidden states as outputs of the model, for runtimes that read no annotation.
+    """Add hidden states as outputs of the model, for runtimes that do not read the annotation.
 
     Each layer gets an output hidden_states.<layer>. With --concat all layers share one output, and separate outputs
     need --name too. New outputs follow the existing ones, and GenAI ignores them. Only the last layer's output may be

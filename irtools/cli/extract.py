@@ -22,7 +22,7 @@ __all__ = ["command"]
 @click.option("--to", metavar="OP", multiple=True, help="Last op, or OP:1 for its output 1; can be repeated.")
 @click.option("-o", "--output-dir", metavar="DIR", type=PATH, required=True, help="Empty or new directory.")
 @click.option("--stateless", is_flag=True, help="Replace states with inputs and outputs.")
-@click.option("--dry-run", is_flag=True, help="Write nothing; exit with 1, because something would be written.")
+@click.option("--dry-run", is_flag=True, help="Write nothing, and exit with 1.")
 @click.option("--no-check", is_flag=True, help="Do not check the piece with OpenVINO.")
 @part_option
 @output_options()

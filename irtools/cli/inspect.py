@@ -21,7 +21,7 @@ __all__ = ["command"]
 @click.option("--batch", metavar="B", type=click.IntRange(1), default=1, show_default=True, help="Sequences.")
 @output_options()
 def command(models: tuple[Path, ...], part: str, context: int, batch: int, ui: Ui) -> int:
-    """Show parts, layers, ports, states, weights, decoding strategies and memory in one screen."""
+    """Show parts, layers, ports, states, weights, decoding strategies and memory on one screen."""
 
     def work(path: Path) -> ModelResult:
         from irtools.export import open_export

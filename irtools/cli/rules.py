@@ -49,7 +49,10 @@ def list_(folders: tuple[Path, ...], ui: Ui) -> int:
 @_folders
 @output_options()
 def explain(code: str, folders: tuple[Path, ...], ui: Ui) -> int:
-    """Explain the rule with a CODE or name: the check, its reason, the fix and the source."""
+    """Explain one rule, by CODE or name.
+
+    Prints the check, its reason, the fix and the source.
+    """
     from irtools.lint.rule import find_rule
     from irtools.report.rules import rule_details, rule_text
 

@@ -50,7 +50,9 @@ def require_empty(output_dir: Path, directory: Path, *, in_place: bool = True) -
     except NotADirectoryError:
         raise SaveError("is a file, or lies below one; give an empty or new directory", path=output_dir) from None
     if first is not None:
-        raise SaveError(f"is not empty (it contains {first.name}); give an empty or new directory", path=output_dir)
+        raise SaveError(
+            f"the directory is not empty (it contains {first.name}); give an empty or new one", path=output_dir
+        )
 
 
 def list_export(directory: Path, *, leave_out: str) -> tuple[list[Path], dict[Path, Path]]:

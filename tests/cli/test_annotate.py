@@ -253,7 +253,8 @@ def test_a_dry_run_refuses_the_directory_that_would_be_refused(
         done = cli(name, llama, "--output-dir", tmp_path / "out", *options)
         assert done.code == 2
         assert done.err == (
-            f"irtools: error: {tmp_path / 'out'}: is not empty (it contains file); give an empty or new directory\n"
+            f"irtools: error: {tmp_path / 'out'}: the directory is not empty (it contains file); "
+            "give an empty or new one\n"
         )
 
 

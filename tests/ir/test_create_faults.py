@@ -84,7 +84,7 @@ def test_a_check_that_refuses_leaves_nothing(tmp_path: Path) -> None:
 def test_a_directory_that_is_not_new(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     assert create_files(tmp_path / "out", FILES, directory=tmp_path / "model") == ()
-    with pytest.raises(SaveError, match="is not empty"):
+    with pytest.raises(SaveError, match="the directory is not empty"):
         create_files(tmp_path / "out", FILES, directory=tmp_path / "model")
     with pytest.raises(SaveError, match="lies inside the export"):
         create_files(tmp_path / "new", FILES, directory=tmp_path)

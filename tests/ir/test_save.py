@@ -379,7 +379,7 @@ def test_weights_are_copied_with_progress_where_nothing_else_works(
     [
         (".", "is the export itself"),
         ("sub/new", "lies inside the export"),
-        ("../occupied", "is not empty"),
+        ("../occupied", "the directory is not empty"),
         ("../file", "is a file"),
         ("../file/below", "lies below one"),
     ],

@@ -148,7 +148,7 @@ def test_a_patch_can_be_undone_as_it_is(falcon: Document) -> None:
 @pytest.mark.parametrize("nonsense", ["rename", None, 3, [None], ["rename"]])
 def test_what_is_no_edit_is_refused(nonsense: Any, falcon: Document) -> None:
     export = irtools.open_export(falcon.path.parent)
-    with pytest.raises(EditError, match=r"is not an edit; use the classes of irtools\.surgery\.edits, or patch\.undo"):
+    with pytest.raises(EditError, match=r"is not an edit; use the classes of irtools\.edits, or patch\.undo"):
         edit(export, Rename(STATE, "second"), nonsense)
     assert export.pending == ()
 

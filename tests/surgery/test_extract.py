@@ -362,7 +362,7 @@ def test_a_piece_that_openvino_cannot_read_is_not_there(export_copy: Callable[..
         export.extract(tmp_path / "out", layers="1")
     assert not (tmp_path / "out").exists()
     assert export.extract(tmp_path / "out", layers="1", check=False).path.is_file()
-    with pytest.raises(SaveError, match="is not empty"):
+    with pytest.raises(SaveError, match="the directory is not empty"):
         export.extract(tmp_path / "out", layers="1", check=False)
 
 
