@@ -56,7 +56,16 @@ def unreadable_json(context: Context) -> Iterator[Finding]:
         except OSError as error:
             message = f"the file cannot be read: {error.strerror}"
         severity = None if path.name in _READ_BY_RUNTIME else Severity.WARNING
-        yield Finding(message, "Restore it from the checkpoint", file=path, line=line, severity=severity)
+        # The runtime reads the configuration of the target, not that of a draft.
+        rules_out = () if context.is_draft else None
+        yield Finding(
+            message,
+            "Restore it from the checkpoint",
+            file=path,
+            line=line,
+            severity=severity,
+            rules_out=rules_out,
+        )
 
 
 @rule("EXP011", "missing-config", Severity.WARNING, "A configuration file is missing")

@@ -185,7 +185,7 @@ def json_text(value: object) -> str:
 
 def is_layer_key(key: str) -> bool:
     """True if a key has the form in which the runtime writes a layer number."""
-    return key.isascii() and key.isdecimal() and str(int(key)) == key
+    return key.isascii() and key.isdecimal() and (key == "0" or not key.startswith("0")) and len(key) <= 18
 
 
 def read_annotation(scan: Scan) -> Annotation | None:
