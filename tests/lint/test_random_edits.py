@@ -56,6 +56,7 @@ def verify(directory: Path) -> None:
         plan_fixes(verification, unsafe=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(EDITS)
 def test_bytes(base: Path, edits: list[tuple[str, float, int, bytes]]) -> None:
@@ -65,6 +66,7 @@ def test_bytes(base: Path, edits: list[tuple[str, float, int, bytes]]) -> None:
         verify(damaged(base, Path(scratch), placed))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(VALUES)
 def test_values(base: Path, edits: list[tuple[str, float, bytes]]) -> None:
