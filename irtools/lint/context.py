@@ -1,4 +1,4 @@
-"""What a rule can look at: the export, its parts, the decoder stack, the config."""
+"""Everything that a rule can read: the export, its parts, the decoder stack, the config."""
 
 from __future__ import annotations
 
