@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -68,9 +69,9 @@ def process() -> Callable[..., Done]:
 
 @pytest.fixture
 def terminal() -> Callable[..., Done]:
-    """Run ``irtools`` on a terminal of a given width; stdout and stderr are one."""
+    """Run ``irtools`` on a terminal; stdout and stderr are one. Erased text, such as progress, is left out."""
 
-    def run(*arguments: object, width: int, **environment: str) -> Done:
+    def run(*arguments: object, width: int, progress: bool = False, **environment: str) -> Done:
         ours, theirs = pty.openpty()
         ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
         variables = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS")}
@@ -92,6 +93,7 @@ def terminal() -> Callable[..., Done]:
                 break
             pieces.append(piece)
         os.close(ours)
-        return Done(child.wait(), b"".join(pieces).decode().replace("\r\n", "\n"))
+        out = b"".join(pieces).decode().replace("\r\n", "\n")
+        return Done(child.wait(), out if progress else re.sub(r"[^\n]*\x1b\[2K", "", out))
 
     return run

@@ -260,9 +260,9 @@ def test_progress_on_a_terminal_and_none_in_a_pipe(
         "d.scan_ir = lambda data: (time.sleep(1.5), read(data))[1]\n"
     )
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    shown = terminal("locate", fixtures / "falcon", width=200, PYTHONPATH=path).out
+    shown = terminal("locate", fixtures / "falcon", width=200, progress=True, PYTHONPATH=path).out
     assert "Locating the decoder stack of" in shown
     assert "layer 3" in shown
     assert process("locate", fixtures / "falcon", PYTHONPATH=path).err == ""
-    quick = terminal("locate", fixtures / "falcon", width=200).out
+    quick = terminal("locate", fixtures / "falcon", width=200, progress=True).out
     assert "Locating" not in quick
