@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from irtools.display import Drawable
 from irtools.errors import EditError, OptionError
@@ -251,32 +251,6 @@ class Export(ModelDirectory, Drawable):
             write_output(Path(output), drawing.data)
         return drawing
 
-    @overload
-    def report(
-        self,
-        output: None = None,
-        *,
-        part: str = ...,
-        expect_mtp: bool | None = ...,
-        draft: str | Path | None = ...,
-        target_runtime: str | None = ...,
-        context: int = ...,
-        batch: int = ...,
-    ) -> str: ...
-
-    @overload
-    def report(
-        self,
-        output: str | Path,
-        *,
-        part: str = ...,
-        expect_mtp: bool | None = ...,
-        draft: str | Path | None = ...,
-        target_runtime: str | None = ...,
-        context: int = ...,
-        batch: int = ...,
-    ) -> Path: ...
-
     def report(
         self,
         output: str | Path | None = None,
@@ -287,7 +261,7 @@ class Export(ModelDirectory, Drawable):
         target_runtime: str | None = None,
         context: int = 4096,
         batch: int = 1,
-    ) -> str | Path:
+    ) -> str:
         """Verify the export and show it on one HTML page with a picture that expands down to each op.
 
         Parameters
@@ -303,8 +277,8 @@ class Export(ModelDirectory, Drawable):
 
         Returns
         -------
-        str or Path
-            The page, or the path of the file if ``output`` was given.
+        str
+            The page.
 
         Raises
         ------
@@ -325,10 +299,9 @@ class Export(ModelDirectory, Drawable):
 
         verification = self.verify(expect_mtp=expect_mtp, draft=draft, target_runtime=target_runtime)
         page = render_report(self, ModelVerification(self.path, verification), View(part, context, batch))
-        if output is None:
-            return page
-        write_output(Path(output), page.encode())
-        return Path(output)
+        if output is not None:
+            write_output(Path(output), page.encode())
+        return page
 
     def diff(
         self, other: str | Path | ModelDirectory, *, part: str | None = None, ignore: Collection[str] = ()
@@ -738,6 +711,6 @@ def diff(
     >>> irtools.diff("fixtures/falcon", "fixtures/falcon").equal
     True
     """
-    from irtools.compare import compare
+    from irtools.compare.engine import compare
 
     return compare(a, b, ignore=ignore, part=part)

@@ -31,7 +31,7 @@ def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: b
     destinations = writing.destinations(models)
 
     def work(path: Path) -> ModelResult:
-        # The check runs during the imports here: it loads OpenVINO, then converts the file.
+        # The check runs during the imports here: it loads OpenVINO, then reads the file.
         checked = not no_check and not writing.dry_run
         if checked:
             from irtools.runtime.check import warm_up

@@ -20,40 +20,7 @@ _CONFIG = "config.json"
 
 
 def compare(a: Operand, b: Operand, *, ignore: Collection[str] = (), part: str | None = None) -> Comparison:
-    """Compare two exports, or two IRs.
-
-    Ops are paired by structure, layer by layer, so that other names, ids and orders in the file are
-    not structural differences. Layers are paired by position; if one side has more layers, by
-    structure, then by name.
-
-    Parameters
-    ----------
-    a, b : path-like or ModelDirectory
-        Model directories, or ``.xml`` files.
-    ignore : collection of str
-        Keys of :data:`irtools.compare.CATEGORIES`; ``weights`` includes ``values``.
-    part : str, optional
-        Compare only this part, named as for :meth:`irtools.export.Export.part`.
-
-    Returns
-    -------
-    Comparison
-        The properties ``equal``, ``counts`` and ``exit_code`` summarise it. An unreadable part has
-        an ``error``; the other parts are compared.
-
-    Raises
-    ------
-    UsageError
-        An unknown category.
-    ExportError
-        A file, directory or part does not exist.
-
-    Examples
-    --------
-    >>> from irtools.compare import compare
-    >>> compare("fixtures/falcon", "fixtures/falcon").equal
-    True
-    """
+    """Compare two exports, or two IRs, as :func:`irtools.diff` documents it."""
     ignored = _categories(ignore)
     one, other = (side if isinstance(side, ModelDirectory) else ModelDirectory.open(side) for side in (a, b))
     if part is not None or not (one.path.is_dir() and other.path.is_dir()):

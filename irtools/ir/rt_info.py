@@ -135,6 +135,11 @@ def entries(scan: Scan, key: str) -> tuple[RtInfoEntry, ...]:
     )
 
 
+def effective_entry(scan: Scan, key: str) -> RtInfoEntry | None:
+    """The entry with a key that OpenVINO reads, which is the last one; None if there is none."""
+    return next(reversed(entries(scan, key)), None)
+
+
 # -- editing ---------------------------------------------------------------------------
 
 

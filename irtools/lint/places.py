@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from irtools.ir.constants import Constant
-from irtools.ir.rt_info import entries
+from irtools.ir.rt_info import effective_entry
 from irtools.ir.scan import Span
 from irtools.lint.finding import Finding, Severity
 from irtools.model.document import Document
@@ -48,6 +48,6 @@ def _line_and_op(
     if isinstance(place, Constant):
         return document.line(place.span), place.name
     if isinstance(place, str):
-        found = entries(document.scan, place)
-        place = found[-1].span if found else None
+        entry = effective_entry(document.scan, place)
+        place = entry.span if entry is not None else None
     return document.line(place if place is not None else document.scan.net_tag), None

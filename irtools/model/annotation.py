@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from irtools.graph.view import GraphView, Source
-from irtools.ir.rt_info import ANNOTATION_KEY, entries
+from irtools.ir.rt_info import ANNOTATION_KEY, effective_entry
 from irtools.ir.scan import Scan, line_of
 
 __all__ = [
@@ -190,8 +190,8 @@ def is_layer_key(key: str) -> bool:
 
 def read_annotation(scan: Scan) -> Annotation | None:
     """The effective annotation of a file: the last entry with its key; None if there is none."""
-    present = entries(scan, ANNOTATION_KEY)
-    return parse_annotation(present[-1].value, present[-1].line) if present else None
+    entry = effective_entry(scan, ANNOTATION_KEY)
+    return parse_annotation(entry.value, entry.line) if entry is not None else None
 
 
 _STRAY = re.compile(

@@ -133,20 +133,7 @@ def states(document: Document) -> tuple[StateGroup, ...]:
 
 
 def footprint(export: ModelDirectory, *, context: int = 4096, batch: int = 1) -> Footprint:
-    """Compute the minimum memory of an export from its files.
-
-    Parameters
-    ----------
-    context : int
-        Tokens in the state of each sequence.
-    batch : int
-        Number of sequences.
-
-    Raises
-    ------
-    UsageError
-        The context or the batch is below one.
-    """
+    """Compute the minimum memory of an export from its files, as :meth:`irtools.Export.footprint` documents it."""
     if context < 1 or batch < 1:
         raise UsageError(f"context {context} and batch {batch}: both must be at least 1")
     targets = export.target_candidates

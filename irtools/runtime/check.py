@@ -1,7 +1,7 @@
 """Check an edited file with OpenVINO, and an annotated target as OpenVINO GenAI loads it.
 
 The rehearsal runs in its own process, because OpenVINO may print and a damaged file may crash it. The process
-can be started early: it then loads OpenVINO and converts the graph while the decoder stack is being located.
+can be started early: it then loads OpenVINO and reads the old file while the decoder stack is being located.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from irtools.surgery.extraction.piece import Plan
     from irtools.surgery.patch import Patch
 
-__all__ = ["Remark", "check_file", "checker", "warm_up"]
+__all__ = ["Remark", "check_file", "check_piece", "checker", "warm_up"]
 
 _UNCHECKED = ", or give --no-check to write without a check"
 _TIMEOUT = 900.0
@@ -54,7 +54,7 @@ class Remark:
 def warm_up(path: Path | None = None) -> None:
     """Start the process of the next :func:`check_file`, and return at once.
 
-    It converts the ``.xml`` with its weights ahead. Without a path it only loads OpenVINO; a second call can give one.
+    It reads the ``.xml`` with its weights ahead. Without a path it only loads OpenVINO; a second call can give one.
     """
     if not _waiting:
         _waiting.append(_start(path))

@@ -1,6 +1,6 @@
 """The process in which OpenVINO reads an edited file and rehearses loading an annotated target.
 
-:mod:`irtools.runtime.check` sends it two requests: the file to convert ahead (or null), and later the rehearsal,
+:mod:`irtools.runtime.check` sends it two requests: the file to read ahead (or null), and later the rehearsal,
 which is answered with a list of ``[is a problem, message]``. The checks are those of OpenVINO GenAI 2026.4 on a
 DFlash target, before and after it converts the model to paged attention.
 """

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from irtools.errors import EditError, about
 from irtools.ir.markup import Splice, spliced
 from irtools.ir.op import parse_op
-from irtools.ir.rt_info import ANNOTATION_KEY, entries, remove_entry, set_entry
+from irtools.ir.rt_info import ANNOTATION_KEY, effective_entry, remove_entry, set_entry
 from irtools.ir.scan import Scan, same_graph, scan_outline
 from irtools.model.document import Document
 from irtools.surgery.edits import Edit, GraphEdit, RemoveOp, Rename, Restore, SetRtInfo, require_text
@@ -70,8 +70,8 @@ def preview(document: Document, edits: Iterable[Edit]) -> Document:
 
 def _annotation(scan: Scan) -> str | None:
     """Return the last annotation of a file; ``""`` for an entry without value."""
-    present = entries(scan, ANNOTATION_KEY)
-    return (present[-1].value or "") if present else None
+    entry = effective_entry(scan, ANNOTATION_KEY)
+    return (entry.value or "") if entry is not None else None
 
 
 class _Steps:

@@ -14,8 +14,8 @@ import openvino
 import pytest
 from lxml import etree
 
-from irtools.compare import CATEGORIES, Comparison, PartDiff, compare
-from irtools.compare.differences import Difference
+from irtools.compare.differences import CATEGORIES, Comparison, Difference, PartDiff
+from irtools.compare.engine import compare
 from irtools.errors import ExportError, UsageError
 from irtools.report.compare_headline import headline
 from tests.compare.scramble import scramble
