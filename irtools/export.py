@@ -104,7 +104,8 @@ class Export(ModelDirectory, Drawable):
         >>> [finding.code for finding in irtools.open_export("fixtures/mixtral").verify(select=["EXP"]).findings]
         ['EXP003', 'EXP003']
         """
-        from irtools.lint.engine import DEFAULT_RUNTIME, VerifyOptions, verify
+        from irtools.lint.context import DEFAULT_RUNTIME
+        from irtools.lint.engine import VerifyOptions, verify
 
         separate = VerifyOptions(
             expect_mtp=expect_mtp,

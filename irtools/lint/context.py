@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from irtools.model.document import Document
     from irtools.model.part import PartFacts
 
-__all__ = ["Context"]
+__all__ = ["DEFAULT_RUNTIME", "Context"]
+
+DEFAULT_RUNTIME = "2026.4"
+"""OpenVINO GenAI release against which the built-in rules were verified."""
 
 T = TypeVar("T")
 
@@ -38,7 +41,7 @@ class Context:
     export: ModelDirectory
     expect_mtp: bool | None = None
     draft: ModelDirectory | None = None
-    target_runtime: str = "2026.4"
+    target_runtime: str = DEFAULT_RUNTIME
     _facts: dict[tuple[str, Document], Any] = field(default_factory=dict, init=False, repr=False)
 
     def _once(self, fact: str, document: Document, compute: Callable[[], T]) -> T:

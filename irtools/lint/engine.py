@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from irtools.display import Tabular
 from irtools.errors import ExportError, InvalidIRError, IrtoolsError, OptionError, UsageError
 from irtools.ir.listing import meant_instead
-from irtools.lint.context import Context
+from irtools.lint.context import DEFAULT_RUNTIME, Context
 from irtools.lint.finding import Finding, Severity, Strategy
 from irtools.lint.rule import Rule, load_rules, source_of
 from irtools.lint.versions import matches, parse_version
@@ -26,10 +26,7 @@ if TYPE_CHECKING:
     from irtools.ir.save import Saved
     from irtools.surgery.patch import Patch
 
-__all__ = ["DEFAULT_RUNTIME", "ModelVerification", "Verification", "VerifyOptions", "selected_rules", "verify"]
-
-DEFAULT_RUNTIME = "2026.4"
-"""OpenVINO GenAI release against which the built-in rules were verified."""
+__all__ = ["ModelVerification", "Verification", "VerifyOptions", "selected_rules", "verify"]
 
 
 @dataclass(frozen=True, slots=True)

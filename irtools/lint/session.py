@@ -13,7 +13,8 @@ from irtools.ir.save import Saved
 from irtools.lint.apply_fixes import FixPlan, plan_fixes, write_fixes
 from irtools.lint.baseline import apply_baseline, read_baseline
 from irtools.lint.configuration import Config, find_config, load_config
-from irtools.lint.engine import DEFAULT_RUNTIME, ModelVerification, Verification, VerifyOptions, verify
+from irtools.lint.context import DEFAULT_RUNTIME
+from irtools.lint.engine import ModelVerification, Verification, VerifyOptions, verify
 from irtools.lint.finding import Severity
 from irtools.model.directory import ModelDirectory
 from irtools.text import plural

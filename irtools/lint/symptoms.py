@@ -56,7 +56,8 @@ def explained_by(message: str, findings: Iterable[Finding]) -> list[Finding]:
 
 def of_check(check: str, findings: Iterable[Finding]) -> list[Finding]:
     """Findings of the rules that may explain a check, in their order."""
-    return [f for f in findings if any(symptom.check == check and symptom.named([f]) for symptom in collect(Symptom))]
+    symptoms = [symptom for symptom in collect(Symptom) if symptom.check == check]
+    return [finding for finding in findings if any(symptom.named([finding]) for symptom in symptoms)]
 
 
 def cited(check: str) -> str:
