@@ -64,10 +64,11 @@ from irtools._lazy import attach
 if TYPE_CHECKING:
     from irtools.graph.match import Match, Mismatch, Pattern, Probe, pattern
     from irtools.lint.context import Context
-    from irtools.lint.finding import STRATEGIES, Finding, Fix, Severity
+    from irtools.lint.finding import Finding, Fix, Severity
     from irtools.lint.places import finding_at
     from irtools.lint.rule import Rule, RuleGroup, load_rules, rule
     from irtools.lint.symptoms import Symptom
+    from irtools.model.decoding import STRATEGIES
     from irtools.model.mtp import MtpProfile, ProfilePort
     from irtools.model.part import PartFacts
 
@@ -96,7 +97,7 @@ __all__ = [
 __getattr__, __dir__ = attach(
     __name__,
     {
-        "STRATEGIES": "irtools.lint.finding",
+        "STRATEGIES": "irtools.model.decoding",
         "Context": "irtools.lint.context",
         "Finding": "irtools.lint.finding",
         "Fix": "irtools.lint.finding",

@@ -8,18 +8,14 @@ from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from irtools.model.decoding import DRAFTING
 from irtools.text import short_repr
 
 if TYPE_CHECKING:
     from irtools.model.document import Document
     from irtools.surgery.patch import Patch
 
-__all__ = ["DRAFTING", "STRATEGIES", "Finding", "Fix", "Severity", "Strategy"]
-
-DRAFTING = ("mtp", "dflash", "eagle3")
-"""Names of the decoding strategies with a draft."""
-STRATEGIES = ("plain", *DRAFTING)
-"""Names of all decoding strategies."""
+__all__ = ["Finding", "Fix", "Severity", "Strategy"]
 
 
 class Severity(IntEnum):

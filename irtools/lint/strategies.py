@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from irtools.lint.context import Context
-from irtools.lint.finding import DRAFTING, STRATEGIES, Finding, Severity, Strategy
+from irtools.lint.finding import Finding, Severity, Strategy
 from irtools.lint.mtp import head
 from irtools.lint.pair import dflash_draft, pair
 from irtools.lint.symptoms import of_check
+from irtools.model.decoding import DRAFTING, STRATEGIES
 from irtools.model.directory import MTP_FILE
 from irtools.model.draft import is_draft
 from irtools.model.guess import default_layers, guess

@@ -11,9 +11,9 @@ import irtools
 from irtools.authoring import Severity
 from irtools.errors import ExportError, UsageError
 from irtools.lint.engine import VerifyOptions, verify
-from irtools.lint.finding import STRATEGIES
 from irtools.lint.rule import find_rule, load_rules
 from irtools.lint.versions import matches, parse_version
+from irtools.model.decoding import STRATEGIES
 
 RULE = '''
 from irtools.authoring import Finding, Severity, rule
