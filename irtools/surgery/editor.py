@@ -108,8 +108,10 @@ class Editor:
         attributes: Mapping[str, object] | None = None,
         opset: str = "opset1",
         output_names: Sequence[str] = (),
+        before: OpRef | None = None,
+        like: OpRef | None = None,
     ) -> None:
-        """Add an op after all others.
+        """Add an op, by default after all others.
 
         Parameters
         ----------
@@ -123,11 +125,15 @@ class Editor:
             Attributes of ``<data>``. Values are converted by ``str``, a bool to lower case.
         output_names : sequence of str
             For a Result: names of the model output.
+        before : str or int, optional
+            Op of the file that the new op is written before. The order of Results is that of the model's outputs.
+        like : str or int, optional
+            Op whose runtime attributes are copied.
         """
         sources = tuple(OpOutput(*one) if isinstance(one, tuple) else OpOutput(one) for one in inputs)
         ports = tuple(one if isinstance(one, NewPort) else NewPort(one[0], tuple(one[1])) for one in outputs)
         values = {key: _text(value) for key, value in (attributes or {}).items()}
-        self.make(AddOp(type, name, sources, ports, values, opset, tuple(output_names)))
+        self.make(AddOp(type, name, sources, ports, values, opset, tuple(output_names), before, like))
 
     def remove_op(self, op: OpRef) -> None:
         """Remove an op. Nothing may read it when the block ends."""
