@@ -602,7 +602,7 @@ class Export(ModelDirectory, Drawable):
         from irtools.runtime.check import checker
 
         changes = [
-            FileChange(patch.path, patch.data, patch.original, checker(patch) if check else None)
+            FileChange(patch.path, patch.data, patch.original, checker(patch) if check else None, patch.weights)
             for patch in self.pending
         ]
         if output_dir is not None:

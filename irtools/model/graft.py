@@ -66,7 +66,7 @@ def find_graft(graph: GraphView) -> Graft | None:
 
 
 def graft_ops(graph: GraphView) -> tuple[int, ...]:
-    """Layer ids of the ops that :func:`irtools.surgery.graft.grafting` has added, in file order, without ``logits``."""
+    """Layer ids of the ops that irtools has added for a draft head, in file order, without the Result ``logits``."""
     return tuple(
         key for key, name in zip(graph.scan.ids, graph.scan.names, strict=True) if name.startswith(GRAFT_PREFIX)
     )

@@ -23,6 +23,7 @@ from irtools.surgery.edits import (
     SetTensorNames,
 )
 from irtools.surgery.patch import Patch
+from irtools.surgery.spelling import runtime_attributes
 from irtools.surgery.transaction import apply, preview
 from irtools.text import plural, short_repr
 
@@ -133,7 +134,16 @@ class Editor:
         sources = tuple(OpOutput(*one) if isinstance(one, tuple) else OpOutput(one) for one in inputs)
         ports = tuple(one if isinstance(one, NewPort) else NewPort(one[0], tuple(one[1])) for one in outputs)
         values = {key: _text(value) for key, value in (attributes or {}).items()}
-        self.make(AddOp(type, name, sources, ports, values, opset, tuple(output_names), before, like))
+        attributes_of = self._runtime_attributes(like) if like is not None else b""
+        self.make(AddOp(type, name, sources, ports, values, opset, tuple(output_names), before, attributes_of))
+
+    def _runtime_attributes(self, op: OpRef) -> bytes:
+        graph = self.document.graph
+        keys = graph.named.get(op, ()) if isinstance(op, str) else tuple({op}.intersection(graph.scan.ids))
+        if len(keys) != 1:
+            raise EditError(f"{len(keys)} ops are named {op!r}; give the layer id of one", path=self._document.path)
+        start, end = graph.span(keys[0])
+        return runtime_attributes(graph.scan.data[start:end])
 
     def remove_op(self, op: OpRef) -> None:
         """Remove an op. Nothing may read it when the block ends."""

@@ -84,8 +84,8 @@ class AddOp:
     before : str, int or None
         Op of the file that the new op is written before. The order of Results is that of the model's outputs, the
         order of Parameters that of its inputs.
-    like : str, int or None
-        Op whose runtime attributes are copied, such as the mark of a Convert that decompresses a weight.
+    runtime_attributes : bytes
+        The ``<rt_info>`` of another op, copied from its file, such as the mark of a Convert that decompresses a weight.
     """
 
     type: str
@@ -96,7 +96,7 @@ class AddOp:
     opset: str = "opset1"
     output_names: tuple[str, ...] = ()
     before: OpRef | None = None
-    like: OpRef | None = None
+    runtime_attributes: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ class Spelling:
 
     # -- new elements ----------------------------------------------------------------------
 
-    def layer(self, key: int, op: AddOp, inputs: Sequence[NewPort], runtime_attributes: bytes = b"") -> bytes:
+    def layer(self, key: int, op: AddOp, inputs: Sequence[NewPort]) -> bytes:
         """Return a new layer without the white space before it."""
         tag = [b"<layer", self._attribute("id", str(key)), self._attribute("name", op.name)]
         tag += [self._attribute("type", op.type), self._attribute("version", op.opset)]
@@ -71,8 +71,8 @@ class Spelling:
         lines = [(0, b" ".join(tag) + b">")]
         if op.attributes:
             lines.append((1, self._data(op.attributes)))
-        if runtime_attributes:
-            lines.append((1, runtime_attributes))
+        if op.runtime_attributes:
+            lines.append((1, op.runtime_attributes))
         number = 0
         for name, ports in ((b"input", inputs), (b"output", op.outputs)):
             if ports:

@@ -26,7 +26,7 @@ from irtools.surgery.edits import (
     require_tensor_names,
     require_text,
 )
-from irtools.surgery.spelling import Spelling, append_to, runtime_attributes
+from irtools.surgery.spelling import Spelling, append_to
 from irtools.surgery.splices import difference
 
 __all__ = ["Working"]
@@ -174,10 +174,9 @@ class Working:
         place = self.find(edit.before) if edit.before is not None else None
         if place in self._added:
             raise EditError(f"{self.name(place)!r} is a new op; place {edit.name!r} before an op of the file")
-        attributes = runtime_attributes(self._bytes(self.find(edit.like))) if edit.like is not None else b""
         key = self._new_id()
         inputs = [NewPort(port.element_type, port.shape) for _, _, port in sources]
-        self._added[key] = self._style.layer(key, edit, inputs, attributes)
+        self._added[key] = self._style.layer(key, edit, inputs)
         if place is not None:
             self._before[key] = place
         self._names[key] = self.touched[key] = edit.name

@@ -11,20 +11,21 @@ before the first output for lm_head if its input has rank 3, does not mistake it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from math import prod
 
 from irtools.errors import EditError
 from irtools.graph.view import GraphView, Source
-from irtools.ir.constants import Constant, byte_size, read_constants
+from irtools.ir.constants import Constant, byte_size
 from irtools.ir.op import DYNAMIC, layer_attributes
 from irtools.model.document import Document
 from irtools.model.graft import GRAFT_PREFIX, RENAMED, Graft, find_graft, graft_ops
-from irtools.model.head_weights import HeadWeights, head_weights
-from irtools.surgery.edits import AddOp, Edit, NewPort, OpOutput, OpRef, RemoveOp, Rename, SetTensorNames
+from irtools.model.head_weights import HeadWeights
+from irtools.surgery.edits import AddOp, Edit, NewPort, OpOutput, RemoveOp, Rename, SetTensorNames
+from irtools.surgery.graft.writer import HeadCopy, OpWriter, head_constants, lm_head
 from irtools.text import short_repr
 
-__all__ = ["Grafting", "OpWriter", "copy_weights", "grafting", "lm_head", "ungrafting"]
+__all__ = ["Grafting", "grafting", "ungrafting"]
 
 _LOGITS = "logits"
 _HIDDEN = "last_hidden_state"
@@ -58,135 +59,61 @@ class Grafting:
         return short_repr(self, f"{self.rows} of {self.vocabulary} tokens")
 
 
-def lm_head(graph: GraphView) -> tuple[HeadWeights, int]:
-    """Find the weights of lm_head and the Result of its logits.
+class _PrefixCopy(HeadCopy):
+    """Copy of the first rows of lm_head that shares their bytes."""
 
-    Raises
-    ------
-    EditError
-        The weights have a form that is not known.
-    LocateRefusedError
-        There are no logits that one MatMul with constant weights computes.
-    """
-    from irtools.decoder.head import find_head
-
-    head = find_head(graph)
-    return head_weights(graph, head.op), head.logits
-
-
-@dataclass(slots=True)
-class OpWriter:
-    """Collector of new ops with a common start of their names.
-
-    Attributes
-    ----------
-    anchor : int
-        Offset in the weights file that the constants of :meth:`number` begin at.
-    before : str, int or None
-        Op of the file that they are written before.
-    """
-
-    graph: GraphView
-    prefix: str
-    anchor: int
-    before: OpRef | None = None
-    edits: list[Edit] = field(default_factory=list)
-    _numbers: dict[str, OpOutput] = field(default_factory=dict)
-
-    def add(
-        self,
-        kind: str,
-        name: str,
-        inputs: Sequence[OpOutput] = (),
-        output: NewPort | None = None,
-        attributes: dict[str, str] | None = None,
-        *,
-        opset: str = "opset1",
-        like: OpRef | None = None,
-        output_names: tuple[str, ...] = (),
-    ) -> OpOutput:
-        """Add an op and return its output."""
-        name = f"{self.prefix}{name}"
-        outputs = (output,) if output is not None else ()
-        op = AddOp(kind, name, tuple(inputs), outputs, attributes or {}, opset, output_names, self.before, like)
-        self.edits.append(op)
-        return OpOutput(name)
-
-    def of(self, source: Source) -> OpOutput:
-        """Return a value of the file."""
-        return OpOutput(source.op, self.graph.output_index(source))
-
-    def constant(self, name: str, element_type: str, shape: Sequence[int], offset: int, size: int) -> OpOutput:
-        """Add a constant over bytes of the weights file."""
-        attributes = {
-            "element_type": element_type,
-            "shape": ", ".join(map(str, shape)),
-            "offset": str(offset),
-            "size": str(size),
-        }
-        return self.add("Const", name, (), NewPort(element_type, tuple(shape)), attributes)
+    def __init__(self, writer: OpWriter, target: GraphView, head: HeadWeights, rows: int) -> None:
+        super().__init__(writer, target, head, rows)
+        self._anchor = min(constant.offset for constant in self._constants.values())
+        self._numbers: dict[int, OpOutput] = {}
 
     def number(self, value: int) -> OpOutput:
-        """Add a one-element i64 tensor without new weights, from -1 up: the length of a constant over any bytes."""
-        known = self._numbers.get(str(value))
-        if known is not None:
-            return known
-        port, kind = NewPort("i64", (1,)), {"auto_broadcast": "numpy"}
-        if value > 0:
-            bytes_of = self.constant(f"{value}/bytes", "u8", (value,), self.anchor, value)
-            output = self.add("ShapeOf", f"{value}", (bytes_of,), port, {"output_type": "i64"}, opset="opset3")
-        else:
-            one = self.number(1)
-            larger = one if value == 0 else self.number(value + 1)
-            output = self.add("Subtract", f"{value}", (larger, one), port, kind)
-        self._numbers[str(value)] = output
-        return output
-
-
-def copy_weights(writer: OpWriter, head: HeadWeights, rows: int) -> tuple[OpOutput, int]:
-    """Add a copy of the weights of lm_head that covers the first tokens.
-
-    Returns
-    -------
-    OpOutput
-        The weights, ``[rows, width]`` or ``[width, rows]``.
-    int
-        Bytes that they are read from.
-    """
-    graph = writer.graph
-    constants = {constant.id: constant for constant in _constants(graph, head)}
-    made: dict[int, OpOutput] = {}
-    read = 0
-    for key, axis in head.axes.items():
-        op = graph.op(key)
-        port = op.outputs[0]
-        shape = (*port.shape[:axis], rows, *port.shape[axis + 1 :])
-        output = NewPort(port.element_type, shape)
-        role = f"weights/{len(made)}"
-        if key in constants:
-            constant = constants[key]
-            elements = constant.elements // constant.shape[axis] * rows
-            size = byte_size(constant.element_type, elements)
-            if constant.faults or size is None or size > constant.size:
-                raise EditError(
-                    f"the constant {constant.name!r} of lm_head is malformed; `irtools verify` names the fault"
-                )
-            read += size
-            if axis == 0:
-                made[key] = writer.constant(role, constant.element_type, shape, constant.offset, size)
+        """Add a one-element i64 tensor, from -1 up, without new weights: the length of a constant over any bytes."""
+        if value not in self._numbers:
+            port = NewPort("i64", (1,))
+            if value > 0:
+                counted = self.writer.constant(f"{value}/bytes", "u8", (value,), self._anchor, value)
+                attributes = {"output_type": "i64"}
+                output = self.writer.add("ShapeOf", f"{value}", (counted,), port, attributes, opset="opset3")
             else:
-                number = [writer.number(value) for value in (0, rows, 1, axis)]
-                whole = OpOutput(key)
-                made[key] = writer.add("Slice", role, (whole, *number), output, opset="opset8")
-            continue
-        inputs = [made.get(source.op) or writer.of(source) for source in graph.inputs(key)]
-        attributes = dict(op.attributes)
-        if op.type == "Reshape":
-            number = [writer.number(value) for value in ((rows, -1) if axis == 0 else (-1, rows))]
-            target = writer.add("Concat", f"{role}/shape", number, NewPort("i64", (2,)), {"axis": "0"})
-            inputs, attributes = [inputs[0], target], {"special_zero": "false"}
-        made[key] = writer.add(op.type, role, inputs, output, attributes, opset=op.opset, like=key)
-    return made[head.weights], read
+                terms = (self.number(max(value + 1, 1)), self.number(1))
+                output = self.writer.add("Subtract", f"{value}", terms, port, {"auto_broadcast": "numpy"})
+            self._numbers[value] = output
+        return self._numbers[value]
+
+    def _selected(self, constant: Constant, axis: int, name: str) -> OpOutput:
+        shape = (*constant.shape[:axis], self.rows, *constant.shape[axis + 1 :])
+        size = byte_size(constant.element_type, prod(shape)) or 0
+        self.read += size
+        if axis == 0:
+            return self.writer.constant(name, constant.element_type, shape, constant.offset, size)
+        numbers = [self.number(value) for value in (0, self.rows, 1, axis)]
+        output = NewPort(constant.element_type, shape)
+        return self.writer.add("Slice", name, (OpOutput(constant.id), *numbers), output, opset="opset8")
+
+    def _whole(self, source: Source) -> OpOutput:
+        return self.writer.of(source)
+
+    def _shape(self, dims: tuple[int, int], name: str) -> OpOutput:
+        numbers = [self.number(value) for value in dims]
+        return self.writer.add("Concat", name, numbers, NewPort("i64", (2,)), {"axis": "0"})
+
+    def empty(self, hidden: Source) -> OpOutput:
+        """Add a matrix without rows of the width of a value."""
+        port = self.writer.graph.port(hidden)
+        if port is None or len(port.shape) != 3 or port.shape[-1] == DYNAMIC:
+            shape = list(port.shape) if port is not None else []
+            raise EditError(f"lm_head reads a value of shape {shape}; a draft head needs rank 3 and a static width")
+        zero, one = self.number(0), self.number(1)
+        scalars = [
+            self.writer.add("Squeeze", f"hidden/{name}", (number,), NewPort("i64", ()))
+            for name, number in (("index", zero), ("axis", one))
+        ]
+        flat = NewPort(port.element_type, (port.shape[0], port.shape[2]))
+        read = (self.writer.of(hidden), *scalars)
+        row = self.writer.add("Gather", "hidden/row", read, flat, {"batch_dims": "0"}, opset="opset8")
+        none = NewPort(port.element_type, (0, port.shape[2]))
+        return self.writer.add("Slice", "hidden/none", (row, zero, zero, one, zero), none, opset="opset8")
 
 
 def grafting(document: Document, rows: int, *, force: bool = False) -> Grafting:
@@ -215,7 +142,7 @@ def grafting(document: Document, rows: int, *, force: bool = False) -> Grafting:
             f"from 1 to {head.vocabulary - 1}"
         )
     before = find_graft(graph)
-    size = sum(constant.size for constant in _constants(graph, head))
+    size = sum(constant.size for constant in head_constants(graph, head).values())
     edits: list[Edit] = []
     if before is not None or graft_ops(graph):
         if before is not None and before.rows == rows and _is_own(graph, before):
@@ -226,16 +153,14 @@ def grafting(document: Document, rows: int, *, force: bool = False) -> Grafting:
         edits += _removal(graph, before)
     prefix = f"{GRAFT_PREFIX}{rows}/"
     edits += _free_logits_name(graph, own, before, prefix)
-    writer = OpWriter(graph, prefix, min(constant.offset for constant in _constants(graph, head)), own)
-    weights, read = copy_weights(writer, head, rows)
-    matmul = _add_matmul(writer, head, weights, rows)
+    writer = OpWriter(graph, prefix, own)
+    copy = _PrefixCopy(writer, graph, head, rows)
+    weights = copy.make()
+    output = NewPort(graph.output(head.matmul).element_type, (0, rows), (_OUTPUT,))
+    matmul = copy.matmul(copy.empty(head.hidden), weights, output)
     writer.edits.append(AddOp("Result", _LOGITS, (matmul,), output_names=(_OUTPUT,), before=own))
     _add_hidden(writer, head.hidden)
-    return Grafting((*edits, *writer.edits), rows, head.vocabulary, size, read)
-
-
-def _constants(graph: GraphView, head: HeadWeights) -> tuple[Constant, ...]:
-    return tuple(constant for constant in read_constants((graph.scan,)) if constant.id in head.axes)
+    return Grafting((*edits, *writer.edits), rows, head.vocabulary, size, copy.read)
 
 
 def _is_own(graph: GraphView, graft: Graft) -> bool:
@@ -261,30 +186,6 @@ def _free_logits_name(graph: GraphView, own: int, before: Graft | None, prefix: 
             "rename it first"
         )
     return [Rename(own, f"{prefix}own/{_LOGITS}")]
-
-
-def _add_matmul(writer: OpWriter, head: HeadWeights, weights: OpOutput, rows: int) -> OpOutput:
-    """Add the MatMul, which reads no row of the hidden state."""
-    graph = writer.graph
-    port = graph.port(head.hidden)
-    assert port is not None, "lm_head reads it"
-    hidden = writer.of(head.hidden)
-    zero, one = writer.number(0), writer.number(1)
-    if len(port.shape) != 3 or port.shape[-1] == DYNAMIC:
-        raise EditError(
-            f"lm_head reads a value of shape {list(port.shape)}; a draft head needs one of rank 3 with a static width"
-        )
-    scalars = [
-        writer.add("Squeeze", f"hidden/{name}", (number,), NewPort("i64", ()))
-        for name, number in (("index", zero), ("axis", one))
-    ]
-    flat = NewPort(port.element_type, (port.shape[0], port.shape[2]))
-    row = writer.add("Gather", "hidden/row", (hidden, *scalars), flat, {"batch_dims": "0"}, opset="opset8")
-    none = NewPort(port.element_type, (0, port.shape[2]))
-    empty = writer.add("Slice", "hidden/none", (row, zero, zero, one, zero), none, opset="opset8")
-    attributes = {"transpose_a": "false", "transpose_b": "true" if head.transposed else "false"}
-    logits = NewPort(graph.output(head.matmul).element_type, (0, rows), (_OUTPUT,))
-    return writer.add("MatMul", "MatMul", (empty, weights), logits, attributes)
 
 
 def _add_hidden(writer: OpWriter, hidden: Source) -> None:
@@ -325,7 +226,7 @@ def ungrafting(document: Document) -> Grafting:
     before = find_graft(graph)
     ops = graft_ops(graph)
     head, _ = lm_head(graph)
-    size = sum(constant.size for constant in _constants(graph, head))
+    size = sum(constant.size for constant in head_constants(graph, head).values())
     if before is None and not ops:
         return Grafting((), head.vocabulary, head.vocabulary, size, size)
     if before is not None and not ops:
