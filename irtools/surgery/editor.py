@@ -30,6 +30,7 @@ from irtools.text import plural, short_repr
 if TYPE_CHECKING:
     from irtools.decoder.stack import DecoderStack
     from irtools.surgery.expose import Exposure
+    from irtools.surgery.graft.target import Grafting
 
 __all__ = ["Editor"]
 
@@ -192,6 +193,23 @@ class Editor:
     def strip(self) -> None:
         """Remove the annotation."""
         self.make(SetRtInfo(ANNOTATION_KEY, None))
+
+    def graft(self, vocabulary: int, *, force: bool = False) -> Grafting:
+        """Add a draft head over the first tokens to a target; see :func:`irtools.surgery.graft.target.grafting`."""
+        from irtools.surgery.graft.target import grafting
+
+        return self._grafted(grafting(self.document, vocabulary, force=force))
+
+    def ungraft(self) -> Grafting:
+        """Remove the draft head of a target; see :func:`irtools.surgery.graft.target.ungrafting`."""
+        from irtools.surgery.graft.target import ungrafting
+
+        return self._grafted(ungrafting(self.document))
+
+    def _grafted(self, grafting: Grafting) -> Grafting:
+        self._notes += grafting.notes
+        self.make(*grafting.edits)
+        return grafting
 
     def expose(
         self,

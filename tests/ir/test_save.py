@@ -410,7 +410,7 @@ def test_links_that_lead_nowhere_or_in_a_circle_are_refused(export: Path, tmp_pa
 
 
 def test_a_failure_removes_what_was_created(export: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path) -> tuple[str, ...]:
+    def refuse(path: Path, _weights: Path | None = None) -> tuple[str, ...]:
         raise CheckError("no")
 
     before = state(tmp_path)

@@ -30,6 +30,12 @@ __all__ = ["Grafting", "grafting", "ungrafting"]
 _LOGITS = "logits"
 _HIDDEN = "last_hidden_state"
 _OUTPUT = "irtools.graft.logits"
+_COSTS = (
+    "this target cannot be used with DFlash or EAGLE-3 drafts while it has the draft head, because of its output "
+    "'last_hidden_state'; `irtools graft --remove` restores the file",
+    "compress weights before grafting: NNCF spares the last layer of a model, which would be the draft head, and would "
+    "compress lm_head to 4 bits unless all_layers=True",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,8 @@ class Grafting:
         Tokens that lm_head covers.
     head_bytes, graft_bytes : int
         Bytes that the draft reads for each token with lm_head and with the draft head.
+    notes : tuple of str
+        Costs of the draft head.
     """
 
     edits: tuple[Edit, ...]
@@ -160,7 +168,7 @@ def grafting(document: Document, rows: int, *, force: bool = False) -> Grafting:
     matmul = copy.matmul(copy.empty(head.hidden), weights, output)
     writer.edits.append(AddOp("Result", _LOGITS, (matmul,), output_names=(_OUTPUT,), before=own))
     _add_hidden(writer, head.hidden)
-    return Grafting((*edits, *writer.edits), rows, head.vocabulary, size, copy.read)
+    return Grafting((*edits, *writer.edits), rows, head.vocabulary, size, copy.read, _COSTS)
 
 
 def _is_own(graph: GraphView, graft: Graft) -> bool:
