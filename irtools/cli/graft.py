@@ -64,7 +64,7 @@ def command(
     _require(vocabulary, own_head or draft is not None, tokens, remove)
     if draft is not None and (remove or own_head or writing.output_dir is None or len(models) != 1):
         raise UsageError(
-            "--draft writes a copy of the draft: give one MODEL_DIR and --output-dir, and neither --own-head nor --remove"
+            "--draft writes a copy of the draft: give one MODEL_DIR and --output-dir, without --own-head and --remove"
         )
     destinations = writing.destinations(models)
 
