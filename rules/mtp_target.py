@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.op import DYNAMIC
 from irtools.lint.mtp import expected, head, own_target, runnable_head
+from irtools.model.graft import find_graft
 from irtools.model.part import PartFacts
 from irtools.model.target import find_runtime_lm_head, head_width
 from irtools.model.values import rotary_widths
@@ -90,7 +91,8 @@ def ungraftable_logits(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Remove the ops after the MatMul if they have no effect. A family that needs them cannot use MTP.
+    Add a draft head with `irtools graft`: the runtime takes that instead. Or remove the ops after the MatMul if they
+    have no effect.
 
     Source
     ------
@@ -100,6 +102,9 @@ def ungraftable_logits(context: Context) -> Iterator[Finding]:
     if runnable_head(context) is None or part is None:
         return
     projection = find_runtime_lm_head(part)
+    graft = find_graft(part.graph)
+    if graft is not None and graft.first and graft.matmul is not None:
+        return
     if projection.output is None:
         names = ", ".join(repr(output.label) for output in part.outputs) or "none"
         message = f"the target has no output named 'logits' (outputs: {names})"
@@ -107,7 +112,7 @@ def ungraftable_logits(context: Context) -> Iterator[Finding]:
         message = f"'logits' is produced by {' <- '.join(projection.tail)}, not by a MatMul"
     else:
         return
-    hint = "the runtime must find this MatMul to graft it onto the MTP head"
+    hint = "the runtime must find a MatMul to copy into the draft; `irtools graft` adds one"
     yield finding_at(part, projection.output, message, hint)
 
 

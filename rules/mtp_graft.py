@@ -1,0 +1,249 @@
+"""MTP: a draft head in the target, which the runtime copies into the draft instead of lm_head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
+from irtools.decoder.head import find_head
+from irtools.errors import LocateRefusedError
+from irtools.lint.mtp import own_target
+from irtools.lint.versions import matches
+from irtools.model.graft import Graft, find_graft, graft_ops
+from irtools.model.part import PartFacts
+from irtools.model.row_match import Head, RowMatch, match_rows
+from irtools.model.target import find_runtime_lm_head
+
+_REGRAFT = "run `irtools graft --remove`, then `irtools graft` again"
+_PROVEN = (">=2026.3,<2026.5",)
+
+
+def _grafted(context: Context) -> tuple[PartFacts, Graft] | None:
+    """The target and its draft head, if it has one."""
+    part = context.target_facts
+    graft = find_graft(part.graph) if part is not None else None
+    return (part, graft) if part is not None and graft is not None else None
+
+
+def _match(part: PartFacts, graft: Graft) -> RowMatch | None:
+    """Comparison of the draft head's weights with those of lm_head; None if one of them has no weights."""
+    head = find_runtime_lm_head(part)
+    matmul = head.matmul
+    if matmul is None:
+        try:
+            matmul = find_head(part.graph).op
+        except LocateRefusedError:
+            return None
+    if graft.matmul is None:
+        return None
+    path = part.document.weights_path
+    ours, theirs = (part.graph.producers(key) for key in (graft.matmul, matmul))
+    if len(ours) != 2 or len(theirs) != 2:
+        return None
+    return match_rows(Head(part.graph, ours[1], path), Head(part.graph, theirs[1], path))
+
+
+@rule("MTP060", "ignored-draft-head", Severity.WARNING, "The runtime does not take the target's draft head")
+def ignored_draft_head(context: Context) -> Iterator[Finding]:
+    """The target has a draft head that drafting does not use.
+
+    What it checks
+    --------------
+    If the target has ops of a draft head (`irtools graft`): that their Result has the friendly name `logits` and stands
+    before the Result of the model's own logits.
+
+    Why it matters
+    --------------
+    The runtime copies the MatMul of the first Result that it takes for the logits. In another order it copies the
+    whole lm_head. The text and the acceptance rate stay the same, and drafting is as slow as without the draft head.
+
+    How to fix it
+    -------------
+    Remove the draft head and add it again.
+
+    Source
+    ------
+    Reproduced with GenAI 2026.4: as many tokens accepted, the memory of the whole head.
+    """
+    part = context.target_facts
+    if part is None:
+        return
+    graft = find_graft(part.graph)
+    if graft is not None and not graft.first:
+        message = "the Result of the draft head follows the Result of the model's logits, so the runtime ignores it"
+        yield finding_at(part, graft.result, message, _REGRAFT)
+    elif graft is None and own_target(context) is not None:
+        for key in graft_ops(part.graph)[-1:]:
+            message = "no Result before the model's logits is named 'logits', so the runtime ignores the draft head"
+            yield finding_at(part, key, message, _REGRAFT)
+
+
+@rule("MTP061", "draft-head-with-rows", Severity.WARNING, "The draft head computes logits in the target too")
+def draft_head_with_rows(context: Context) -> Iterator[Finding]:
+    """The draft head's MatMul reads hidden states instead of an empty matrix.
+
+    What it checks
+    --------------
+    That input 0 of the draft head's MatMul has rank 2 and no rows.
+
+    Why it matters
+    --------------
+    With rows, the target computes these logits in each pass and nobody reads them. With rank 3, GenAI 2026.3 takes this
+    MatMul for lm_head and writes wrong text in plain decoding. This is an error for a runtime before 2026.4.
+
+    How to fix it
+    -------------
+    Remove the draft head and add it with `irtools graft`.
+
+    Source
+    ------
+    Reproduced with GenAI 2026.3.1 and 2026.4.1.
+    """
+    grafted = _grafted(context)
+    if grafted is None or grafted[1].matmul is None:
+        return
+    part, graft = grafted
+    shape = part.graph.shape(part.graph.inputs(grafted[1].matmul)[0])
+    if len(shape) == 2 and shape[0] == 0:
+        return
+    old = matches("<2026.4", context.target_runtime) and len(shape) > 2
+    effect = (
+        f"OpenVINO GenAI {context.target_runtime} writes wrong text" if old else "each pass of the target computes it"
+    )
+    message = f"the draft head reads a value of shape {list(shape)} instead of an empty matrix, so {effect}"
+    yield finding_at(
+        part, graft.matmul, message, _REGRAFT, Severity.ERROR if old else None, rules_out=("plain",) if old else ()
+    )
+
+
+@rule("MTP062", "draft-head-without-hidden-state", Severity.ERROR, "The draft head has no output last_hidden_state")
+def draft_head_without_hidden_state(context: Context) -> Iterator[Finding]:
+    """The target has a draft head and no output `last_hidden_state`.
+
+    What it checks
+    --------------
+    If the target has a draft head that the runtime takes: that it also has an output with the tensor name
+    `last_hidden_state`.
+
+    Why it matters
+    --------------
+    The runtime takes the input of the MatMul that it found for the hidden state, unless there is such an output. The
+    draft head reads an empty matrix, and generation fails: "Hidden states are required for MTP but the main model
+    returned an empty tensor".
+
+    How to fix it
+    -------------
+    Remove the draft head and add it again.
+
+    Source
+    ------
+    Reproduced with GenAI 2026.4.
+    """
+    grafted = _grafted(context)
+    if grafted is not None and grafted[1].first and grafted[1].hidden is None:
+        part, graft = grafted
+        message = "the target has a draft head and no output 'last_hidden_state', so the MTP head gets an empty tensor"
+        yield finding_at(part, graft.result, message, _REGRAFT)
+
+
+@rule(
+    "MTP063", "draft-head-with-other-rows", Severity.ERROR, "The draft head's weights are not the first rows of lm_head"
+)
+def draft_head_with_other_rows(context: Context) -> Iterator[Finding]:
+    """The weights of the draft head differ from those of lm_head.
+
+    What it checks
+    --------------
+    That draft head and lm_head compute their weights by the same ops, from constants of which the draft head has the
+    leading part. Constants at different offsets are compared by a sample of 8 kB. If lm_head has fewer bits than the
+    draft head, NNCF has compressed it after grafting.
+
+    Why it matters
+    --------------
+    The draft then proposes tokens by other scores than the target. No token is accepted, or fewer are, and no message
+    says why. A target whose lm_head was compressed by mistake writes worse text.
+
+    How to fix it
+    -------------
+    Remove the draft head and add it again; compress before grafting.
+
+    Source
+    ------
+    Reproduced with GenAI 2026.4: with shifted rows 0 of 20 tokens are accepted.
+    """
+    grafted = _grafted(context)
+    match = _match(*grafted) if grafted is not None else None
+    if grafted is None or match is None or match.equal is not False:
+        return
+    part, graft = grafted
+    message = f"the draft head does not have the first rows of lm_head: {match.difference}"
+    hint = _REGRAFT
+    if match.precisions:
+        hint = "lm_head was changed after grafting, as NNCF does without all_layers; compress first and graft then"
+    yield finding_at(part, graft.matmul, message, hint)
+
+
+@rule("MTP064", "unproven-draft-head", Severity.NOTE, "The draft head was not tried with this runtime release")
+def unproven_draft_head(context: Context) -> Iterator[Finding]:
+    """The target has a draft head, and the runtime release is not one that it was proven with.
+
+    What it checks
+    --------------
+    That `--target-runtime` is 2026.3 or 2026.4.
+
+    Why it matters
+    --------------
+    A draft head relies on how the runtime looks for logits. Another release may do that in another way.
+
+    How to fix it
+    -------------
+    Run `irtools prove` with that release.
+
+    Source
+    ------
+    Run with GenAI 2026.3.1 (plain decoding), 2026.4.0 and 2026.4.1.
+    """
+    grafted = _grafted(context)
+    if grafted is not None and not any(matches(specifier, context.target_runtime) for specifier in _PROVEN):
+        part, graft = grafted
+        message = f"the draft head was not tried with OpenVINO GenAI {context.target_runtime}"
+        yield finding_at(part, graft.result, message, "run `irtools prove` with that release")
+
+
+@rule(
+    "MTP065",
+    "draft-head-excludes-drafts",
+    Severity.NOTE,
+    "A target with a draft head cannot be used with DFlash or EAGLE-3",
+    rules_out=("dflash", "eagle3"),
+)
+def draft_head_excludes_drafts(context: Context) -> Iterator[Finding]:
+    """The target's draft head serves MTP and gets in the way of other drafts.
+
+    What it checks
+    --------------
+    Whether the target has a draft head with its output `last_hidden_state`. It is an error with a DFlash or EAGLE-3
+    draft (`--draft`).
+
+    Why it matters
+    --------------
+    With this output, DFlash fails when it generates, and EAGLE-3 silently reads the wrong hidden state: no token is
+    accepted.
+
+    How to fix it
+    -------------
+    Use a copy of the target without the draft head.
+
+    Source
+    ------
+    Reproduced with GenAI 2026.4.
+    """
+    grafted = _grafted(context)
+    if grafted is None or grafted[1].hidden is None:
+        return
+    part, graft = grafted
+    message = f"the draft head covers {graft.rows} tokens for MTP, and with it DFlash and EAGLE-3 drafts do not work"
+    severity = Severity.ERROR if context.draft is not None else None
+    yield finding_at(
+        part, graft.result, message, "use a target without it for those", severity, rules_out=("dflash", "eagle3")
+    )
