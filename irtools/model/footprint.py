@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from math import prod
 
 from irtools.display import Tabular
-from irtools.errors import InvalidIRError, UsageError
+from irtools.errors import EditError, InvalidIRError, UsageError
 from irtools.ir.constants import ELEMENT_BITS, iter_graphs, read_constants
 from irtools.ir.op import DYNAMIC
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
+from irtools.model.graft import find_graft
+from irtools.model.head_weights import head_weights
 from irtools.model.part import PartFacts
 from irtools.model.ports import is_past
+from irtools.model.target import find_runtime_lm_head
 from irtools.model.weights import covered_bytes
 from irtools.text import short_repr, size_text
 
@@ -152,7 +155,29 @@ def footprint(export: ModelDirectory, *, context: int = 4096, batch: int = 1) ->
             terms += _terms(name, document, context, batch) if name else [_weights(document.part, document)]
         except InvalidIRError:
             unread.append(document.part)
+    if export.mtp is not None and len(targets) == 1:
+        terms += _head_copy(targets[0], export.mtp)
     return Footprint(context, batch, tuple(terms), tuple(unread))
+
+
+def _head_copy(target: Document, mtp: Document) -> Iterator[Term]:
+    """Copy of lm_head, or of the draft head, that the runtime makes for the MTP head.
+
+    GenAI 2026.4 makes it even if the MTP head has a head of its own.
+    """
+    try:
+        graft = find_graft(target.graph)
+        matmul = find_runtime_lm_head(PartFacts(target)).matmul
+        weights = head_weights(target.graph, matmul) if matmul is not None else None
+    except (InvalidIRError, EditError):
+        return
+    if weights is not None:
+        size = covered_bytes(one for one in read_constants((target.graph.scan,)) if one.id in weights.axes)
+        copied, rows = "lm_head", weights.vocabulary
+        if graft is not None and graft.first:
+            copied, rows = "draft head", graft.rows
+        formula = f"{rows} of {weights.vocabulary} rows of lm_head"
+        yield Term(f"MTP copy of {copied}", mtp.part, "weights", formula, size * rows // weights.vocabulary)
 
 
 def _weights(name: str, document: Document) -> Term:

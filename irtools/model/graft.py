@@ -13,11 +13,17 @@ from dataclasses import dataclass
 
 from irtools.graph.view import GraphView
 
-__all__ = ["GRAFT_PREFIX", "Graft", "find_graft", "graft_ops"]
+__all__ = ["GRAFT_OUTPUT", "GRAFT_PREFIX", "RENAMED", "Graft", "draft_head_text", "find_graft", "graft_ops"]
 
 GRAFT_PREFIX = "irtools.graft/"
 """Start of the friendly names of the ops that a graft adds; OpenVINO keeps friendly names."""
 
+GRAFT_OUTPUT = "irtools.graft.logits"
+"""Name of the output of a draft head in the target."""
+RENAMED = re.compile(re.escape(GRAFT_PREFIX) + r"\d+/own/(.+)", re.DOTALL)
+"""Friendly name of the model's own Result if it was named ``logits``: the graft takes that name."""
+
+_OWN = re.compile(re.escape(GRAFT_PREFIX) + r"own/(\d+)/")
 _LOGITS = "logits"
 _HIDDEN = "last_hidden_state"
 
@@ -72,5 +78,14 @@ def graft_ops(graph: GraphView) -> tuple[int, ...]:
     )
 
 
-RENAMED = re.compile(re.escape(GRAFT_PREFIX) + r"\d+/own/(.+)", re.DOTALL)
-"""Friendly name of the model's own Result if it was named ``logits``: the graft takes that name."""
+def draft_head_text(target: GraphView | None, mtp: GraphView | None) -> str:
+    """Phrase about the draft head of an export, such as ``the first 100 tokens, in the target``; ``""`` without one."""
+    graft = find_graft(target) if target is not None else None
+    if graft is not None:
+        ignored = "" if graft.first else ", ignored by the runtime"
+        return f"the first {graft.rows:,} tokens, in the target{ignored}"
+    if mtp is None:
+        return ""
+    marks = (_OWN.match(mtp.op_name(key)) for key in graft_ops(mtp))
+    own = next((int(mark[1]) for mark in marks if mark is not None), None)
+    return f"{own:,} tokens, in the MTP part" if own is not None else ""

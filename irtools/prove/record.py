@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from irtools._version import __version__
 from irtools.errors import ExportError, InvalidIRError
 from irtools.model.directory import ModelDirectory
+from irtools.model.graft import draft_head_text
 from irtools.model.provenance import versions
 from irtools.prove.steps import Step
 from irtools.runtime.exact import EXACT
@@ -99,6 +100,7 @@ def _model(export: ModelDirectory) -> dict[str, Any]:
         "id": identity,
         "revision": revision,
         "made_with": _made_with(export),
+        "draft_head": _draft_head(export),
         "files": {file.name: _file(file) for file in _files(export.directory)},
     }
 
@@ -108,6 +110,14 @@ def _made_with(export: ModelDirectory) -> dict[str, str]:
         return dict(versions(export.target))
     except (InvalidIRError, ExportError):
         return {}
+
+
+def _draft_head(export: ModelDirectory) -> str | None:
+    """Phrase about the draft head; None without one."""
+    try:
+        return draft_head_text(export.target.graph, export.mtp.graph if export.mtp is not None else None) or None
+    except (InvalidIRError, ExportError):
+        return None
 
 
 def _origin(export: ModelDirectory) -> tuple[str | None, str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from irtools.compare.differences import CATEGORIES, Comparison, PartDiff, RegionDiff
+from irtools.model.graft import GRAFT_OUTPUT
 from irtools.report.compare_rows import region_text, weight_rows
 from irtools.text import plural
 
@@ -60,6 +61,9 @@ def _say_states(comparison: Comparison) -> Iterator[str]:
 
 def _say_ports(comparison: Comparison) -> Iterator[str]:
     parts = _affected(comparison, "ports")
+    for port in (port for part in parts for port in part.ports if port.what.endswith(GRAFT_OUTPUT)):
+        rows = {side: text.rstrip("]").rpartition(",")[2] for side in ("a", "b") if (text := getattr(port, side))}
+        yield "; ".join(f"{side} has a draft head over the first {count} tokens" for side, count in rows.items())
     changed = [change for part in parts for change in part.ports]
     totals = [
         (sum(change.a is None for change in changed), "added"),

@@ -112,6 +112,8 @@ def _drafting(inspection: Inspection) -> Iterator[tuple[str, str]]:
         yield "MTP head", f"present, {inspection.declared_text}; {inspection.mtp_wiring}"
     else:
         yield "MTP head", f"none, {inspection.declared_text}"
+    if inspection.draft_head:
+        yield "draft head", inspection.draft_head
     if inspection.draft.kind != "plain" and inspection.part is not inspection.mtp:
         layers = inspection.draft.layers
         reads = f"reads the target's layers {ranges(layers)}" if layers else "does not say which layers it reads"

@@ -22,6 +22,7 @@ from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 from irtools.model.draft import Draft, draft
 from irtools.model.footprint import KV_PRECISIONS, UNKNOWN, Footprint, footprint, states
+from irtools.model.graft import draft_head_text
 from irtools.model.part import ModelInput, ModelOutput, PartFacts
 from irtools.model.provenance import flat_rt_info, origin, versions
 from irtools.model.weights import Weight, covered_bytes
@@ -237,6 +238,14 @@ class Inspection(Tabular):
         return f"{start} -> {plural(len(head.blocks.layers), 'layer')} -> last_hidden_state"
 
     @cached_property
+    def draft_head(self) -> str:
+        """Phrase about the draft head that irtools added; ``""`` without one."""
+        graphs = {part.document.path: part.document.graph for part in self.parts if not part.error}
+        targets, mtp = self.export.target_candidates, self.export.mtp
+        target = graphs.get(targets[0].path) if len(targets) == 1 else None
+        return draft_head_text(target, graphs.get(mtp.path) if mtp is not None else None)
+
+    @cached_property
     def draft(self) -> Draft:
         """The inspected part as a draft."""
         return draft(self.part.ports)
@@ -268,6 +277,7 @@ class Inspection(Tabular):
                 "present": self.mtp is not None,
                 "declared_layers": self.declared_mtp,
                 "wiring": self.mtp_wiring or None,
+                "draft_head": self.draft_head or None,
             },
             "draft": _draft(self.draft),
             "strategies": [asdict(strategy) for strategy in self.strategies],

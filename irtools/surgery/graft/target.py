@@ -19,7 +19,7 @@ from irtools.graph.view import GraphView, Source
 from irtools.ir.constants import Constant, byte_size
 from irtools.ir.op import DYNAMIC, layer_attributes
 from irtools.model.document import Document
-from irtools.model.graft import GRAFT_PREFIX, RENAMED, Graft, find_graft, graft_ops
+from irtools.model.graft import GRAFT_OUTPUT, GRAFT_PREFIX, RENAMED, Graft, find_graft, graft_ops
 from irtools.model.head_weights import HeadWeights
 from irtools.surgery.edits import AddOp, Edit, NewPort, OpOutput, RemoveOp, Rename, SetTensorNames
 from irtools.surgery.graft.writer import HeadCopy, OpWriter, head_constants, lm_head
@@ -29,7 +29,6 @@ __all__ = ["Grafting", "grafting", "ungrafting"]
 
 _LOGITS = "logits"
 _HIDDEN = "last_hidden_state"
-_OUTPUT = "irtools.graft.logits"
 _COSTS = (
     "this target cannot be used with DFlash or EAGLE-3 drafts while it has the draft head, because of its output "
     "'last_hidden_state'; `irtools graft --remove` restores the file",
@@ -164,9 +163,9 @@ def grafting(document: Document, rows: int, *, force: bool = False) -> Grafting:
     writer = OpWriter(graph, prefix, own)
     copy = _PrefixCopy(writer, graph, head, rows)
     weights = copy.make()
-    output = NewPort(graph.output(head.matmul).element_type, (0, rows), (_OUTPUT,))
+    output = NewPort(graph.output(head.matmul).element_type, (0, rows), (GRAFT_OUTPUT,))
     matmul = copy.matmul(copy.empty(head.hidden), weights, output)
-    writer.edits.append(AddOp("Result", _LOGITS, (matmul,), output_names=(_OUTPUT,), before=own))
+    writer.edits.append(AddOp("Result", _LOGITS, (matmul,), output_names=(GRAFT_OUTPUT,), before=own))
     _add_hidden(writer, head.hidden)
     return Grafting((*edits, *writer.edits), rows, head.vocabulary, size, copy.read, _COSTS)
 
