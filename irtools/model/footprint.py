@@ -77,7 +77,7 @@ class Term:
     name : str
         ``target weights``, ``target keys and values``, ...
     kind : str
-        ``weights``, ``keys and values`` (size depends on the precision) or ``recurrent state`` (linear
+        ``weights``, ``copies`` (weights that the runtime copies), ``keys and values`` (size depends on the precision) or ``recurrent state`` (linear
         attention, convolution or state space, which does not grow).
     bytes : int
         For keys and values: bytes in the precision that the IR declares.
@@ -177,7 +177,7 @@ def _head_copy(target: Document, mtp: Document) -> Iterator[Term]:
         if graft is not None and graft.first:
             copied, rows = "draft head", graft.rows
         formula = f"{rows} of {weights.vocabulary} rows of lm_head"
-        yield Term(f"MTP copy of {copied}", mtp.part, "weights", formula, size * rows // weights.vocabulary)
+        yield Term(f"MTP copy of {copied}", mtp.part, "copies", formula, size * rows // weights.vocabulary)
 
 
 def _weights(name: str, document: Document) -> Term:

@@ -101,9 +101,22 @@ def test_weights_and_total_add_up_to_the_files(fixtures: Path) -> None:
     assert found.total("f16") == sum(term.size("f16") for term in found.terms)
 
 
+def test_the_copy_of_lm_head_shrinks_with_a_draft_head(export_copy: Callable[..., Path]) -> None:
+    """lm_head of the export is f32 [512, 64]."""
+    path = export_copy("qwen3_5_vl_trained")
+    for rows in (512, 128):
+        if rows < 512:
+            export = open_export(path)
+            export.graft(rows)
+            export.save(check=False)
+        copies = [term.bytes for term in footprint(open_export(path)).terms if term.kind == "copies"]
+        assert copies == [rows * 64 * 4]
+    assert details(path)["mtp"]["draft_head"] == "the first 128 tokens, in the target"
+
+
 def test_formulas_give_the_numbers(fixtures: Path) -> None:
     for term in footprint(open_export(fixtures / "qwen3_5_vl"), context=512, batch=2).terms:
-        if term.kind == "weights":
+        if term.kind in ("weights", "copies"):
             continue
         words = term.formula.replace("x bytes of one", "x 4").split(" x ")
         product = 1
@@ -159,9 +172,11 @@ def test_presence_declaration_and_wiring_of_the_mtp_head(fixtures: Path) -> None
         "present": True,
         "declared_layers": 1,
         "wiring": "Concat(inputs_embeds, hidden_states) -> 1 layer -> last_hidden_state",
+        "draft_head": None,
     }
     assert {s["name"]: s["available"] for s in found["strategies"]}["mtp"]
-    assert details(fixtures / "falcon")["mtp"] == {"present": False, "declared_layers": None, "wiring": None}
+    without = {"present": False, "declared_layers": None, "wiring": None, "draft_head": None}
+    assert details(fixtures / "falcon")["mtp"] == without
 
 
 def test_a_draft_is_recognised(fixtures: Path) -> None:
