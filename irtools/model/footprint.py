@@ -77,8 +77,8 @@ class Term:
     name : str
         ``target weights``, ``target keys and values``, ...
     kind : str
-        ``weights``, ``copies`` (weights that the runtime copies), ``keys and values`` (size depends on the precision) or ``recurrent state`` (linear
-        attention, convolution or state space, which does not grow).
+        ``weights``, ``copies`` (weights that the runtime copies), ``keys and values`` (size depends on the
+        precision) or ``recurrent state`` (linear attention, convolution or state space, which does not grow).
     bytes : int
         For keys and values: bytes in the precision that the IR declares.
     elements : int

@@ -16,7 +16,7 @@ from math import prod
 
 from irtools.errors import EditError
 from irtools.graph.view import GraphView, Source
-from irtools.ir.constants import Constant, byte_size
+from irtools.ir.constants import ELEMENT_BITS, Constant, byte_size
 from irtools.ir.op import DYNAMIC, layer_attributes
 from irtools.model.document import Document
 from irtools.model.graft import GRAFT_OUTPUT, GRAFT_PREFIX, RENAMED, Graft, find_graft, graft_ops
@@ -83,20 +83,33 @@ class _PrefixCopy(HeadCopy):
                 attributes = {"output_type": "i64"}
                 output = self.writer.add("ShapeOf", f"{value}", (counted,), port, attributes, opset="opset3")
             else:
-                terms = (self.number(max(value + 1, 1)), self.number(1))
+                terms = (self.number(1 if value == 0 else value + 1), self.number(1))
                 output = self.writer.add("Subtract", f"{value}", terms, port, {"auto_broadcast": "numpy"})
             self._numbers[value] = output
         return self._numbers[value]
 
-    def _selected(self, constant: Constant, axis: int, name: str) -> OpOutput:
+    def _selected(self, constant: Constant, axis: int, name: str) -> OpOutput | None:
         shape = (*constant.shape[:axis], self.rows, *constant.shape[axis + 1 :])
         size = byte_size(constant.element_type, prod(shape)) or 0
         self.read += size
         if axis == 0:
             return self.writer.constant(name, constant.element_type, shape, constant.offset, size)
+        if ELEMENT_BITS[constant.element_type] < 8:  # OpenVINO 2026.4 crashes on a Slice of them
+            return None
+        return self._sliced(OpOutput(constant.id), constant.element_type, shape, axis, name)
+
+    def _sliced(self, whole: OpOutput, kind: str, shape: tuple[int, ...], axis: int, name: str) -> OpOutput:
+        """Add the first elements of a value along an axis."""
         numbers = [self.number(value) for value in (0, self.rows, 1, axis)]
-        output = NewPort(constant.element_type, shape)
-        return self.writer.add("Slice", name, (OpOutput(constant.id), *numbers), output, opset="opset8")
+        return self.writer.add("Slice", name, (whole, *numbers), NewPort(kind, shape), opset="opset8")
+
+    def _converted(self, convert: int, output: NewPort, axis: int, name: str) -> OpOutput:
+        op = self._target.op(convert)
+        whole = NewPort(output.element_type, op.outputs[0].shape)
+        inputs = [self.writer.of(source) for source in self._target.inputs(convert)]
+        # Without the mark of a decompression, so that OpenVINO computes it once, when it compiles the model.
+        values = self.writer.add("Convert", f"{name}/whole", inputs, whole, op.attributes, opset=op.opset)
+        return self._sliced(values, output.element_type, output.shape, axis, name)
 
     def _whole(self, source: Source) -> OpOutput:
         return self.writer.of(source)

@@ -108,8 +108,12 @@ class HeadCopy(ABC):
         self._constants = head_constants(target, head)
 
     @abstractmethod
-    def _selected(self, constant: Constant, axis: int, name: str) -> OpOutput:
-        """Add a constant with the elements of the tokens."""
+    def _selected(self, constant: Constant, axis: int, name: str) -> OpOutput | None:
+        """Add a constant with the elements of the tokens; None if they must be selected after its conversion."""
+
+    def _converted(self, convert: int, output: NewPort, axis: int, name: str) -> OpOutput:
+        """Add the conversion of a constant that :meth:`_selected` skipped, with the elements of the tokens."""
+        raise NotImplementedError
 
     @abstractmethod
     def _whole(self, source: Source) -> OpOutput:
@@ -122,7 +126,7 @@ class HeadCopy(ABC):
     def make(self) -> OpOutput:
         """Add the ops and return the weights, ``[rows, width]`` or ``[width, rows]``."""
         graph = self._target
-        made: dict[int, OpOutput] = {}
+        made: dict[int, OpOutput | None] = {}  # None: selected after the conversion
         for key, axis in self._head.axes.items():
             name = f"weights/{len(made)}"
             if key in self._constants:
@@ -132,16 +136,22 @@ class HeadCopy(ABC):
             port = op.outputs[0]
             output = NewPort(port.element_type, (*port.shape[:axis], self.rows, *port.shape[axis + 1 :]))
             attributes, sources = op.attributes, graph.inputs(key)
+            if sources[0].op in made and made[sources[0].op] is None:
+                made[key] = self._converted(key, output, axis, name)
+                continue
             if op.type == "Reshape":
                 dims = (self.rows, -1) if axis == 0 else (-1, self.rows)
-                inputs = [made[sources[0].op], self._shape(dims, f"{name}/shape")]
+                inputs = [made.get(sources[0].op), self._shape(dims, f"{name}/shape")]
                 attributes = {"special_zero": "false"}
             else:
                 inputs = [made.get(source.op) or self._whole(source) for source in sources]
             start, end = graph.span(key)
             rt_info = runtime_attributes(graph.scan.data[start:end])
-            made[key] = self.writer.add(op.type, name, inputs, output, attributes, opset=op.opset, rt_info=rt_info)
-        return made[self._head.weights]
+            values = [value for value in inputs if value is not None]
+            made[key] = self.writer.add(op.type, name, values, output, attributes, opset=op.opset, rt_info=rt_info)
+        weights = made[self._head.weights]
+        assert weights is not None, "MatMul reads no 4-bit values"
+        return weights
 
     def matmul(self, hidden: OpOutput, weights: OpOutput, output: NewPort) -> OpOutput:
         """Add the MatMul."""

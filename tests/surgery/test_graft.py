@@ -1,0 +1,230 @@
+"""Draft heads: their logits are those of lm_head, and their removal restores the bytes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import openvino as ov
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from openvino import opset13 as ops
+
+import irtools
+from irtools.errors import EditError
+from irtools.ir.save import FileChange, save_files
+from irtools.model.document import Document
+from irtools.surgery.graft.own import own_head, without_own_head
+from irtools.surgery.graft.target import grafting, ungrafting
+from irtools.surgery.patch import Patch
+from irtools.surgery.transaction import apply
+from tests.surgery.heads import HeadLayout, inputs_for, layouts, save_target
+
+TRAINED, PART = "qwen3_5_vl_trained", "openvino_language_model.xml"
+
+
+EXACT = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
+
+
+def computed(model: ov.Model, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    """Outputs by name, without requantised activations."""
+    compiled = ov.Core().compile_model(model, "CPU", EXACT)
+    results = compiled({port.get_any_name(): feeds[port.get_any_name()] for port in compiled.inputs})
+    return {name: np.array(results[port]) for port in compiled.outputs for name in port.get_names()}
+
+
+def before_the_tail(path: Path, vocabulary: int) -> ov.Model:
+    """The model with an output ``scores``: what the MatMul of lm_head computes."""
+    model = ov.Core().read_model(path)
+    head = next(
+        op
+        for op in model.get_ops()
+        if op.get_type_name() == "MatMul" and op.get_output_partial_shape(0)[-1] == vocabulary
+    )
+    model.add_outputs([head.output(0)])[0].get_tensor().add_names({"scores"})
+    return model
+
+
+def named_result(source: Any) -> Any:
+    result = ops.result(source)
+    result.output(0).get_tensor().set_names({"weights"})
+    return result
+
+
+@settings(max_examples=25, deadline=None)
+@given(layout=layouts(), data=st.data())
+def test_a_draft_head_computes_the_first_scores_bit_for_bit(layout: HeadLayout, data: st.DataObject) -> None:
+    rows = data.draw(st.integers(1, layout.vocabulary - 1))
+    with TemporaryDirectory() as directory:
+        path = save_target(layout, Path(directory))
+        original = path.read_bytes()
+        path.write_bytes(apply(Document(path), grafting(Document(path), rows).edits).data)
+        feeds = inputs_for(layout)
+        model = before_the_tail(path, layout.vocabulary)
+        result = model.get_results()[0]
+        assert result.get_friendly_name() == "logits"
+        draft = result.input_value(0).get_node()
+        assert draft.get_input_partial_shape(0) == ov.PartialShape([0, layout.hidden])
+        hidden = next(output for output in model.outputs if "last_hidden_state" in output.get_names())
+        draft.input(0).replace_source_output(hidden.get_node().input_value(0))
+        head = next(result for result in model.get_results() if "scores" in result.output(0).get_names())
+        whole = head.input_value(0).get_node().input_value(1)
+        weights = [
+            computed(ov.Model([named_result(source)], [], "weights"), {})["weights"]
+            for source in (draft.input_value(1), whole)
+        ]
+        chosen = np.s_[:rows] if layout.transposed else np.s_[:, :rows]
+        assert np.array_equal(weights[0], weights[1][chosen])
+        model.validate_nodes_and_infer_types()
+        outputs = computed(model, feeds)
+        scores = outputs["scores"][..., :rows]
+        if layout.transposed:
+            assert np.array_equal(outputs["irtools.graft.logits"], scores)
+        else:  # the order of a sum depends on the number of columns
+            np.testing.assert_allclose(outputs["irtools.graft.logits"], scores, rtol=1e-5, atol=1e-6)
+        assert apply(Document(path), ungrafting(Document(path)).edits).data == original
+
+
+@settings(max_examples=25, deadline=None)
+@given(layout=layouts(), data=st.data())
+def test_a_head_of_its_own_computes_the_scores_of_its_tokens(layout: HeadLayout, data: st.DataObject) -> None:
+    ids = st.integers(0, layout.vocabulary - 1)
+    first = st.integers(1, layout.vocabulary).map(lambda count: list(range(count)))
+    tokens = data.draw(first | st.lists(ids, min_size=1, unique=True))
+    with TemporaryDirectory() as directory:
+        path = save_target(layout, Path(directory))
+        hidden = ops.parameter([-1, -1, layout.hidden], ov.Type.f32, name="hidden_states")
+        result = ops.result(ops.relu(hidden))
+        result.output(0).set_names({"last_hidden_state"})
+        hidden.output(0).set_names({"hidden_states"})
+        draft = Path(directory) / "openvino_mtp_model.xml"
+        ov.save_model(ov.Model([result], [hidden], "draft"), draft, compress_to_fp16=False)
+        files = draft, draft.with_suffix(".bin")
+        original = [file.read_bytes() for file in files]
+        write(own_head(Document(path), Document(draft), tokens).patch)
+        values = np.abs(np.random.default_rng(0).standard_normal((2, 3, layout.hidden))).astype("f4")
+        model = before_the_tail(path, layout.vocabulary)
+        head = model.outputs[-1].get_node().input_value(0).get_node()
+        parameter = ops.parameter([-1, -1, layout.hidden], ov.Type.f32, name="given")
+        parameter.output(0).set_names({"given"})
+        head.input(0).replace_source_output(parameter.output(0))
+        scores = computed(ov.Model([ops.result(head)], [parameter], "head"), {"given": values})
+        expected = next(iter(scores.values()))
+        logits = computed(ov.Core().read_model(draft), {"hidden_states": values})["logits"]
+        if tokens != list(range(len(tokens))):
+            assert logits.shape == expected.shape
+            assert (np.delete(logits, tokens, axis=-1) == -65504).all()
+            logits = logits[..., tokens]
+        assert np.array_equal(logits, expected[..., tokens])
+        write(without_own_head(Document(path), Document(draft)).patch)
+        assert [file.read_bytes() for file in files] == original
+
+
+def write(patch: Patch) -> None:
+    save_files([FileChange(patch.path, patch.data, patch.original, None, patch.weights)])
+
+
+# -- directories ---------------------------------------------------------------------------
+
+
+def test_a_kill_between_two_renames_leaves_a_readable_draft(
+    export_copy: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The longer weights come first: the old graph reads them too."""
+    path = export_copy(TRAINED)
+    export = irtools.open_export(path)
+    export.graft(100, own_head=True)
+    monkeypatch.setattr("irtools.ir.save.flush_directory", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        export.save(check=False)
+    ov.Core().read_model(path / "openvino_mtp_model.xml")
+    assert "logits" not in (path / "openvino_mtp_model.xml").read_text()
+
+
+@pytest.mark.parametrize("own_head", [False, True])
+def test_adding_and_removing_restores_every_byte(export_copy: Callable[..., Path], own_head: bool) -> None:
+    path = export_copy(TRAINED)
+    before = {file.name: file.read_bytes() for file in path.iterdir()}
+    export = irtools.open_export(path)
+    assert export.graft(100, own_head=own_head).rows == 100
+    export.save()
+    changed = {file.name for file in path.iterdir() if file.read_bytes() != before[file.name]}
+    assert changed == ({"openvino_mtp_model.xml", "openvino_mtp_model.bin"} if own_head else {PART})
+    again = irtools.open_export(path)
+    again.ungraft(own_head=own_head)
+    again.save()
+    assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+
+
+def test_a_model_output_named_logits_gets_its_name_back(export_copy: Callable[..., Path]) -> None:
+    path = export_copy(TRAINED)
+    export = irtools.open_export(path)
+    own = next(key for key in export.target.graph.results if "logits" in export.target.graph.result_names(key))
+    with export.edit() as editor:
+        editor.rename(own, "logits")
+    export.save(check=False)
+    before = (path / PART).read_bytes()
+    for rows in (100, 50):
+        export = irtools.open_export(path)
+        export.graft(rows, force=True)
+        export.save(check=False)
+        names = [result.get_friendly_name() for result in ov.Core().read_model(path / PART).get_results()]
+        assert names.count("logits") == 1
+    export = irtools.open_export(path)
+    export.ungraft()
+    export.save(check=False)
+    assert (path / PART).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("fixture", "rows", "words"),
+    [
+        ("llama", 100, "there is no openvino_mtp_model.xml"),
+        (TRAINED, 0, "from 1 to 511"),
+        (TRAINED, 512, "from 1 to 511"),
+    ],
+)
+def test_refusals(fixtures: Path, fixture: str, rows: int, words: str) -> None:
+    with pytest.raises(EditError, match=words):
+        irtools.open_export(fixtures / fixture).graft(rows)
+
+
+def test_another_draft_head_needs_force(export_copy: Callable[..., Path]) -> None:
+    export = irtools.open_export(export_copy(TRAINED))
+    export.graft(100)
+    assert not export.graft(100).patch.changed
+    with pytest.raises(EditError, match="--force"):
+        export.graft(64)
+    export.graft(64, force=True)
+    export.graft(100, force=True)
+    assert export.graft(100).patch.changed is False
+    assert b"irtools.graft/64" not in export.pending[0].data
+
+
+def test_both_kinds_of_draft_head_exclude_each_other(export_copy: Callable[..., Path]) -> None:
+    path = export_copy(TRAINED)
+    export = irtools.open_export(path)
+    export.graft(100)
+    export.save(check=False)
+    with pytest.raises(EditError, match="the target has a draft head already"):
+        irtools.open_export(path).graft(100, own_head=True)
+
+
+def test_weights_that_are_a_link_are_replaced(export_copy: Callable[..., Path], tmp_path: Path) -> None:
+    path = export_copy(TRAINED)
+    weights = path / "openvino_mtp_model.bin"
+    blob = tmp_path / "blob"
+    shutil.move(weights, blob)
+    weights.symlink_to(blob)
+    before = blob.read_bytes()
+    export = irtools.open_export(path)
+    export.graft(100, own_head=True)
+    export.save()
+    assert blob.read_bytes() == before
+    assert not weights.is_symlink()
+    assert weights.read_bytes().startswith(before)
