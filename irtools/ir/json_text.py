@@ -69,7 +69,10 @@ def _insertion(text: str, at: int, members: Sequence[_Member], key: str, number:
     first = members[0]
     colon = text[_DECODER.raw_decode(text, first.start)[1] : first.value]
     spelled = f"{json.dumps(key)}{colon}{number}"
-    between = text[first.end : members[1].start] if members[1:] else "," + text[at + 1 : first.start]
+    # If there is one key only, the space before it or after its colon is also that between two keys.
+    between = "," + (text[at + 1 : first.start] or colon.lstrip(":"))
+    if members[1:]:
+        between = text[first.end : members[1].start]
     keys = [member.key for member in members]
     after = next((member for member in members if member.key > key), None) if keys == sorted(keys) else None
     return (members[-1].end, between + spelled) if after is None else (after.start, spelled + between)

@@ -6,8 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,8 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
+from defects_mtp import gemma_assistant, self_contained
+from ir_edit import edit
 from openvino.passes import ConstantFolding, Manager
 
 import irtools
@@ -89,7 +89,7 @@ def test_a_head_comes_back_byte_for_byte_and_goes_again(
 def test_a_complete_export_is_made_and_unmade(headless: Callable[..., Path], fixtures: Path, tmp_path: Path) -> None:
     directory = headless()
     before = files(directory)
-    os.chmod(directory / "config.json", 0o640)
+    (directory / "config.json").chmod(0o640)
 
     attach(directory, fixtures / BASE, output_dir=tmp_path / "with")
     assert files(directory) == before
@@ -153,7 +153,9 @@ def test_an_export_of_other_spelling_keeps_it(headless: Callable[..., Path], fix
 def test_a_declaration_of_no_head_is_changed(count: str, headless: Callable[..., Path], fixtures: Path) -> None:
     directory = headless()
     config = directory / "config.json"
-    text = config.read_text().replace('"num_attention_heads"', f'"mtp_num_hidden_layers": {count}, "num_attention_heads"')
+    text = config.read_text().replace(
+        '"num_attention_heads"', f'"mtp_num_hidden_layers": {count}, "num_attention_heads"'
+    )
     config.write_text(text)
     export = irtools.open_export(directory)
 
@@ -239,7 +241,9 @@ def test_config_and_tokenizer_are_compared(headless: Callable[..., Path], fixtur
     tokenizer["added_tokens"].append(tokenizer["added_tokens"][0] | {"id": 9999, "content": "<extra>"})
     (directory / "tokenizer.json").write_text(json.dumps(tokenizer))
     text = (directory / "config.json").read_text()
-    text = text.replace('"rope_theta": 10000.0', '"rope_theta": 5000.0').replace('"num_hidden_layers": 4', '"num_hidden_layers": 5')
+    text = text.replace('"rope_theta": 10000.0', '"rope_theta": 5000.0').replace(
+        '"num_hidden_layers": 4', '"num_hidden_layers": 5'
+    )
     (directory / "config.json").write_text(text)
     found = notes(directory, fixtures / BASE)
     assert "another token has the same id 2 times and only one of them has 1 token" in found["tokenizer"]
@@ -267,7 +271,9 @@ def test_an_uncompressed_head_for_a_compressed_target(
     assert found["weights"].startswith("most weights of the target are u4, those of the head f32: compress the head")
 
 
-def test_tables_of_other_forms_are_not_compared(headless: Callable[..., Path], export_copy: Callable[..., Path]) -> None:
+def test_tables_of_other_forms_are_not_compared(
+    headless: Callable[..., Path], export_copy: Callable[..., Path]
+) -> None:
     directory, base = headless(), export_copy(BASE, to="base")
     path = base / "openvino_text_embeddings_model.xml"
     model = ov.Core().read_model(path)
@@ -305,6 +311,25 @@ def test_what_does_not_fit_is_refused(
     assert "hidden size 32" in refusal(headless("qwen3_5_vl", to="narrow"), fixtures / BASE)
     assert "family gemma4 / gemma4_text" in refusal(export_copy("gemma4_vl"), fixtures / BASE)
     assert "has no openvino_text_embeddings_model.xml" in refusal(export_copy("llama"), fixtures / BASE)
+
+
+def test_a_head_of_a_form_that_the_runtime_does_not_run_is_refused(
+    headless: Callable[..., Path], export_copy: Callable[..., Path]
+) -> None:
+    directory, other = headless(), export_copy(BASE, to="other")
+    whole = (other / XML).read_bytes()
+    edit(other / XML, self_contained)
+    assert "is a self-contained MTP head: GenAI does not run this form" in refusal(directory, other)
+    (other / XML).write_bytes(whole)
+    edit(other / XML, gemma_assistant)
+    assert "is a Gemma 4 MTP assistant: GenAI runs it as openvino_model.xml" in refusal(directory, other)
+    # The same in the directory of its own where it belongs
+    (other / XML).rename(other / "openvino_model.xml")
+    (other / BIN).rename(other / "openvino_model.bin")
+    (other / "openvino_language_model.xml").unlink()
+    assert "Gemma 4 MTP assistant: GenAI runs it as openvino_model.xml in a separate dir" in refusal(directory, other)
+    shutil.copy(other / "openvino_text_embeddings_model.xml", other / XML)
+    assert "does not have the ports of an MTP head" in refusal(directory, other)
 
 
 def test_another_head_is_replaced_only_by_force(
@@ -354,7 +379,11 @@ def test_errors_of_the_export_itself_are_no_reason(headless: Callable[..., Path]
 def test_a_target_that_mtp_cannot_use_is_refused(headless: Callable[..., Path], fixtures: Path) -> None:
     directory = headless()
     path = directory / "openvino_language_model.xml"
-    path.write_text(path.read_text().replace('output_names="logits"', 'output_names="scores"').replace('names="logits"', 'names="scores"'))
+    path.write_text(
+        path.read_text()
+        .replace('output_names="logits"', 'output_names="scores"')
+        .replace('names="logits"', 'names="scores"')
+    )
     assert "is an error" in refusal(directory, fixtures / BASE, check=True)
 
 
@@ -405,33 +434,32 @@ def test_force_removes_what_changed_since(headless: Callable[..., Path], fixture
 
 # -- interruptions ---------------------------------------------------------------------
 
-KILLED = """
-import os, sys
-from pathlib import Path
-import irtools
-left = int(sys.argv[1])
-def counted(function):
-    def call(self, *arguments, **options):
-        global left
-        if "mtp" in self.name or "config.json" in self.name:
-            if not left:
-                os._exit(9)
-            left -= 1
-        return function(self, *arguments, **options)
-    return call
-Path.replace, Path.unlink = counted(Path.replace), counted(Path.unlink)
-export = irtools.open_export(sys.argv[2])
-if len(sys.argv) > 3:
-    export.attach(sys.argv[3], check=False, force=True)
-else:
-    export.detach()
-"""
 
+def killed(step: int, work: Callable[[], object]) -> bool:
+    """Work in a process that ends at once when it is about to rename or remove the ``step``-th file of a head."""
+    child = os.fork()
+    if not child:
+        left = [step]
 
-def killed(step: int, *arguments: Path) -> bool:
-    done = subprocess.run([sys.executable, "-c", KILLED, str(step), *map(str, arguments)], check=False)
-    assert done.returncode in (0, 9)
-    return done.returncode == 9
+        def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+            def call(self: Path, *arguments: Any, **options: Any) -> Any:
+                if "mtp" in self.name or "config.json" in self.name:
+                    if not left[0]:
+                        os._exit(9)
+                    left[0] -= 1
+                return function(self, *arguments, **options)
+
+            return call
+
+        Path.replace, Path.unlink = counted(Path.replace), counted(Path.unlink)  # type: ignore[method-assign]
+        try:
+            work()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, 9)
+    return code == 9
 
 
 def consistent(directory: Path, *pairs: Path) -> None:
@@ -455,21 +483,22 @@ def test_killed_at_any_step_it_can_be_completed_or_undone(
         attach(start, retrained)
     for step in range(20):
         directory = shutil.copytree(start, tmp_path / f"killed{step}")
-        was_killed = killed(step, directory, base)
+        was_killed = killed(step, lambda directory=directory: attach(directory, base, force=replaced))
         consistent(directory, base, retrained)
         again = shutil.copytree(directory, tmp_path / f"again{step}")
         attach(again, base, force=replaced)
         found = files(again)
         assert found.pop(RECORD)
         assert found == files(base), step
-        killed_again = killed(step, again)
+        killed_again = killed(step, lambda again=again: irtools.open_export(again).detach())
         consistent(again, base)
         if killed_again:
             irtools.open_export(again).detach()
         assert files(again) == before, step
         if not replaced:
             irtools.open_export(directory).detach()
-            assert files(directory) == before, step
+            left = {name: data for name, data in files(directory).items() if not name.endswith(".irtools-tmp")}
+            assert left == before, step
         if not was_killed:
             break
     else:
