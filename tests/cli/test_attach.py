@@ -43,6 +43,7 @@ def test_attach_and_remove(tuned: Path, fixtures: Path, cli: Cli) -> None:
 
     again = cli("attach", tuned, "--mtp-from", fixtures / BASE)
     assert (again.code, again.out.splitlines()[-1]) == (0, "tuned has this MTP head already; nothing written")
+    assert cli("attach", tuned, "--remove", "--dry-run") == Done(1, "would write tuned\n")
     removed = cli("attach", tuned, "--remove")
     assert (removed.code, removed.out) == (
         0,

@@ -12,9 +12,9 @@ looks like this::
             before = run(path, inputs_for(layout))["logits"]
             ...
 
-The forms are those of NNCF 3.4 and of ``openvino.save_model``. For 4-bit weights, neither groups of an odd size are drawn
-nor one scale per token with an odd width above 15: the CPU plugin of OpenVINO 2026.4.1 reads past such rows, and its
-results differ from run to run, in both orientations.
+The forms are those of NNCF 3.4 and of ``openvino.save_model``. For 4-bit weights, neither groups of an odd size are
+drawn nor one scale per token with an odd width above 15: the CPU plugin of OpenVINO 2026.4.1 reads past such rows, and
+its results differ from run to run, in both orientations.
 """
 
 from __future__ import annotations

@@ -251,6 +251,17 @@ def test_config_and_tokenizer_are_compared(headless: Callable[..., Path], fixtur
     assert found["layers"].startswith("config.json has 5 and 4 decoder layers: ")
 
 
+def test_experts_are_compared(headless: Callable[..., Path], fixtures: Path) -> None:
+    directory = headless("qwen3_5_moe_vl")
+    config = directory / "config.json"
+    key = re.search(r'"num_experts_per_tok": (\d+)', config.read_text())
+    assert key is not None
+    config.write_text(config.read_text().replace(key[0], f'"num_experts_per_tok": {int(key[1]) + 1}'))
+    found = notes(directory, fixtures / "qwen3_5_moe_vl")
+    assert list(found) == ["experts"]
+    assert found["experts"].startswith("config.json differs in num_experts_per_tok: the head was trained with another")
+
+
 def test_an_uncompressed_head_for_a_compressed_target(
     headless: Callable[..., Path], export_copy: Callable[..., Path]
 ) -> None:
