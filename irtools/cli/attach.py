@@ -87,7 +87,7 @@ def _finish(ui: Ui, path: Path, plan: Attachment, output_dir: Path | None, dry_r
     from irtools.surgery.attach import write_attachment
 
     where = output_dir or plan.path.parent
-    status, outcome = plan.status, ""
+    status, outcome, advice = plan.status, "", ""
     if not plan.changed:
         outcome = f"{where} has this MTP head already" if plan.source is not None else f"{where} has no MTP head"
     if not plan.changed and output_dir is None:
@@ -102,13 +102,13 @@ def _finish(ui: Ui, path: Path, plan: Attachment, output_dir: Path | None, dry_r
         with ui.working(f"Writing {where}") as report:
             plan = write_attachment(plan, output_dir, progress=lambda _file, done, of: report(done, of))
         status = plan.status
-        parts = [f"wrote {joined(plan.written)}"] if plan.written else []
-        parts += [f"removed {joined(plan.removed)}"] if plan.removed else []
-        outcome = ", ".join(parts)
-        if plan.source is not None:
-            outcome += f"\n`irtools prove {where} --steps head` tells what the head is worth"
+        done = [f"wrote {joined(plan.written)}"] if plan.written else []
+        done += [f"removed {joined(plan.removed)}"] if plan.removed else []
+        outcome = ", ".join(done)
+        advice = f"`irtools prove {where} --steps head` tells what the head is worth" if plan.source is not None else ""
     for note in plan.notes:
         ui.note(note)
-    text = "\n".join(part for part in (attachment_text(plan, ui.style), *map(visible, outcome.split("\n"))) if part)
+    parts = (attachment_text(plan, ui.style), visible(outcome), visible(advice))
+    text = "\n".join(part for part in parts if part)
     code = int(status == "would-write")
     return ModelResult(str(path), status, code, details=attachment_details(plan), text=text)
