@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from irtools.prove.settings import ProveSettings
     from irtools.render.drawing import Drawing
     from irtools.report.inspection import Inspection
+    from irtools.surgery.attach import Attachment
     from irtools.surgery.editor import Editor
     from irtools.surgery.extraction.piece import Piece
     from irtools.surgery.patch import Patch
 
 __all__ = [
+    "Attachment",
     "Comparison",
     "DecoderLayer",
     "DecoderStack",
@@ -61,6 +63,7 @@ __all__ = [
 __getattr__, __dir__ = attach(
     __name__,
     {
+        "Attachment": "irtools.surgery.attach",
         "Comparison": "irtools.compare.differences",
         "DecoderLayer": "irtools.decoder.stack",
         "DecoderStack": "irtools.decoder.stack",

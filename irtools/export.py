@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from irtools.prove.settings import ProveSettings
     from irtools.render.drawing import Drawing
     from irtools.report.inspection import Inspection
+    from irtools.surgery.attach import Attachment
     from irtools.surgery.editor import Editor
     from irtools.surgery.extraction.piece import Piece
     from irtools.surgery.graft.directory import DraftHead
@@ -37,6 +39,7 @@ class Export(ModelDirectory, Drawable):
     the command (``docs/api.md`` lists the exceptions); a ``part`` is a name that :meth:`part` takes. :meth:`annotate`,
     :meth:`strip`, :meth:`expose`, :meth:`conceal` and :meth:`edit` change a part in memory; :meth:`save` writes the
     changes. Only these methods and :meth:`extract` see changes that are not saved. All others read the files.
+    :meth:`extract`, :meth:`attach` and :meth:`detach` write at once.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -662,6 +665,114 @@ class Export(ModelDirectory, Drawable):
         )
         return save_piece(document, plan, Path(output_dir), check=check_piece if check else None, progress=progress)
 
+    def attach(
+        self,
+        mtp_from: str | Path | ModelDirectory,
+        output_dir: str | Path | None = None,
+        *,
+        force: bool = False,
+        check: bool = True,
+        progress: CopyProgress | None = None,
+    ) -> Attachment:
+        """Put the MTP head of another export of the same base beside the target, and declare it in ``config.json``.
+
+        The files of the head are cloned, hard-linked (the ``.bin``) or copied; their bytes stay as they are.
+
+        Parameters
+        ----------
+        mtp_from : path-like or Export
+            The other export.
+        output_dir : path-like, optional
+            Empty or absent directory for a complete export.
+        force : bool
+            Replace another MTP head.
+        check : bool
+            Read the head with OpenVINO and apply the rules as with ``expect_mtp`` before a file is in place.
+        progress : callable, optional
+            Called while weights are copied, with file, bytes done and total bytes.
+
+        Returns
+        -------
+        Attachment
+            What was compared and written; ``status`` is ``unchanged`` if the same head was there already.
+
+        Raises
+        ------
+        EditError
+            The other export has no MTP head; or this one cannot take it, has another one or pending changes.
+        ExportError
+            A file does not exist or cannot be read.
+        InvalidIRError
+            A file is not a well-formed IR.
+        CheckError
+            OpenVINO cannot read the head, a rule finds an error, or the check could not run; nothing was written.
+        SaveError
+            A file could not be written; the message says what was.
+
+        Examples
+        --------
+        >>> import irtools, pathlib, shutil, tempfile
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     tuned = shutil.copytree("fixtures/qwen3_5_vl", pathlib.Path(directory, "tuned"))
+        ...     (tuned / "openvino_mtp_model.xml").unlink()
+        ...     export = irtools.open_export(tuned)
+        ...     export.attach("fixtures/qwen3_5_vl", check=False).status, export.detach().status
+        ('written', 'written')
+        """
+        from irtools.lint.attached import check_attachment
+        from irtools.surgery.attach import plan_attachment, write_attachment
+
+        self._require_saved()
+        other = mtp_from if isinstance(mtp_from, ModelDirectory) else ModelDirectory.open(mtp_from)
+        plan = plan_attachment(self, other, force=force)
+        if check and plan.changed:
+            plan = replace(plan, notes=plan.notes + check_attachment(plan))
+        if not plan.changed and output_dir is None:
+            return plan
+        done = write_attachment(plan, None if output_dir is None else Path(output_dir), progress=progress)
+        self._forget_files()
+        return done
+
+    def detach(
+        self,
+        output_dir: str | Path | None = None,
+        *,
+        force: bool = False,
+        progress: CopyProgress | None = None,
+    ) -> Attachment:
+        """Remove the MTP head that :meth:`attach` put beside the target, and restore ``config.json`` byte for byte.
+
+        Parameters
+        ----------
+        output_dir : path-like, optional
+            Empty or absent directory for a complete export without the head.
+        force : bool
+            Remove files of the head that changed since, and leave a ``config.json`` that changed as it is.
+        progress : callable, optional
+            As for :meth:`attach`.
+
+        Returns
+        -------
+        Attachment
+            What was written and removed; ``status`` is ``unchanged`` if there is no MTP head.
+
+        Raises
+        ------
+        EditError
+            The head was not put there by :meth:`attach`, or a file changed since.
+        SaveError
+            A file could not be written or removed; the message says what was.
+        """
+        from irtools.surgery.attach import plan_removal, write_attachment
+
+        self._require_saved()
+        plan = plan_removal(self, force=force)
+        if not plan.changed and output_dir is None:
+            return plan
+        done = write_attachment(plan, None if output_dir is None else Path(output_dir), progress=progress)
+        self._forget_files()
+        return done
+
     def save(
         self, output_dir: str | Path | None = None, *, check: bool = True, progress: CopyProgress | None = None
     ) -> tuple[Saved, ...]:
@@ -731,15 +842,22 @@ class Export(ModelDirectory, Drawable):
         """
         from irtools.prove.run import prove
 
-        for patch in self.pending:
-            raise EditError("there are pending changes; save them first", path=patch.path)
+        self._require_saved()
         return prove(self, settings, progress)
 
     def _forget(self, path: Path) -> None:
-        """Drop a saved change and the cached documents, so the files are read again."""
+        """Drop a saved change."""
         del self._patches[path]
-        for name in ("parts", "target"):
+        self._forget_files()
+
+    def _forget_files(self) -> None:
+        """Drop what is cached, so the files are read again."""
+        for name in ("parts", "target", "config"):
             self.__dict__.pop(name, None)
+
+    def _require_saved(self) -> None:
+        for patch in self.pending:
+            raise EditError("there are pending changes; save them first", path=patch.path)
 
 
 def open_export(path: str | Path) -> Export:

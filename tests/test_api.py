@@ -149,7 +149,8 @@ RENAMED = {"no_check": "check"}
 
 
 @pytest.mark.parametrize(
-    "name", ["annotate", "strip", "locate", "verify", "inspect", "render", "report", "diff", "expose", "extract"]
+    "name",
+    ["annotate", "attach", "strip", "locate", "verify", "inspect", "render", "report", "diff", "expose", "extract"],
 )
 def test_a_method_takes_the_options_of_its_command(name: str) -> None:
     command = importlib.import_module(f"irtools.cli.{name}").command

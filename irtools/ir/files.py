@@ -22,6 +22,7 @@ __all__ = [
     "beside",
     "explained",
     "flush_directory",
+    "identity",
     "make_directories",
     "remove_made",
     "stale",
@@ -160,6 +161,11 @@ def _extended_attributes(path: Path) -> list[str]:
         return os.listxattr(path)
     except OSError:
         return []
+
+
+def identity(status: os.stat_result) -> tuple[int, int, int, int]:
+    """Values by which a file that was replaced or written is recognised as changed."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def flush_directory(path: Path) -> None:

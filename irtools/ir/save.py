@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
@@ -22,6 +22,7 @@ from irtools.ir.files import (
     beside,
     explained,
     flush_directory,
+    identity,
     make_directories,
     remove_made,
     stale,
@@ -37,7 +38,17 @@ try:
 except ImportError:  # Windows: without locks and clones; concurrent changes are still detected
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["CopyProgress", "FileChange", "FileCheck", "Saved", "WeightsChange", "save_export", "save_files"]
+__all__ = [
+    "CopyProgress",
+    "FileChange",
+    "FileCheck",
+    "Saved",
+    "WeightsChange",
+    "lock",
+    "save_export",
+    "save_files",
+    "transfer",
+]
 
 FileCheck = Callable[[Path, Path | None], tuple[str, ...]]
 """Check of the temporary file, with the new weights if they change; returns notes or raises ``CheckError``."""
@@ -164,7 +175,7 @@ def save_files(changes: Sequence[FileChange], written: Callable[[FileChange], No
 def _prepared(change: FileChange) -> Iterator[Callable[[], Saved]]:
     """Lock a file, write and check the temporary file, and yield the function that renames it."""
     path, state = change.path, "the old file is as it was"
-    with explained(path, state=state), _lock(path) as locked:
+    with explained(path, state=state), lock(path) as locked:
         before = _unchanged(change)
         if locked:
             _remove_stale(path)
@@ -174,7 +185,7 @@ def _prepared(change: FileChange) -> Iterator[Callable[[], Saved]]:
 
             def replace() -> Saved:
                 with explained(path, state=state):
-                    if _identity(path.stat()) != _identity(before):
+                    if identity(path.stat()) != identity(before):
                         raise _changed(path)
                     if weights is not None and weights.grow:
                         weights.replace()
@@ -197,7 +208,7 @@ class _Weights:
 
     def replace(self) -> None:
         with explained(self.path):
-            if _identity(self.path.stat()) != _identity(self.before):
+            if identity(self.path.stat()) != identity(self.before):
                 raise _changed(self.path)
             self.new.replace(self.path)
         flush_directory(self.path)
@@ -225,7 +236,7 @@ def _reading(path: Path) -> contextlib.AbstractContextManager[None]:
 
 
 @contextlib.contextmanager
-def _lock(path: Path) -> Iterator[bool]:
+def lock(path: Path) -> Iterator[bool]:
     """Lock a file against other irtools processes; yields True if that was possible.
 
     The kernel holds the lock. It ends with the process in any case and leaves no file.
@@ -256,10 +267,6 @@ def _locked(path: Path, handle: int) -> bool:
     return True
 
 
-def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-
-
 def _changed(path: Path) -> SaveError:
     return SaveError("changed while irtools was at work, so nothing was written; run the command again", path=path)
 
@@ -271,7 +278,7 @@ def _unchanged(change: FileChange) -> os.stat_result:
         content = change.path.read_bytes()
     except FileNotFoundError:
         raise _changed(change.path) from None
-    if content != change.original or _identity(change.path.stat()) != _identity(status):
+    if content != change.original or identity(change.path.stat()) != identity(status):
         raise _changed(change.path)
     return status
 
@@ -287,7 +294,12 @@ def _remove_stale(path: Path) -> None:
 
 
 def save_export(
-    directory: Path, changes: Sequence[FileChange], output_dir: Path, *, progress: CopyProgress | None = None
+    directory: Path,
+    changes: Sequence[FileChange],
+    output_dir: Path,
+    *,
+    instead: Mapping[str, Path | None] | None = None,
+    progress: CopyProgress | None = None,
 ) -> tuple[Saved, ...]:
     """Write a complete export to an empty or absent directory.
 
@@ -306,6 +318,10 @@ def save_export(
         require_empty(output_dir, directory)
     with _reading(directory):
         folders, files = list_export(directory, leave_out=SUFFIX)
+    for name, source in (instead or {}).items():
+        files.pop(Path(name), None)
+        if source is not None:
+            files[Path(name)] = source
     changed = {change.path.relative_to(directory): change for change in changes}
     made: list[Path] = []
     try:
@@ -315,15 +331,25 @@ def save_export(
         for relative, source in files.items():
             if relative not in replaced:
                 with explained(output_dir / relative, state=UNDONE):
-                    _transfer(source, output_dir / relative, made, progress)
+                    transfer(source, output_dir / relative, made, progress)
         return tuple(_place(output_dir, relative, change, made) for relative, change in changed.items())
     except BaseException:
         remove_made(made)
         raise
 
 
-def _transfer(source: Path, target: Path, made: list[Path], progress: CopyProgress | None) -> None:
-    """Clone, hard-link (weights only) or copy one file."""
+def transfer(
+    source: Path, target: Path, made: list[Path], progress: CopyProgress | None, *, suffix: str | None = None
+) -> None:
+    """Clone, hard-link (weights only) or copy one file.
+
+    Parameters
+    ----------
+    made : list of Path
+        Gets ``target`` once it exists.
+    suffix : str, optional
+        Suffix of the name that the file will have; by default that of ``target``.
+    """
     with _reading(source):
         reading = os.open(source, os.O_RDONLY | _BINARY)
     try:
@@ -331,7 +357,7 @@ def _transfer(source: Path, target: Path, made: list[Path], progress: CopyProgre
         made.append(target)
         try:
             cloned = _clone(reading, writing)
-            if not cloned and target.suffix in _WEIGHTS and _hard_link(source, target):
+            if not cloned and (suffix or target.suffix) in _WEIGHTS and _hard_link(source, target):
                 return
             if not cloned:
                 _copy(reading, writing, source, progress)

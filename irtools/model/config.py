@@ -14,6 +14,7 @@ __all__ = [
     "TextConfig",
     "declared_mtp",
     "integers",
+    "mtp_place",
     "read_config",
     "text_section",
 ]
@@ -91,3 +92,20 @@ def declared_mtp(config: Mapping[str, Any]) -> MtpDeclaration | None:
         for key, count in integers(section, MTP_KEYS).items():
             return MtpDeclaration(prefix + key, count)
     return None
+
+
+def mtp_place(config: Mapping[str, Any], like: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
+    """Section (the keys that lead to it) and key for the number of MTP layers in a config.
+
+    The place is that of the number in ``config`` if there is one, else that of ``like`` if ``config`` has this section,
+    else the section about the language model.
+    """
+    sections = dict(_sections(config))
+    for declared in (declared_mtp(config), declared_mtp(like)):
+        prefix, _, key = declared.key.rpartition(".") if declared is not None else ("", "", "")
+        prefix = f"{prefix}." if prefix else ""
+        if key and prefix in sections:
+            return tuple(prefix.split(".")[:-1]), key
+    text = text_section(config)
+    prefix = next(prefix for prefix, section in sections.items() if section is text)
+    return tuple(prefix.split(".")[:-1]), MTP_KEYS[0]

@@ -52,6 +52,7 @@ def test_help_of_each_command(name: str, cli: Callable[..., Done]) -> None:
 
 # Arguments that a command needs in addition to one model.
 NEEDED: dict[str, tuple[str, ...]] = {
+    "attach": ("--remove",),
     "diff": ("falcon",),
     "expose": ("--layers", "last"),
     "extract": ("--layers", "1", "-o", "piece"),

@@ -67,7 +67,7 @@ def test_the_diff_is_utf8_in_every_locale(
 
 
 @pytest.mark.parametrize(
-    "name", ["annotate", "strip", "locate", "inspect", "verify", "diff", "render", "report", "extract"]
+    "name", ["annotate", "attach", "strip", "locate", "inspect", "verify", "diff", "render", "report", "extract"]
 )
 def test_what_a_path_holds_steers_no_terminal(
     name: str, export_copy: Callable[..., Path], process: Callable[..., Done], fixtures: Path
@@ -75,6 +75,7 @@ def test_what_a_path_holds_steers_no_terminal(
     directory = export_copy("falcon", to="e\x1b[31mx\ny\x9bz\u202e")
     options: dict[str, list[list[object]]] = {
         "annotate": [["--dry-run"], [], [], ["--output-dir", directory.parent / "out\x1b\n"], ["--part", "no\x1b\n"]],
+        "attach": [["--remove"], ["--mtp-from", fixtures / "qwen3_5_vl"], ["--mtp-from", "no\x1b\n"]],
         "strip": [["--dry-run"], [], []],
         "locate": [[], ["--explain"]],
         "verify": [[], ["-v"]],
