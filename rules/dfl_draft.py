@@ -173,7 +173,13 @@ def malformed_layer_ids(context: Context) -> Iterator[Finding]:
             yield finding_at(draft.part, "dflash", f"`dflash/target_layer_ids` names layer {layer} twice", hint)
 
 
-@rule("DFL016", "mtp-in-draft", Severity.ERROR, "The draft's directory has an MTP head")
+@rule(
+    "DFL016",
+    "mtp-in-draft",
+    Severity.ERROR,
+    "The draft's directory has an MTP head",
+    rules_out=("dflash", "eagle3", "draft"),
+)
 def mtp_in_draft(context: Context) -> Iterator[Finding]:
     """The directory given with `--draft` has an `openvino_mtp_model.xml`.
 

@@ -144,7 +144,13 @@ def hidden_width(context: Context) -> Iterator[Finding]:
         yield finding_at(draft.part, hidden, message, "correct `dflash/target_layer_ids`")
 
 
-@rule("DFL017", "missing-draft-model", Severity.ERROR, "The draft's directory has no model")
+@rule(
+    "DFL017",
+    "missing-draft-model",
+    Severity.ERROR,
+    "The draft's directory has no model",
+    rules_out=("dflash", "eagle3", "draft"),
+)
 def missing_draft_model(context: Context) -> Iterator[Finding]:
     """The directory given with `--draft` has no `openvino_model.xml`.
 
