@@ -173,13 +173,7 @@ def malformed_layer_ids(context: Context) -> Iterator[Finding]:
             yield finding_at(draft.part, "dflash", f"`dflash/target_layer_ids` names layer {layer} twice", hint)
 
 
-@rule(
-    "DFL016",
-    "mtp-in-draft",
-    Severity.ERROR,
-    "The draft's directory has an MTP head",
-    rules_out=("dflash", "eagle3", "draft"),
-)
+@rule("DFL016", "mtp-in-draft", Severity.ERROR, "The draft's directory has an MTP head")
 def mtp_in_draft(context: Context) -> Iterator[Finding]:
     """The directory given with `--draft` has an `openvino_mtp_model.xml`.
 
@@ -203,4 +197,5 @@ def mtp_in_draft(context: Context) -> Iterator[Finding]:
     draft = context.draft
     if draft is not None and draft.mtp is not None and not draft.directory.samefile(context.export.directory):
         message = f"the draft's directory has an {MTP_FILE}, which the runtime prefers"
-        yield Finding(message, "remove the file and its .bin", file=draft.mtp.path)
+        hint, out = "remove the file and its .bin", ("dflash", "eagle3", "draft")
+        yield Finding(message, hint, file=draft.mtp.path, rules_out=out)

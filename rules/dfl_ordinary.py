@@ -10,11 +10,14 @@ from irtools.ir.op import DYNAMIC
 from irtools.lint.pair import ordinary_pair
 from irtools.lint.versions import matches
 from irtools.model.directory import ModelDirectory
+from irtools.model.paged import unconverted_states
 
 _ONLY = ("draft",)
 _MODEL = "openvino_model.xml"
 _OWN_FAULTS = ("RUN", "EXP010")
 """Rules about an export of its own whose findings also count for a draft: groups and codes."""
+_HARMLESS = ("RUN007",)
+"""Rules of these whose findings do not stop the runtime: the draft is only worse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +145,9 @@ def unusable_draft(context: Context) -> Iterator[Finding]:
                 rules_out = (one.rules_out or ()) if severity == Severity.ERROR else ()
             if "draft" in rules_out:
                 message = f"{finding.message.replace('the target', 'the draft')} ({one.code})"
-                yield replace(finding, message=message, severity=Severity.ERROR, rules_out=_ONLY, needs={})
+                runs = one.code in _HARMLESS
+                how = {"severity": Severity.WARNING if runs else Severity.ERROR, "rules_out": () if runs else _ONLY}
+                yield replace(finding, message=message, needs={}, **how)
 
 
 @rule("DFL046", "linear-attention-draft", Severity.ERROR, "The ordinary draft has linear attention", rules_out=_ONLY)
@@ -170,7 +175,9 @@ def linear_attention_draft(context: Context) -> Iterator[Finding]:
     pair = two_models(context)
     if pair is None or not pair.draft.attentions:
         return
-    rest = [state for state in pair.draft.states if state.reads and state.shape and not state.grows]
+    strange = {state.variable for state in unconverted_states(pair.draft)}  # RUN004 names them
+    known = [state for state in pair.draft.states if state.variable not in strange]
+    rest = [state for state in known if state.reads and state.shape and not state.grows]
     if rest:
         message = (
             f"{len(rest)} of {len(pair.draft.states)} states of the draft belong to linear attention or convolutions"

@@ -88,31 +88,31 @@ def other_special_tokens(context: Context) -> Iterator[Finding]:
         try:
             read.append(special_tokens(export))
         except UnreadableTokensError as error:
-            file, clause = error.args
-            message = f"the runtime cannot load the tokenizer of the {owner}: in {file}, {clause}"
-            yield Finding(message, "restore the file from the checkpoint", export.directory / file)
+            file, key, clause = error.args
+            message = f"the runtime cannot load the tokenizer of the {owner}: `{key}` {clause}"
+            yield _at(export, file, key, message, "restore the file from the checkpoint")
         except IrtoolsError:
-            pass  # an IR rule reports the file
+            pass  # another rule reports the file
     if len(read) < 2 or not (pair.directory.directory / _IR).exists():
         return
     for theirs, ours in zip(*read, strict=True):
         if ours.id != theirs.id:
             message = f"the draft's {ours.name} token is {_shown(ours)}, but the target's is {_shown(theirs)}"
-            yield _at(pair.directory, ours, message)
+            hint = "give both the same id, if the draft was made for this target"
+            yield _at(pair.directory, ours.file or _IR, f"{ours.name}_token_id", message, hint)
 
 
 def _shown(token: SpecialToken) -> str:
     return f"{token.id} ({token.file})" if token.file and token.id != UNSET else "not defined"
 
 
-def _at(export: ModelDirectory, token: SpecialToken, message: str) -> Finding:
-    """Finding at the id in the file that defines it, else in the tokenizer IR."""
-    hint = "give both the same id, if the draft was made for this target"
+def _at(export: ModelDirectory, file: str, key: str, message: str, hint: str) -> Finding:
+    """Finding at a key of a JSON file or of the tokenizer IR."""
     document = export.find_part("tokenizer")
-    if token.file in ("", _IR) and document is not None:
-        return finding_at(document, f"{token.name}_token_id", message, hint)
-    path = export.directory / token.file
-    return Finding(message, hint, path, json_line(path, f"{token.name}_token_id", token.id))
+    if file == _IR and document is not None:
+        return finding_at(document, key, message, hint)
+    path = export.directory / file
+    return Finding(message, hint, path, json_line(path, key, None))
 
 
 @rule("DFL043", "other-token-count", Severity.ERROR, "Target and draft tokenize a text differently", rules_out=_ONLY)

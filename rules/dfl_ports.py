@@ -144,13 +144,7 @@ def hidden_width(context: Context) -> Iterator[Finding]:
         yield finding_at(draft.part, hidden, message, "correct `dflash/target_layer_ids`")
 
 
-@rule(
-    "DFL017",
-    "missing-draft-model",
-    Severity.ERROR,
-    "The draft's directory has no model",
-    rules_out=("dflash", "eagle3", "draft"),
-)
+@rule("DFL017", "missing-draft-model", Severity.ERROR, "The draft's directory has no model")
 def missing_draft_model(context: Context) -> Iterator[Finding]:
     """The directory given with `--draft` has no `openvino_model.xml`.
 
@@ -174,7 +168,8 @@ def missing_draft_model(context: Context) -> Iterator[Finding]:
         return
     directory = context.draft.directory
     if not (directory / "openvino_model.xml").is_file():
-        yield Finding("the draft's directory has no openvino_model.xml", "pass the directory of a draft", directory)
+        message, out = "the draft's directory has no openvino_model.xml", ("dflash", "eagle3", "draft")
+        yield Finding(message, "pass the directory of a draft", directory, rules_out=out)
 
 
 @rule("DFL018", "unused-draft-input", Severity.ERROR, "The draft does not use its hidden states or its embeddings")

@@ -127,13 +127,11 @@ def _eagle3(context: Context, target: PartFacts, findings: Sequence[Finding]) ->
 
 def _ordinary(context: Context, findings: Sequence[Finding]) -> Strategy:
     """Judge drafting with an ordinary language model, which the runtime supports only for targets that take tokens."""
-    if context.needs_embeddings and ordinary_pair(context) is None:
-        return Strategy(
-            "draft", False, "the target takes embeddings, and ordinary drafts are only for targets of tokens"
-        )
     strategy = _by_findings("draft", findings)
     if not strategy.available or ordinary_pair(context) is not None:
         return strategy
+    if context.needs_embeddings:
+        return Strategy("draft", False, "ordinary drafts need a target that takes token ids")
     needs = "with an ordinary draft that has the same tokenizer (--draft DIR checks the pair)"
     return replace(strategy, reason=", ".join(filter(None, [needs, strategy.reason])))
 

@@ -10,6 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from irtools.errors import ExportError
 from irtools.ir.reading import read_file
 from irtools.model.directory import ModelDirectory
 
@@ -43,7 +44,7 @@ class SpecialToken:
 
 
 class UnreadableTokensError(ValueError):
-    """A value at which GenAI stops when it loads a tokenizer. ``args`` are the name of the file and a clause."""
+    """A value at which GenAI stops when it loads a tokenizer. ``args`` are the file's name, the key and a clause."""
 
 
 @dataclass
@@ -67,7 +68,7 @@ class _Reader:
             key = f"{name}_token_id"
             value = self._json(_CONFIG).get(key)
             if isinstance(value, bool | str | Mapping) or (isinstance(value, float) and not isfinite(value)):
-                raise UnreadableTokensError(_CONFIG, f"`{key}` is {value!r}, which is not a number")
+                raise UnreadableTokensError(_CONFIG, key, f"is {_kind(value)}, which is not a number")
             if isinstance(value, int | float):
                 self.set_id(name, int(value), _CONFIG)
 
@@ -93,7 +94,7 @@ class _Reader:
             text = value.get("content") if isinstance(value, Mapping) else None
             for name in self.unset:
                 if text is not None and text == self.texts[name]:
-                    self.set_id(name, _number(key, _TOKENIZER, "a key of `added_tokens_decoder`"), _TOKENIZER)
+                    self.set_id(name, _number(key, _TOKENIZER, "added_tokens_decoder"), _TOKENIZER)
         if "pad" in self.unset and "eos" not in self.unset:
             self.set_id("pad", self.ids["eos"].id, _TOKENIZER)
 
@@ -104,12 +105,12 @@ class _Reader:
             if key in rt_info:
                 value = rt_info[key]
                 if not isinstance(value, str):
-                    raise UnreadableTokensError(_IR, f"`{key}` has no value")
-                self.set_id(name, _number(value, _IR, f"`{key}`") if value else 0, _IR)
+                    raise UnreadableTokensError(_IR, key, "has no value")
+                self.set_id(name, _number(value, _IR, key) if value else 0, _IR)
 
     def _set_text(self, name: str, value: object, file: str) -> None:
         if isinstance(value, bool | int | float | Mapping):
-            raise UnreadableTokensError(file, f"`{name}_token` is {_kind(value)}, where GenAI reads a string")
+            raise UnreadableTokensError(file, f"{name}_token", f"is {_kind(value)}, where the runtime reads a string")
         if isinstance(value, str):
             self.texts[name] = value
 
@@ -119,7 +120,7 @@ class _Reader:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, RecursionError) as error:
-            raise UnreadableTokensError(file, f"cannot be read ({error})") from error
+            raise ExportError(f"cannot be read ({error})", path=self.directory / file) from error
         return content if isinstance(content, Mapping) else {}
 
 
@@ -127,12 +128,12 @@ def _kind(value: object) -> str:
     return "an object" if isinstance(value, Mapping) else repr(value)
 
 
-def _number(text: str, file: str, what: str) -> int:
+def _number(text: str, file: str, key: str) -> int:
     """The integer at the start of a text; the runtime ignores what follows."""
     match = _INTEGER.match(text)
     number = int(f"{match[1]}{match[2] or 0}") if match is not None else None
     if number is None or abs(number) >= 2**63:
-        raise UnreadableTokensError(file, f"{what} is {text!r}, which is not a number")
+        raise UnreadableTokensError(file, key, f"contains {text!r}, which is not a number")
     return number
 
 
@@ -143,8 +144,8 @@ def special_tokens(export: ModelDirectory) -> tuple[SpecialToken, ...]:
     ------
     UnreadableTokensError
         The runtime cannot load the tokenizer because of a value in one of the files.
-    IrtoolsError
-        The tokenizer IR cannot be read.
+    ExportError
+        One of the files cannot be read.
 
     Notes
     -----

@@ -94,7 +94,12 @@ def test_the_runtime_takes_a_head_wherever_it_finds_one(fixtures: Path, export_c
 
     assert draft_setup(own, again) == draft_setup(own, None) == module.DraftSetup("mtp", "MTP head", own.directory)
     assert draft_setup(own, other) == module.DraftSetup("mtp", "MTP head", other.directory)
-    assert draft_setup(own, open_export(fixtures / "falcon")).name == "plain"
+    falcon = open_export(fixtures / "falcon")
+    assert (
+        draft_setup(own, falcon)
+        == draft_setup(falcon, falcon)
+        == module.DraftSetup("draft", "ordinary draft", falcon.path)
+    )
     assert draft_setup(own, open_export(fixtures / "qwen3_dflash")).name == "dflash"
 
 
