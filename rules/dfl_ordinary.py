@@ -145,9 +145,8 @@ def unusable_draft(context: Context) -> Iterator[Finding]:
                 rules_out = (one.rules_out or ()) if severity == Severity.ERROR else ()
             if "draft" in rules_out:
                 message = f"{finding.message.replace('the target', 'the draft')} ({one.code})"
-                runs = one.code in _HARMLESS
-                how = {"severity": Severity.WARNING if runs else Severity.ERROR, "rules_out": () if runs else _ONLY}
-                yield replace(finding, message=message, needs={}, **how)
+                own = replace(finding, message=message, severity=Severity.ERROR, rules_out=_ONLY, needs={})
+                yield replace(own, severity=Severity.WARNING, rules_out=()) if one.code in _HARMLESS else own
 
 
 @rule("DFL046", "linear-attention-draft", Severity.ERROR, "The ordinary draft has linear attention", rules_out=_ONLY)

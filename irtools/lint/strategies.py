@@ -130,7 +130,7 @@ def _ordinary(context: Context, findings: Sequence[Finding]) -> Strategy:
     strategy = _by_findings("draft", findings)
     if not strategy.available or ordinary_pair(context) is not None:
         return strategy
-    if context.needs_embeddings:
+    if context.needs_embeddings or context.text_embeddings is not None:
         return Strategy("draft", False, "ordinary drafts need a target that takes token ids")
     needs = "with an ordinary draft that has the same tokenizer (--draft DIR checks the pair)"
     return replace(strategy, reason=", ".join(filter(None, [needs, strategy.reason])))

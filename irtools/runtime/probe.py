@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from irtools.runtime.child import Child, Progress, ask_each, serve
+from irtools.runtime.child import Child, Progress, Reply, ask_each, serve
 from irtools.runtime.exact import plugin
 from irtools.runtime.messages import short_message
 
@@ -100,12 +100,14 @@ def tokenize(directories: Sequence[Path], text: str) -> tuple[Tokenized, ...]:
     """Tokenize a text with the tokenizer of each directory, in one process, without a chat template."""
     requests = ({"directory": str(directory), "prompts": [text], "chat_template": False} for directory in directories)
     with closing(ask_each("irtools.runtime.probe", requests, timeout=_TIMEOUT)) as replies:
-        return tuple(
-            Tokenized(fault=reply.ended)
-            if reply.ended
-            else Tokenized(*map(tuple, reply.value["tokens"]), fault=reply.value["unusable"] or reply.value["fault"])
-            for reply in replies
-        )
+        return tuple(map(_tokenized_text, replies))
+
+
+def _tokenized_text(reply: Reply) -> Tokenized:
+    if reply.ended:
+        return Tokenized(fault=reply.ended)
+    ids = [tuple(ids) for ids in reply.value["tokens"]]
+    return Tokenized(ids[0] if ids else (), reply.value["unusable"] or reply.value["fault"])
 
 
 def _versions() -> dict[str, str]:
