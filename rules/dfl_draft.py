@@ -197,4 +197,5 @@ def mtp_in_draft(context: Context) -> Iterator[Finding]:
     draft = context.draft
     if draft is not None and draft.mtp is not None and not draft.directory.samefile(context.export.directory):
         message = f"the draft's directory has an {MTP_FILE}, which the runtime prefers"
-        yield Finding(message, "remove the file and its .bin", file=draft.mtp.path)
+        hint, out = "remove the file and its .bin", ("dflash", "eagle3", "draft")
+        yield Finding(message, hint, file=draft.mtp.path, rules_out=out)

@@ -10,7 +10,6 @@ from pathlib import Path
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.op import DYNAMIC
 from irtools.ir.reading import read_file
-from irtools.lint.mtp import head
 from irtools.lint.pair import DraftPair, pair
 from irtools.model.guess import guess
 from irtools.model.part import PartFacts
@@ -269,37 +268,3 @@ def _vocabulary(path: Path) -> object:
     added = content.get("added_tokens")
     extra = [(t.get("id"), t.get("content")) for t in added if isinstance(t, dict)] if isinstance(added, list) else []
     return model.get("vocab"), sorted(extra, key=repr)
-
-
-@rule("DFL015", "plain-draft", Severity.NOTE, "The draft does not read the target's hidden states")
-def plain_draft(context: Context) -> Iterator[Finding]:
-    """The directory given with `--draft` holds an ordinary language model.
-
-    What it checks
-    --------------
-    That the draft is a DFlash, EAGLE-3 or MTP draft. For a target that takes embeddings, this is an
-    error.
-
-    Why it matters
-    --------------
-    A small language model can draft for a text target. For a vision-language target, loading fails:
-    "Speculative decoding is not supported for models with embeddings".
-
-    How to fix it
-    -------------
-    Pass the directory of a DFlash draft.
-
-    Source
-    ------
-    OpenVINO GenAI 2026.4.
-    """
-    paired = pair(context)
-    if paired is None or paired.target is None or context.draft is None or context.draft.mtp is not None:
-        return
-    mtp = head(context)
-    if paired.draft.kind != "plain" or (mtp is not None and mtp.part is paired.draft.part):
-        return
-    refused = paired.target.input("inputs_embeds") is not None
-    more = ", which a target with embeddings does not accept" if refused else ""
-    message, hint = f"the draft is an ordinary language model{more}", "pass the directory of a DFlash draft"
-    yield finding_at(paired.draft.part, None, message, hint, Severity.ERROR if refused else None)

@@ -168,7 +168,8 @@ def missing_draft_model(context: Context) -> Iterator[Finding]:
         return
     directory = context.draft.directory
     if not (directory / "openvino_model.xml").is_file():
-        yield Finding("the draft's directory has no openvino_model.xml", "pass the directory of a draft", directory)
+        message, out = "the draft's directory has no openvino_model.xml", ("dflash", "eagle3", "draft")
+        yield Finding(message, "pass the directory of a draft", directory, rules_out=out)
 
 
 @rule("DFL018", "unused-draft-input", Severity.ERROR, "The draft does not use its hidden states or its embeddings")

@@ -195,4 +195,4 @@ def prefix_caching(context: Context) -> Iterator[Finding]:
     if rest:
         message = f"{len(rest)} of {len(part.states)} states belong to linear attention or convolutions"
         finding = finding_at(part, rest[0].reads[0], message, "with a draft, set enable_prefix_caching=False")
-        yield replace(finding, needs=dict.fromkeys(("mtp", "dflash"), "with enable_prefix_caching=False"))
+        yield replace(finding, needs=dict.fromkeys(("mtp", "dflash", "draft"), "with enable_prefix_caching=False"))

@@ -22,24 +22,28 @@ LIMITS = (
 """Messages about limits of the export's family or size, not about a fault of the export."""
 
 MESSAGES = (
-    Symptom("openvino_tokenizer|Tokenizer::encode|detokenizer|Tokenizer::decode", ("EXP003", "IR")),
+    Symptom("Tokenizers for draft and main models are different", ("DFL042", "DFL043")),
+    Symptom("linear-attention validation window", ("DFL046",)),
+    Symptom("not supported for models with embeddings", ("DFL015",)),
+    Symptom("openvino_tokenizer|Tokenizer::encode|detokenizer|Tokenizer::decode", ("EXP003", "DFL041", "IR")),
+    Symptom(r"json.exception|Could not convert to|\bstoi\b", ("DFL042", "DFL045", "EXP010")),
     Symptom("chat_template", ("EXP010", "EXP011")),
     Symptom("text embeddings model", ("EXP004", "MTP006", "DFL012", "DFL016")),
     Symptom("VLM draft|inputs_embeds-native", ("DFL012",)),
     Symptom("last_hidden_state", ("MTP013", "MTP007")),
     Symptom("produced by a MatMul|Expected the main model", ("MTP050", "DFL010", "RUN001", "RUN010")),
-    Symptom("input_ids or input_embeds", ("MTP010", "RUN008")),
+    Symptom("input_ids or input_embeds", ("MTP010", "RUN008", "DFL045")),
     Symptom(
         "hidden_states_decoder_layers|Eagle3 fallback|hidden.?state.*(layer|producer)",
         ("HID", "DFL013", "DFL020", "DFL021"),
     ),
     Symptom("dflash|target_layer_ids|mask_token_id", ("DFL", "MTP015")),
-    Symptom("stateful|get_variables|keeps no state", ("MTP020", "RUN002")),
-    Symptom("ScaledDotProductAttention|SDPAToPagedAttention|paged", ("MTP030", "MTP032", "RUN003", "RUN005")),
-    Symptom("Port for tensor name", ("MTP010", "RUN008", "DFL006", "RUN001")),
+    Symptom("stateful|get_variables|keeps no state", ("MTP020", "RUN002", "DFL045")),
+    Symptom("ScaledDotProductAttention|SDPAToPagedAttention|paged", ("MTP030", "MTP032", "RUN003", "RUN005", "DFL045")),
+    Symptom("Port for tensor name", ("MTP010", "RUN008", "DFL006", "RUN001", "DFL045")),
     Symptom(
         "ParameterMismatch|element.?type|precision|tensor type",
-        ("MTP015", "RUN012", "DFL007", "RUN014", "MTP016"),
+        ("MTP015", "RUN012", "DFL007", "RUN014", "MTP016", "DFL045"),
     ),
     Symptom(
         "rank|shape|dimension",

@@ -13,6 +13,8 @@ from irtools.model.draft import is_draft
 from irtools.model.ports import TOKEN_INPUTS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from irtools.decoder.stack import DecoderStack
     from irtools.ir.constants import Constant
     from irtools.ir.integrity import Fault
@@ -89,6 +91,12 @@ class Context:
         if self.draft is not None:
             pairs += [(self.draft.parts[name], error) for name, error in self._read_draft[1].items()]
         return tuple(pairs)
+
+    def of_draft(self, file: Path | None) -> bool:
+        """True for a file in the directory of ``--draft``, unless that is the export itself."""
+        if self.draft is None or file is None or file.parent != self.draft.directory:
+            return False
+        return self.draft.directory.resolve() != self.export.directory.resolve()
 
     def graphs(self, document: Document) -> tuple[Scan, ...]:
         """The graph of a file and the graphs of its bodies."""

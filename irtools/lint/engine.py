@@ -17,6 +17,7 @@ from irtools.errors import ExportError, InvalidIRError, IrtoolsError, OptionErro
 from irtools.ir.listing import meant_instead
 from irtools.lint.context import DEFAULT_RUNTIME, Context
 from irtools.lint.finding import Finding, Severity, Strategy
+from irtools.lint.pair import drafted_by
 from irtools.lint.rule import Rule, load_rules, source_of
 from irtools.lint.versions import matches, parse_version
 from irtools.model.directory import TARGET_FILES, ModelDirectory
@@ -263,6 +264,8 @@ def _filled_in(finding: Finding, rule: Rule, context: Context) -> Finding:
         rules_out = (rule.rules_out or ()) if severity == Severity.ERROR else ()
         if part == "mtp":  # a fault of the head leaves the target as it is
             rules_out = tuple(name for name in rules_out if name == "mtp")
+        elif part is None and context.of_draft(finding.file):  # as does a fault of the draft
+            rules_out = tuple(name for name in rules_out if name in drafted_by(context))
     return replace(finding, code=finding.code or rule.code, severity=severity, part=part, rules_out=rules_out)
 
 

@@ -55,7 +55,7 @@ class Strategy:
     Attributes
     ----------
     name : str
-        ``plain``, ``mtp``, ``dflash`` or ``eagle3``.
+        A name of :data:`irtools.model.decoding.STRATEGIES`.
     reason : str
         Reason for a refusal, or a requirement, as a sentence without full stop.
     findings : tuple of str

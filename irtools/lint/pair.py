@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from irtools.lint.context import Context
+from irtools.lint.mtp import head
+from irtools.model.decoding import DRAFTING
 from irtools.model.draft import Draft, draft, is_draft
 from irtools.model.part import PartFacts
 
-__all__ = ["DraftPair", "dflash_draft", "pair"]
+__all__ = ["DraftPair", "dflash_draft", "drafted_by", "ordinary_pair", "pair"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +43,23 @@ def dflash_draft(context: Context) -> Draft | None:
     """The draft to check, if it is a DFlash draft."""
     paired = pair(context)
     return paired.draft if paired is not None and paired.draft.kind == "dflash" else None
+
+
+def ordinary_pair(context: Context) -> DraftPair | None:
+    """The target and the language model of ``--draft``, if that is an ordinary draft."""
+    paired = pair(context)
+    return paired if paired is not None and paired.target is not None and drafted_by(context) == ("draft",) else None
+
+
+def drafted_by(context: Context) -> tuple[str, ...]:
+    """Names of the decoding strategies that may use the model of ``--draft``: one, unless it cannot be read.
+
+    The runtime takes a directory with an MTP head as that of an MTP draft, whatever else is in it.
+    """
+    paired = pair(context)
+    if context.draft is None or paired is None:
+        return tuple(name for name in DRAFTING if name != "mtp" or context.export.mtp is None)
+    mtp = head(context)
+    if context.draft.mtp is not None or (mtp is not None and mtp.part is paired.draft.part):
+        return ("mtp",)
+    return ("draft" if paired.draft.kind == "plain" else paired.draft.kind,)

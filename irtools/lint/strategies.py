@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from irtools.lint.context import Context
 from irtools.lint.finding import Finding, Severity, Strategy
 from irtools.lint.mtp import head
-from irtools.lint.pair import dflash_draft, pair
+from irtools.lint.pair import dflash_draft, ordinary_pair, pair
 from irtools.lint.symptoms import of_check
 from irtools.model.decoding import DRAFTING, STRATEGIES
 from irtools.model.directory import MTP_FILE
@@ -29,7 +30,7 @@ def strategies(context: Context, findings: Sequence[Finding]) -> tuple[Strategy,
     Returns
     -------
     tuple of Strategy
-        ``plain``, ``mtp``, ``dflash`` and ``eagle3``; empty without a readable target.
+        One for each name of ``STRATEGIES``, in their order; empty without a readable target.
     """
     if context.target is None:
         return ()
@@ -37,7 +38,7 @@ def strategies(context: Context, findings: Sequence[Finding]) -> tuple[Strategy,
     if is_draft(target):
         return _of_draft(context, findings)
     plain, mtp = _by_findings("plain", findings), _mtp(context, findings)
-    return plain, mtp, _dflash(context, findings), _eagle3(context, target, findings)
+    return plain, mtp, _dflash(context, findings), _eagle3(context, target, findings), _ordinary(context, findings)
 
 
 def _codes(findings: Iterable[Finding]) -> tuple[str, ...]:
@@ -122,6 +123,17 @@ def _eagle3(context: Context, target: PartFacts, findings: Sequence[Finding]) ->
     listed = "" if chosen else " that names its layers (hidden_layers_list): the target has fewer than 10"
     link = "," if clauses and listed else ""
     return Strategy("eagle3", True, ", ".join([f"with an EAGLE-3 draft{clauses}{link}{listed}", *others]), codes)
+
+
+def _ordinary(context: Context, findings: Sequence[Finding]) -> Strategy:
+    """Judge drafting with an ordinary language model, which the runtime supports only for targets that take tokens."""
+    strategy = _by_findings("draft", findings)
+    if not strategy.available or ordinary_pair(context) is not None:
+        return strategy
+    if context.needs_embeddings or context.text_embeddings is not None:
+        return Strategy("draft", False, "ordinary drafts need a target that takes token ids")
+    needs = "with an ordinary draft that has the same tokenizer (--draft DIR checks the pair)"
+    return replace(strategy, reason=", ".join(filter(None, [needs, strategy.reason])))
 
 
 def _of_draft(context: Context, findings: Sequence[Finding]) -> tuple[Strategy, ...]:

@@ -33,6 +33,7 @@ DECODING = MappingProxyType(
             Decoding("mtp", "2026.4", "the library of OpenVINO GenAI 2026.3.1 does not contain the string"),
             Decoding("dflash", "2026.4", "the library of OpenVINO GenAI 2026.3.1 does not contain the string"),
             Decoding("eagle3", "2026.0", "optimum-intel pull request 1588"),
+            Decoding("draft", "2024.5", "tag 2024.5.0.0 of openvino.genai has `draft_model`, tag 2024.4.1.0 does not"),
         )
     }
 )

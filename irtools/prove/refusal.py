@@ -24,7 +24,7 @@ class RefusalEvidence:
     Parameters
     ----------
     strategy : str
-        Decoding strategy: ``plain``, ``mtp``, ``dflash`` or ``eagle3``.
+        A name of :data:`irtools.model.decoding.STRATEGIES`.
     """
 
     def __init__(self, export: ModelDirectory, strategy: str, draft: Path | None) -> None:

@@ -30,7 +30,7 @@ _HARDLY = 0.05
 """Acceptance rate below which the draft is useless."""
 _LOW = 0.5
 """Acceptance rate below which findings of the rules are cited."""
-_TITLES = {"dflash": "DFlash draft", "eagle3": "EAGLE-3 draft", "plain": "draft model"}
+_TITLES = {"dflash": "DFlash draft", "eagle3": "EAGLE-3 draft", "draft": "ordinary draft"}
 _PARTS = {"target": "target", "mtp": "MTP head", "draft": "draft"}
 _STAGES = {"load": "loading it", "generate": "generating tokens", "crash": "running it"}
 
@@ -42,7 +42,7 @@ class DraftSetup:
     Attributes
     ----------
     name : str
-        ``plain``, ``mtp``, ``dflash`` or ``eagle3``, as in the rules.
+        A name of :data:`irtools.model.decoding.STRATEGIES`.
     title : str
         Kind of the draft; ``""`` without a draft.
     draft : Path or None
@@ -56,17 +56,19 @@ class DraftSetup:
 
 def draft_setup(export: ModelDirectory, draft: ModelDirectory | None) -> DraftSetup:
     """Decoding strategy of an export: with the given draft, else with its own MTP head, else plain."""
-    if draft is not None and draft.directory.resolve() != export.directory.resolve():
-        if draft.mtp is not None:  # the runtime prefers it to a language model in the same directory
-            return DraftSetup("mtp", "MTP head", draft.directory)
-        try:
-            kind = draft_facts(PartFacts(draft.target)).kind
-        except InvalidIRError:  # the runtime reports it in a later check
-            kind = "plain"
-        return DraftSetup(kind, _TITLES[kind], draft.directory)
-    if export.mtp is not None:
-        return DraftSetup("mtp", "MTP head", export.directory)
-    return DraftSetup()
+    if draft is not None and draft.directory.resolve() == export.directory.resolve():
+        draft = export  # one spelling of the path
+    chosen = draft or export
+    if chosen.mtp is not None:  # the runtime prefers it to a language model in the same directory
+        return DraftSetup("mtp", "MTP head", chosen.directory)
+    if draft is None:
+        return DraftSetup()
+    try:
+        kind = draft_facts(PartFacts(draft.target)).kind
+    except InvalidIRError:  # the runtime reports it in a later check
+        kind = "plain"
+    name = "draft" if kind == "plain" else kind
+    return DraftSetup(name, _TITLES[name], draft.directory)
 
 
 def speculate(

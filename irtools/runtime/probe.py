@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -12,11 +12,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from irtools.runtime.child import Child, Progress, serve
+from irtools.runtime.child import Child, Progress, Reply, ask_each, serve
 from irtools.runtime.exact import plugin
 from irtools.runtime.messages import short_message
 
-__all__ = ["RuntimeFacts", "probe"]
+__all__ = ["RuntimeFacts", "Tokenized", "probe", "tokenize"]
 
 _PACKAGES = {"openvino": "openvino", "genai": "openvino-genai", "tokenizers": "openvino-tokenizers"}
 _PROPERTIES = (
@@ -80,6 +80,36 @@ def probe(device: str, directory: Path, prompts: Sequence[str], *, chat_template
     return RuntimeFacts(**{**reply.value, **lists}, versions=_versions())
 
 
+@dataclass(frozen=True, slots=True)
+class Tokenized:
+    """A text as token ids.
+
+    Attributes
+    ----------
+    ids : tuple of int
+        Empty if the tokenizer could not be used.
+    fault : str
+        Reason why it could not be used.
+    """
+
+    ids: tuple[int, ...] = ()
+    fault: str = ""
+
+
+def tokenize(directories: Sequence[Path], text: str) -> tuple[Tokenized, ...]:
+    """Tokenize a text with the tokenizer of each directory, in one process, without a chat template."""
+    requests = ({"directory": str(directory), "prompts": [text], "chat_template": False} for directory in directories)
+    with closing(ask_each("irtools.runtime.probe", requests, timeout=_TIMEOUT)) as replies:
+        return tuple(map(_tokenized_text, replies))
+
+
+def _tokenized_text(reply: Reply) -> Tokenized:
+    if reply.ended:
+        return Tokenized(fault=reply.ended)
+    ids = [tuple(ids) for ids in reply.value["tokens"]]
+    return Tokenized(ids[0] if ids else (), reply.value["unusable"] or reply.value["fault"])
+
+
 def _versions() -> dict[str, str]:
     versions = {"python": platform.python_version(), "platform": platform.platform()}
     for name, package in _PACKAGES.items():
@@ -90,7 +120,10 @@ def _versions() -> dict[str, str]:
 
 def _probe(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     answer = {"devices": [], "properties": {}, "tokens": [], "fault": "", "unusable": _unusable()}
-    return answer if answer["unusable"] else answer | _device(request["device"]) | _tokenized(request)
+    if answer["unusable"]:
+        return answer
+    device = _device(request["device"]) if "device" in request else {}
+    return answer | device | _tokenized(request)
 
 
 def _unusable() -> str:

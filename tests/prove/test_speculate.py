@@ -88,13 +88,36 @@ def test_dflash_is_counted_by_what_the_draft_processed(dflash: Proved) -> None:
     assert done.code == 0
 
 
+@pytest.mark.slow
+def test_an_ordinary_draft_is_proved_without_a_head(proved: Prove, fixtures: Path) -> None:
+    """granite is llama with the same weights and a scale of 1."""
+    options = ("--prompt", "abc", "--assistant-tokens", "2", "--max-new-tokens", "8", "--draft")
+    done = proved("ordinary", "llama", "--steps", "head,runtime", *options, fixtures / "granite")
+    refused = proved("other", "llama", "--steps", "runtime", *options, fixtures / "gpt2")
+
+    assert done.proof["drafting"] == "draft"
+    assert done.step("head")["status"] == NOT_APPLICABLE
+    assert done.check("runtime", "text")["figures"]["equal"]
+    assert counts(done.check("runtime", "acceptance")) == {2: (4, 4)}
+    assert done.code == 0
+    text = refused.check("runtime", "text")
+    assert "Tokenizers for draft and main models are different!" in text["saw"]
+    assert text["why"].startswith("DFL042: the draft's bos token is 50256 (config.json)")
+    assert refused.code == 1
+
+
 def test_the_runtime_takes_a_head_wherever_it_finds_one(fixtures: Path, export_copy: Callable[..., Path]) -> None:
     own, other = open_export(fixtures / "qwen3_5_vl_trained"), open_export(export_copy("qwen3_5_vl"))
     again = open_export(fixtures / "falcon" / ".." / "qwen3_5_vl_trained")
 
     assert draft_setup(own, again) == draft_setup(own, None) == module.DraftSetup("mtp", "MTP head", own.directory)
     assert draft_setup(own, other) == module.DraftSetup("mtp", "MTP head", other.directory)
-    assert draft_setup(own, open_export(fixtures / "falcon")).name == "plain"
+    falcon = open_export(fixtures / "falcon")
+    assert (
+        draft_setup(own, falcon)
+        == draft_setup(falcon, falcon)
+        == module.DraftSetup("draft", "ordinary draft", falcon.path)
+    )
     assert draft_setup(own, open_export(fixtures / "qwen3_dflash")).name == "dflash"
 
 

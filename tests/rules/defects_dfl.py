@@ -294,7 +294,9 @@ PAIRS = (
     ),
     Defect("dfl-other-tokenizer", BASE, other_tokenizer, "DFL014", "../draft/tokenizer.json", options=PAIR, **WARNING),
     Defect("dfl-plain-draft-for-vl", "qwen3_5_vl", nothing, "DFL015", f"../draft/{X}", NET, options={"draft": "llama"}),
-    Defect("dfl-plain-draft", BASE, nothing, "DFL015", f"../draft/{X}", NET, options={"draft": "llama"}, **NOTE),
+    Defect(
+        "dfl-plain-draft-for-gemma", "gemma4_vl", nothing, "DFL015", f"../draft/{X}", NET, options={"draft": "qwen3"}
+    ),
     Defect(
         "dfl-head-in-draft",
         BASE,

@@ -33,6 +33,7 @@ def test_a_draft_alone_is_valid(fixtures: Path) -> None:
         ("mtp", False),
         ("dflash", True),
         ("eagle3", False),
+        ("draft", False),
     ]
 
 

@@ -60,9 +60,9 @@ def test_readiness_agrees_with_the_conversion(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "available"),
     [
-        ("qwen3", {"plain", "dflash", "eagle3"}),
-        ("falcon", {"plain"}),
-        ("llama", {"plain", "dflash", "eagle3"}),
+        ("qwen3", {"plain", "dflash", "eagle3", "draft"}),
+        ("falcon", {"plain", "draft"}),
+        ("llama", {"plain", "dflash", "eagle3", "draft"}),
         ("qwen3_5_vl", {"plain", "mtp", "dflash", "eagle3"}),
         ("qwen3_5_moe_vl", {"plain", "mtp", "dflash"}),
         ("qwen3_5_vl_int4", {"plain", "mtp", "dflash", "eagle3"}),
@@ -73,7 +73,7 @@ def test_readiness_agrees_with_the_conversion(name: str) -> None:
 def test_strategies(name: str, available: set[str]) -> None:
     strategies = irtools.open_export(FIXTURES / name).verify().strategies
 
-    assert [strategy.name for strategy in strategies] == ["plain", "mtp", "dflash", "eagle3"]
+    assert [strategy.name for strategy in strategies] == ["plain", "mtp", "dflash", "eagle3", "draft"]
     assert {strategy.name for strategy in strategies if strategy.available} == available
     assert [strategy.name for strategy in strategies if not strategy.available and not strategy.reason] == []
 

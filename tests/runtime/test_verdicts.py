@@ -14,6 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "rules"))
 
 import defects_dfl
+import defects_dfl_ordinary
 import defects_hid
 import defects_mtp
 import defects_run
@@ -111,7 +112,6 @@ DFLASH = {
     "dfl-embedding-renamed": LOAD,
     "dfl-embedding-of-gpt2": LOAD,
     "dfl-draft-of-ids-for-vl": LOAD,
-    "dfl-plain-draft-for-vl": LOAD,
     "dfl-nothing-to-guess": LOAD,
     "dfl-scopes-renamed": LOAD,
     "dfl-guess-without-layer-1": LOAD,
@@ -150,6 +150,42 @@ DFLASH = {
     "hid-before-final-norm": SILENT,
     "run-one-layer-unfused": LOAD,
     "run-state-of-its-own": LOAD,
+}
+
+ORDINARY = {
+    "clean": SILENT,
+    "ord-no-tokenizer": LOAD,
+    "ord-tokenizer-without-xml": LOAD,
+    "ord-other-family": LOAD,
+    "ord-bos-in-config": LOAD,
+    "ord-eos": LOAD,
+    "ord-pad": LOAD,
+    "ord-no-eos": LOAD,
+    "ord-eos-of-added-tokens": LOAD,
+    "ord-bos-text": LOAD,
+    "ord-eos-word": LOAD,
+    "ord-eos-without-value": LOAD,
+    "ord-token-object": LOAD,
+    "ord-fewer-tokens": LOAD,
+    "ord-fewer-tokens-in-target": LOAD,
+    "ord-other-letters": SILENT,
+    "ord-more-logits": SILENT,
+    "ord-more-logits-in-target": SILENT,
+    "ord-stateless": LOAD,
+    "ord-unfused": LOAD,
+    "ord-one-layer-unfused": LOAD,
+    "ord-state-of-its-own": SILENT,
+    "ord-keys-converted": LOAD,
+    "ord-logits-renamed": GENERATE,
+    "ord-logits-f16": GENERATE,
+    "ord-ids-i32": GENERATE,
+    "ord-ids-renamed": LOAD,
+    "ord-positions-renamed": SILENT,
+    "ord-generation-config": LOAD,
+    "ord-linear-attention-lfm2_moe": GENERATE,
+    "ord-linear-attention-qwen3_next": GENERATE,
+    "dfl-plain-draft-for-vl": LOAD,
+    "dfl-plain-draft-for-gemma": LOAD,
 }
 
 TARGET = {
@@ -195,7 +231,9 @@ STATEFUL = {
 }
 
 SEEDED = {
-    defect.name: defect for module in (defects_mtp, defects_dfl, defects_hid, defects_run) for defect in module.DEFECTS
+    defect.name: defect
+    for module in (defects_mtp, defects_dfl, defects_dfl_ordinary, defects_hid, defects_run)
+    for defect in module.DEFECTS
 }
 
 Copier = Callable[..., Path]
@@ -257,6 +295,17 @@ def test_dflash(export_copy: Copier) -> None:
     verdicts = observed(jobs)
 
     assert differing(DFLASH, verdicts) == {}
+
+
+def test_ordinary_draft(export_copy: Copier) -> None:
+    jobs = {}
+    for name in ORDINARY:
+        directory, draft = prepare(name, "qwen3", "qwen3", export_copy)
+        jobs[name] = GenerationJob(str(directory), PROMPT, draft=str(draft), assistant_tokens=3, max_new_tokens=8)
+
+    verdicts = observed(jobs)
+
+    assert differing(ORDINARY, verdicts) == {}
 
 
 @pytest.mark.parametrize(("table", "stateful"), [(TARGET, False), (STATEFUL, True)], ids=["paged", "stateful"])
