@@ -8,7 +8,7 @@ from irtools.lint.context import Context
 from irtools.model.draft import Draft, draft, is_draft
 from irtools.model.part import PartFacts
 
-__all__ = ["DraftPair", "dflash_draft", "pair"]
+__all__ = ["DraftPair", "dflash_draft", "eagle3_draft", "pair", "reads_annotation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +41,22 @@ def dflash_draft(context: Context) -> Draft | None:
     """The draft to check, if it is a DFlash draft."""
     paired = pair(context)
     return paired.draft if paired is not None and paired.draft.kind == "dflash" else None
+
+
+def eagle3_draft(context: Context) -> Draft | None:
+    """The draft to check, if it is an EAGLE-3 draft."""
+    paired = pair(context)
+    return paired.draft if paired is not None and paired.draft.kind == "eagle3" else None
+
+
+def reads_annotation(context: Context, *layers: int) -> bool:
+    """True if the draft of ``--draft`` reads the annotation of all these layers, as any draft may do without the option.
+
+    Only a DFlash draft reads the annotation, and only of the layers that it names.
+    """
+    paired = pair(context)
+    if context.draft is None or paired is None:
+        return True
+    if paired.draft.kind != "dflash":
+        return False
+    return paired.draft.layers is None or set(layers) <= set(paired.draft.layers)
