@@ -9,7 +9,7 @@ from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
 from irtools.lint.pair import eagle3_draft, pair
 from irtools.model.draft import hidden_layers, truthy
-from irtools.model.part import ModelInput, PartFacts
+from irtools.model.part import ModelInput, ModelOutput, PartFacts
 from irtools.model.ports import PORTS
 from irtools.text import shape_text
 
@@ -108,7 +108,7 @@ def malformed_hidden_layers_list(context: Context) -> Iterator[Finding]:
 
 
 def _tokens(context: Context, part: PartFacts) -> str:
-    """Name of the input for tokens: that of the target, whose values the draft gets; without a target, the draft's own."""
+    """Name of the input for tokens: as in the target, whose values the draft gets; else the draft's own."""
     paired = pair(context)
     holder = paired.target if paired is not None and paired.target is not None else part
     return "inputs_embeds" if holder.input("inputs_embeds") is not None else "input_ids"
@@ -201,7 +201,8 @@ def mistyped_eagle3_port(context: Context) -> Iterator[Finding]:
     if draft is None:
         return
     part = draft.part
-    for port in (*part.inputs, *part.outputs):
+    ports: list[ModelInput | ModelOutput] = [*part.inputs, *part.outputs]
+    for port in ports:
         read = [name for name in port.names if name in ("hidden_states", "input_ids", "inputs_embeds", "position_ids")]
         if port is part.output("logits"):
             read = ["logits"]

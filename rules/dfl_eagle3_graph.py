@@ -66,9 +66,7 @@ def eagle3_projection(context: Context) -> Iterator[Finding]:
         return
     port = next((port for port in draft.part.inputs if "hidden_states" in port.friendly), None)
     if port is not None:  # else a rule about ports reports it
-        message = (
-            f"no MatMul reads the input {port.friendly!r} as its first operand, so the runtime finds no projection"
-        )
+        message = f"no MatMul has the input {port.friendly!r} as first operand, so the runtime finds no projection"
         yield finding_at(draft.part, port, message, _EXPORT)
 
 
@@ -109,9 +107,7 @@ def eagle3_projection_width(context: Context) -> Iterator[Finding]:
     graph = draft.part.graph
     shape = graph.shape(graph.inputs(key)[1])
     if graph.data(key).get("transpose_b", "").lower() not in ("true", "1"):
-        message = (
-            f"the weights of the projection, {shape_text(shape)}, are not transposed, but the runtime transposes them"
-        )
+        message = f"the weights of the projection, {shape_text(shape)}, are not transposed, as the runtime expects them"
         yield finding_at(draft.part, key, message, _EXPORT)
         return
     if len(shape) != 2 or DYNAMIC in shape:
@@ -131,7 +127,7 @@ def eagle3_projection_width(context: Context) -> Iterator[Finding]:
 
 
 def _shares_embeddings(draft: PartFacts, target: PartFacts) -> bool:
-    """True if the draft gets the embeddings of the target (``share_vocabulary`` of GenAI, and targets with a part for it)."""
+    """True if the draft gets the embeddings of the target: ``share_vocabulary`` of GenAI, or a part makes them."""
     if target.input("inputs_embeds") is not None:
         return True
     return find_embedding_gather(target) is not None and find_embedding_gather(draft) is not None
@@ -305,9 +301,7 @@ def reduced_vocabulary(context: Context) -> Iterator[Finding]:
     ours, theirs = _tokens(part), _tokens(paired.target)
     if ours is None or theirs is None or ours >= theirs:
         return
-    message = (
-        f"the draft has logits for the first {ours} of {theirs} tokens: tokens beyond {ours - 1} are never drafted"
-    )
+    message = f"the draft has logits for {ours} of {theirs} tokens: tokens beyond {ours - 1} are never drafted"
     table = _table(context, part) if paired.draft.kind == "eagle3" else None
     if table is not None and any(_entries(part, table)):
         message = f"the draft proposes {ours} of the target's {theirs} tokens: the others are never drafted"

@@ -64,13 +64,13 @@ def draft_block_size(context: Context) -> Iterator[Finding]:
         if stored is not None:
             yield finding_at(draft.part, "dflash", message, hint)
         else:
-            yield Finding(message, hint, path, json_line(path, "block_size"))
+            yield Finding(message, hint, path, json_line(path, "block_size", given))
     most = most_assistant_tokens(draft, export)
     path = context.export.directory / "generation_config.json"
     wanted = _assistant_tokens(context)
     if most is not None and wanted is not None and wanted > most and context.draft is not None:
         message = f"num_assistant_tokens is {wanted}, but the draft has block_size {most + 1}"
-        yield Finding(message, f"set it to at most {most}", path, json_line(path, "num_assistant_tokens"))
+        yield Finding(message, f"set it to at most {most}", path, json_line(path, "num_assistant_tokens", wanted))
 
 
 def _assistant_tokens(context: Context) -> int | None:

@@ -108,9 +108,10 @@ def eagle3_layers(context: Context) -> Iterator[Finding]:
             message = f"the draft names no layers, and the runtime's default needs 10 layers: config.json {has}"
             yield finding_at(paired.draft.part, None, message, "list three layers in hidden_layers_list")
             return
-    wanted = [layer for layer in layers or () if layer >= 0 and (count is None or layer < count)]
-    taken = guess(target, wanted)
-    missing = [layer for layer in wanted if layer not in taken]
+    else:
+        layers = [layer for layer in layers or () if layer >= 0 and (count is None or layer < count)]
+    taken = guess(target, layers)
+    missing = [layer for layer in layers if layer not in taken]
     if missing:
         yield finding_at(target, None, f"the runtime's guess finds nothing for {layers_text(missing)}", hint)
     for layer, op in taken.items():

@@ -50,7 +50,7 @@ def eagle3_draft(context: Context) -> Draft | None:
 
 
 def reads_annotation(context: Context, *layers: int) -> bool:
-    """True if the draft of ``--draft`` reads the annotation of all these layers, as any draft may do without the option.
+    """True if the draft of ``--draft`` reads the annotation of all these layers; without the option, a draft may.
 
     Only a DFlash draft reads the annotation, and only of the layers that it names.
     """

@@ -141,10 +141,7 @@ def _of_draft(context: Context, findings: Sequence[Finding]) -> tuple[Strategy, 
     paired = pair(context)
     kind = paired.draft.kind if paired is not None else ""
     blocked = [f for f in findings if f.severity == Severity.ERROR and f.rules_out]
-    own = (
-        _refusal(kind, blocked)
-        if blocked
-        else Strategy(kind, True, ", ".join(["as the draft of a target", *_block(context)]))
-    )
+    role = ", ".join(["as the draft of a target", *_block(context)])
+    own = _refusal(kind, blocked) if blocked else Strategy(kind, True, role)
     other = f"this is a draft for {kind}, not a target"
     return tuple(own if name == kind else Strategy(name, False, other) for name in STRATEGIES)

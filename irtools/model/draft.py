@@ -130,8 +130,8 @@ def _text(value: object) -> str | None:
 def _kind_by_ports(part: PartFacts) -> str:
     """Kind of a draft without rt_info.
 
-    One with ``d2t`` is an EAGLE-3 draft, also if it has lost its input. Of those that read hidden states, one for DFlash
-    has ``last_hidden_state``, and one for EAGLE-3 has logits.
+    One with ``d2t`` is an EAGLE-3 draft, also if it has lost its input. Of those that read hidden states, one for
+    DFlash has ``last_hidden_state``, and one for EAGLE-3 has logits.
     """
     if part.output("d2t") is not None:
         return "eagle3"

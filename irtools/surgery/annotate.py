@@ -8,7 +8,6 @@ from irtools.graph.view import GraphView, Source
 from irtools.ir.rt_info import ANNOTATION_KEY
 from irtools.model.annotation import Annotation, Locator, read_annotation, resolve_or_none
 from irtools.model.document import Document
-from irtools.model.draft import require_target
 from irtools.surgery.edits import Edit, SetRtInfo
 from irtools.surgery.patch import Patch
 from irtools.surgery.transaction import apply
@@ -57,8 +56,6 @@ def annotate(document: Document, stack: DecoderStack, *, force: bool = False) ->
     ------
     AnnotationDiffersError
         The file has a different annotation, or one that the runtime cannot read, and ``force`` is off.
-    UsageError
-        The part is a draft.
     """
     edits, notes = annotating(document, stack, force=force)
     return apply(document, edits, notes=notes)
@@ -68,7 +65,6 @@ def annotating(
     document: Document, stack: DecoderStack, *, force: bool = False
 ) -> tuple[tuple[Edit, ...], tuple[str, ...]]:
     """Return the edits that :func:`annotate` makes, and its notes."""
-    require_target(document)
     new = stack.annotation()
     existing = read_annotation(document.scan)
     if existing is None:
