@@ -306,3 +306,80 @@ def reduced_vocabulary(context: Context) -> Iterator[Finding]:
     if table is not None and any(_entries(part, table)):
         message = f"the draft proposes {ours} of the target's {theirs} tokens: the others are never drafted"
     yield finding_at(part, part.output("logits"), message, "`irtools prove` measures the acceptance rate")
+
+
+@rule(
+    "DFL033",
+    "unpageable-eagle3-draft",
+    Severity.ERROR,
+    "The EAGLE-3 draft cannot be converted to paged attention",
+    rules_out=_EAGLE3,
+)
+def unpageable_eagle3_draft(context: Context) -> Iterator[Finding]:
+    """The draft has no fused attention, or keeps no state.
+
+    What it checks
+    --------------
+    That the draft has a ScaledDotProductAttention op and states for its KV cache.
+
+    Why it matters
+    --------------
+    The runtime converts an EAGLE-3 draft to paged attention, as it converts the target, and otherwise
+    rejects it at load time.
+
+    How to fix it
+    -------------
+    Export the draft again with `--task text-generation-with-past`.
+
+    Source
+    ------
+    Reproduced with GenAI 2026.4.1: "No ScaledDotProductAttention operation observed in the graph", "Model
+    is supposed to be stateful".
+    """
+    draft = eagle3_draft(context)
+    if draft is None:
+        return
+    faults = {"has no fused attention": not draft.part.attentions, "keeps no state": not draft.part.states}
+    lacking = [fault for fault, present in faults.items() if present]
+    if lacking:
+        message = f"the EAGLE-3 draft {' and '.join(lacking)}, so the runtime cannot convert it to paged attention"
+        yield finding_at(draft.part, None, message, "export it again with --task text-generation-with-past")
+
+
+@rule(
+    "DFL034",
+    "taken-output-name",
+    Severity.ERROR,
+    "The target has an output named last_hidden_state, the name that the runtime gives to the hidden states",
+)
+def taken_output_name(context: Context) -> Iterator[Finding]:
+    """The target of a DFlash or EAGLE-3 draft already has an output `last_hidden_state`.
+
+    What it checks
+    --------------
+    The tensor names of the outputs of a target that has logits and a KV cache. Without a DFlash or
+    EAGLE-3 draft, this is a note.
+
+    Why it matters
+    --------------
+    The runtime adds an output of this name for the hidden states that the draft reads, and then reads the
+    first output of this name. DFlash fails during generation. EAGLE-3 silently gets the wrong values, and
+    hardly any token is accepted.
+
+    How to fix it
+    -------------
+    Rename or remove the output. `irtools expose` uses other names.
+
+    Source
+    ------
+    OpenVINO GenAI, `transform_hidden_state` and `add_dflash_hidden_state_result`; reproduced with 2026.4.1.
+    """
+    part, paired = context.target_facts, pair(context)
+    output = part.output("last_hidden_state") if part is not None else None
+    if part is None or output is None or part.output("logits") is None or not part.states:
+        return
+    kinds = ("dflash", "eagle3")
+    severity = None if paired is not None and paired.draft.kind in kinds else Severity.NOTE
+    message = "the output 'last_hidden_state' takes the name that the runtime gives to the hidden states for a draft"
+    hint = "rename or remove it if DFlash or EAGLE-3 is wanted"
+    yield finding_at(part, output, message, hint, severity, rules_out=kinds)

@@ -16,6 +16,7 @@ from ir_edit import IR
 
 X, DRAFT = "openvino_model.xml", "../draft/openvino_model.xml"
 ANNOTATION = "<hidden_states_decoder_layers "
+HIDDEN = '<layer [^>]*output_names="last_hidden_state"'
 PLACE = "<hidden_layers_list "
 TABLE = layer("self.model.d2t")
 
@@ -109,6 +110,12 @@ def selector(directory: Path) -> None:
         shutil.copy(draft / f"openvino_model.{suffix}", draft / f"openvino_selector_model.{suffix}")
 
 
+def hidden_output(ir: IR) -> None:
+    """The target returns the input of its output projection under the name that the runtime uses."""
+    projection = ir.producer(ir.typed("Result")[0], 0)
+    ir.add("Result", [ir.source(projection, 0)], name="mine").set("output_names", "last_hidden_state")
+
+
 def locator_gone(number: int) -> Callable[[IR], object]:
     """The annotation names an unknown op for one layer."""
 
@@ -194,10 +201,15 @@ EAGLE3 = (
         variant={"tokens": 256, "offset": 9},
         **NOTE,
     ),
+    pair("eagle3-stateless", None, "DFL033", NET, variant={"lacking": "state"}),
+    pair("eagle3-unfused", None, "DFL033", NET, variant={"lacking": "attention"}),
+    pair("eagle3-taken-output", None, "DFL034", HIDDEN, file=X, seeded=target(hidden_output)),
     pair("eagle3-later-entry", rt("1", "eagle3_later"), "DFL032", "<eagle3_later ", **NOTE),
 )
 
 DFLASH = (
+    Defect("dfl-taken-output", "qwen3", target(hidden_output), "DFL034", X, HIDDEN, options=PAIR),
+    Defect("dfl-taken-output-without-draft", "qwen3", target(hidden_output), "DFL034", X, HIDDEN, **NOTE),
     at_draft("dfl-own-head-of-fewer-tokens", own_head(64), "DFL030", '<layer [^>]*output_names="logits"', **NOTE),
     at_draft("dfl-own-head-of-more-tokens", own_head(600), "DFL009", '<layer [^>]*output_names="logits"'),
     Defect(

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ir_edit import IR, edit
 
@@ -19,7 +20,9 @@ EMBEDDED, LAYER = "__module.model.embed_tokens/aten::embedding/Gather", "__modul
 
 
 @cache
-def built(tokens: int = TOKENS, offset: int = 0, kind: str = "int64", projection: str = "plain") -> tuple[bytes, bytes]:
+def built(
+    tokens: int = TOKENS, offset: int = 0, kind: str = "int64", projection: str = "plain", lacking: str = ""
+) -> tuple[bytes, bytes]:
     """The XML and the .bin of a draft that GenAI 2026.4.1 runs with the target ``llama``.
 
     The draft is the first layer of ``llama``, called ``midlayer``, over the sum of the embeddings and the projected
@@ -35,6 +38,8 @@ def built(tokens: int = TOKENS, offset: int = 0, kind: str = "int64", projection
         NumPy type of ``d2t``.
     projection : str
         ``plain``; ``narrow`` for two hidden states; ``not transposed``; ``converted`` for Convert ops before it.
+    lacking : str
+        ``state``, or ``attention`` for separate ops in place of the fused one.
     """
     import numpy as np
     import openvino as ov
@@ -69,6 +74,16 @@ def built(tokens: int = TOKENS, offset: int = 0, kind: str = "int64", projection
     results.append(op.result(table))
     results[-1].output(0).set_names({"d2t"})
     sinks = [sink for sink in model.get_sinks() if ".0." in sink.get_variable_id()]
+    for node in model.get_ordered_ops():
+        if lacking == "state" and node.get_type_name() == "ReadValue":
+            _replace(node, node.input_value(0))
+        if lacking == "attention" and node.get_type_name() == "ScaledDotProductAttention":
+            query, keys, values = (node.input_value(index) for index in range(3))
+            _replace(
+                node, op.matmul(op.softmax(op.matmul(query, keys, False, True), -1), values, False, False).output(0)
+            )
+    if lacking == "state":
+        sinks = []
     draft = ov.Model(results, sinks, [*model.get_parameters(), states], "eagle3")
     for node in draft.get_ordered_ops():
         node.set_friendly_name(node.get_friendly_name().replace("layers.0", "midlayer"))
@@ -78,6 +93,11 @@ def built(tokens: int = TOKENS, offset: int = 0, kind: str = "int64", projection
         path = Path(folder) / MODEL
         ov.save_model(draft, path, compress_to_fp16=False)
         return path.read_bytes(), path.with_suffix(".bin").read_bytes()
+
+
+def _replace(node: Any, source: Any) -> None:
+    for reader in node.output(0).get_target_inputs():
+        reader.replace_source_output(source)
 
 
 def write(directory: Path, change: Callable[[IR], object] | None = None, **variant: object) -> None:

@@ -98,7 +98,7 @@ def test_the_default_layers_follow_config_json_as_in_the_runtime(export_copy: Co
     assert messages() == ["the draft names no layers, and the runtime's default needs 10 layers: config.json has 4"]
     path = target / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "num_hidden_layers": 12}))
-    assert messages() == ["the runtime's guess finds nothing for layers 6 and 9"]
+    assert messages() == ["the runtime's guess finds nothing for layers 6, 9"]
     path.unlink()
     assert messages()[0].endswith("config.json gives no num_hidden_layers")
 

@@ -122,6 +122,7 @@ DFLASH = {
     "dfl-hidden-states-unused": LOAD,
     "dfl-output-before-norm": SILENT,
     "dfl-no-model-in-draft": LOAD,
+    "dfl-taken-output": GENERATE,
     "dfl-own-head-of-fewer-tokens": SILENT,
     "dfl-own-head-of-more-tokens": SILENT,
     "dfl-block-size-in-rt-info": SILENT,
@@ -198,6 +199,9 @@ EAGLE3 = {
     "eagle3-d2t-unnamed": SILENT,
     "eagle3-d2t-lost": SILENT,
     "eagle3-fewer-tokens": SILENT,
+    "eagle3-stateless": LOAD,
+    "eagle3-unfused": LOAD,
+    "eagle3-taken-output": SILENT,
     "eagle3-later-entry": SILENT,
 }
 
