@@ -26,8 +26,12 @@ def _projection(part: PartFacts) -> int | None:
     """The MatMul of the hidden states that the runtime moves to the target: the first one in topological order."""
     graph = part.graph
     for key in sorted(part.live_ops("MatMul"), key=graph.rank.__getitem__):
-        source = graph.producers(key)[0]
-        if graph.op_type(source) == "Parameter" and "hidden_states" in graph.op_name(source):
+        sources = graph.producers(key)
+        if (
+            len(sources) == 2
+            and graph.op_type(sources[0]) == "Parameter"
+            and "hidden_states" in graph.op_name(sources[0])
+        ):
             return key
     return None
 
@@ -256,7 +260,8 @@ def _entries(part: PartFacts, table: Constant) -> array[int]:
             data = file.read(size)
     except OSError:
         return values
-    values.frombytes(data[: len(data) // values.itemsize * values.itemsize])
+    if len(data) == size:  # else the .bin is not the right one
+        values.frombytes(data)
     return values
 
 

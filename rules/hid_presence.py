@@ -43,7 +43,7 @@ def missing_annotation(context: Context) -> Iterator[Finding]:
         return
     reason = "only DFlash reads it"
     if context.expect_mtp:
-        reason = "--expect-mtp asks for a complete export, and the exporter writes it together with the MTP head"
+        reason = "--expect-mtp asks for a complete export, which has it"
     elif context.draft is not None and not reads_annotation(context):
         reason = "only DFlash reads it, and the draft is no DFlash draft"
     count = len(context.stack.layers)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from irtools.errors import ExportError, UsageError
+from irtools.ir.op import DYNAMIC
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 from irtools.model.part import PartFacts
@@ -131,15 +132,19 @@ def _kind_by_ports(part: PartFacts) -> str:
     """Kind of a draft without rt_info.
 
     One with ``d2t`` is an EAGLE-3 draft, also if it has lost its input. Of those that read hidden states, one for
-    DFlash has ``last_hidden_state``, and one for EAGLE-3 has logits.
+    DFlash has ``last_hidden_state``. If it has logits of its own instead, its hidden states have a fixed width, and
+    those of an EAGLE-3 draft have not.
     """
     if part.output("d2t") is not None:
         return "eagle3"
-    if part.input("hidden_states") is None:
+    states = part.input("hidden_states")
+    if states is None:
         return "plain"
     if part.output("last_hidden_state") is not None:
         return "dflash"
-    return "eagle3" if part.output("logits") is not None else "plain"
+    if part.output("logits") is None:
+        return "plain"
+    return "eagle3" if states.shape[-1:] == (DYNAMIC,) else "dflash"
 
 
 def draft(part: PartFacts) -> Draft:

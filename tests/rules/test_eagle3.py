@@ -8,7 +8,7 @@ from pathlib import Path
 
 import eagle3
 import pytest
-from defects_eagle3 import locator_gone
+from defects_eagle3 import locator_gone, own_head
 from ir_edit import edit
 
 import irtools
@@ -59,6 +59,13 @@ def test_a_draft_without_flag_is_recognised_by_its_table(export_copy: Copier) ->
     eagle3.write(directory, lambda ir: (ir.set_rt(None, "eagle3_mode"), ir.rename_tensor("hidden_states", "x")))
 
     assert draft(PartFacts(Document(directory / X))).kind == "eagle3"
+
+
+def test_a_draft_with_logits_of_its_own_that_lost_its_rt_info_is_one_for_dflash(export_copy: Copier) -> None:
+    directory = export_copy("qwen3_dflash")
+    edit(directory / X, lambda ir: (own_head(512)(ir), ir.set_rt(None, "dflash_mode"), ir.set_rt(None, "dflash")))
+
+    assert draft(PartFacts(Document(directory / X))).kind == "dflash"
 
 
 @pytest.mark.parametrize(
