@@ -345,11 +345,15 @@ class Export(ModelDirectory, Drawable):
             The file is not a well-formed IR, or cannot be edited safely.
         LocateRefusedError
             The part is not a decoder-only language model, or the witnesses contradict each other.
+        UsageError
+            The part is a draft, which reads the hidden states of a target.
         """
         from irtools.decoder import locate
+        from irtools.model.draft import require_target
         from irtools.surgery.annotate import annotate
 
         document = self._current(part)
+        require_target(document)  # before the stack, which a draft may not have
         return self._keep(annotate(document, stack or locate(document, config=self.config), force=force))
 
     def strip(self, part: str = "target") -> Patch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from irtools.anatomy.describe import layers_text
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
@@ -71,7 +71,7 @@ def _verdict(part: PartFacts, stack: DecoderStack) -> str:
     "unguessable-eagle3-layers",
     Severity.ERROR,
     "The runtime does not find the layers that the EAGLE-3 draft reads",
-    rules_out=("dflash", "eagle3"),
+    rules_out=("eagle3",),
 )
 def eagle3_layers(context: Context) -> Iterator[Finding]:
     """An EAGLE-3 draft is given, and the runtime's guess does not find exactly three hidden states.
@@ -79,8 +79,9 @@ def eagle3_layers(context: Context) -> Iterator[Finding]:
     What it checks
     --------------
     The layers listed in the draft's rt_info `hidden_layers_list`; without that list, layers 2, N/2 and
-    N-3 of a target with N layers, where N is at least 10. The guess for each layer is compared with the
-    located hidden state. A guess that finds another value is a warning.
+    N-3, where N is `num_hidden_layers` in the target's config.json and at least 10. The guess for each
+    layer that the target has is compared with the located hidden state. A guess that finds another value
+    is a warning.
 
     Why it matters
     --------------
@@ -98,22 +99,33 @@ def eagle3_layers(context: Context) -> Iterator[Finding]:
     paired = pair(context)
     if paired is None or paired.draft.kind != "eagle3" or paired.target is None:
         return
-    target = paired.target
-    count = context.layer_count
-    layers = paired.draft.eagle3_layers or (default_layers(count) if count is not None else ())
+    target, hint = paired.target, "EAGLE-3 uses this guess even if the target has an annotation"
+    layers, count = paired.draft.layers, context.layer_count
+    if paired.draft.hidden_layers_list is None:
+        layers = list(default_layers(_configured(context)))
+        if not layers:
+            has = f"has {_configured(context)}" if _configured(context) else "gives no num_hidden_layers"
+            message = f"the draft names no layers, and the runtime's default needs 10 layers: config.json {has}"
+            yield finding_at(paired.draft.part, None, message, "list three layers in hidden_layers_list")
+            return
+    else:
+        layers = [layer for layer in layers or () if layer >= 0 and (count is None or layer < count)]
     taken = guess(target, layers)
     missing = [layer for layer in layers if layer not in taken]
-    hint = "EAGLE-3 uses this guess even if the target has an annotation"
-    if len(layers) != 3:
-        message = f"EAGLE-3 reads three layers, but the draft names {len(layers)}"
-        if not paired.draft.eagle3_layers:
-            message = f"the draft names no layers, and the runtime has no default for a target with {count} layers"
-        yield finding_at(paired.draft.part, None, message, "list three layers in hidden_layers_list")
-    elif missing:
+    if missing:
         yield finding_at(target, None, f"the runtime's guess finds nothing for {layers_text(missing)}", hint)
     for layer, op in taken.items():
-        wanted = context.stack.layers[layer] if context.stack and layer < len(context.stack.layers) else None
-        if wanted is not None and op not in (wanted.source.op, context.stack.last_sum if context.stack else op):
-            name, producer = target.graph.op_name(op), wanted.locator.producer
+        located = context.stack.layers[layer] if context.stack and layer < len(context.stack.layers) else None
+        if located is not None and op not in (located.source.op, context.stack.last_sum if context.stack else op):
+            name, producer = target.graph.op_name(op), located.locator.producer
             message = f"the runtime's guess for layer {layer} is {name!r}, not {producer!r}"
             yield finding_at(target, op, message, hint, Severity.WARNING)
+
+
+def _configured(context: Context) -> int:
+    """Number of layers as the runtime reads it from the target's config.json; 0 if it finds none."""
+    for section in (context.config, context.config.get("text_config")):
+        count = section.get("num_hidden_layers") if isinstance(section, Mapping) else None
+        if isinstance(count, int) and count > 0:
+            return count
+    return 0

@@ -27,7 +27,7 @@ def _dflash(context: Context) -> tuple[DraftPair, PartFacts] | None:
 
 @rule("DFL005", "layer-id-out-of-range", Severity.ERROR, "The draft reads a layer that the target does not have")
 def layer_id_range(context: Context) -> Iterator[Finding]:
-    """An id in `dflash/target_layer_ids` is not below the number of the target's layers.
+    """An id in `dflash/target_layer_ids` or `hidden_layers_list` is not below the number of the target's layers.
 
     What it checks
     --------------
@@ -36,7 +36,8 @@ def layer_id_range(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    The runtime rejects the target at load time because its annotation has no such layer.
+    The runtime rejects the target at load time because it has no such layer. An annotation cannot mend
+    this.
 
     How to fix it
     -------------
@@ -47,13 +48,15 @@ def layer_id_range(context: Context) -> Iterator[Finding]:
     Reproduced with GenAI 2026.4.
     """
     paired = pair(context)
-    if paired is None or paired.draft.kind != "dflash":
+    if paired is None or paired.draft.kind not in ("dflash", "eagle3"):
         return
+    kind, place = paired.draft.kind, "dflash" if paired.draft.kind == "dflash" else "hidden_layers_list"
     count = context.layer_count if paired.target is not None else None
     for layer in sorted(set(paired.draft.layers or ())):
         if layer < 0 or (count is not None and layer >= count):
-            limit = f", but the target has {count}" if count is not None else ""
-            yield finding_at(paired.draft.part, "dflash", f"the draft reads layer {layer}{limit}", _OTHER_TARGET)
+            limit = f", but the target has {count} layers (0 to {count - 1})" if count is not None else ""
+            message = f"the draft reads layer {layer}{limit}"
+            yield finding_at(paired.draft.part, place, message, _OTHER_TARGET, rules_out=(kind,))
 
 
 @rule("DFL009", "draft-width-mismatch", Severity.ERROR, "Draft and target have different widths")
@@ -63,12 +66,14 @@ def draft_width(context: Context) -> Iterator[Finding]:
     What it checks
     --------------
     `inputs_embeds` and `last_hidden_state` of the draft against the input of the target's output
-    projection. If the draft has `logits`: against the target's logits.
+    projection. If the draft has `logits`: that they cover no more tokens than the target's. Fewer are a
+    note, DFL030.
 
     Why it matters
     --------------
     The runtime grafts the target's embedding and output projection onto the draft. With other widths,
-    loading fails in a MatMul, with a message that does not mention DFlash.
+    loading fails in a MatMul, with a message that does not mention DFlash. A draft with more tokens can
+    propose one that the target cannot embed.
 
     How to fix it
     -------------
@@ -89,7 +94,7 @@ def draft_width(context: Context) -> Iterator[Finding]:
             message = f"{port.label!r} has width {port.shape[-1]}, but the target has {width}"
             yield finding_at(draft, port, message, _OTHER_TARGET)
     ours, theirs = draft.output("logits"), target.output("logits")
-    if ours is not None and theirs is not None and ours.shape[-1:] != theirs.shape[-1:]:
+    if ours is not None and theirs is not None and ours.shape[-1:] > theirs.shape[-1:] != (DYNAMIC,):
         message = f"the draft's logits are {shape_text(ours.shape)}, but the target's are {shape_text(theirs.shape)}"
         yield finding_at(draft, ours, message, _OTHER_TARGET)
 
@@ -193,8 +198,8 @@ def guessed_taps(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    For a target without annotation: the runtime's guess for each layer that the draft reads, against
-    the located hidden state. A guess that finds another value is a warning.
+    For a target without annotation: the runtime's guess for each layer that the draft reads and the
+    target has, against the located hidden state. A guess that finds another value is a warning.
 
     Why it matters
     --------------
@@ -212,10 +217,13 @@ def guessed_taps(context: Context) -> Iterator[Finding]:
     checked = _dflash(context)
     if checked is None or checked[1].annotation is not None or not checked[0].draft.layers:
         return
-    target, layers = checked[1], sorted(set(checked[0].draft.layers))
+    target, count = checked[1], context.layer_count
+    layers = [one for one in sorted(set(checked[0].draft.layers)) if one >= 0 and (count is None or one < count)]
     taken = guess(target, layers)
     missing = [layer for layer in layers if layer not in taken]
     hint = "run `irtools annotate` to write the annotation"
+    if context.stack is None:
+        hint = "use a target with an annotation: irtools cannot locate the layers of this one"
     if missing:
         message = f"no annotation, and the runtime's guess finds nothing for layer {', '.join(map(str, missing))}"
         yield finding_at(target, None, message, hint)

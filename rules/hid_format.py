@@ -9,6 +9,7 @@ from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.rt_info import ANNOTATION_KEY
 from irtools.lint.fix_makers import replaceable, write_annotation
 from irtools.lint.mtp import expected
+from irtools.lint.pair import reads_annotation
 from irtools.model.annotation import is_layer_key
 
 _REPLACE = "run `irtools annotate --force` to replace it"
@@ -39,8 +40,9 @@ def malformed_annotation(context: Context) -> Iterator[Finding]:
     if context.target is None:
         return
     parsed = context.facts(context.target).annotation
-    if parsed is not None and parsed.problem:
-        yield replaceable(context, f"the annotation {parsed.problem}", _REPLACE)
+    if parsed is not None and parsed.problem and not context.is_draft:
+        read = reads_annotation(context)
+        yield replaceable(context, f"the annotation {parsed.problem}", _REPLACE, read=read)
 
 
 @rule("HID005", "early-form-annotation", Severity.ERROR, "The annotation has the early form")
@@ -66,9 +68,10 @@ def early_form_annotation(context: Context) -> Iterator[Finding]:
     if context.target is None:
         return
     parsed = context.facts(context.target).annotation
-    if parsed is not None and parsed.early:
+    if parsed is not None and parsed.early and not context.is_draft:
         message = f"{ANNOTATION_KEY} has the early form: layer names instead of producer and output_index"
-        finding = replaceable(context, message, "run `irtools annotate` to upgrade it")
+        read = reads_annotation(context)
+        finding = replaceable(context, message, "run `irtools annotate` to upgrade it", read=read)
         yield replace(finding, fix=write_annotation(context))
 
 
@@ -98,10 +101,12 @@ def layer_gap(context: Context) -> Iterator[Finding]:
     count = context.layer_count
     if checked is None or count is None:
         return
-    missing = [str(layer) for layer in range(count) if str(layer) not in checked[1].layers]
+    missing = [layer for layer in range(count) if str(layer) not in checked[1].layers]
     if missing:
         noun = "layer" if len(missing) == 1 else "layers"
-        yield replaceable(context, f"the annotation has no {noun} {', '.join(missing)} (of {count})", _REPLACE)
+        message = f"the annotation has no {noun} {', '.join(map(str, missing))} (of {count})"
+        read = any(reads_annotation(context, layer) for layer in missing)
+        yield replaceable(context, message, _REPLACE, read=read)
 
 
 @rule("HID007", "surplus-layer", Severity.WARNING, "The annotation has layers that the model does not have")
@@ -168,4 +173,5 @@ def locator_type(context: Context) -> Iterator[Finding]:
     for key in checked[1].layers:
         problem = checked[1].entry_problem(key)
         if problem:
-            yield replaceable(context, f"layer {key} of the annotation {problem}", _REPLACE)
+            read = reads_annotation(context, int(key) if is_layer_key(key) else -1)
+            yield replaceable(context, f"layer {key} of the annotation {problem}", _REPLACE, read=read)

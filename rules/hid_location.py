@@ -9,6 +9,7 @@ from irtools.decoder.stack import DecoderStack
 from irtools.errors import IrtoolsError
 from irtools.graph.view import Source
 from irtools.lint.fix_makers import replaceable
+from irtools.lint.pair import reads_annotation
 from irtools.model.annotation import Locator, Tap
 from irtools.model.part import PartFacts
 from irtools.model.values import carries
@@ -26,7 +27,8 @@ def _wrong_taps(context: Context) -> Iterator[tuple[PartFacts, DecoderStack, Tap
     for tap in parsed.taps():
         source = part.resolve(tap.locator)
         again = tap.locator in seen
-        seen.add(tap.locator)
+        if reads_annotation(context, tap.layer):  # else no rule compares it with the layers that are read
+            seen.add(tap.locator)
         if source is None or again or tap.layer >= len(stack.layers):
             continue  # other rules report these
         port = part.graph.port(source)
@@ -60,7 +62,8 @@ def _of_kind(context: Context, wanted: str) -> Iterator[tuple[Tap, int | None]]:
 def _finding(context: Context, tap: Tap, message: str) -> Finding:
     wanted = context.stack.layers[tap.layer].locator if context.stack else None
     where = f"; the hidden state is {wanted}" if wanted else ""
-    return replaceable(context, f"layer {tap.layer}: {message}{where}", _HINT, tap.locator.producer)
+    message, read = f"layer {tap.layer}: {message}{where}", reads_annotation(context, tap.layer)
+    return replaceable(context, message, _HINT, tap.locator.producer, read=read)
 
 
 @rule("HID016", "wrong-tap", Severity.ERROR, "A locator names a value that is not a hidden state")
@@ -185,7 +188,7 @@ def unverified_annotation(context: Context) -> Iterator[Finding]:
     ------
     irtools.
     """
-    if context.target is None or not isinstance(context.location, IrtoolsError):
+    if context.target is None or context.is_draft or not isinstance(context.location, IrtoolsError):
         return
     parsed = context.facts(context.target).annotation
     if parsed is not None:

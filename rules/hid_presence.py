@@ -8,7 +8,9 @@ from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.rt_info import ANNOTATION_KEY
 from irtools.lint.fix_makers import write_annotation
 from irtools.lint.mtp import expected
+from irtools.lint.pair import pair, reads_annotation
 from irtools.model.annotation import stray_line
+from irtools.model.draft import is_draft
 
 
 @rule("HID001", "missing-annotation", Severity.NOTE, "The target has no hidden-state annotation", rules_out=())
@@ -17,8 +19,10 @@ def missing_annotation(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That the target has the rt_info key `hidden_states_decoder_layers`. Its absence is a note, and an
-    error with `--expect-mtp`.
+    That the target has the rt_info key `hidden_states_decoder_layers`. Its absence is a note, because
+    only DFlash reads the key. It is an error with `--expect-mtp`, which asks for a complete export: the
+    exporter writes the key together with the MTP head. The message gives the reason. A draft needs no
+    annotation.
 
     Why it matters
     --------------
@@ -34,15 +38,46 @@ def missing_annotation(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI, `dflash_model_transforms.cpp`, `resolve_target_hidden_state_locators`.
     """
-    if context.target is None or context.stack is None:
+    part = context.target_facts
+    if part is None or context.stack is None or part.annotation is not None or stray_line(part.document.scan):
         return
-    part = context.facts(context.target)
-    if part.annotation is not None or stray_line(context.target.scan) is not None:
-        return
+    reason = "only DFlash reads it"
+    if context.expect_mtp:
+        reason = "--expect-mtp asks for a complete export, which has it"
+    elif context.draft is not None and not reads_annotation(context):
+        reason = "only DFlash reads it, and the draft is no DFlash draft"
     count = len(context.stack.layers)
-    message = f"no {ANNOTATION_KEY} in the model-level rt_info ({count} decoder layers located)"
+    message = f"no {ANNOTATION_KEY} in the model-level rt_info ({count} decoder layers located); {reason}"
     hint = "run `irtools annotate` to write it; the weights are not touched"
-    yield finding_at(context.target, None, message, hint, expected(context), fix=write_annotation(context))
+    yield finding_at(part, None, message, hint, expected(context), fix=write_annotation(context))
+
+
+@rule("HID021", "annotated-draft", Severity.NOTE, "A draft has a hidden-state annotation", rules_out=())
+def annotated_draft(context: Context) -> Iterator[Finding]:
+    """The annotation is in a draft, where nothing reads it.
+
+    What it checks
+    --------------
+    That a draft, in MODEL_DIR or in the directory of `--draft`, has no `hidden_states_decoder_layers`.
+
+    Why it matters
+    --------------
+    A draft reads the hidden states of a target, and the runtime looks for the annotation there. In the
+    draft it does no harm, but it may be missing where it is needed.
+
+    How to fix it
+    -------------
+    Annotate the target. `irtools strip` removes the annotation from the draft.
+
+    Source
+    ------
+    OpenVINO GenAI, `resolve_target_hidden_state_locators`: the only model that is read is the target.
+    """
+    paired = pair(context)
+    if paired is not None and is_draft(paired.draft.part) and paired.draft.part.annotation is not None:
+        message = f"the draft has {ANNOTATION_KEY}, which the runtime reads only in a target"
+        hint = "annotate the target, and run `irtools strip` to remove the annotation from the draft"
+        yield finding_at(paired.draft.part, ANNOTATION_KEY, message, hint)
 
 
 @rule("HID002", "misplaced-annotation", Severity.ERROR, "The annotation is not where the runtime reads it")
@@ -69,7 +104,7 @@ def misplaced_annotation(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with OpenVINO 2026.4.
     """
-    if context.target is None or context.facts(context.target).annotation is not None:
+    if context.target is None or context.is_draft or context.facts(context.target).annotation is not None:
         return
     line = stray_line(context.target.scan)
     if line is not None:

@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.op import DYNAMIC
 from irtools.lint.fix_makers import REPLACE, replaceable
+from irtools.lint.pair import reads_annotation
 from irtools.model.annotation import Locator, Tap
 from irtools.model.part import PartFacts
 from irtools.text import shape_text
 
 
-def _finding(context: Context, tap: Tap, message: str, hint: str = REPLACE) -> Finding:
-    return replaceable(context, f"layer {tap.layer}: {message}", hint, tap.locator.producer)
+def _finding(context: Context, tap: Tap, message: str, hint: str = REPLACE, other: int | None = None) -> Finding:
+    """Finding about the locator of a layer, which conflicts with that of the layer ``other`` if given."""
+    read = reads_annotation(context, tap.layer, *(() if other is None else (other,)))
+    return replaceable(context, f"layer {tap.layer}: {message}", hint, tap.locator.producer, read=read)
 
 
 def _taps(context: Context) -> Iterator[tuple[PartFacts, Tap]]:
@@ -221,8 +224,10 @@ def shared_tap(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO GenAI, `resolve_target_hidden_state_locators`.
     """
-    first: dict[Locator, int] = {}
+    layers: dict[Locator, list[int]] = {}
     for _, tap in _taps(context):
-        earlier = first.setdefault(tap.locator, tap.layer)
-        if earlier != tap.layer:
-            yield _finding(context, tap, f"{tap} is already the locator of layer {earlier}")
+        earlier = layers.setdefault(tap.locator, [])
+        if earlier:
+            other = next((layer for layer in earlier if reads_annotation(context, layer, tap.layer)), earlier[0])
+            yield _finding(context, tap, f"{tap} is already the locator of layer {other}", other=other)
+        earlier.append(tap.layer)

@@ -38,11 +38,13 @@ def command(models: tuple[Path, ...], writing: Writing, force: bool, no_check: b
 
             warm_up()
         from irtools.export import open_export
+        from irtools.model.draft import require_target
 
         export = open_export(path)
         document = export.part(part)
         if checked:
             warm_up(document.path)
+        require_target(document)  # before the stack, which a draft may not have
         from irtools.report.stack import comparison_table, layer_rows, layers_table, summary_line
 
         with ui.working(f"Locating the decoder stack of {document.path}"):

@@ -213,11 +213,9 @@ class Context:
     @property
     def annotated(self) -> tuple[PartFacts, Annotation] | None:
         """The target and its annotation; None unless both are readable and the annotation has locators to check."""
-        if self.target is None:
-            return None
-        part = self.facts(self.target)
-        parsed = part.annotation
-        return (part, parsed) if parsed is not None and not parsed.problem and not parsed.early else None
+        part = self.target_facts
+        parsed = part.annotation if part is not None else None
+        return (part, parsed) if part and parsed is not None and not parsed.problem and not parsed.early else None
 
     @property
     def layer_count(self) -> int | None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from irtools.lint.context import Context
 from irtools.lint.finding import Finding, Fix, Severity
+from irtools.lint.pair import dflash_draft
 from irtools.model.document import Document
 from irtools.surgery.patch import Patch
 
@@ -43,10 +46,28 @@ def make_names_unique() -> Fix:
 
 
 def replaceable(
-    context: Context, message: str, hint: str = REPLACE, op: str | None = None, severity: Severity | None = None
+    context: Context,
+    message: str,
+    hint: str = REPLACE,
+    op: str | None = None,
+    severity: Severity | None = None,
+    *,
+    read: bool = True,
 ) -> Finding:
-    """Finding about the annotation of the target, with the fix that replaces it."""
+    """Finding about the annotation of the target, with the fix that replaces it.
+
+    Parameters
+    ----------
+    read : bool
+        False if the draft of ``--draft`` does not read what is at fault (see `reads_annotation`). The finding is then
+        a warning, and rules out DFlash only if another draft is meant by it.
+    """
     assert context.target is not None
     annotation, fix = context.facts(context.target).annotation, write_annotation(context, force=True)
     line = annotation.line if annotation is not None else None
-    return Finding(message, hint, context.target.path, line, op, severity, fix=fix)
+    finding = Finding(message, hint, context.target.path, line, op, severity, fix=fix)
+    if read:
+        return finding
+    rules_out = () if dflash_draft(context) is not None else ("dflash",)
+    message = f"{message}; the draft does not read this"
+    return replace(finding, message=message, severity=Severity.WARNING, rules_out=rules_out)

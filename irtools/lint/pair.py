@@ -10,7 +10,7 @@ from irtools.model.decoding import DRAFTING
 from irtools.model.draft import Draft, draft, is_draft
 from irtools.model.part import PartFacts
 
-__all__ = ["DraftPair", "dflash_draft", "drafted_by", "ordinary_pair", "pair"]
+__all__ = ["DraftPair", "dflash_draft", "drafted_by", "eagle3_draft", "ordinary_pair", "pair", "reads_annotation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +63,22 @@ def drafted_by(context: Context) -> tuple[str, ...]:
     if context.draft.mtp is not None or (mtp is not None and mtp.part is paired.draft.part):
         return ("mtp",)
     return ("draft" if paired.draft.kind == "plain" else paired.draft.kind,)
+
+
+def eagle3_draft(context: Context) -> Draft | None:
+    """The draft to check, if it is an EAGLE-3 draft."""
+    paired = pair(context)
+    return paired.draft if paired is not None and paired.draft.kind == "eagle3" else None
+
+
+def reads_annotation(context: Context, *layers: int) -> bool:
+    """True if the draft of ``--draft`` reads the annotation of all these layers; without the option, a draft may.
+
+    Only a DFlash draft reads the annotation, and only of the layers that it names.
+    """
+    paired = pair(context)
+    if context.draft is None or paired is None:
+        return True
+    if paired.draft.kind != "dflash":
+        return False
+    return paired.draft.layers is None or set(layers) <= set(paired.draft.layers)

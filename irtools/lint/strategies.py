@@ -8,11 +8,11 @@ from dataclasses import replace
 from irtools.lint.context import Context
 from irtools.lint.finding import Finding, Severity, Strategy
 from irtools.lint.mtp import head
-from irtools.lint.pair import dflash_draft, ordinary_pair, pair
+from irtools.lint.pair import dflash_draft, eagle3_draft, ordinary_pair, pair
 from irtools.lint.symptoms import of_check
 from irtools.model.decoding import DRAFTING, STRATEGIES
 from irtools.model.directory import MTP_FILE
-from irtools.model.draft import is_draft
+from irtools.model.draft import is_draft, most_assistant_tokens
 from irtools.model.guess import default_layers, guess
 from irtools.model.part import PartFacts
 
@@ -95,8 +95,15 @@ def _dflash(context: Context, findings: Sequence[Finding]) -> Strategy:
     if blocked:
         return _refusal("dflash", blocked)
     clauses, others, codes = _draft_conditions(findings, "dflash")
-    needs = [] if with_draft else [f"with a DFlash draft{clauses} (--draft DIR checks the pair)"]
+    needs = _block(context) if with_draft else [f"with a DFlash draft{clauses} (--draft DIR checks the pair)"]
     return Strategy("dflash", True, ", ".join([*needs, *others]), codes)
+
+
+def _block(context: Context) -> list[str]:
+    """The bound on assistant tokens that a DFlash draft sets, as a condition."""
+    draft = dflash_draft(context)
+    most = most_assistant_tokens(draft, context.draft or context.export) if draft is not None else None
+    return [f"with at most {most} assistant tokens (the draft has block_size {most + 1})"] if most is not None else []
 
 
 def _draft_conditions(findings: Iterable[Finding], strategy: str) -> tuple[str, list[str], tuple[str, ...]]:
@@ -111,6 +118,8 @@ def _eagle3(context: Context, target: PartFacts, findings: Sequence[Finding]) ->
     blocked = _blockers(findings, "eagle3")
     if blocked:
         return _refusal("eagle3", blocked)
+    if eagle3_draft(context) is not None:  # the findings judge the layers that it names
+        return Strategy("eagle3", True, ", ".join(_conditions(findings, "eagle3")[0]))
     count = context.layer_count
     if count is None:
         return Strategy("eagle3", False, "the decoder layers could not be located")
@@ -144,6 +153,7 @@ def _of_draft(context: Context, findings: Sequence[Finding]) -> tuple[Strategy, 
     paired = pair(context)
     kind = paired.draft.kind if paired is not None else ""
     blocked = [f for f in findings if f.severity == Severity.ERROR and f.rules_out]
-    own = _refusal(kind, blocked) if blocked else Strategy(kind, True, "as the draft of a target")
+    role = ", ".join(["as the draft of a target", *_block(context)])
+    own = _refusal(kind, blocked) if blocked else Strategy(kind, True, role)
     other = f"this is a draft for {kind}, not a target"
     return tuple(own if name == kind else Strategy(name, False, other) for name in STRATEGIES)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from irtools.model.part import PartFacts
 
-__all__ = ["default_layers", "guess"]
+__all__ = ["default_layers", "guess", "midlayer"]
 
 
 def guess(part: PartFacts, layers: Iterable[int]) -> Mapping[int, int]:
@@ -28,6 +28,16 @@ def guess(part: PartFacts, layers: Iterable[int]) -> Mapping[int, int]:
         if layer is not None:
             ops[layer] = key
     return ops
+
+
+def midlayer(part: PartFacts) -> int | None:
+    """The op whose value GenAI 2026.4 takes as the hidden state of an EAGLE-3 draft, or None.
+
+    The form is that of `guess`, in a scope that is called ``midlayer``.
+    """
+    graph = part.graph
+    found = (key for key in part.live_ops("Add") if "midlayer" in graph.op_name(key) and _residual(part, key))
+    return min(found, key=graph.rank.__getitem__, default=None)
 
 
 def _residual(part: PartFacts, key: int) -> bool:

@@ -12,6 +12,8 @@ from irtools.decoder.stack import DecoderStack
 from irtools.display import Tabular
 from irtools.errors import ExportError, IrtoolsError, LocateRefusedError, OptionError, UsageError
 from irtools.model.directory import ModelDirectory
+from irtools.model.draft import draft as read_draft
+from irtools.model.draft import most_assistant_tokens
 from irtools.model.part import PartFacts
 from irtools.prove.files import Files
 from irtools.prove.prompts import DEFAULT_PROMPTS
@@ -100,6 +102,7 @@ def prove(export: ModelDirectory, settings: ProveSettings | None = None, progres
         _ = draft.target
     _ = export.target.graph
     setup = draft_setup(export, draft)
+    settings = _within_block(settings, setup, draft)
     if settings.min_acceptance is not None and setup.draft is None:
         raise UsageError("the acceptance rate can only be measured with a draft: there is no MTP head; give --draft")
     say = progress or (lambda text: None)
@@ -108,6 +111,23 @@ def prove(export: ModelDirectory, settings: ProveSettings | None = None, progres
     _check_prompts(export, prompts, drafting="runtime" in settings.steps and setup.draft is not None)
     steps = tuple(_steps(export, setup, prompts, settings, say))
     return Proof(export, settings, setup, steps, record(export, setup, prompts, settings, seen, steps))
+
+
+def _within_block(settings: ProveSettings, setup: DraftSetup, draft: ModelDirectory | None) -> ProveSettings:
+    """The settings with as many assistant tokens as a DFlash draft can draft; numbers that a user chose are refused."""
+    if draft is None or setup.name != "dflash":
+        return settings
+    most = most_assistant_tokens(read_draft(PartFacts(draft.target)), draft)
+    beyond = [number for number in settings.assistant_tokens if most is not None and number > most]
+    if most is None or not beyond:
+        return settings
+    if settings.assistant_tokens != ProveSettings().assistant_tokens:
+        raise UsageError(
+            f"{beyond[0]} assistant tokens are more than the draft was trained for: "
+            f"its block_size is {most + 1}, so give --assistant-tokens of at most {most}",
+            path=draft.path,
+        )
+    return replace(settings, assistant_tokens=tuple(n for n in settings.assistant_tokens if n <= most))
 
 
 def _prompts(export: ModelDirectory, settings: ProveSettings) -> tuple[tuple[Prompt, ...], RuntimeFacts]:

@@ -383,7 +383,7 @@ def _layer(part: InspectedPart, layer: LayerBlocks) -> list[dict[str, object]]:
 def _draft(facts: Draft) -> dict[str, object] | None:
     if facts.kind == "plain":
         return None
-    layers = facts.layers if facts.layers is not None else list(facts.eagle3_layers)
+    layers = facts.layers or []
     return {"kind": facts.kind, "target_layers": layers, "mask_token_id": facts.mask_token_id}
 
 

@@ -183,9 +183,11 @@ class Editor:
 
     def annotate(self, *, force: bool = False) -> None:
         """Write the annotation, as :meth:`irtools.export.Export.annotate` does."""
+        from irtools.model.draft import require_target
         from irtools.surgery.annotate import annotating
 
         document = self.document
+        require_target(document)  # before the stack, which a draft may not have
         edits, notes = annotating(document, self._located(document), force=force)
         self._notes += notes
         self.make(*edits)

@@ -346,3 +346,18 @@ def test_a_replaced_symbolic_link_is_told(llama: Path, tmp_path: Path, cli: Call
     assert "symbolic link" in done.err
     assert blob.read_bytes() == before
     assert not (llama / "openvino_model.xml").is_symlink()
+
+
+@pytest.mark.parametrize("options", [(), ("--force",), ("--dry-run",)])
+def test_a_draft_is_refused(
+    cli: Callable[..., Done], export_copy: Callable[..., Path], options: tuple[str, ...]
+) -> None:
+    directory = export_copy("qwen3_dflash")
+    before = content(directory)
+
+    done = cli("annotate", directory, *options)
+
+    assert done.code == 2
+    assert done.err.count("\n") == 1
+    assert "this is a draft, which reads the hidden states of a target; annotate the target" in done.err
+    assert content(directory) == before

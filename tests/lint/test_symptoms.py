@@ -35,6 +35,26 @@ def test_a_message_is_explained_by_the_most_specific_symptom_first(message: str,
     assert [finding.code for finding in explained_by(message, FINDINGS)] == codes
 
 
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [  # each is what GenAI 2026.4.1 says about a defect of an EAGLE-3 draft that the rule finds
+        ('Could not convert to: i from string "[0,": stoi', "DFL023"),
+        ("Eagle3 is expected to provide exactly three layers for extraction", "DFL023"),
+        ("Number of extracted hidden states does not match the requested number.", "DFL005"),
+        ("Failed to locate FC weights in eagle3 draft model for shifting to main model.", "DFL026"),
+        ("Port for tensor name hidden_states was not found.", "DFL024"),
+        ("Port for tensor name last_hidden_state was not found.", "DFL028"),
+        ("Could not convert to bool from string maybe", "DFL022"),
+        ("Incompatible MatMul matrix dimension. First input dimension=96", "DFL027"),
+        ("Tensor data with element type i32, is not representable as pointer to i64", "DFL029"),
+        ("Eltwise shape infer input shapes dim index: 0 mismatch", "DFL022"),
+        ("Model is supposed to be stateful, cannot perform the SDPAToPagedAttention transformation", "DFL033"),
+    ],
+)
+def test_a_message_about_an_eagle3_draft_is_explained(message: str, code: str) -> None:
+    assert [finding.code for finding in explained_by(message, [Finding("it is wrong", code=code)])][:1] == [code]
+
+
 def test_a_limit_of_the_runtime_has_a_fixed_explanation() -> None:
     assert "full-size model" in explanation("Encoded vision tokens must contain two tokens")
     assert explanation("no ScaledDotProductAttention") == ""

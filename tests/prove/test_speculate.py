@@ -11,6 +11,7 @@ import pytest
 from defects_mtp import FUSION
 from ir_edit import IR
 
+from irtools.errors import UsageError
 from irtools.export import open_export
 from irtools.prove import run
 from irtools.prove import speculate as module
@@ -119,6 +120,30 @@ def test_the_runtime_takes_a_head_wherever_it_finds_one(fixtures: Path, export_c
         == module.DraftSetup("draft", "ordinary draft", falcon.path)
     )
     assert draft_setup(own, open_export(fixtures / "qwen3_dflash")).name == "dflash"
+
+
+def test_no_more_is_drafted_than_a_block_holds(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fixture has block_size 4 in its config.json: three tokens after the last one of the text."""
+    monkeypatch.setattr(run, "_steps", lambda *_: ())
+    target, draft = open_export(fixtures / "qwen3"), fixtures / "qwen3_dflash"
+
+    with pytest.raises(UsageError, match="block_size is 4, so give --assistant-tokens of at most 3"):
+        run.prove(target, ProveSettings(draft=draft, assistant_tokens=(2, 4)))
+    proof = run.prove(target, ProveSettings(draft=draft, assistant_tokens=(1, 3)))
+    assert proof.record["settings"]["assistant_tokens"] == [1, 3]
+
+
+def test_the_default_numbers_are_cut_to_the_block(
+    export_copy: Callable[..., Path], fixtures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "_steps", lambda *_: ())
+    draft = export_copy("qwen3_dflash")
+    path = draft / "config.json"
+    path.write_text(path.read_text().replace('"block_size": 4', '"block_size": 3'))
+
+    proof = run.prove(open_export(fixtures / "qwen3"), ProveSettings(draft=draft))
+
+    assert proof.record["settings"]["assistant_tokens"] == [1, 2]
 
 
 def test_ids_stand_in_for_text_where_there_is_no_tokenizer(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -180,24 +180,6 @@ def without_embeddings(directory: Path) -> None:
         (directory / f"openvino_text_embeddings_model.{suffix}").unlink()
 
 
-def as_eagle3(ir: IR) -> None:
-    """A draft whose rt_info says that it is an EAGLE-3 draft."""
-    ir.rt_info.remove(ir.rt_info.find("dflash"))
-    ir.set_rt(None, "dflash_mode")
-    ir.set_rt("True", "eagle3_mode")
-
-
-def eagle3_draft(layers: str | None, change: Callable[[IR], object] | None = None) -> Callable[[Path], object]:
-    def seeded(directory: Path) -> None:
-        in_draft(as_eagle3)(directory)
-        if layers is not None:
-            in_draft(rt(layers, "hidden_layers_list"))(directory)
-        if change is not None:
-            target(change)(directory)
-
-    return seeded
-
-
 RT_INFO = (
     seed("dfl-mode-missing", rt(None, "dflash_mode"), "DFL001", NET),
     seed("dfl-mode-false", rt("False", "dflash_mode"), "DFL001", "<dflash_mode "),
@@ -323,9 +305,6 @@ GUESSES = (
     Defect("dfl-guess-of-falcon", "falcon", nothing, "DFL020", X, NET, **NOTE),
     Defect("dfl-guess-of-mixtral", "mixtral", nothing, "DFL020", X, NET, **NOTE),
     Defect("dfl-guess-misses-one", BASE, target(operands_swapped), "DFL020", X, NET, **NOTE),
-    pair("dfl-eagle3-without-layers", BASE, eagle3_draft(None), "DFL021", f"../draft/{X}", NET),
-    pair("dfl-eagle3-two-layers", BASE, eagle3_draft("0,1"), "DFL021", f"../draft/{X}", NET),
-    pair("dfl-eagle3-unfound", BASE, eagle3_draft("0, 1, 2", scope_renamed), "DFL021", X, NET),
 )
 
 DEFECTS = (*RT_INFO, *PORTS, *PAIRS, *GUESSES)

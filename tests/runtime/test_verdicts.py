@@ -15,9 +15,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "rules"))
 
 import defects_dfl
 import defects_dfl_ordinary
+import defects_eagle3
 import defects_hid
 import defects_mtp
 import defects_run
+import eagle3
 from defects import Defect
 
 from irtools.runtime import genai
@@ -120,6 +122,13 @@ DFLASH = {
     "dfl-hidden-states-unused": LOAD,
     "dfl-output-before-norm": SILENT,
     "dfl-no-model-in-draft": LOAD,
+    "dfl-taken-output": GENERATE,
+    "dfl-own-head-of-fewer-tokens": SILENT,
+    "dfl-own-head-of-more-tokens": SILENT,
+    "dfl-block-size-in-rt-info": SILENT,
+    "dfl-selector": SILENT,
+    "hid-gone-where-the-draft-reads": LOAD,
+    "hid-gone-where-no-draft-reads": SILENT,
     "hid-not-json": LOAD,
     "hid-no-layers": LOAD,
     "hid-empty": LOAD,
@@ -188,6 +197,50 @@ ORDINARY = {
     "dfl-plain-draft-for-gemma": LOAD,
 }
 
+EAGLE3 = {
+    "clean": SILENT,
+    "eagle3-mode-missing": GENERATE,
+    "eagle3-mode-false": GENERATE,
+    "eagle3-mode-maybe": LOAD,
+    "eagle3-layers-with-commas": LOAD,
+    "eagle3-layers-in-brackets": LOAD,
+    "eagle3-layers-with-a-space-after": LOAD,
+    "eagle3-layers-of-two": LOAD,
+    "eagle3-layers-of-four": LOAD,
+    "eagle3-layers-empty": LOAD,
+    "eagle3-layers-twice": LOAD,
+    "eagle3-layers-out-of-range": LOAD,
+    "eagle3-layers-negative": LOAD,
+    "eagle3-without-layers": LOAD,
+    "eagle3-unfound": GENERATE,
+    "eagle3-unfound-layer": LOAD,
+    "eagle3-hidden-states-tensor": GENERATE,
+    "eagle3-hidden-states-friendly": LOAD,
+    "eagle3-input-ids-tensor": LOAD,
+    "eagle3-input-ids-friendly": GENERATE,
+    "eagle3-position-ids-tensor": GENERATE,
+    "eagle3-logits-renamed": GENERATE,
+    "eagle3-fixed-width": LOAD,
+    "eagle3-batch-1": GENERATE,
+    "eagle3-position-ids-i32": GENERATE,
+    "eagle3-converted": LOAD,
+    "eagle3-projection-of-another-input": LOAD,
+    "eagle3-not-transposed": LOAD,
+    "eagle3-other-width": LOAD,
+    "eagle3-scope-renamed": GENERATE,
+    "eagle3-operands-swapped": GENERATE,
+    "eagle3-d2t-i32": GENERATE,
+    "eagle3-d2t-beyond": SILENT,
+    "eagle3-d2t-negative": SILENT,
+    "eagle3-d2t-unnamed": SILENT,
+    "eagle3-d2t-lost": SILENT,
+    "eagle3-fewer-tokens": SILENT,
+    "eagle3-stateless": LOAD,
+    "eagle3-unfused": LOAD,
+    "eagle3-taken-output": SILENT,
+    "eagle3-later-entry": SILENT,
+}
+
 TARGET = {
     "clean": SILENT,
     "run-logits-renamed": GENERATE,
@@ -230,11 +283,8 @@ STATEFUL = {
     "run-fixed-length": GENERATE,
 }
 
-SEEDED = {
-    defect.name: defect
-    for module in (defects_mtp, defects_dfl, defects_dfl_ordinary, defects_hid, defects_run)
-    for defect in module.DEFECTS
-}
+MODULES = (defects_mtp, defects_dfl, defects_dfl_ordinary, defects_eagle3, defects_hid, defects_run)
+SEEDED = {defect.name: defect for module in MODULES for defect in module.DEFECTS}
 
 Copier = Callable[..., Path]
 
@@ -306,6 +356,19 @@ def test_ordinary_draft(export_copy: Copier) -> None:
     verdicts = observed(jobs)
 
     assert differing(ORDINARY, verdicts) == {}
+
+
+def test_eagle3(export_copy: Copier) -> None:
+    jobs = {}
+    for name in EAGLE3:
+        directory, draft = prepare(name, "llama", "llama", export_copy)
+        if name not in SEEDED:
+            eagle3.write(draft)
+        jobs[name] = GenerationJob(str(directory), PROMPT, draft=str(draft), assistant_tokens=2, max_new_tokens=8)
+
+    verdicts = observed(jobs)
+
+    assert differing(EAGLE3, verdicts) == {}
 
 
 @pytest.mark.parametrize(("table", "stateful"), [(TARGET, False), (STATEFUL, True)], ids=["paged", "stateful"])
