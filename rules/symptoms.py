@@ -22,6 +22,7 @@ LIMITS = (
 """Messages about limits of the export's family or size, not about a fault of the export."""
 
 MESSAGES = (
+    Symptom("from unsupported opset|contain the operation with type", ("IR019", "IR022", "IR023", "EXP024")),
     Symptom("openvino_tokenizer|Tokenizer::encode|detokenizer|Tokenizer::decode", ("EXP003", "IR")),
     Symptom("chat_template", ("EXP010", "EXP011")),
     Symptom("text embeddings model", ("EXP004", "MTP006", "DFL012", "DFL016")),
@@ -39,12 +40,12 @@ MESSAGES = (
     Symptom("Port for tensor name", ("MTP010", "RUN008", "DFL006", "RUN001")),
     Symptom(
         "ParameterMismatch|element.?type|precision|tensor type",
-        ("MTP015", "RUN012", "DFL007", "RUN014", "MTP016"),
+        ("MTP015", "RUN012", "DFL007", "RUN014", "RUN015", "MTP016"),
     ),
     Symptom(
         "rank|shape|dimension",
         (
-            *("MTP016", "MTP017", "MTP018", "RUN013", "RUN014", "DFL007", "DFL008", "DFL009"),
+            *("MTP016", "MTP017", "MTP018", "RUN013", "RUN014", "RUN015", "DFL007", "DFL008", "DFL009"),
             *("HID014", "EXP023", "IR009"),
         ),
     ),

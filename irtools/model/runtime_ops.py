@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from irtools.model.decoding import release_numbers
+
 __all__ = ["RuntimeOps", "runtime_ops"]
 
-_RELEASE = re.compile(r"\s*v?(\d{1,6})(?:\.(\d{1,6}))?")
 _SPELLINGS = {"Const": "Constant"}
 _IN_OPSET6 = frozenset(
     {
@@ -43,9 +43,9 @@ class RuntimeOps:
 
     Notes
     -----
-    ``XmlDeserializer::create_node`` of OpenVINO (``src/core/xml_util/src/xml_deserialize_util.cpp``): a type of an opset
-    is found in any case, ``Const`` stands for ``Constant``, and eight types of the opsets ``experimental`` and
-    ``extension`` are taken from opset6.
+    ``XmlDeserializer::create_node`` of OpenVINO (``src/core/xml_util/src/xml_deserialize_util.cpp``): the case of a
+    type in an opset does not count, ``Const`` stands for ``Constant``, and eight types of the opsets ``experimental``
+    and ``extension`` are taken from opset6.
     """
 
     release: str
@@ -97,13 +97,8 @@ def runtime_ops(release: str) -> RuntimeOps:
     (False, '2026.4')
     """
     known = list(_table())
-    older = [name for name in known if _numbers(name) <= _numbers(release)]
+    older = [name for name in known if release_numbers(name) <= release_numbers(release)]
     return _of(older[-1] if older else known[0])
-
-
-def _numbers(release: str) -> tuple[int, int]:
-    found = _RELEASE.match(release)
-    return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
 
 
 @cache

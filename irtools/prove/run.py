@@ -11,6 +11,7 @@ from irtools.decoder import locate
 from irtools.decoder.stack import DecoderStack
 from irtools.display import Tabular
 from irtools.errors import ExportError, IrtoolsError, LocateRefusedError, OptionError, UsageError
+from irtools.model.decoding import DECODING
 from irtools.model.directory import ModelDirectory
 from irtools.model.part import PartFacts
 from irtools.prove.files import Files
@@ -102,12 +103,25 @@ def prove(export: ModelDirectory, settings: ProveSettings | None = None, progres
     setup = draft_setup(export, draft)
     if settings.min_acceptance is not None and setup.draft is None:
         raise UsageError("the acceptance rate can only be measured with a draft: there is no MTP head; give --draft")
+    if "runtime" in settings.steps:
+        _check_release(setup)
     say = progress or (lambda text: None)
     say("querying the device and tokenizing the prompts")
     prompts, seen = _prompts(export, settings)
     _check_prompts(export, prompts, drafting="runtime" in settings.steps and setup.draft is not None)
     steps = tuple(_steps(export, setup, prompts, settings, say))
     return Proof(export, settings, setup, steps, record(export, setup, prompts, settings, seen, steps))
+
+
+def _check_release(setup: DraftSetup) -> None:
+    """Refuse a decoding strategy that the installed runtime does not have: it would crash, or decode in another way."""
+    installed = genai.installed_version()
+    reason = DECODING[setup.name].missing(installed) if installed and setup.name in DECODING else ""
+    if reason:
+        raise UsageError(
+            f"{setup.name} needs a newer runtime: {reason}, and {installed} is installed",
+            hint="Install the newer openvino-genai, or leave out the step `runtime` (--steps taps,state,head).",
+        )
 
 
 def _prompts(export: ModelDirectory, settings: ProveSettings) -> tuple[tuple[Prompt, ...], RuntimeFacts]:
