@@ -44,7 +44,8 @@ def _unread(
         wanted = {
             (kind, opset)
             for kind, opset in context.op_types(document)
-            if kind and opset and not ops.reads(kind, opset, tokenizer=tokenizers) and applies(ops, kind, opset)
+            # GenAI loads the tokenizer ops into the core that reads all parts.
+            if kind and opset and not ops.reads(kind, opset, tokenizer=True) and applies(ops, kind, opset)
         }
         for one in _first_of_each(document, wanted):
             yield one, ops
