@@ -12,7 +12,6 @@ from irtools.model.document import Document
 from irtools.model.runtime_ops import RuntimeOps, runtime_ops
 from irtools.text import plural
 
-_TOKENIZERS = ("tokenizer", "detokenizer")
 _EXTENSIONS = ("extension", "experimental")
 _ROOTS = ("Result", "Assign", "Parameter")
 
@@ -39,13 +38,12 @@ def _unread(
     """Ops of all parts that the target runtime cannot create and to which a rule applies."""
     ops = runtime_ops(context.target_runtime)
     for document in context.all_documents:
-        if (document.part in _TOKENIZERS) != tokenizers:
+        if ("tokenizer" in document.part) != tokenizers:
             continue
         wanted = {
             (kind, opset)
             for kind, opset in context.op_types(document)
-            # GenAI loads the tokenizer ops into the core that reads all parts.
-            if kind and opset and not ops.reads(kind, opset, tokenizer=True) and applies(ops, kind, opset)
+            if kind and opset and not ops.reads(kind, opset, tokenizer=tokenizers) and applies(ops, kind, opset)
         }
         for one in _first_of_each(document, wanted):
             yield one, ops
