@@ -60,6 +60,7 @@ GEMMA4 = MtpProfile(
     fusion=False,
     usable=False,
     own_directory=True,
+    since="2026.3",  # libopenvino_genai.so of 2026.2.1 does not contain Gemma4MTP
     remark="GenAI runs it as openvino_model.xml in a separate directory, with the SDPA backend",
 )
 

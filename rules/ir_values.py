@@ -1,9 +1,9 @@
-"""IR010 and IR019: attributes that OpenVINO cannot use or does not know."""
+"""IR010: attributes that OpenVINO cannot use."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from irtools.authoring import Context, Finding, Severity, rule
@@ -20,13 +20,11 @@ _PRECISION = re.compile(rb' precision="([^"]*)"')
 _PORT = re.compile(rb"<port\s[^<>]*>")
 _TAG_END = re.compile(rb"""(?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*""")
 _DIMENSION = re.compile(r"\?|\.\.\.|-1|[0-9]{1,18}|[0-9]{0,18}\.\.[0-9]{0,18}")
-_TYPED = re.compile(rb'" type="([^"]+)" version="([^"]+)"')
 _TYPES = {*ELEMENT_BITS, "string", "dynamic", "undefined"}
 _PRECISIONS = {
     *(name.encode() for kind in _TYPES for name in (kind, kind.upper())),
     *(b"FP64", b"FP32", b"FP16", b"BOOL", b"UNSPECIFIED"),
 }
-_OPSETS = {f"opset{number}".encode() for number in range(1, 18)} | {b"extension"}
 
 
 @rule("IR010", "malformed-value", Severity.ERROR, "A number or type required by the format is missing or unusable")
@@ -76,7 +74,7 @@ def _malformed(context: Context, document: Document) -> Iterator[tuple[int, str 
         elif constant.element_type not in _TYPES:
             yield constant.span.start, constant.name, _unknown_type("constant", constant.name, constant.element_type)
     yield from _parameters(document)
-    yield from _layers(document, context.graphs(document))
+    yield from _layers(document, context.graphs(document), context.op_types(document))
 
 
 def _precisions(document: Document) -> Iterator[tuple[int, str | None, str]]:
@@ -111,9 +109,11 @@ def _unknown_type(kind: str, name: str, element_type: str | None) -> str:
     return f"the {kind} {name!r} has the element type {element_type!r}, which OpenVINO does not know"
 
 
-def _layers(document: Document, graphs: tuple[Scan, ...]) -> Iterator[tuple[int, str | None, str]]:
-    """Layers without name, type or version; the layers are parsed only if a quick count finds a fault."""
-    if len(_TYPED.findall(document.data)) == sum(len(graph.ids) for graph in graphs):
+def _layers(
+    document: Document, graphs: tuple[Scan, ...], types: Iterable[tuple[str, str]]
+) -> Iterator[tuple[int, str | None, str]]:
+    """Layers without name, type or version; the layers are parsed only if one lacks something."""
+    if not any("" in pair for pair in types) and not any("" in graph.names for graph in graphs):
         return
     for graph in graphs:
         for span, name in zip(graph.spans, graph.names, strict=True):
@@ -123,34 +123,3 @@ def _layers(document: Document, graphs: tuple[Scan, ...]) -> Iterator[tuple[int,
             if missing:
                 message = f"the layer {attributes.get('id', '?')} has no {' and no '.join(missing)}"
                 yield span.start, name or None, message
-
-
-@rule("IR019", "unknown-opset", Severity.NOTE, "An op has an unknown opset")
-def unknown_opset(context: Context) -> Iterator[Finding]:
-    """An op has an unknown opset.
-
-    What it checks
-    --------------
-    That the ``version`` of every layer is one of ``opset1`` to ``opset17``, or ``extension``, which the
-    tokenizer ops use.
-
-    Why it matters
-    --------------
-    OpenVINO rejects such a model ("Cannot create ... from unsupported opset") unless an extension
-    library that implements the op is loaded first.
-
-    How to fix it
-    -------------
-    Name the required extension in the model card, or export with a released OpenVINO.
-
-    Source
-    ------
-    Reproduced with OpenVINO 2026.4.1.
-    """
-    for document in context.all_documents:
-        pairs = set(_TYPED.findall(document.data))
-        for kind, opset in sorted(pair for pair in pairs if pair[1] not in _OPSETS):
-            offset = document.data.find(b'" type="%s" version="%s"' % (kind, opset))
-            message = f"{kind.decode()} has the opset {opset.decode()!r}, which OpenVINO does not have"
-            hint = "Load an extension library for it, or use another version of OpenVINO."
-            yield Finding(message, hint, document.path, document.line(offset), _op_at(document, offset))

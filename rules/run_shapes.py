@@ -123,3 +123,37 @@ def _several_axes(context: Context) -> bool:
     sections = (context.text_config, context.config)
     values = (section.get(key) for section in sections for key in ("rope_parameters", "rope_scaling"))
     return any(isinstance(value, Mapping) and "mrope_section" in value for value in values)
+
+
+@rule("RUN015", "text-position-rank", Severity.ERROR, "The position_ids of a text target do not have rank 2")
+def text_position_rank(context: Context) -> Iterator[Finding]:
+    """The `position_ids` of a target with `input_ids` do not have rank 2.
+
+    What it checks
+    --------------
+    The rank of `position_ids`, for a target that takes `input_ids`.
+
+    Why it matters
+    --------------
+    For such a target the runtime sets positions of batch and length, also if config.json has an
+    `mrope_section`. With several axes of positions, generation fails at the first token, with and
+    without paged attention.
+
+    How to fix it
+    -------------
+    Export the vision-language model as a whole (``--task image-text-to-text``), so that the language
+    model takes embeddings.
+
+    Source
+    ------
+    Reproduced with GenAI 2026.4.1, LLMPipeline: "Can not clone with new dims" with paged attention,
+    "Can't set the input tensor" without. Rank 1 is refused by both, too.
+    """
+    part = _generating(context)
+    positions = part.input("position_ids") if part is not None else None
+    if part is None or positions is None or part.input("input_ids") is None or not positions.shape:
+        return
+    if len(positions.shape) != 2:
+        message = f"'position_ids' is {shape_text(positions.shape)}, but the runtime sets rank 2 beside 'input_ids'"
+        hint = "export the whole vision-language model (--task image-text-to-text), or remove the further axis"
+        yield finding_at(part, positions, message, hint)

@@ -22,6 +22,7 @@ LIMITS = (
 """Messages about limits of the export's family or size, not about a fault of the export."""
 
 MESSAGES = (
+    Symptom("from unsupported opset|contain the operation with type", ("IR019", "IR022", "IR023", "EXP024")),
     Symptom("Tokenizers for draft and main models are different", ("DFL042", "DFL043")),
     Symptom("linear-attention validation window", ("DFL046",)),
     Symptom("not supported for models with embeddings", ("DFL015",)),
@@ -53,12 +54,12 @@ MESSAGES = (
     Symptom("Port for tensor name", ("MTP010", "RUN008", "DFL006", "DFL024", "RUN001", "DFL045")),
     Symptom(
         "ParameterMismatch|element.?type|precision|tensor type",
-        ("MTP015", "RUN012", "DFL007", "DFL024", "DFL025", "DFL029", "RUN014", "MTP016", "DFL045"),
+        ("MTP015", "RUN012", "DFL007", "DFL024", "DFL025", "DFL029", "RUN014", "RUN015", "MTP016", "DFL045"),
     ),
     Symptom(
         "rank|shape|dimension",
         (
-            *("MTP016", "MTP017", "MTP018", "RUN013", "RUN014", "DFL007", "DFL008", "DFL009"),
+            *("MTP016", "MTP017", "MTP018", "RUN013", "RUN014", "RUN015", "DFL007", "DFL008", "DFL009"),
             *("DFL022", "DFL025", "DFL027", "DFL034"),
             *("HID014", "EXP023", "IR009"),
         ),

@@ -1,16 +1,22 @@
-"""VER001 to VER007: the tools and versions that made the parts of an export."""
+"""VER001 to VER008: the tools and versions that made the parts of an export, and the release that runs it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from irtools.authoring import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
+from irtools.lint.decoding import too_new
 from irtools.lint.json_files import finding_in_config
+from irtools.lint.mtp import expected, head
+from irtools.lint.pair import pair
 from irtools.lint.versions import parse_version
 from irtools.model.config import declared_mtp
+from irtools.model.decoding import DECODING, release_numbers
 from irtools.model.document import Document
 from irtools.model.provenance import recorded_versions, short_version, version_line
+from irtools.text import joined
 
 _PACKAGES = {"Optimum Intel": "optimum-intel", "Transformers": "transformers", "NNCF": "nncf"}
 """Packages of an exporter's environment, by the program that rt_info names."""
@@ -49,8 +55,10 @@ def mixed_openvino_versions(context: Context) -> Iterator[Finding]:
     ------
     The rt_info that OpenVINO writes.
     """
-    for name, document in _beside_target(context):
-        yield from _mixed(context, name, document, "OpenVINO", "OpenVINO")
+    yield from _by_cause(
+        context,
+        (one for name, document in _beside_target(context) for one in _mixed(context, name, document, "OpenVINO")),
+    )
 
 
 @rule("VER002", "mixed-exporter-versions", Severity.WARNING, "Parts were exported by different exporter versions")
@@ -75,18 +83,39 @@ def mixed_exporter_versions(context: Context) -> Iterator[Finding]:
     ------
     The rt_info that Optimum Intel and nncf write.
     """
-    for name, document in _beside_target(context):
-        for program, package in _PACKAGES.items():
-            yield from _mixed(context, name, document, program, package)
+    parts = tuple(_beside_target(context))
+    for program in _PACKAGES:
+        yield from _by_cause(
+            context, (one for name, document in parts for one in _mixed(context, name, document, program))
+        )
 
 
-def _mixed(context: Context, name: str, document: Document, program: str, package: str) -> Iterator[Finding]:
+def _mixed(context: Context, name: str, document: Document, program: str) -> Iterator[Finding]:
     assert context.target is not None
+    package = _PACKAGES.get(program, program)
     theirs, targets = (short_version(recorded_versions(part).get(program, "")) for part in (document, context.target))
     if theirs and targets and theirs != targets:
         message = f"made with {package} {theirs}, but {context.target.path.name} with {targets}"
         severity = Severity.NOTE if "tokenizer" in name else None
         yield _finding(document, program, message, "Export everything again in one run", severity)
+
+
+def _by_cause(context: Context, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """One finding for each cause, at the target if it is concerned, else at the first part; it names the others."""
+    causes: dict[tuple[str, Severity | None], list[Finding]] = {}
+    for finding in findings:
+        causes.setdefault((finding.message, finding.severity), []).append(finding)
+    target = context.target.path if context.target is not None else None
+    for (message, _), same in causes.items():
+        first, *others = sorted(same, key=lambda finding: finding.file != target)
+        files = tuple(finding.file for finding in others if finding.file is not None)
+        if files:
+            names = (
+                file.name if file.parent == context.export.directory else f"{file.parent.name}/{file.name}"
+                for file in files
+            )
+            message = f"{message} (so {'was' if len(files) == 1 else 'were'} {joined(names)})"
+        yield replace(first, message=message, also=files)
 
 
 def _finding(document: Document, program: str, message: str, hint: str, severity: Severity | None = None) -> Finding:
@@ -116,6 +145,10 @@ def exporter_too_old(context: Context) -> Iterator[Finding]:
     ------
     The released wheels: 2.1 contains neither ``openvino_mtp_model.xml`` nor ``dflash_mode``.
     """
+    yield from _by_cause(context, _exporter_too_old(context))
+
+
+def _exporter_too_old(context: Context) -> Iterator[Finding]:
     declared = declared_mtp(context.config)
     wanted = context.expect_mtp or context.export.mtp is not None
     if declared is not None and declared.count > 0 and context.expect_mtp is not False:
@@ -153,6 +186,10 @@ def unreleased_version(context: Context) -> Iterator[Finding]:
     ------
     A released OpenVINO names its branch: ``2026.4.1-22982-e213a147257-releases/2026/4``.
     """
+    yield from _by_cause(context, _unreleased_version(context))
+
+
+def _unreleased_version(context: Context) -> Iterator[Finding]:
     for document in context.all_documents:
         for program, version in recorded_versions(document).items():
             package = "OpenVINO" if program == "OpenVINO" else _PACKAGES.get(program)
@@ -182,17 +219,17 @@ def newer_than_runtime(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO guarantees that newer versions read older IRs, but not the reverse.
     """
-    runtime = _release(context.target_runtime)
+    yield from _by_cause(context, _newer_than_runtime(context))
+
+
+def _newer_than_runtime(context: Context) -> Iterator[Finding]:
+    runtime = release_numbers(context.target_runtime)
     for document in context.all_documents:
         version = recorded_versions(document).get("OpenVINO", "")
-        if version and runtime and _release(version) > runtime:
+        if version and release_numbers(version) > runtime:
             runs = context.target_runtime
             message = f"made with OpenVINO {short_version(version)}, but the target runtime is {runs}"
             yield _finding(document, "OpenVINO", message, "Export again with the version that will run the model")
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return parse_version(version)[:2]
 
 
 @rule("VER006", "tokenizer-version", Severity.WARNING, "The tokenizer and its OpenVINO have different releases")
@@ -216,10 +253,14 @@ def tokenizer_version(context: Context) -> Iterator[Finding]:
     ------
     The installation notes of openvino-tokenizers.
     """
+    yield from _by_cause(context, _tokenizer_version(context))
+
+
+def _tokenizer_version(context: Context) -> Iterator[Finding]:
     for document in context.all_documents:
         made = recorded_versions(document)
         tokenizers, openvino = (short_version(made.get(name, "")) for name in ("OpenVINO Tokenizers", "OpenVINO"))
-        if tokenizers and openvino and _release(tokenizers) != _release(openvino):
+        if tokenizers and openvino and release_numbers(tokenizers) != release_numbers(openvino):
             message = f"converted with openvino-tokenizers {tokenizers} and OpenVINO {openvino}"
             hint = "Install both packages of the same release, and convert again"
             yield _finding(document, "OpenVINO Tokenizers", message, hint)
@@ -253,3 +294,42 @@ def config_from_elsewhere(context: Context) -> Iterator[Finding]:
         message = f"config.json was written by transformers {configured}, but the target was exported with {version}"
         hint = "Make sure that config.json belongs to the exported checkpoint"
         yield finding_in_config(context, "transformers_version", configured, message, hint)
+
+
+@rule("VER008", "strategy-newer-than-runtime", Severity.NOTE, "The runtime does not have the decoding strategy yet")
+def strategy_newer_than_runtime(context: Context) -> Iterator[Finding]:
+    """The runtime does not have the decoding strategy that the export is made for.
+
+    What it checks
+    --------------
+    For an export with an MTP head, with ``--expect-mtp`` and with ``--draft``: that OpenVINO GenAI has this
+    decoding strategy in the release of ``--target-runtime``. An error with ``--expect-mtp`` and ``--draft``.
+
+    Why it matters
+    --------------
+    An older release takes the draft for an ordinary one or ignores it. It fails at load time, or crashes.
+
+    How to fix it
+    -------------
+    Require the release that the message names.
+
+    Source
+    ------
+    The released libraries: ``openvino_mtp_model`` and ``dflash`` are in that of OpenVINO GenAI 2026.4.1 but not
+    of 2026.3.1, the MTP pair of Gemma 4 is in 2026.3.1 but not in 2026.2.1, ``eagle3`` in 2026.0.0 but not in 2025.4.1.
+    """
+    paired = pair(context)
+    kinds = {paired.draft.kind: paired.draft.part.document} if paired is not None else {}
+    wanted: dict[str, tuple[Document, Severity | None]] = {
+        kind: (document, Severity.ERROR) for kind, document in kinds.items() if kind in DECODING
+    }
+    drafting = head(context)
+    document = context.mtp or (drafting.part.document if drafting is not None else context.target)
+    if document is not None and (drafting is not None or context.expect_mtp):
+        own = drafting is None or drafting.part.document is context.mtp
+        wanted["mtp"] = (document, expected(context, Severity.NOTE) if own else Severity.ERROR)
+    for kind, (place, severity) in wanted.items():
+        reason = too_new(context, kind)
+        if reason:
+            message = f"{kind} does not exist in the target runtime {context.target_runtime}: {reason}"
+            yield finding_at(place, None, message, "require that release", severity, rules_out=(kind,))

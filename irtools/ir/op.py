@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
 from irtools.errors import InvalidIRError, MalformedValueError
-from irtools.ir.scan import ATTRIBUTES, Span, line_of, parse_attributes
+from irtools.ir.scan import ATTRIBUTES, Scan, Span, line_of, parse_attributes
 
 if TYPE_CHECKING:
     from lxml import etree
@@ -22,6 +23,7 @@ __all__ = [
     "RESHAPES",
     "Op",
     "Port",
+    "count_types",
     "data_attributes",
     "layer_attributes",
     "op_types",
@@ -34,6 +36,7 @@ DYNAMIC = -1
 """Value of a dynamic dimension, as in the IR."""
 
 _DATA = re.compile(rb"<data(" + ATTRIBUTES + rb")\s*/?>")
+_TYPED = re.compile(rb'" type="([^"]+)" version="([^"]+)"')
 _LAYER = re.compile(rb"<layer(" + ATTRIBUTES + rb")\s*/?>")
 PRECISIONS = {"FP64": "f64", "FP32": "f32", "FP16": "f16", "BF16": "bf16", "BOOL": "boolean", "STRING": "string"}
 """Element types as OpenVINO prints them, by their spelling in the file; others differ only in case."""
@@ -126,6 +129,20 @@ def data_attributes(data: bytes, span: Span) -> dict[str, str]:
     """Attributes of the ``<data>`` of one layer, without parsing the rest of the layer."""
     match = _DATA.search(data, span.start, span.end)
     return parse_attributes(match[1]) if match else {}
+
+
+def count_types(graphs: Sequence[Scan]) -> Counter[tuple[str, str]]:
+    """Number of ops by type and ``version``, over all graphs of a file; ``""`` for an attribute that is missing."""
+    counted = Counter(_TYPED.findall(graphs[0].data))
+    if counted.total() == sum(len(graph.ids) for graph in graphs):
+        return Counter({(_unescaped(kind), _unescaped(opset)): number for (kind, opset), number in counted.items()})
+    # Another spelling than OpenVINO's, or a fault.
+    layers = (layer_attributes(graph.data, span) for graph in graphs for span in graph.spans)
+    return Counter((layer.get("type", ""), layer.get("version", "")) for layer in layers)
+
+
+def _unescaped(value: bytes) -> str:
+    return parse_attributes(b' value="%s"' % value)["value"]
 
 
 def layer_attributes(data: bytes, span: Span) -> dict[str, str]:

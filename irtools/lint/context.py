@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -109,6 +110,12 @@ class Context:
         from irtools.ir.integrity import find_faults
 
         return self._once("faults", document, lambda: find_faults(self.graphs(document)))
+
+    def op_types(self, document: Document) -> Counter[tuple[str, str]]:
+        """Number of ops in a file, bodies included, by type and opset; ``""`` for an attribute that is missing."""
+        from irtools.ir.op import count_types
+
+        return self._once("op_types", document, lambda: count_types(self.graphs(document)))
 
     def constants(self, document: Document) -> tuple[Constant, ...]:
         """Constants of a file."""

@@ -198,7 +198,7 @@ def verify(export: ModelDirectory, options: VerifyOptions | None = None) -> Veri
     findings = [f for f in _drop_echoes(findings, unreadable) if not _ignored_in_file(f, options, whole)]
     findings = [_with_severity(finding, options) for finding in findings]
     if export.path.suffix == ".xml" and not export.path.is_dir():
-        findings = [f for f in findings if f.file is not None and _xml_of(f.file) == export.path]
+        findings = [f for f in findings if export.path in map(_xml_of, (*filter(None, (f.file,)), *f.also))]
     return Verification(export, _sorted(findings), rules, available)
 
 

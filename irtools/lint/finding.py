@@ -88,6 +88,8 @@ class Finding:
         Name of the part; the engine fills it in if ``file`` is a part.
     fix : Fix or None
         Change that removes the finding, if irtools can make it.
+    also : tuple of Path
+        Further files with the same fault; the message names them.
     rules_out : tuple of str or None
         Decoding strategies that the finding rules out, whatever its severity. If None, the engine fills in those of the
         rule for an error, and none for other severities.
@@ -105,6 +107,7 @@ class Finding:
     code: str = ""
     part: str | None = None
     fix: Fix | None = field(default=None, compare=False)
+    also: tuple[Path, ...] = field(default=(), compare=False)
     rules_out: tuple[str, ...] | None = field(default=None, compare=False)
     needs: Mapping[str, str] = field(default_factory=dict, compare=False)
 

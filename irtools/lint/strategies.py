@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from irtools.lint.context import Context
+from irtools.lint.decoding import too_new
 from irtools.lint.finding import Finding, Severity, Strategy
 from irtools.lint.mtp import head
 from irtools.lint.pair import dflash_draft, eagle3_draft, ordinary_pair, pair
@@ -36,9 +37,20 @@ def strategies(context: Context, findings: Sequence[Finding]) -> tuple[Strategy,
         return ()
     target = context.facts(context.target)
     if is_draft(target):
-        return _of_draft(context, findings)
-    plain, mtp = _by_findings("plain", findings), _mtp(context, findings)
-    return plain, mtp, _dflash(context, findings), _eagle3(context, target, findings), _ordinary(context, findings)
+        judged = _of_draft(context, findings)
+    else:
+        plain, mtp = _by_findings("plain", findings), _mtp(context, findings)
+        drafted = _dflash(context, findings), _eagle3(context, target, findings), _ordinary(context, findings)
+        judged = plain, mtp, *drafted
+    return tuple(_by_release(context, one, findings) for one in judged)
+
+
+def _by_release(context: Context, judged: Strategy, findings: Sequence[Finding]) -> Strategy:
+    """The strategy, not available if the target runtime does not have it: nothing in the export changes that."""
+    reason = too_new(context, judged.name)
+    if not reason or not (judged.available or judged.findings):
+        return judged
+    return Strategy(judged.name, False, reason, _codes(f for f in findings if judged.name in (f.rules_out or ())))
 
 
 def _codes(findings: Iterable[Finding]) -> tuple[str, ...]:

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from types import MappingProxyType
 
-__all__ = ["DECODING", "DRAFTING", "STRATEGIES", "Decoding"]
+__all__ = ["DECODING", "DRAFTING", "STRATEGIES", "Decoding", "release_numbers"]
+
+_RELEASE = re.compile(r"\s*v?(\d{1,6})(?:\.(\d{1,6}))?")
+
+
+def release_numbers(version: str) -> tuple[int, int]:
+    """Year and number of the release to which a version of OpenVINO belongs; zeros if it has no numbers.
+
+    Examples
+    --------
+    >>> release_numbers("2026.4.1.0"), release_numbers("2027")
+    ((2026, 4), (2027, 0))
+    """
+    found = _RELEASE.match(version)
+    return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +39,29 @@ class Decoding:
     since: str = ""
     source: str = ""
 
+    def missing(self, runtime: str, since: str = "") -> str:
+        """Statement that a release of OpenVINO GenAI does not have the strategy; ``""`` if it has it.
+
+        Parameters
+        ----------
+        runtime : str
+            Version such as ``2026.3.1``.
+        since : str, optional
+            First release for the kind of draft in use, if it differs from that of the strategy.
+        """
+        first = since or self.since
+        older = bool(first) and release_numbers(runtime) < release_numbers(first)
+        return f"OpenVINO GenAI has it from {first} on" if older else ""
+
 
 DECODING = MappingProxyType(
     {
         one.name: one
         for one in (
             Decoding("plain"),
-            Decoding("mtp", "2026.4", "the library of OpenVINO GenAI 2026.3.1 does not contain the string"),
-            Decoding("dflash", "2026.4", "the library of OpenVINO GenAI 2026.3.1 does not contain the string"),
-            Decoding("eagle3", "2026.0", "optimum-intel pull request 1588"),
+            Decoding("mtp", "2026.4", "libopenvino_genai.so of 2026.3.1 does not contain openvino_mtp_model"),
+            Decoding("dflash", "2026.4", "libopenvino_genai.so of 2026.3.1 does not contain dflash"),
+            Decoding("eagle3", "2026.0", "libopenvino_genai.so of 2025.4.1 does not contain eagle3"),
             Decoding("draft", "2024.5", "tag 2024.5.0.0 of openvino.genai has `draft_model`, tag 2024.4.1.0 does not"),
         )
     }

@@ -58,6 +58,8 @@ class MtpProfile:
         True if GenAI runs it from ``openvino_mtp_model.xml``.
     own_directory : bool
         True if GenAI runs it as a draft from a directory of its own.
+    since : str
+        First release of OpenVINO GenAI that runs it, if it is another one than that of the decoding strategy.
     remark : str
         Advice for users if the head does not belong in ``openvino_mtp_model.xml``.
     """
@@ -74,6 +76,7 @@ class MtpProfile:
     experts: bool | None = None
     usable: bool = True
     own_directory: bool = False
+    since: str = ""
     remark: str = ""
 
 

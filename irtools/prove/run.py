@@ -11,6 +11,7 @@ from irtools.decoder import locate
 from irtools.decoder.stack import DecoderStack
 from irtools.display import Tabular
 from irtools.errors import ExportError, IrtoolsError, LocateRefusedError, OptionError, UsageError
+from irtools.model.decoding import DECODING
 from irtools.model.directory import ModelDirectory
 from irtools.model.draft import draft as read_draft
 from irtools.model.draft import most_assistant_tokens
@@ -105,6 +106,8 @@ def prove(export: ModelDirectory, settings: ProveSettings | None = None, progres
     settings = _within_block(settings, setup, draft)
     if settings.min_acceptance is not None and setup.draft is None:
         raise UsageError("the acceptance rate can only be measured with a draft: there is no MTP head; give --draft")
+    if "runtime" in settings.steps:
+        _check_release(setup)
     say = progress or (lambda text: None)
     say("querying the device and tokenizing the prompts")
     prompts, seen = _prompts(export, settings)
@@ -128,6 +131,17 @@ def _within_block(settings: ProveSettings, setup: DraftSetup, draft: ModelDirect
             path=draft.path,
         )
     return replace(settings, assistant_tokens=tuple(n for n in settings.assistant_tokens if n <= most))
+
+
+def _check_release(setup: DraftSetup) -> None:
+    """Refuse a decoding strategy that the installed runtime does not have: it would crash, or decode in another way."""
+    installed = genai.installed_version()
+    reason = DECODING[setup.name].missing(installed) if installed and setup.name in DECODING else ""
+    if reason:
+        raise UsageError(
+            f"{setup.name} needs a newer runtime: {reason}, and {installed} is installed",
+            hint="Install the newer openvino-genai, or leave out the step `runtime` (--steps taps,state,head).",
+        )
 
 
 def _prompts(export: ModelDirectory, settings: ProveSettings) -> tuple[tuple[Prompt, ...], RuntimeFacts]:

@@ -15,7 +15,7 @@ from irtools.errors import UsageError
 from irtools.runtime.child import Progress, ask_each
 from irtools.runtime.jobs import GenerationJob, Outcome
 
-__all__ = ["NOT_INSTALLED", "available", "iterate"]
+__all__ = ["NOT_INSTALLED", "available", "installed_version", "iterate"]
 
 NOT_INSTALLED = "openvino-genai is not installed; install the extra `runtime` (in a checkout: pip install '.[runtime]')"
 
@@ -25,6 +25,16 @@ def available() -> bool:
     from importlib.util import find_spec
 
     return find_spec("openvino_genai") is not None
+
+
+def installed_version() -> str:
+    """Version of the installed openvino-genai, read without loading it; ``""`` if its metadata is missing."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("openvino-genai")
+    except PackageNotFoundError:
+        return ""
 
 
 def iterate(

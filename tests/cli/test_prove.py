@@ -247,3 +247,22 @@ def test_comparing_is_a_table_in_text(cli: Cli, proof: Proof, monkeypatch: pytes
 
     assert done.out.splitlines()[-1].split() == ["drafting", "dflash", "mtp"]
     assert module.command.name == "prove"
+
+
+def test_a_strategy_that_the_installed_runtime_lacks_is_refused_before_anything_runs(
+    cli: Cli, fixtures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("something was loaded")
+
+    monkeypatch.setattr(genai, "available", lambda: True)
+    monkeypatch.setattr(genai, "installed_version", lambda: "2026.3.1.0")
+    monkeypatch.setattr(run, "probe", never)
+
+    done = cli("prove", fixtures / "qwen3_5_vl_trained")
+
+    assert done.code == 2
+    assert "mtp needs a newer runtime: OpenVINO GenAI has it from 2026.4 on, and 2026.3.1.0 is installed" in done.err
+    assert "--steps taps,state,head" in done.err
+    with pytest.raises(AssertionError, match="something was loaded"):
+        run.prove(open_export(fixtures / "llama"), ProveSettings())

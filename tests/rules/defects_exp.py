@@ -272,4 +272,18 @@ DEFECTS = (
         EMBEDDINGS,
         r'<layer id="\d+" name="[^"]*" type="Result"',
     ),
+    *(
+        Defect(
+            name,
+            base,
+            sub(DETOKENIZER, f'type="{op}" version="extension"', f'type="{newer}" version="{opset}"'),
+            "EXP024",
+            DETOKENIZER,
+            rf'<layer id="\d+" name="[^"]*" type="{newer}"',
+        )
+        for name, base, op, newer, opset in (
+            ("detokenizer-with-newer-op", "falcon", "VocabDecoder", "VocabDecoderNew", "extension"),
+            ("detokenizer-with-newer-op-in-wrapper", "qwen3_5_vl", "UTF8Validate", "UTF8Validate", "opset18"),
+        )
+    ),
 )

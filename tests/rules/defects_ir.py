@@ -384,18 +384,40 @@ DEFECTS = (
         causes=("IR017",),
     ),
     seed(
+        "op-of-a-library",
+        sub(X, 'type="Gelu" version="opset7"', 'type="FastGelu" version="extension"'),
+        "IR022",
+        LAYER % "FastGelu",
+    ),
+    seed(
+        "op-of-the-future",
+        sub(X, 'type="Gelu" version="opset7"', 'type="Gelu2" version="opset7"'),
+        "IR022",
+        LAYER % "Gelu2",
+    ),
+    seed(
+        "op-before-its-opset",
+        sub(X, 'type="Gelu" version="opset7"', 'type="Gelu" version="opset1"'),
+        "IR023",
+        LAYER % "Gelu",
+    ),
+    seed(
+        "attention-before-its-opset",
+        sub(X, '(type="ScaledDotProductAttention" version=)"opset13"', r'\1"opset12"', 9),
+        "IR023",
+        LAYER % "ScaledDotProductAttention",
+    ),
+    seed(
         "opset-of-the-future",
         sub(X, 'type="Gelu" version="opset7"', 'type="Gelu" version="opset99"'),
         "IR019",
         LAYER % "Gelu",
-        **NOTE,
     ),
     seed(
         "opset-of-a-vendor",
         sub(X, 'type="Gelu" version="opset7"', 'type="Gelu" version="acme"'),
         "IR019",
         LAYER % "Gelu",
-        **NOTE,
     ),
     seed(
         "rt-info-twice",

@@ -479,7 +479,7 @@ PRESENCE = (
     ),
     Defect("mtp-in-text-only", "qwen3", from_other(BASE, *MTP_FILES), "MTP006", M),
     Defect("mtp-in-dflash-draft", "qwen3_dflash", from_other("qwen3_5_vl", *MTP_FILES), "MTP006", M),
-    Defect("mtp-tokenizer-in-its-place", BASE, tokenizer_as_head, "MTP007", M, NET),
+    Defect("mtp-tokenizer-in-its-place", BASE, tokenizer_as_head, "MTP007", M, NET, causes=("IR022",)),
     seed("mtp-all-ports-renamed", nameless, "MTP007", NET),
     seed("mtp-self-contained", self_contained, "MTP007", NET, **WARNING),
     seed("mtp-self-contained-expected", self_contained, "MTP007", NET, options=EXPECT),

@@ -173,4 +173,6 @@ DEFECTS = (
         base="llava",
         file=L,
     ),
+    seed("run-text-positions-of-rank-3", set_inputs("position_ids", shape="3,?,?"), "RUN015", layer("position_ids")),
+    seed("run-text-positions-of-rank-1", set_inputs("position_ids", shape="?"), "RUN015", layer("position_ids")),
 )

@@ -105,4 +105,22 @@ DEFECTS = (
             ("config-of-wrapper-of-other-transformers", VL, "5.5.4"),
         )
     ),
+    *(
+        Defect(
+            name,
+            base,
+            sub(X if base == "falcon" else MTP, "</net>", "</net>\n"),
+            "VER008",
+            at_file,
+            "<net ",
+            {"target_runtime": runtime, **options},
+            severity=severity,
+            causes=causes,
+        )
+        for name, base, at_file, runtime, options, severity, causes in (
+            ("head-in-older-runtime", VL, MTP, "2026.3.1", {"expect_mtp": True}, "error", ()),
+            ("head-beside-older-runtime", VL, MTP, "2025.4", {}, NOTE, ()),
+            ("expected-head-in-older-runtime", "falcon", X, "2026.3", {"expect_mtp": True}, "error", ("MTP001",)),
+        )
+    ),
 )

@@ -250,6 +250,8 @@ TARGET = {
     "run-one-layer-unfused": LOAD,
     "run-ids-i32": GENERATE,
     "run-logits-f16": GENERATE,
+    "run-text-positions-of-rank-3": LOAD,
+    "run-text-positions-of-rank-1": LOAD,
     "run-mask-i32": SILENT,
     "run-fixed-length": SILENT,
     "run-embeddings-f16": GENERATE,
