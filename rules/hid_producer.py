@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.op import DYNAMIC
-from irtools.lint.fix_makers import REPLACE, replaceable
+from irtools.lint.fix_makers import REPLACE, make_names_unique, replaceable
 from irtools.model.annotation import Locator, Tap
 from irtools.model.part import PartFacts
 from irtools.text import shape_text
@@ -112,7 +113,8 @@ def ambiguous_producer(context: Context) -> Iterator[Finding]:
         if len(ops) > 1:
             lines = ", ".join(str(part.graph.line(key)) for key in ops)
             message = f"{len(ops)} ops have the name {tap.locator.producer!r} (lines {lines})"
-            yield _finding(context, tap, message, "rename the ops so that the names differ")
+            finding = _finding(context, tap, message, "rename the ops so that the names differ")
+            yield replace(finding, fix=make_names_unique(context))
 
 
 @rule("HID012", "output-index-out-of-range", Severity.ERROR, "A locator's output index is out of range")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.lint.fix_makers import make_names_unique
@@ -34,6 +35,8 @@ def duplicate_friendly_name(context: Context) -> Iterator[Finding]:
     OpenVINO GenAI 2026.4.1 looks the annotated op up among all ops and requires exactly one. OpenVINO
     keeps duplicate names when it reads and saves a model.
     """
+    layers = context.stack.layers if context.stack is not None else ()
+    tapped = {layer.locator.producer: layer.index for layer in layers if layer.obstacle}
     for document in context.all_documents:
         scan = document.scan
         if len(set(scan.names)) == len(scan.names):
@@ -49,9 +52,19 @@ def duplicate_friendly_name(context: Context) -> Iterator[Finding]:
                 message = f"{counts[name]} ops have the name {name!r}{more}"
                 hint = "Make the names unique, because an annotation cannot refer to an ambiguous name."
                 severity, line = Severity.NOTE if harmless else None, document.line(span)
-                yield Finding(message, hint, document.path, line, name, severity, fix=make_names_unique())
+                finding = Finding(message, hint, document.path, line, name, severity, fix=make_names_unique(context))
+                layer = tapped.get(name) if document is context.target else None
+                yield finding if layer is None else _about_producer(finding, layer)
                 counts[name] = 1
             seen.add(name)
+
+
+def _about_producer(finding: Finding, layer: int) -> Finding:
+    """The finding for the name of the producer of a layer's hidden state, which no annotation can give."""
+    count = finding.message.partition(" ")[0]
+    message = f"{count} ops have the name of the producer of layer {layer}"
+    hint = f"Make the names unique, because the annotation cannot refer to {finding.op!r}."
+    return replace(finding, message=message, hint=hint, severity=None, rules_out=("dflash",))
 
 
 @rule("IR017", "state-without-partner", Severity.ERROR, "A state lacks its ReadValue or its Assign")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from irtools.errors import IrtoolsError
 from irtools.lint.context import Context
 from irtools.lint.finding import Finding, Fix, Severity
 from irtools.model.document import Document
@@ -31,13 +32,22 @@ def write_annotation(context: Context, *, force: bool = False) -> Fix:
     return Fix("Replace the annotation" if force else "Write the annotation", patch, safe=not force)
 
 
-def make_names_unique() -> Fix:
-    """Unsafe fix that adds numbers to friendly names that several ops share."""
+def make_names_unique(context: Context) -> Fix:
+    """Unsafe fix that adds numbers to friendly names that several ops share.
+
+    The producers of the located hidden states keep their names, because an annotation or a draft refers to them.
+    """
+    config = context.config
 
     def patch(document: Document) -> Patch:
+        from irtools.decoder import locate
         from irtools.surgery.rename import unique_names
 
-        return unique_names(document)
+        try:
+            stack = locate(document, config=config)
+        except IrtoolsError:
+            return unique_names(document)
+        return unique_names(document, keep=[layer.source.op for layer in stack.layers])
 
     return Fix("Make the names unique", patch, safe=False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from irtools.errors import IrtoolsError
 from irtools.lint.context import Context
 from irtools.lint.finding import Finding, Severity, Strategy
 from irtools.lint.mtp import head
@@ -63,8 +64,9 @@ def _conditions(findings: Iterable[Finding], strategy: str) -> tuple[list[str], 
 
 def _refusal(name: str, findings: Sequence[Finding]) -> Strategy:
     """Refusal with the first message and the number of further ones."""
-    more = len(findings) - 1
-    return Strategy(name, False, findings[0].message + (f" (and {more} more)" if more else ""), _codes(findings))
+    more, fix = len(findings) - 1, findings[0].fix
+    message = findings[0].message + (f" (and {more} more)" if more else "")
+    return Strategy(name, False, message, _codes(findings), fix.remedy if fix is not None else "")
 
 
 def _by_findings(name: str, findings: Sequence[Finding]) -> Strategy:
@@ -90,12 +92,17 @@ def _dflash(context: Context, findings: Sequence[Finding]) -> Strategy:
     with_draft = dflash_draft(context) is not None
     blocked = _blockers(findings, "dflash")
     if not with_draft and context.stack is None:
-        return Strategy("dflash", False, "the decoder layers could not be located", _codes(blocked))
+        return Strategy("dflash", False, _not_located(context), _codes(blocked))
     if blocked:
         return _refusal("dflash", blocked)
     clauses, others, codes = _draft_conditions(findings, "dflash")
     needs = [] if with_draft else [f"with a DFlash draft{clauses} (--draft DIR checks the pair)"]
     return Strategy("dflash", True, ", ".join([*needs, *others]), codes)
+
+
+def _not_located(context: Context) -> str:
+    """Reason why there is no decoder stack."""
+    return str(context.location.args[0]) if isinstance(context.location, IrtoolsError) else "no decoder layers"
 
 
 def _draft_conditions(findings: Iterable[Finding], strategy: str) -> tuple[str, list[str], tuple[str, ...]]:
@@ -112,7 +119,7 @@ def _eagle3(context: Context, target: PartFacts, findings: Sequence[Finding]) ->
         return _refusal("eagle3", blocked)
     count = context.layer_count
     if count is None:
-        return Strategy("eagle3", False, "the decoder layers could not be located")
+        return Strategy("eagle3", False, _not_located(context))
     chosen = default_layers(count)
     guessed = guess(target, chosen or range(count))
     if len(guessed) < 3 or not guessed.keys() >= set(chosen):
