@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
+from irtools.lint.lost_names import lost_input, lost_output, name_input, name_output
 from irtools.lint.mtp import head
 from irtools.model.mtp import MtpHead, ProfilePort
 from irtools.model.part import ModelInput, ModelOutput
-from irtools.model.ports import CACHE_WORDS
+from irtools.model.ports import CACHE_WORDS, PORTS, PortForm
 from irtools.text import shape_text
 
 
@@ -71,7 +72,21 @@ def missing_mtp_input(context: Context) -> Iterator[Finding]:
         harmless = not port.needed and (port.name != "beam_idx" or _replaced(mtp, port))
         message = f"no input has the tensor name {port.name!r}{where}"
         hint = f"in the {mtp.profile.title}, it is {port.element_type}{_shape(port)}"
-        yield finding_at(mtp.part, named, message, hint, Severity.WARNING if harmless else None)
+        fix = name_input(mtp.part, lost_input(mtp.part, port.name, _forms(mtp)), port.name)
+        yield finding_at(mtp.part, named, message, hint, Severity.WARNING if harmless else None, fix=fix)
+
+
+def _forms(mtp: MtpHead) -> dict[str, PortForm]:
+    """Forms of the inputs of the profile; hidden states and embeddings are as wide as those that the head has."""
+    widths = {
+        port.shape[-1]: actual.shape[-1] for port in mtp.profile.inputs if (actual := mtp.input(port)) and actual.shape
+    }
+    return {
+        port.name: PortForm(
+            port.element_type, (len(port.shape),), widths.get(port.shape[-1]) if port.shape[-1] in ("H", "2H") else None
+        )
+        for port in mtp.profile.inputs
+    }
 
 
 def _replaced(mtp: MtpHead, port: ProfilePort) -> bool:
@@ -112,7 +127,8 @@ def mtp_friendly_name(context: Context) -> Iterator[Finding]:
         if port.name in actual.names and actual.friendly != port.name:
             message = f"the input {port.name!r} has the friendly name {actual.friendly!r}"
             hint = f"rename the op to {port.name!r}"
-            yield finding_at(mtp.part, actual, message, hint, Severity.ERROR if port.friendly_matters else None)
+            severity = Severity.ERROR if port.friendly_matters else None
+            yield finding_at(mtp.part, actual, message, hint, severity, fix=name_input(mtp.part, actual, port.name))
 
 
 @rule("MTP012", "surplus-mtp-input", Severity.WARNING, "The MTP head has an input that the runtime does not feed")
@@ -188,7 +204,12 @@ def missing_mtp_output(context: Context) -> Iterator[Finding]:
             has = ", ".join(repr(output.label) for output in mtp.part.outputs) or "none"
             first = next(iter(mtp.part.outputs), None)
             hint = f"name the output of the final norm {port.name!r}, and check that this is an MTP head"
-            yield finding_at(mtp.part, first, f"no output has the tensor name {port.name!r} (outputs: {has})", hint)
+            form = PortForm(
+                port.element_type, (len(port.shape),), _forms(mtp).get("hidden_states", PORTS[port.name]).width
+            )
+            fix = name_output(mtp.part, lost_output(mtp.part, form), port.name)
+            message = f"no output has the tensor name {port.name!r} (outputs: {has})"
+            yield finding_at(mtp.part, first, message, hint, fix=fix)
 
 
 @rule("MTP014", "own-logits", Severity.ERROR, "The MTP head has an output that its family does not have")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from irtools.authoring import Context, Finding, Severity, finding_at, rule
+from irtools.authoring import Context, Finding, Fix, Severity, finding_at, rule
+from irtools.lint.lost_names import lost_input, name_input
 from irtools.model.part import ModelInput, PartFacts
 from irtools.model.ports import PORTS, TOKEN_INPUTS
 
@@ -68,10 +69,11 @@ def friendly_name(context: Context) -> Iterator[Finding]:
         if names and port.friendly != names[0]:
             message = f"the input {names[0]!r} has the friendly name {port.friendly!r}"
             hint = f"rename the op to {names[0]!r}"
+            fix = name_input(part, port, names[0])
             if names[0] in _FRIENDLY and part.attentions:
-                yield finding_at(part, port, message, hint, Severity.ERROR).stateful_only()
+                yield finding_at(part, port, message, hint, Severity.ERROR, fix=fix).stateful_only()
             else:
-                yield finding_at(part, port, message, hint)
+                yield finding_at(part, port, message, hint, fix=fix)
 
 
 @rule("RUN007", "unfed-input", Severity.ERROR, "The target has an input that the runtime does not feed")
@@ -111,7 +113,14 @@ def unfed_input(context: Context) -> Iterator[Finding]:
             harmless = stands in ("attention_mask", "beam_idx")
             message = f"the runtime does not feed the input {port.label!r}{guess}"
             hint = "restore the input's name, or export again without it"
-            yield finding_at(part, port, message, hint, Severity.WARNING if mild or harmless else None)
+            fix = _restoring(part, port, missing) if used else None
+            yield finding_at(part, port, message, hint, Severity.WARNING if mild or harmless else None, fix=fix)
+
+
+def _restoring(part: PartFacts, port: ModelInput, missing: Iterable[str]) -> Fix | None:
+    """Fix for an input that can only be one of those that are missing."""
+    names = [name for name in missing if lost_input(part, name) == port]
+    return name_input(part, port, names[0]) if len(names) == 1 else None
 
 
 @rule("RUN008", "missing-input", Severity.ERROR, "The target lacks an input that the runtime sets")
@@ -147,7 +156,10 @@ def missing_input(context: Context) -> Iterator[Finding]:
         stand_in = named or _stand_in(part, names[0])
         hint = "restore the input's tensor name" if stand_in else "export with --task text-generation-with-past"
         severity = Severity.WARNING if names != TOKEN_INPUTS and stand_in is not None else None
-        yield finding_at(part, named, f"no input has the tensor name {' or '.join(map(repr, names))}", hint, severity)
+        message = f"no input has the tensor name {' or '.join(map(repr, names))}"
+        lost = [(port, name) for name in names if (port := lost_input(part, name)) is not None]
+        fix = name_input(part, *lost[0]) if len(lost) == 1 else None
+        yield finding_at(part, named, message, hint, severity, fix=fix)
 
 
 def _stand_in(part: PartFacts, name: str) -> ModelInput | None:

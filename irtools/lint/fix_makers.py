@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from irtools.errors import IrtoolsError
 from irtools.lint.context import Context
 from irtools.lint.finding import Finding, Fix, Severity
 from irtools.model.document import Document
+from irtools.surgery.edits import Edit
 from irtools.surgery.patch import Patch
 
-__all__ = ["REPLACE", "make_names_unique", "replaceable", "write_annotation"]
+__all__ = ["REPLACE", "make_edits", "make_names_unique", "replaceable", "write_annotation"]
 
 REPLACE = "run `irtools annotate --force` to replace the annotation"
 
@@ -30,6 +33,17 @@ def write_annotation(context: Context, *, force: bool = False) -> Fix:
         return annotate(document, locate(document, config=config), force=force)
 
     return Fix("Replace the annotation" if force else "Write the annotation", patch, safe=not force)
+
+
+def make_edits(title: str, edits: Sequence[Edit]) -> Fix:
+    """Unsafe fix that makes edits of one file, whose ops are given by layer id."""
+
+    def patch(document: Document) -> Patch:
+        from irtools.surgery.transaction import apply
+
+        return apply(document, edits)
+
+    return Fix(title, patch, safe=False)
 
 
 def make_names_unique(context: Context) -> Fix:
