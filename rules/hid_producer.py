@@ -21,7 +21,9 @@ def _taps(context: Context) -> Iterator[tuple[PartFacts, Tap]]:
     if context.annotated is not None:
         part, parsed = context.annotated
         for tap in parsed.taps():
-            yield part, tap
+            # No draft can ask for a layer that does not exist; another rule reports its entry.
+            if context.layer_count is None or tap.layer < context.layer_count:
+                yield part, tap
 
 
 def _shapes(context: Context) -> Iterator[tuple[Tap, tuple[int, ...]]]:

@@ -35,7 +35,8 @@ def duplicate_friendly_name(context: Context) -> Iterator[Finding]:
     OpenVINO GenAI 2026.4.1 looks the annotated op up among all ops and requires exactly one. OpenVINO
     keeps duplicate names when it reads and saves a model.
     """
-    layers = context.stack.layers if context.stack is not None else ()
+    # An annotation of which the locators can be looked up has findings of its own.
+    layers = context.stack.layers if context.stack is not None and context.annotated is None else ()
     tapped = {layer.locator.producer: layer.index for layer in layers if layer.obstacle}
     for document in context.all_documents:
         scan = document.scan
@@ -122,11 +123,14 @@ def shared_state(context: Context) -> Iterator[Finding]:
     Reproduced with OpenVINO 2026.4.1 and OpenVINO GenAI 2026.4.1.
     """
     for document in context.all_documents:
+        shared: dict[str, list[tuple[str, list[int]]]] = {}
         for kind, verb in (("ReadValue", "read"), ("Assign", "written")):
             for variable, positions in _states(document, kind).items():
                 if len(positions) > 1:
-                    message = f"the state {variable!r} is {verb} by {len(positions)} ops"
-                    yield _about_state(document, positions[1], message)
+                    shared.setdefault(variable, []).append((verb, positions))
+        for variable, uses in shared.items():
+            used = " and ".join(f"{verb} by {len(positions)} ops" for verb, positions in uses)
+            yield _about_state(document, uses[0][1][1], f"the state {variable!r} is {used}")
 
 
 def _states(document: Document, kind: str) -> dict[str, list[int]]:

@@ -216,6 +216,8 @@ def undecomposed_mtp(context: Context) -> Iterator[Finding]:
         return
     message = f"{MTP_FILE} exists without openvino_text_embeddings_model.xml, so the runtime rejects the directory"
     hint = "export with `--task image-text-to-text`, or remove the head"
+    if context.needs_embeddings:
+        hint = "restore that part, which the language model needs too"
     yield Finding(message, hint, context.export.directory / MTP_FILE)
 
 
@@ -255,6 +257,8 @@ def unknown_mtp_form(context: Context) -> Iterator[Finding]:
         wants = ", ".join(port.name for port in (*profile.inputs, *profile.outputs))
         message = f"no known MTP head has these ports ({has}); the nearest is the {profile.title} with {wants}"
     hint = "export the head with Optimum Intel 2.2 or later"
+    if mtp.comparable and profile.own_directory:
+        hint = "move it to a directory of its own, and check the pair with --draft"
     severity = expected(context, None if mtp.comparable else Severity.ERROR)
     yield finding_at(part, None, message, hint, severity, rules_out=("mtp",))
 

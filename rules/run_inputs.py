@@ -27,6 +27,10 @@ _FED = frozenset(
 """Tensor names of the inputs that GenAI 2026.4 sets on a target."""
 
 
+_NEEDED = (TOKEN_INPUTS, ("attention_mask",), ("beam_idx",))
+"""Tensor names of which a target needs one each."""
+
+
 def _generating(context: Context) -> PartFacts | None:
     """The target, if it is a stateful language model; RUN001 and RUN002 report other targets."""
     part = context.target_facts
@@ -103,12 +107,13 @@ def unfed_input(context: Context) -> Iterator[Finding]:
     if part is None:
         return
     text_only = part.input("input_ids") is not None
+    lost = {port for names in _NEEDED for port, _ in _lost(part, names)}  # RUN008 reports them
     missing = [name for name in (*TOKEN_INPUTS, "attention_mask", "position_ids", "beam_idx") if not part.input(name)]
     for port in part.inputs:
-        if _FED.isdisjoint(port.names):
+        if _FED.isdisjoint(port.names) and port not in lost:
             used = _used(part, port)
             stands = next((name for name in missing if name in port.label or port.friendly == name), None)
-            guess = f"; is it {stands!r}?" if stands else ""
+            guess = f" (is it {stands!r}?)" if stands else ""
             mild = port.label != "position_ids" and (not used or (not text_only and stands is None))
             harmless = stands in ("attention_mask", "beam_idx")
             message = f"the runtime does not feed the input {port.label!r}{guess}"
@@ -149,17 +154,26 @@ def missing_input(context: Context) -> Iterator[Finding]:
     part = _generating(context)
     if part is None:
         return
-    for names in (TOKEN_INPUTS, ("attention_mask",), ("beam_idx",)):
+    for names in _NEEDED:
         if any(part.input(name) for name in names):
             continue
         named = next((port for name in names if (port := part.input_called(name)) is not None), None)
-        stand_in = named or _stand_in(part, names[0])
+        lost = _lost(part, names)
+        stand_in = named or (lost[0][0] if lost else _stand_in(part, names[0]))
         hint = "restore the input's tensor name" if stand_in else "export with --task text-generation-with-past"
         severity = Severity.WARNING if names != TOKEN_INPUTS and stand_in is not None else None
         message = f"no input has the tensor name {' or '.join(map(repr, names))}"
-        lost = [(port, name) for name in names if (port := lost_input(part, name)) is not None]
+        if len(lost) == 1:
+            message += f"; the input {lost[0][0].label!r} can only be {lost[0][1]!r}"
         fix = name_input(part, *lost[0]) if len(lost) == 1 else None
         yield finding_at(part, named, message, hint, severity, fix=fix)
+
+
+def _lost(part: PartFacts, names: Iterable[str]) -> list[tuple[ModelInput, str]]:
+    """Inputs that have lost one of several names, if none of these is there."""
+    if any(part.input(name) for name in names):
+        return []
+    return [(port, name) for name in names if (port := lost_input(part, name)) is not None]
 
 
 def _stand_in(part: PartFacts, name: str) -> ModelInput | None:

@@ -203,7 +203,10 @@ def prefix_caching(context: Context) -> Iterator[Finding]:
     part = context.target_facts
     if part is None or not part.attentions:
         return
-    rest = [state for state in part.states if state.reads and state.shape and not state.grows]
+    unmanaged = list(unconverted_states(part))  # RUN004 reports them
+    rest = [
+        state for state in part.states if state.reads and state.shape and not state.grows and state not in unmanaged
+    ]
     if rest:
         message = f"{len(rest)} of {len(part.states)} states belong to linear attention or convolutions"
         finding = finding_at(part, rest[0].reads[0], message, "with a draft, set enable_prefix_caching=False")

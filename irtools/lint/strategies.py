@@ -91,10 +91,10 @@ def _mtp(context: Context, findings: Sequence[Finding]) -> Strategy:
 def _dflash(context: Context, findings: Sequence[Finding]) -> Strategy:
     with_draft = dflash_draft(context) is not None
     blocked = _blockers(findings, "dflash")
-    if not with_draft and context.stack is None:
-        return Strategy("dflash", False, _not_located(context), _codes(blocked))
     if blocked:
         return _refusal("dflash", blocked)
+    if not with_draft and context.stack is None:
+        return Strategy("dflash", False, _not_located(context))
     clauses, others, codes = _draft_conditions(findings, "dflash")
     needs = [] if with_draft else [f"with a DFlash draft{clauses} (--draft DIR checks the pair)"]
     return Strategy("dflash", True, ", ".join([*needs, *others]), codes)
