@@ -37,7 +37,7 @@ def missing_draft_port(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Restore the port's tensor name.
+    Restore the port's tensor name. `--unsafe-fixes` does it if only one port can be meant.
 
     Source
     ------
@@ -62,7 +62,8 @@ def missing_draft_port(context: Context) -> Iterator[Finding]:
             message = f"the draft must have exactly one of the {kind}s {names[0]!r} and {names[1]!r}, but has {count}"
             place = look(present[-1]) if present else None
             fix = None if present else _restoring(part, kind)
-            yield finding_at(draft.part, place, message, "export the draft again", fix=fix)
+            hint = "restore its tensor name" if fix is not None else "export the draft again"
+            yield finding_at(draft.part, place, message, hint, fix=fix)
     stand_in = next((port for port in part.inputs if (port.element_type, len(port.shape)) == ("i32", 1)), None)
     if part.input("beam_idx") is None and stand_in is not None:
         hint = "restore its tensor name"

@@ -28,7 +28,7 @@ def duplicate_friendly_name(context: Context) -> Iterator[Finding]:
     How to fix it
     -------------
     Export again with a current nncf. ``--unsafe-fixes`` makes the names unique by appending a number to
-    the later ones.
+    the later ones, but the op of a hidden state keeps its name.
 
     Source
     ------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
@@ -13,7 +13,7 @@ from irtools.lint.mtp import head, own_target
 from irtools.model.mtp import MtpHead, ProfilePort
 from irtools.model.own_head import Likeness, find_own_head, like_lm_head
 from irtools.model.part import ModelInput, ModelOutput, PartFacts
-from irtools.model.ports import CACHE_WORDS, PORTS, PortForm
+from irtools.model.ports import CACHE_WORDS, PortForm
 from irtools.model.values import carries
 from irtools.text import plural, shape_text
 
@@ -56,7 +56,8 @@ def missing_mtp_input(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Restore the input's tensor name: `names="..."` of the Parameter's output port.
+    Restore the input's tensor name: `names="..."` of the Parameter's output port. `--unsafe-fixes` does it if
+    only one input can be meant.
 
     Source
     ------
@@ -75,21 +76,17 @@ def missing_mtp_input(context: Context) -> Iterator[Finding]:
         harmless = not port.needed and (port.name != "beam_idx" or _replaced(mtp, port))
         message = f"no input has the tensor name {port.name!r}{where}"
         hint = f"in the {mtp.profile.title}, it is {port.element_type}{_shape(port)}"
-        fix = name_input(mtp.part, lost_input(mtp.part, port.name, _forms(mtp)), port.name)
+        fix = name_input(mtp.part, lost_input(mtp.part, port.name, _forms(mtp, mtp.profile.inputs)), port.name)
         yield finding_at(mtp.part, named, message, hint, Severity.WARNING if harmless else None, fix=fix)
 
 
-def _forms(mtp: MtpHead) -> dict[str, PortForm]:
-    """Forms of the inputs of the profile; hidden states and embeddings are as wide as those that the head has."""
+def _forms(mtp: MtpHead, ports: Iterable[ProfilePort]) -> dict[str, PortForm]:
+    """Forms of ports of the profile; hidden states and embeddings are as wide as those that the head has."""
+    found = ((port, mtp.input(port)) for port in mtp.profile.inputs)
     widths = {
-        port.shape[-1]: actual.shape[-1] for port in mtp.profile.inputs if (actual := mtp.input(port)) and actual.shape
+        port.shape[-1]: actual.shape[-1] for port, actual in found if actual and actual.shape and port.shape[-1] != "?"
     }
-    return {
-        port.name: PortForm(
-            port.element_type, (len(port.shape),), widths.get(port.shape[-1]) if port.shape[-1] in ("H", "2H") else None
-        )
-        for port in mtp.profile.inputs
-    }
+    return {port.name: PortForm(port.element_type, (len(port.shape),), widths.get(port.shape[-1])) for port in ports}
 
 
 def _replaced(mtp: MtpHead, port: ProfilePort) -> bool:
@@ -120,7 +117,7 @@ def mtp_friendly_name(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Rename the op: `name="..."` of the `<layer>`.
+    Rename the op: `name="..."` of the `<layer>`. `--unsafe-fixes` does it.
 
     Source
     ------
@@ -193,7 +190,8 @@ def missing_mtp_output(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Name the output of the final norm `last_hidden_state`.
+    Name the output of the final norm `last_hidden_state`. `--unsafe-fixes` does it if only one output can be
+    meant.
 
     Source
     ------
@@ -207,10 +205,7 @@ def missing_mtp_output(context: Context) -> Iterator[Finding]:
             has = ", ".join(repr(output.label) for output in mtp.part.outputs) or "none"
             first = next(iter(mtp.part.outputs), None)
             hint = f"name the output of the final norm {port.name!r}, and check that this is an MTP head"
-            form = PortForm(
-                port.element_type, (len(port.shape),), _forms(mtp).get("hidden_states", PORTS[port.name]).width
-            )
-            fix = name_output(mtp.part, lost_output(mtp.part, form), port.name)
+            fix = name_output(mtp.part, lost_output(mtp.part, _forms(mtp, [port])[port.name]), port.name)
             message = f"no output has the tensor name {port.name!r} (outputs: {has})"
             yield finding_at(mtp.part, first, message, hint, fix=fix)
 
@@ -223,8 +218,9 @@ def own_logits(context: Context) -> Iterator[Finding]:
     --------------
     For an output `logits`: that it is a projection of `last_hidden_state` with the weights of the target's
     output projection, for the first tokens or for chosen ones. A few rows of both weights are compared. The
-    same weights are a note, other weights or more tokens an error. Weights that cannot be compared, because
-    they are stored in different forms, are a note. Other outputs that are not in the profile are a warning.
+    same weights are a note, other weights an error, and more tokens than the target has a warning. Weights
+    that cannot be compared, because they are stored in different forms, are a note. Other outputs that are
+    not in the profile are a warning.
 
     Why it matters
     --------------
@@ -274,7 +270,8 @@ def _about_logits(context: Context, part: PartFacts, logits: ModelOutput) -> Fin
     message = f"{message}; their projection {likeness.value}"
     if likeness is Likeness.SAME:
         return finding_at(part, logits, f"{message}, for {plural(own.rows, 'token')}", "", note)
-    return finding_at(part, logits, message, "export the head without its output projection")
+    severity = Severity.WARNING if likeness is Likeness.WIDER else None  # it runs: the target rejects such tokens
+    return finding_at(part, logits, message, "export the head without its output projection", severity)
 
 
 @rule("MTP015", "mistyped-mtp-port", Severity.ERROR, "A port of the MTP head has the wrong element type")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from irtools.authoring import Context, Finding, Fix, Severity, finding_at, rule
+from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.lint.lost_names import lost_input, name_input
 from irtools.model.part import ModelInput, PartFacts
 from irtools.model.ports import PORTS, TOKEN_INPUTS
@@ -59,7 +59,7 @@ def friendly_name(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Rename the op: `name="..."` of the `<layer>`.
+    Rename the op: `name="..."` of the `<layer>`. `--unsafe-fixes` does it.
 
     Source
     ------
@@ -97,7 +97,7 @@ def unfed_input(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Restore the input's name, or export again.
+    Restore the input's name, or export again. `--unsafe-fixes` restores it if only one name can be meant.
 
     Source
     ------
@@ -107,25 +107,20 @@ def unfed_input(context: Context) -> Iterator[Finding]:
     if part is None:
         return
     text_only = part.input("input_ids") is not None
-    lost = {port for names in _NEEDED for port, _ in _lost(part, names)}  # RUN008 reports them
+    lost = {found[0][0] for names in _NEEDED if len(found := _lost(part, names)) == 1}  # RUN008 reports them
     missing = [name for name in (*TOKEN_INPUTS, "attention_mask", "position_ids", "beam_idx") if not part.input(name)]
     for port in part.inputs:
         if _FED.isdisjoint(port.names) and port not in lost:
             used = _used(part, port)
             stands = next((name for name in missing if name in port.label or port.friendly == name), None)
-            guess = f" (is it {stands!r}?)" if stands else ""
+            only = next((name for name in missing if used and lost_input(part, name) == port), None)
+            guess = f", which can only be {only!r}" if only else f" (is it {stands!r}?)" if stands else ""
             mild = port.label != "position_ids" and (not used or (not text_only and stands is None))
             harmless = stands in ("attention_mask", "beam_idx")
             message = f"the runtime does not feed the input {port.label!r}{guess}"
-            hint = "restore the input's name, or export again without it"
-            fix = _restoring(part, port, missing) if used else None
+            fix = name_input(part, port, only) if only else None
+            hint = "restore the input's name" + (", or export again without it" if fix is None else "")
             yield finding_at(part, port, message, hint, Severity.WARNING if mild or harmless else None, fix=fix)
-
-
-def _restoring(part: PartFacts, port: ModelInput, missing: Iterable[str]) -> Fix | None:
-    """Fix for an input that can only be one of those that are missing."""
-    names = [name for name in missing if lost_input(part, name) == port]
-    return name_input(part, port, names[0]) if len(names) == 1 else None
 
 
 @rule("RUN008", "missing-input", Severity.ERROR, "The target lacks an input that the runtime sets")
@@ -145,7 +140,8 @@ def missing_input(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Export with `--task text-generation-with-past`, or restore the input's tensor name.
+    Export with `--task text-generation-with-past`, or restore the input's tensor name. `--unsafe-fixes` does it
+    if only one input can be meant.
 
     Source
     ------
