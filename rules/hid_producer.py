@@ -104,7 +104,8 @@ def ambiguous_producer(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Rename the ops so that the names differ; `--unsafe-fixes` does it. Some versions of compression tools write such duplicates.
+    Rename the ops so that the names differ; `--unsafe-fixes` does it. Some versions of compression tools
+    write such duplicates.
 
     Source
     ------
