@@ -120,7 +120,7 @@ class UnsupportedEncodingError(InvalidIRError):
 
 
 class LocateRefusedError(IrtoolsError):
-    """A graph without exactly one decoder stack that all witnesses agree on."""
+    """A graph without exactly one decoder stack that all witnesses agree on, or with one that cannot be annotated."""
 
 
 class AnnotationDiffersError(IrtoolsError):

@@ -124,7 +124,8 @@ def _vocabulary(context: Context) -> int | None:
     if paired is None:
         return None
     for part in (paired.target, paired.draft.part):
-        logits = part.output("logits") if part is not None else None
+        own = part is not None and (part is paired.target or part.output("last_hidden_state") is None)
+        logits = part.output("logits") if part is not None and own else None
         if logits is not None and logits.shape and logits.shape[-1] > 0:
             return logits.shape[-1]
     try:

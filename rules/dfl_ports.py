@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from irtools.authoring import Context, Finding, Severity, finding_at, rule
+from irtools.authoring import Context, Finding, Fix, Severity, finding_at, rule
+from irtools.graph.view import Source
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
+from irtools.lint.lost_names import lost_input, lost_output, name_input, name_output
 from irtools.lint.pair import dflash_draft, pair
-from irtools.model.part import ModelInput, ModelOutput
+from irtools.model.part import ModelInput, ModelOutput, PartFacts
 from irtools.model.ports import PORTS, TOKEN_INPUTS
 from irtools.model.values import norm_input
 from irtools.text import shape_text
 
 _INPUTS = ("hidden_states", *TOKEN_INPUTS, "position_ids", "attention_mask", "beam_idx")
+_FORMS = {name: PORTS[name] for name in _INPUTS}
 _TYPES = {name: PORTS[name].element_type for name in (*_INPUTS, "last_hidden_state", "logits")}
 
 
@@ -34,7 +37,7 @@ def missing_draft_port(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Restore the port's tensor name.
+    Restore the port's tensor name. `--unsafe-fixes` does it if only one port can be meant.
 
     Source
     ------
@@ -46,8 +49,9 @@ def missing_draft_port(context: Context) -> Iterator[Finding]:
     part = draft.part
     for name in ("hidden_states", "position_ids", "attention_mask"):
         if part.input(name) is None:
-            hint = "restore its tensor name"
-            yield finding_at(draft.part, part.input_called(name), f"the draft has no input {name!r}", hint)
+            fix = name_input(part, lost_input(part, name, _FORMS), name)
+            message, hint = f"the draft has no input {name!r}", "restore its tensor name"
+            yield finding_at(draft.part, part.input_called(name), message, hint, fix=fix)
     for kind, look, names in (
         ("input", part.input, ("inputs_embeds", "input_ids")),
         ("output", part.output, ("last_hidden_state", "logits")),
@@ -56,11 +60,25 @@ def missing_draft_port(context: Context) -> Iterator[Finding]:
         if len(present) != 1:
             count = "both" if present else "none"
             message = f"the draft must have exactly one of the {kind}s {names[0]!r} and {names[1]!r}, but has {count}"
-            yield finding_at(draft.part, look(present[-1]) if present else None, message, "export the draft again")
+            place = look(present[-1]) if present else None
+            fix = None if present else _restoring(part, kind)
+            hint = "restore its tensor name" if fix is not None else "export the draft again"
+            yield finding_at(draft.part, place, message, hint, fix=fix)
     stand_in = next((port for port in part.inputs if (port.element_type, len(port.shape)) == ("i32", 1)), None)
     if part.input("beam_idx") is None and stand_in is not None:
         hint = "restore its tensor name"
-        yield finding_at(draft.part, stand_in, f"the input {stand_in.label!r} must be called 'beam_idx'", hint)
+        message = f"the input {stand_in.label!r} must be called 'beam_idx'"
+        yield finding_at(draft.part, stand_in, message, hint, fix=name_input(part, stand_in, "beam_idx"))
+
+
+def _restoring(part: PartFacts, kind: str) -> Fix | None:
+    """Fix that restores the name of the token input or of the output, if only one port can be meant."""
+    if kind == "input":
+        lost = [(port, name) for name in TOKEN_INPUTS if (port := lost_input(part, name, _FORMS)) is not None]
+        return name_input(part, *lost[0]) if len(lost) == 1 else None
+    output = lost_output(part, PORTS["last_hidden_state"])
+    normed = output is not None and norm_input(part.graph, _sliced(part, output)) is not None
+    return name_output(part, output, "last_hidden_state") if normed else None
 
 
 @rule("DFL007", "mistyped-draft-port", Severity.ERROR, "A port of the draft has the wrong type or shape")
@@ -229,10 +247,16 @@ def draft_output_before_norm(context: Context) -> Iterator[Finding]:
     output = draft.part.output("last_hidden_state") if draft is not None else None
     if draft is None or output is None:
         return
-    graph, source = draft.part.graph, output.source
-    while graph.op_type(source.op) in ("Slice", "StridedSlice", "Reshape", "Convert"):
-        source = graph.inputs(source.op)[0]
+    graph, source = draft.part.graph, _sliced(draft.part, output)
     if norm_input(graph, source) is None:
         name = graph.op_name(source.op)
         message = f"{output.label!r} is {name!r}, not a norm"
         yield finding_at(draft.part, output, message, "export the output of the final norm")
+
+
+def _sliced(part: PartFacts, output: ModelOutput) -> Source:
+    """The value of an output before positions are sliced and reshaped."""
+    graph, source = part.graph, output.source
+    while graph.op_type(source.op) in ("Slice", "StridedSlice", "Reshape", "Convert"):
+        source = graph.inputs(source.op)[0]
+    return source

@@ -76,7 +76,6 @@ COMMUNITY = MtpProfile(
     outputs=(ProfilePort("logits", "f32", ("?", "?", "V")),),
     fusion=False,
     usable=False,
-    remark="GenAI does not run this form, which lacks the input hidden_states and the output last_hidden_state",
 )
 
 EXPORTED_HEADS = (*QWEN3_5.model_types, *QWEN3_5_MOE.model_types)

@@ -49,6 +49,8 @@ def missing_annotation(context: Context) -> Iterator[Finding]:
     count = len(context.stack.layers)
     message = f"no {ANNOTATION_KEY} in the model-level rt_info ({count} decoder layers located); {reason}"
     hint = "run `irtools annotate` to write it; the weights are not touched"
+    if context.stack.obstacle:
+        hint = "give the producers of the hidden states unique names first (IR016), then run `irtools annotate`"
     yield finding_at(part, None, message, hint, expected(context), fix=write_annotation(context))
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.op import DYNAMIC
-from irtools.lint.fix_makers import REPLACE, replaceable
+from irtools.lint.fix_makers import REPLACE, make_names_unique, replaceable
 from irtools.lint.pair import reads_annotation
 from irtools.model.annotation import Locator, Tap
 from irtools.model.part import PartFacts
@@ -23,7 +24,9 @@ def _taps(context: Context) -> Iterator[tuple[PartFacts, Tap]]:
     if context.annotated is not None:
         part, parsed = context.annotated
         for tap in parsed.taps():
-            yield part, tap
+            # No draft can ask for a layer that does not exist; another rule reports its entry.
+            if context.layer_count is None or tap.layer < context.layer_count:
+                yield part, tap
 
 
 def _shapes(context: Context) -> Iterator[tuple[Tap, tuple[int, ...]]]:
@@ -104,7 +107,8 @@ def ambiguous_producer(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Rename the ops so that the names differ. Some versions of compression tools write such duplicates.
+    Rename the ops so that the names differ; `--unsafe-fixes` does it. Some versions of compression tools
+    write such duplicates.
 
     Source
     ------
@@ -115,7 +119,8 @@ def ambiguous_producer(context: Context) -> Iterator[Finding]:
         if len(ops) > 1:
             lines = ", ".join(str(part.graph.line(key)) for key in ops)
             message = f"{len(ops)} ops have the name {tap.locator.producer!r} (lines {lines})"
-            yield _finding(context, tap, message, "rename the ops so that the names differ")
+            finding = _finding(context, tap, message, "rename the ops so that the names differ")
+            yield replace(finding, fix=make_names_unique(context))
 
 
 @rule("HID012", "output-index-out-of-range", Severity.ERROR, "A locator's output index is out of range")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.lint.fix_makers import make_names_unique
@@ -27,13 +28,16 @@ def duplicate_friendly_name(context: Context) -> Iterator[Finding]:
     How to fix it
     -------------
     Export again with a current nncf. ``--unsafe-fixes`` makes the names unique by appending a number to
-    the later ones.
+    the later ones, but the op of a hidden state keeps its name.
 
     Source
     ------
     OpenVINO GenAI 2026.4.1 looks the annotated op up among all ops and requires exactly one. OpenVINO
     keeps duplicate names when it reads and saves a model.
     """
+    # An annotation of which the locators can be looked up has findings of its own.
+    layers = context.stack.layers if context.stack is not None and context.annotated is None else ()
+    tapped = {layer.locator.producer: layer.index for layer in layers if layer.obstacle}
     for document in context.all_documents:
         scan = document.scan
         if len(set(scan.names)) == len(scan.names):
@@ -49,9 +53,19 @@ def duplicate_friendly_name(context: Context) -> Iterator[Finding]:
                 message = f"{counts[name]} ops have the name {name!r}{more}"
                 hint = "Make the names unique, because an annotation cannot refer to an ambiguous name."
                 severity, line = Severity.NOTE if harmless else None, document.line(span)
-                yield Finding(message, hint, document.path, line, name, severity, fix=make_names_unique())
+                finding = Finding(message, hint, document.path, line, name, severity, fix=make_names_unique(context))
+                layer = tapped.get(name) if document is context.target else None
+                yield finding if layer is None else _about_producer(finding, layer)
                 counts[name] = 1
             seen.add(name)
+
+
+def _about_producer(finding: Finding, layer: int) -> Finding:
+    """The finding for the name of the producer of a layer's hidden state, which no annotation can give."""
+    count = finding.message.partition(" ")[0]
+    message = f"{count} ops have the name of the producer of layer {layer}"
+    hint = f"Make the names unique, because the annotation cannot refer to {finding.op!r}."
+    return replace(finding, message=message, hint=hint, severity=None, rules_out=("dflash",))
 
 
 @rule("IR017", "state-without-partner", Severity.ERROR, "A state lacks its ReadValue or its Assign")
@@ -109,11 +123,14 @@ def shared_state(context: Context) -> Iterator[Finding]:
     Reproduced with OpenVINO 2026.4.1 and OpenVINO GenAI 2026.4.1.
     """
     for document in context.all_documents:
+        shared: dict[str, list[tuple[str, list[int]]]] = {}
         for kind, verb in (("ReadValue", "read"), ("Assign", "written")):
             for variable, positions in _states(document, kind).items():
                 if len(positions) > 1:
-                    message = f"the state {variable!r} is {verb} by {len(positions)} ops"
-                    yield _about_state(document, positions[1], message)
+                    shared.setdefault(variable, []).append((verb, positions))
+        for variable, uses in shared.items():
+            used = " and ".join(f"{verb} by {len(positions)} ops" for verb, positions in uses)
+            yield _about_state(document, uses[0][1][1], f"the state {variable!r} is {used}")
 
 
 def _states(document: Document, kind: str) -> dict[str, list[int]]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
+from irtools.ir.rt_info import ANNOTATION_KEY
 from irtools.ir.scan import child_spans, parse_attributes
 
 
@@ -71,6 +72,6 @@ def repeated_rt_info_key(context: Context) -> Iterator[Finding]:
             attributes = parse_attributes(opening) if b"name" in opening else {}
             key = attributes.get("name", tag)
             seen[key] += 1
-            if seen[key] == 2:
+            if seen[key] == 2 and not (key == ANNOTATION_KEY and document is context.target):  # HID003 reports it
                 message = f"the key {key!r} is repeated here, and OpenVINO uses the last entry"
                 yield finding_at(document, span, message, "Remove all entries but the intended one.")

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
+from irtools.graph.view import Source
+from irtools.lint.fix_makers import make_edits
 from irtools.lint.mtp import expected, runnable_head
 from irtools.model.mtp import Fusion, MtpHead
+from irtools.surgery.edits import Edit, OpOutput, Rename, Rewire, SetTensorNames
 
 _AGAIN = "export the head again from its checkpoint"
 
@@ -64,7 +67,9 @@ def fusion_order(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Swap the operands, or the names of the inputs.
+    Swap the operands, or the names of the inputs. The names of the norms say which: a norm of the embeddings that
+    is computed from `hidden_states` means that the inputs are swapped. `--unsafe-fixes` does it, and only if these
+    names decide.
 
     Source
     ------
@@ -77,12 +82,62 @@ def fusion_order(context: Context) -> Iterator[Finding]:
     head, fusion = joined
     first, second = fusion.operands
     if "hidden_states" in first and "inputs_embeds" not in first and "inputs_embeds" in second:
-        scopes = head.part.graph.op_name(head.part.graph.producers(fusion.concat)[0])
         message = "the fusion has the hidden state first, but must have the embeddings first"
-        if "embed" in scopes:
+        meant = _meant(head, fusion)
+        if meant == "inputs":
             message += " (by its op name, the first operand is the embeddings: are the inputs' names swapped?)"
         hint = "swap the operands of the Concat, or the names of the inputs"
-        yield finding_at(head.part, fusion.concat, message, hint)
+        fix = make_edits("Restore the order of the fusion", _exchanged(head, fusion, meant)) if meant else None
+        yield finding_at(head.part, fusion.concat, message, hint, fix=fix)
+
+
+def _meant(head: MtpHead, fusion: Fusion) -> str:
+    """What was swapped, by the names of the ops above the Concat: ``operands``, ``inputs``, or ``""`` if unknown."""
+    graph = head.part.graph
+    first, second = (
+        " ".join(graph.op_name(op) for op in _branch(head, source)).lower() for source in graph.inputs(fusion.concat)
+    )
+    votes = (("hidden" in first) + ("embed" in second)) - (("embed" in first) + ("hidden" in second))
+    return "" if votes == 0 else "operands" if votes > 0 else "inputs"
+
+
+def _branch(head: MtpHead, source: Source) -> list[int]:
+    """Ops that compute an operand from model inputs and constants; shapes do not count."""
+    graph = head.part.graph
+    above = head.part.ancestors([source.op], through_shapes=False)
+    return [op for op in above if graph.op_type(op) not in ("Parameter", "ShapeOf") and not graph.constant(op)]
+
+
+def _exchanged(head: MtpHead, fusion: Fusion, meant: str) -> tuple[Edit, ...]:
+    """Edits that exchange the operands of the fusion, what they are computed from, or the names of the inputs."""
+    graph = head.part.graph
+
+    def output(source: Source) -> OpOutput:
+        return OpOutput(source.op, graph.output_index(source))
+
+    operands = graph.inputs(fusion.concat)
+    if meant == "operands":
+        return tuple(Rewire(fusion.concat, 1 - index, output(source)) for index, source in enumerate(operands))
+    hidden, embeddings = head.part.input("hidden_states"), head.part.input("inputs_embeds")
+    if hidden is None or embeddings is None:  # the operands are computed from them
+        return ()
+    wanted = [port.name for port in head.profile.inputs if port.name in ("hidden_states", "inputs_embeds")]
+    present = [port.names[0] for port in head.part.inputs if port in (hidden, embeddings)]
+    if wanted != present:  # the inputs are in the other order too, so their names were swapped
+        pairs = ((hidden, embeddings), (embeddings, hidden))
+        return tuple(
+            edit
+            for one, other in pairs
+            for edit in (SetTensorNames(OpOutput(one.op), other.names), Rename(one.op, other.friendly))
+        )
+    other_of = {hidden.op: embeddings.op, embeddings.op: hidden.op}
+    return tuple(
+        Rewire(op, index, OpOutput(other_of[source.op]))
+        for operand in operands
+        for op in _branch(head, operand)
+        for index, source in enumerate(graph.inputs(op))
+        if source.op in other_of
+    )
 
 
 @rule("MTP035", "unused-mtp-input", Severity.ERROR, "The MTP head does not use its hidden state or its embeddings")

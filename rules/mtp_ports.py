@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
-from irtools.lint.mtp import head
+from irtools.lint.lost_names import lost_input, lost_output, name_input, name_output
+from irtools.lint.mtp import head, own_target
 from irtools.model.mtp import MtpHead, ProfilePort
-from irtools.model.part import ModelInput, ModelOutput
-from irtools.model.ports import CACHE_WORDS
-from irtools.text import shape_text
+from irtools.model.own_head import Likeness, find_own_head, like_lm_head
+from irtools.model.part import ModelInput, ModelOutput, PartFacts
+from irtools.model.ports import CACHE_WORDS, PortForm
+from irtools.model.values import carries
+from irtools.text import plural, shape_text
 
 
 def _compared(context: Context) -> MtpHead | None:
@@ -52,7 +56,8 @@ def missing_mtp_input(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Restore the input's tensor name: `names="..."` of the Parameter's output port.
+    Restore the input's tensor name: `names="..."` of the Parameter's output port. `--unsafe-fixes` does it if
+    only one input can be meant.
 
     Source
     ------
@@ -71,7 +76,17 @@ def missing_mtp_input(context: Context) -> Iterator[Finding]:
         harmless = not port.needed and (port.name != "beam_idx" or _replaced(mtp, port))
         message = f"no input has the tensor name {port.name!r}{where}"
         hint = f"in the {mtp.profile.title}, it is {port.element_type}{_shape(port)}"
-        yield finding_at(mtp.part, named, message, hint, Severity.WARNING if harmless else None)
+        fix = name_input(mtp.part, lost_input(mtp.part, port.name, _forms(mtp, mtp.profile.inputs)), port.name)
+        yield finding_at(mtp.part, named, message, hint, Severity.WARNING if harmless else None, fix=fix)
+
+
+def _forms(mtp: MtpHead, ports: Iterable[ProfilePort]) -> dict[str, PortForm]:
+    """Forms of ports of the profile; hidden states and embeddings are as wide as those that the head has."""
+    found = ((port, mtp.input(port)) for port in mtp.profile.inputs)
+    widths = {
+        port.shape[-1]: actual.shape[-1] for port, actual in found if actual and actual.shape and port.shape[-1] != "?"
+    }
+    return {port.name: PortForm(port.element_type, (len(port.shape),), widths.get(port.shape[-1])) for port in ports}
 
 
 def _replaced(mtp: MtpHead, port: ProfilePort) -> bool:
@@ -102,7 +117,7 @@ def mtp_friendly_name(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Rename the op: `name="..."` of the `<layer>`.
+    Rename the op: `name="..."` of the `<layer>`. `--unsafe-fixes` does it.
 
     Source
     ------
@@ -112,7 +127,8 @@ def mtp_friendly_name(context: Context) -> Iterator[Finding]:
         if port.name in actual.names and actual.friendly != port.name:
             message = f"the input {port.name!r} has the friendly name {actual.friendly!r}"
             hint = f"rename the op to {port.name!r}"
-            yield finding_at(mtp.part, actual, message, hint, Severity.ERROR if port.friendly_matters else None)
+            severity = Severity.ERROR if port.friendly_matters else None
+            yield finding_at(mtp.part, actual, message, hint, severity, fix=name_input(mtp.part, actual, port.name))
 
 
 @rule("MTP012", "surplus-mtp-input", Severity.WARNING, "The MTP head has an input that the runtime does not feed")
@@ -174,7 +190,8 @@ def missing_mtp_output(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Name the output of the final norm `last_hidden_state`.
+    Name the output of the final norm `last_hidden_state`. `--unsafe-fixes` does it if only one output can be
+    meant.
 
     Source
     ------
@@ -188,43 +205,73 @@ def missing_mtp_output(context: Context) -> Iterator[Finding]:
             has = ", ".join(repr(output.label) for output in mtp.part.outputs) or "none"
             first = next(iter(mtp.part.outputs), None)
             hint = f"name the output of the final norm {port.name!r}, and check that this is an MTP head"
-            yield finding_at(mtp.part, first, f"no output has the tensor name {port.name!r} (outputs: {has})", hint)
+            fix = name_output(mtp.part, lost_output(mtp.part, _forms(mtp, [port])[port.name]), port.name)
+            message = f"no output has the tensor name {port.name!r} (outputs: {has})"
+            yield finding_at(mtp.part, first, message, hint, fix=fix)
 
 
-@rule("MTP014", "own-logits", Severity.ERROR, "The MTP head has an output that its family does not have")
+@rule("MTP014", "own-logits", Severity.ERROR, "The MTP head has logits of its own, or an output that nothing reads")
 def own_logits(context: Context) -> Iterator[Finding]:
-    """The head outputs `logits` itself, or another value that heads of its family do not output.
+    """The head outputs `logits` itself, or a value that heads of its family do not output.
 
     What it checks
     --------------
-    Outputs that are not in the profile. `logits` is an error, any other output a warning.
+    For an output `logits`: that it is a projection of `last_hidden_state` with the weights of the target's
+    output projection, for the first tokens or for chosen ones. A few rows of both weights are compared. The
+    same weights are a note, other weights an error, and more tokens than the target has a warning. Weights
+    that cannot be compared, because they are stored in different forms, are a note. Other outputs that are
+    not in the profile are a warning.
 
     Why it matters
     --------------
-    The runtime grafts the target's output projection onto the head and names the new output `logits`.
-    If the head already has an output of this name, the runtime samples from it: in a test, 0 of 38
-    candidates were accepted, without an error message.
+    The runtime grafts the target's output projection onto the head and names the new output `logits`. If
+    the head already has an output of this name, the runtime samples from that. With the weights of the
+    target, it drafts as well: in tests, 11 of 11 candidates were accepted. With other weights, 0 of 38
+    were, without an error message.
 
     How to fix it
     -------------
-    Export the head without its output projection.
+    Export the head without its output projection. If its weights were trained for the head, measure the
+    acceptance rate: `irtools prove --steps runtime`.
 
     Source
     ------
-    Reproduced with GenAI 2026.4: no error message.
+    OpenVINO GenAI 2026.4, `graft_lm_head_on_mtp`; reproduced: no error message.
     """
     mtp = _compared(context)
-    if mtp is None:
+    if mtp is None or mtp.profile.own_directory:
         return
-    names = {port.name for port in mtp.profile.outputs}
+    if mtp.profile.usable and not any(mtp.output(port) for port in mtp.profile.outputs):
+        return  # MTP013 reports it
+    read = {port.name for port in mtp.profile.outputs} | {"logits", "last_hidden_state"}
     for output in mtp.part.outputs:
-        if _is_past(output) or not any(mtp.output(port) for port in mtp.profile.outputs):
-            continue
-        if names.isdisjoint(output.names):
-            logits = "logits" in output.names
-            message = f"the head has its own output {output.label!r}"
-            hint = "export the head without it: the runtime grafts the target's output projection onto the head"
-            yield finding_at(mtp.part, output, message, hint, None if logits else Severity.WARNING)
+        if read.isdisjoint(output.names) and not _is_past(output):
+            message, hint = f"the runtime does not read the output {output.label!r}", "export the head without it"
+            yield finding_at(mtp.part, output, message, hint, Severity.WARNING)
+    logits = mtp.part.output("logits")
+    if logits is not None:
+        finding = _about_logits(context, mtp.part, logits)
+        # The runtime does not get as far as the logits of a head that it does not run.
+        yield finding if mtp.profile.usable else replace(finding, severity=finding.severity or Severity.WARNING)
+
+
+def _about_logits(context: Context, part: PartFacts, logits: ModelOutput) -> Finding:
+    """The finding about logits of a head; the severity is None for a head that cannot draft."""
+    target, own = own_target(context), find_own_head(part)
+    likeness = like_lm_head(own, part, target) if own is not None and target is not None else Likeness.UNKNOWN
+    hidden = part.output("last_hidden_state")
+    note, measured = Severity.NOTE, "`irtools prove --steps runtime` measures their acceptance rate"
+    message = "the head has logits of its own, which take the place of the target's output projection"
+    if own is not None and hidden is not None and not carries(part.graph, own.hidden, hidden.source):
+        message = "the head's own logits are not computed from last_hidden_state"
+        return finding_at(part, logits, message, measured, Severity.WARNING)
+    if likeness is Likeness.UNKNOWN or own is None:
+        return finding_at(part, logits, f"{message}; their projection {Likeness.UNKNOWN.value}", measured, note)
+    message = f"{message}; their projection {likeness.value}"
+    if likeness is Likeness.SAME:
+        return finding_at(part, logits, f"{message}, for {plural(own.rows, 'token')}", "", note)
+    severity = Severity.WARNING if likeness is Likeness.WIDER else None  # it runs: the target rejects such tokens
+    return finding_at(part, logits, message, "export the head without its output projection", severity)
 
 
 @rule("MTP015", "mistyped-mtp-port", Severity.ERROR, "A port of the MTP head has the wrong element type")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
-from irtools.lint.mtp import expected, head
+from irtools.lint.mtp import expected, head, runnable_form
 from irtools.model.config import declared_mtp
 from irtools.model.directory import MTP_FILE
+from irtools.model.mtp import MtpHead, MtpProfile
+from irtools.text import listed
 
 from .families import EXPORTED_HEADS
 
@@ -214,6 +216,8 @@ def undecomposed_mtp(context: Context) -> Iterator[Finding]:
         return
     message = f"{MTP_FILE} exists without openvino_text_embeddings_model.xml, so the runtime rejects the directory"
     hint = "export with `--task image-text-to-text`, or remove the head"
+    if context.needs_embeddings:
+        hint = "restore that part, which the language model needs too"
     yield Finding(message, hint, context.export.directory / MTP_FILE)
 
 
@@ -224,8 +228,8 @@ def unknown_mtp_form(context: Context) -> Iterator[Finding]:
     What it checks
     --------------
     The names of inputs and outputs against the known profiles: Qwen3.5, Qwen3.5 MoE, the Gemma 4 pair,
-    and the self-contained form with embeddings of twice the width. The message names the nearest
-    profile and its ports.
+    and the self-contained form with embeddings of twice the width. The message names the ports in which
+    the head differs from the nearest form that GenAI runs, or the nearest profile and its ports.
 
     Why it matters
     --------------
@@ -244,12 +248,32 @@ def unknown_mtp_form(context: Context) -> Iterator[Finding]:
         return
     part, profile = mtp.part, mtp.profile
     if mtp.comparable:
-        message = f"this is a {profile.title}: {profile.remark}"
+        runs = None if profile.own_directory else runnable_form(part)
+        told = f": {profile.remark}" if runs is None else f", which GenAI does not run: {listed(_unlike(mtp, runs), 9)}"
+        message = f"this is a {profile.title}{told}"
     else:
         labels = [port.label for port in part.inputs] + [port.label for port in part.outputs]
         has = ", ".join(labels) or "no ports"
         wants = ", ".join(port.name for port in (*profile.inputs, *profile.outputs))
         message = f"no known MTP head has these ports ({has}); the nearest is the {profile.title} with {wants}"
     hint = "export the head with Optimum Intel 2.2 or later"
+    if mtp.comparable and profile.own_directory:
+        hint = "move it to a directory of its own, and check the pair with --draft"
     severity = expected(context, None if mtp.comparable else Severity.ERROR)
     yield finding_at(part, None, message, hint, severity, rules_out=("mtp",))
+
+
+def _unlike(mtp: MtpHead, profile: MtpProfile) -> list[str]:
+    """Differences of a head's ports from a form that the runtime runs, as clauses."""
+    part = mtp.part
+    joined = [port for port in mtp.profile.inputs if port.shape[-1] == "2H" and mtp.input(port) is not None]
+    inputs = [port for port in profile.inputs if port.needed and part.input(port.name) is None]
+    outputs = [port for port in profile.outputs if part.output(port.name) is None]
+    names = {port.name for port in profile.outputs}
+    own = [output.label for output in part.outputs if names.isdisjoint(output.names)]
+    return [
+        *(f"it has no input {port.name}" for port in inputs),
+        *(f"its input {port.name} joins embeddings and hidden state" for port in joined),
+        *(f"it has no output {port.name}" for port in outputs),
+        *(f"it has an output {label} of its own" for label in own),
+    ]

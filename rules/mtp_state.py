@@ -102,8 +102,11 @@ def mtp_state_shape(context: Context) -> Iterator[Finding]:
     if head is None or target is None:
         return
     shapes = {state.shape for state in attention_states(target)}
-    for state in attention_states(head.part):
-        if shapes and state.shape not in shapes:
-            listed = " or ".join(shape_text(shape) for shape in sorted(shapes))
-            message = f"the state {state.variable!r} is {shape_text(state.shape)}, but the target's states are {listed}"
-            yield finding_at(head.part, _op(state), message, "take head and target from one export")
+    other = [state for state in attention_states(head.part) if shapes and state.shape not in shapes]
+    for shape in dict.fromkeys(state.shape for state in other):
+        alike = [state for state in other if state.shape == shape]
+        states = " and ".join(repr(state.variable) for state in alike)
+        listed = " or ".join(shape_text(shape) for shape in sorted(shapes))
+        verb = "the states {} are" if len(alike) > 1 else "the state {} is"
+        message = f"{verb.format(states)} {shape_text(shape)}, but the target's states are {listed}"
+        yield finding_at(head.part, _op(alike[0]), message, "take head and target from one export")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.op import DYNAMIC
@@ -14,7 +15,7 @@ from irtools.model.values import rotary_widths
 
 
 def _widths(context: Context) -> Iterator[tuple[str, PartFacts, int | None, int]]:
-    """Values that must have the width of the residual stream: label, part, layer id, width."""
+    """Values that must have the width of the residual stream: label, part, layer id, width; the target's first."""
     target = own_target(context)
     if target is not None:
         width, matmul = head_width(target), find_runtime_lm_head(target).matmul
@@ -67,11 +68,14 @@ def mtp_width(context: Context) -> Iterator[Finding]:
         return
     widths = [entry for entry in _widths(context) if entry[-1] != 0]
     owner, _, _, right = next((entry for entry in widths if entry[-1] != DYNAMIC), ("", None, None, DYNAMIC))
-    for label, part, op, width in widths:
+    # Ports of one part that have the same other width have one cause.
+    for (part, width), entries in groupby(widths, key=lambda entry: (entry[1], entry[3])):
+        labels, ops = zip(*((label, op) for label, _, op, _ in entries), strict=True)
         if width != right:
-            size = "has no fixed width" if width == DYNAMIC else f"has width {width}"
-            message = f"{label} {size}, but {owner} has width {right}"
-            yield finding_at(part, op, message, "take all parts from one export")
+            have = "have" if len(labels) > 1 else "has"
+            size = f"{have} no fixed width" if width == DYNAMIC else f"{have} width {width}"
+            message = f"{', '.join(labels)} {size}, but {owner} has width {right}"
+            yield finding_at(part, ops[0], message, "take all parts from one export")
 
 
 @rule("MTP050", "ungraftable-logits", Severity.ERROR, "The target's logits do not come directly from its MatMul")

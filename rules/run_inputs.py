@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
+from irtools.lint.lost_names import lost_input, name_input
 from irtools.model.part import ModelInput, PartFacts
 from irtools.model.ports import PORTS, TOKEN_INPUTS
 
@@ -24,6 +25,10 @@ _FED = frozenset(
     }
 )
 """Tensor names of the inputs that GenAI 2026.4 sets on a target."""
+
+
+_NEEDED = (TOKEN_INPUTS, ("attention_mask",), ("beam_idx",))
+"""Tensor names of which a target needs one each."""
 
 
 def _generating(context: Context) -> PartFacts | None:
@@ -54,7 +59,7 @@ def friendly_name(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Rename the op: `name="..."` of the `<layer>`.
+    Rename the op: `name="..."` of the `<layer>`. `--unsafe-fixes` does it.
 
     Source
     ------
@@ -68,10 +73,11 @@ def friendly_name(context: Context) -> Iterator[Finding]:
         if names and port.friendly != names[0]:
             message = f"the input {names[0]!r} has the friendly name {port.friendly!r}"
             hint = f"rename the op to {names[0]!r}"
+            fix = name_input(part, port, names[0])
             if names[0] in _FRIENDLY and part.attentions:
-                yield finding_at(part, port, message, hint, Severity.ERROR).stateful_only()
+                yield finding_at(part, port, message, hint, Severity.ERROR, fix=fix).stateful_only()
             else:
-                yield finding_at(part, port, message, hint)
+                yield finding_at(part, port, message, hint, fix=fix)
 
 
 @rule("RUN007", "unfed-input", Severity.ERROR, "The target has an input that the runtime does not feed")
@@ -91,7 +97,7 @@ def unfed_input(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Restore the input's name, or export again.
+    Restore the input's name, or export again. `--unsafe-fixes` restores it if only one name can be meant.
 
     Source
     ------
@@ -101,17 +107,20 @@ def unfed_input(context: Context) -> Iterator[Finding]:
     if part is None:
         return
     text_only = part.input("input_ids") is not None
+    lost = {found[0][0] for names in _NEEDED if len(found := _lost(part, names)) == 1}  # RUN008 reports them
     missing = [name for name in (*TOKEN_INPUTS, "attention_mask", "position_ids", "beam_idx") if not part.input(name)]
     for port in part.inputs:
-        if _FED.isdisjoint(port.names):
+        if _FED.isdisjoint(port.names) and port not in lost:
             used = _used(part, port)
             stands = next((name for name in missing if name in port.label or port.friendly == name), None)
-            guess = f"; is it {stands!r}?" if stands else ""
+            only = next((name for name in missing if used and lost_input(part, name) == port), None)
+            guess = f", which can only be {only!r}" if only else f" (is it {stands!r}?)" if stands else ""
             mild = port.label != "position_ids" and (not used or (not text_only and stands is None))
             harmless = stands in ("attention_mask", "beam_idx")
             message = f"the runtime does not feed the input {port.label!r}{guess}"
-            hint = "restore the input's name, or export again without it"
-            yield finding_at(part, port, message, hint, Severity.WARNING if mild or harmless else None)
+            fix = name_input(part, port, only) if only else None
+            hint = "restore the input's name" + (", or export again without it" if fix is None else "")
+            yield finding_at(part, port, message, hint, Severity.WARNING if mild or harmless else None, fix=fix)
 
 
 @rule("RUN008", "missing-input", Severity.ERROR, "The target lacks an input that the runtime sets")
@@ -131,7 +140,8 @@ def missing_input(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Export with `--task text-generation-with-past`, or restore the input's tensor name.
+    Export with `--task text-generation-with-past`, or restore the input's tensor name. `--unsafe-fixes` does it
+    if only one input can be meant.
 
     Source
     ------
@@ -140,14 +150,26 @@ def missing_input(context: Context) -> Iterator[Finding]:
     part = _generating(context)
     if part is None:
         return
-    for names in (TOKEN_INPUTS, ("attention_mask",), ("beam_idx",)):
+    for names in _NEEDED:
         if any(part.input(name) for name in names):
             continue
         named = next((port for name in names if (port := part.input_called(name)) is not None), None)
-        stand_in = named or _stand_in(part, names[0])
+        lost = _lost(part, names)
+        stand_in = named or (lost[0][0] if lost else _stand_in(part, names[0]))
         hint = "restore the input's tensor name" if stand_in else "export with --task text-generation-with-past"
         severity = Severity.WARNING if names != TOKEN_INPUTS and stand_in is not None else None
-        yield finding_at(part, named, f"no input has the tensor name {' or '.join(map(repr, names))}", hint, severity)
+        message = f"no input has the tensor name {' or '.join(map(repr, names))}"
+        if len(lost) == 1:
+            message += f"; the input {lost[0][0].label!r} can only be {lost[0][1]!r}"
+        fix = name_input(part, *lost[0]) if len(lost) == 1 else None
+        yield finding_at(part, named, message, hint, severity, fix=fix)
+
+
+def _lost(part: PartFacts, names: Iterable[str]) -> list[tuple[ModelInput, str]]:
+    """Inputs that have lost one of several names, if none of these is there."""
+    if any(part.input(name) for name in names):
+        return []
+    return [(port, name) for name in names if (port := lost_input(part, name)) is not None]
 
 
 def _stand_in(part: PartFacts, name: str) -> ModelInput | None:

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
+from irtools.lint.lost_names import lost_output, name_output
 from irtools.model.paged import converts_before_attention, unconverted_states
-from irtools.model.ports import CACHE_WORDS
+from irtools.model.part import ModelOutput, PartFacts
+from irtools.model.ports import CACHE_WORDS, PORTS
+from irtools.model.target import find_lm_head
 
 
 @rule("RUN001", "no-logits", Severity.ERROR, "The target has no output named logits")
@@ -26,7 +29,8 @@ def no_logits(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Name the output of the output projection `logits`, or export a causal language model.
+    Name the output of the output projection `logits`, or export a causal language model. `--unsafe-fixes` names
+    it if only one output can be meant.
 
     Source
     ------
@@ -37,7 +41,16 @@ def no_logits(context: Context) -> Iterator[Finding]:
         names = ", ".join(repr(output.label) for output in part.outputs) or "none"
         first = part.outputs[0].op if part.outputs else None
         message = f"no output is named 'logits' (outputs: {names})"
-        yield finding_at(part, first, message, "export a causal language model")
+        lost = lost_output(part, PORTS["logits"])
+        fix = name_output(part, lost, "logits") if lost is not None and _is_lm_head(part, lost) else None
+        hint = "restore the output's name" if fix is not None else "export a causal language model"
+        yield finding_at(part, first, message, hint, fix=fix)
+
+
+def _is_lm_head(part: PartFacts, output: ModelOutput) -> bool:
+    """True if an output is a projection with constant weights, which the runtime accepts as logits."""
+    matmul = find_lm_head(part, output).matmul
+    return matmul is not None and any(map(part.graph.constant, part.graph.producers(matmul)))
 
 
 @rule("RUN002", "stateless-target", Severity.ERROR, "The target has no states")
@@ -191,7 +204,10 @@ def prefix_caching(context: Context) -> Iterator[Finding]:
     part = context.target_facts
     if part is None or not part.attentions:
         return
-    rest = [state for state in part.states if state.reads and state.shape and not state.grows]
+    unmanaged = list(unconverted_states(part))  # RUN004 reports them
+    rest = [
+        state for state in part.states if state.reads and state.shape and not state.grows and state not in unmanaged
+    ]
     if rest:
         message = f"{len(rest)} of {len(part.states)} states belong to linear attention or convolutions"
         finding = finding_at(part, rest[0].reads[0], message, "with a draft, set enable_prefix_caching=False")

@@ -44,7 +44,8 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.option(
     "--unsafe-fixes",
     is_flag=True,
-    help="Also apply fixes that a person must review: replace a wrong annotation, make the names of ops unique.",
+    help="Also apply fixes that a person must review: replace a wrong annotation, make the names of ops unique, "
+    "restore lost names of inputs and outputs, reorder the inputs of an MTP head's fusion.",
 )
 @click.option("--diff", is_flag=True, help="Print the changes of the fixes; write nothing.")
 @click.option("--format", "formats", multiple=True, type=click.Choice(tuple(VERIFY)), help="Format.  [default: text]")

@@ -60,7 +60,8 @@ def find_head(view: GraphView) -> LmHead:
         outputs = [name for result in view.results for name in view.result_names(result)[:1]]
         listed = ", ".join(outputs[:6]) + (", ..." if len(outputs) > 6 else "") if outputs else "none"
         raise LocateRefusedError(
-            f"no output is named 'logits' (outputs: {listed}), so this is not a language model that drafting could use"
+            f"no output is named 'logits' (outputs: {listed}): this is not a language model that drafting could use, "
+            "or the output lost its name"
         )
     match, misses = Matcher(view).at("logits_tail", named[0])
     if match is None:

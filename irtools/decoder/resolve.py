@@ -132,22 +132,23 @@ def _layer(
 ) -> tuple[DecoderLayer, list[int]]:
     """Describe one layer, and its twins: ops with the numbers of its hidden state ``value`` (None for the last)."""
     if value is None:
-        locator, source, shape, twins = namer.read_by_head(evidence.head.input, index)
+        named = namer.read_by_head(evidence.head.input, index)
     else:
-        locator, source, shape, twins = namer.handed_on(evidence.stream, value, index)
+        named = namer.handed_on(evidence.stream, value, index)
     forward = {sublayer.feed_forward for sublayer in members} - {"none"}
     number = evidence.scopes.layers[members[0].index] if evidence.scopes else None
     layer = DecoderLayer(
         index=index,
-        locator=locator,
-        source=source,
-        shape=shape,
+        locator=named.locator,
+        source=named.source,
+        shape=named.shape,
         sums=tuple(sublayer.sum.op for sublayer in members),
         mixer=next((sublayer.mixer for sublayer in members if sublayer.mixes), "none"),
         feed_forward="experts" if "experts" in forward else "dense" if forward else "none",
         states=tuple(state.name for sublayer in members for state in sublayer.states),
         scope=f"{evidence.scopes.prefix}{number}" if evidence.scopes and number is not None else "",
         ops=frozenset().union(*(sublayer.ops for sublayer in members)),
-        verdicts=layer_verdicts(evidence, index, members, source.op),
+        verdicts=layer_verdicts(evidence, index, members, named.source.op),
+        obstacle=named.obstacle,
     )
-    return layer, twins
+    return layer, named.twins

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from irtools.display import Drawable
+from irtools.errors import LocateRefusedError
 from irtools.graph.view import Source
 from irtools.model.annotation import Locator
 from irtools.text import plural, short_repr
@@ -62,6 +63,9 @@ class DecoderLayer:
         Layer ids of all ops between its input and its hidden state.
     verdicts : tuple of Verdict
         One per witness.
+    obstacle : str
+        Reason why the annotation cannot name the hidden state, with the remedy; ``""`` if it can. Other ops have the
+        friendly name of its producer.
     """
 
     index: int
@@ -75,6 +79,7 @@ class DecoderLayer:
     scope: str
     ops: frozenset[int]
     verdicts: tuple[Verdict, ...]
+    obstacle: str = ""
 
     def __repr__(self) -> str:
         producer, index = self.locator.producer, self.locator.output_index
@@ -148,8 +153,21 @@ class DecoderStack(Drawable):
         """Locators of the hidden states, by layer."""
         return tuple(layer.locator for layer in self.layers)
 
+    @property
+    def obstacle(self) -> str:
+        """Reason why no annotation can be written, that of the first layer with one; ``""`` if it can be."""
+        return next((layer.obstacle for layer in self.layers if layer.obstacle), "")
+
     def annotation(self) -> str:
-        """Value of ``hidden_states_decoder_layers`` as the exporter writes it: JSON without spaces, layers in order."""
+        """Value of ``hidden_states_decoder_layers`` as the exporter writes it: JSON without spaces, layers in order.
+
+        Raises
+        ------
+        LocateRefusedError
+            The runtime would not find one of the hidden states by name; the message is the :attr:`obstacle`.
+        """
+        if self.obstacle:
+            raise LocateRefusedError(self.obstacle)
         layers = {
             str(layer.index): {"producer": layer.locator.producer, "output_index": layer.locator.output_index}
             for layer in self.layers

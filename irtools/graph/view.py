@@ -319,12 +319,17 @@ class GraphView(_DiGraph):
 
     def result_names(self, key: int) -> tuple[str, ...]:
         """Tensor names of a model output: its ``output_names``, else the names of the port that it reads."""
-        own = layer_attributes(self.scan.data, self.span(key)).get("output_names", "")
+        own = self.own_result_names(key)
         if own:
-            return split_names(own)
+            return own
         sources = self.inputs(key)
         port = self.port(sources[0]) if sources else None
         return port.names if port else ()
+
+    def own_result_names(self, key: int) -> tuple[str, ...]:
+        """The ``output_names`` of a Result; empty if it takes the names of the port that it reads."""
+        own = layer_attributes(self.scan.data, self.span(key)).get("output_names", "")
+        return split_names(own) if own else ()
 
     def bodies(self, key: int) -> dict[str, GraphView]:
         """Graphs in a Loop or TensorIterator (``body``) or an If (``then_body``, ``else_body``)."""

@@ -41,18 +41,24 @@ def plan_fixes(verification: Verification, *, unsafe: bool = False) -> FixPlan:
     """
     patches: dict[Path, Patch] = {}
     fixed: list[Finding] = []
-    refused: list[str] = []
-    for finding in verification.findings:
-        if finding.fix is None or finding.file is None or not (finding.fix.safe or unsafe):
-            continue
-        before = patches.get(finding.file)
-        try:
-            after = finding.fix.patch(Document(finding.file, before.data if before else None))
-        except IrtoolsError as error:
-            refused.append(f"{finding.code} cannot be fixed: {error}")
-            continue
-        patches[finding.file] = before.then(after) if before else after
-        fixed.append(finding)
+    left = [f for f in verification.findings if f.fix is not None and (f.fix.safe or unsafe)]
+    while True:
+        refused: dict[str, Finding] = {}
+        for finding in left:
+            if finding.fix is None or finding.file is None:
+                continue
+            before = patches.get(finding.file)
+            try:
+                after = finding.fix.patch(Document(finding.file, before.data if before else None))
+            except IrtoolsError as error:
+                refused[f"{finding.code} cannot be fixed: {error}"] = finding
+                continue
+            patches[finding.file] = before.then(after) if before else after
+            fixed.append(finding)
+        # A fix may need another one of the same file that comes later.
+        if not refused or len(refused) == len(left):
+            break
+        left = list(refused.values())
     return FixPlan(tuple(patch for patch in patches.values() if patch.changed), tuple(fixed), tuple(refused))
 
 

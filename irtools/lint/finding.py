@@ -47,6 +47,12 @@ class Fix:
     patch: Callable[[Document], Patch]
     safe: bool = True
 
+    @property
+    def remedy(self) -> str:
+        """The fix as a clause, such as ```irtools verify --fix` writes the annotation``."""
+        verb, _, rest = self.title.partition(" ")
+        return f"`irtools verify {'--fix' if self.safe else '--unsafe-fixes'}` {verb.lower()}s {rest}"
+
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
@@ -60,12 +66,21 @@ class Strategy:
         Reason for a refusal, or a requirement, as a sentence without full stop.
     findings : tuple of str
         Codes of the findings that refuse or restrict the strategy.
+    remedy : str
+        Command that removes the first finding that refuses the strategy, as a clause; ``""`` if irtools cannot.
     """
 
     name: str
     available: bool
     reason: str = ""
     findings: tuple[str, ...] = ()
+    remedy: str = ""
+
+    @property
+    def text(self) -> str:
+        """Reason, codes of the findings and remedy."""
+        codes = f"({', '.join(self.findings)})" if self.findings else ""
+        return "; ".join(filter(None, (" ".join(filter(None, (self.reason, codes))), self.remedy)))
 
 
 @dataclass(frozen=True, slots=True)

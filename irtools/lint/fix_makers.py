@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from irtools.errors import IrtoolsError
 from irtools.lint.context import Context
 from irtools.lint.finding import Finding, Fix, Severity
 from irtools.lint.pair import dflash_draft
 from irtools.model.document import Document
+from irtools.surgery.edits import Edit
 from irtools.surgery.patch import Patch
 
-__all__ = ["REPLACE", "make_names_unique", "replaceable", "write_annotation"]
+__all__ = ["REPLACE", "make_edits", "make_names_unique", "replaceable", "write_annotation"]
 
 REPLACE = "run `irtools annotate --force` to replace the annotation"
 
@@ -34,13 +37,33 @@ def write_annotation(context: Context, *, force: bool = False) -> Fix:
     return Fix("Replace the annotation" if force else "Write the annotation", patch, safe=not force)
 
 
-def make_names_unique() -> Fix:
-    """Unsafe fix that adds numbers to friendly names that several ops share."""
+def make_edits(title: str, edits: Sequence[Edit]) -> Fix:
+    """Unsafe fix that makes edits of one file, whose ops are given by layer id."""
 
     def patch(document: Document) -> Patch:
+        from irtools.surgery.transaction import apply
+
+        return apply(document, edits)
+
+    return Fix(title, patch, safe=False)
+
+
+def make_names_unique(context: Context) -> Fix:
+    """Unsafe fix that adds numbers to friendly names that several ops share.
+
+    The producers of the located hidden states keep their names, because an annotation or a draft refers to them.
+    """
+    config = context.config
+
+    def patch(document: Document) -> Patch:
+        from irtools.decoder import locate
         from irtools.surgery.rename import unique_names
 
-        return unique_names(document)
+        try:
+            stack = locate(document, config=config)
+        except IrtoolsError:
+            return unique_names(document)
+        return unique_names(document, keep=[layer.source.op for layer in stack.layers])
 
     return Fix("Make the names unique", patch, safe=False)
 

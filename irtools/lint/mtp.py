@@ -10,7 +10,7 @@ from irtools.model.part import PartFacts
 from irtools.model.target import head_width
 from irtools.registry import collect
 
-__all__ = ["expected", "head", "own_target", "runnable_head"]
+__all__ = ["expected", "head", "own_target", "runnable_form", "runnable_head"]
 
 _CERTAIN = 0.8
 """Likeness above which a draft counts as an MTP head instead of a language model."""
@@ -32,6 +32,12 @@ def head(context: Context) -> MtpHead | None:
         if candidate is not None and candidate.profile.own_directory and candidate.likeness > _CERTAIN:
             return candidate
     return None
+
+
+def runnable_form(part: PartFacts) -> MtpProfile | None:
+    """The form that GenAI runs from ``openvino_mtp_model.xml`` whose ports are nearest to those of a part."""
+    near = nearest_profile(part, [profile for profile in collect(MtpProfile) if profile.usable])
+    return near.profile if near is not None else None
 
 
 def _nearest(context: Context, document: Document) -> MtpHead | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from irtools.errors import IrtoolsError
 from irtools.lint.context import Context
 from irtools.lint.decoding import too_new
 from irtools.lint.finding import Finding, Severity, Strategy
@@ -76,8 +77,9 @@ def _conditions(findings: Iterable[Finding], strategy: str) -> tuple[list[str], 
 
 def _refusal(name: str, findings: Sequence[Finding]) -> Strategy:
     """Refusal with the first message and the number of further ones."""
-    more = len(findings) - 1
-    return Strategy(name, False, findings[0].message + (f" (and {more} more)" if more else ""), _codes(findings))
+    more, fix = len(findings) - 1, findings[0].fix
+    message = findings[0].message + (f" (and {more} more)" if more else "")
+    return Strategy(name, False, message, _codes(findings), fix.remedy if fix is not None else "")
 
 
 def _by_findings(name: str, findings: Sequence[Finding]) -> Strategy:
@@ -102,10 +104,10 @@ def _mtp(context: Context, findings: Sequence[Finding]) -> Strategy:
 def _dflash(context: Context, findings: Sequence[Finding]) -> Strategy:
     with_draft = dflash_draft(context) is not None
     blocked = _blockers(findings, "dflash")
-    if not with_draft and context.stack is None:
-        return Strategy("dflash", False, "the decoder layers could not be located", _codes(blocked))
     if blocked:
         return _refusal("dflash", blocked)
+    if not with_draft and context.stack is None:
+        return Strategy("dflash", False, _not_located(context))
     clauses, others, codes = _draft_conditions(findings, "dflash")
     needs = _block(context) if with_draft else [f"with a DFlash draft{clauses} (--draft DIR checks the pair)"]
     return Strategy("dflash", True, ", ".join([*needs, *others]), codes)
@@ -116,6 +118,11 @@ def _block(context: Context) -> list[str]:
     draft = dflash_draft(context)
     most = most_assistant_tokens(draft, context.draft or context.export) if draft is not None else None
     return [f"with at most {most} assistant tokens (the draft has block_size {most + 1})"] if most is not None else []
+
+
+def _not_located(context: Context) -> str:
+    """Reason why there is no decoder stack."""
+    return str(context.location.args[0]) if isinstance(context.location, IrtoolsError) else "no decoder layers"
 
 
 def _draft_conditions(findings: Iterable[Finding], strategy: str) -> tuple[str, list[str], tuple[str, ...]]:
@@ -134,7 +141,7 @@ def _eagle3(context: Context, target: PartFacts, findings: Sequence[Finding]) ->
         return Strategy("eagle3", True, ", ".join(_conditions(findings, "eagle3")[0]))
     count = context.layer_count
     if count is None:
-        return Strategy("eagle3", False, "the decoder layers could not be located")
+        return Strategy("eagle3", False, _not_located(context))
     chosen = default_layers(count)
     guessed = guess(target, chosen or range(count))
     if len(guessed) < 3 or not guessed.keys() >= set(chosen):

@@ -25,7 +25,7 @@ def _above(part: PartFacts, attention: int, operand: int) -> set[int]:
 
 
 def converts_before_attention(part: PartFacts) -> Iterator[int]:
-    """Converts between a cached state and the key or value operand of an attention."""
+    """Converts between a cached state and the key or value operand of an attention; of several in a row, the first."""
     graph = part.graph
     converts: set[int] = set()
     for attention in part.attentions:
@@ -36,7 +36,7 @@ def converts_before_attention(part: PartFacts) -> Iterator[int]:
                 # The operand can also depend on converts that are beside the state, not below it.
                 if graph.op_type(key) == "Convert" and reads & part.ancestors([key], through_shapes=False):
                     converts.add(key)
-    yield from sorted(converts)
+    yield from sorted(key for key in converts if converts.isdisjoint(graph.producers(key)))
 
 
 _VALUE_PRESERVING = op_types(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from irtools.ir.op import DYNAMIC
+
 __all__ = ["CACHE_WORDS", "PORTS", "TOKEN_INPUTS", "PortForm", "is_past", "is_present"]
 
 
@@ -16,10 +18,18 @@ class PortForm(NamedTuple):
         The type of the tensor that the runtime sets or reads.
     ranks : tuple of int
         Numbers of dimensions that models of different families have.
+    width : int or None
+        Last dimension, if it is known.
     """
 
     element_type: str
     ranks: tuple[int, ...]
+    width: int | None = None
+
+    def fits(self, element_type: str, shape: tuple[int, ...]) -> bool:
+        """True for a port of this form; a dynamic width fits any."""
+        known = self.width is None or shape[-1:] in ((self.width,), (DYNAMIC,))
+        return element_type == self.element_type and len(shape) in self.ranks and known
 
 
 PORTS = {

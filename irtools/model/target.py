@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from irtools.ir.op import DYNAMIC
 from irtools.model.part import ModelOutput, PartFacts, State
 
-__all__ = ["RuntimeLmHead", "attention_states", "find_embedding_gather", "find_runtime_lm_head", "head_width"]
+__all__ = [
+    "RuntimeLmHead",
+    "attention_states",
+    "find_embedding_gather",
+    "find_lm_head",
+    "find_runtime_lm_head",
+    "head_width",
+]
 
 _EMBEDDING_ROWS = 1000
 _EMBEDDING_NAMES = ("embed_tokens", "embedding")
@@ -44,8 +51,11 @@ _PATTERNS = ((), ("Add",), ("Transpose",), ("Multiply", "Tanh", "Divide"))
 def find_runtime_lm_head(part: PartFacts) -> RuntimeLmHead:
     """Find the lm_head as ``find_llm_matmul`` of GenAI does."""
     output = part.output("logits")
-    if output is None:
-        return RuntimeLmHead(None, None, ())
+    return RuntimeLmHead(None, None, ()) if output is None else find_lm_head(part, output)
+
+
+def find_lm_head(part: PartFacts, output: ModelOutput) -> RuntimeLmHead:
+    """Find the MatMul of an output as ``find_llm_matmul`` of GenAI does for ``logits``."""
     graph = part.graph
     walked: list[str] = []
     key = output.source.op

@@ -58,11 +58,14 @@ def taps(
     try:
         annotated = read_taps(document)
     except TapError as error:
-        why = f"{error}; `irtools annotate --force` writes a new annotation"
+        obstacle = stack.obstacle if isinstance(stack, DecoderStack) else ""
+        why = f"{error}; {obstacle or '`irtools annotate --force` writes a new annotation'}"
         return Step("taps", (Check("annotation", FAILED, "read the annotation", why=why),))
     if annotated is None:
         if isinstance(stack, LocateRefusedError):
             return Step("taps", why=f"the target has no annotation and cannot have one: {stack}")
+        if stack.obstacle:
+            return Step("taps", why=f"the target has no annotation and cannot have one: {stack.obstacle}")
         return Step("taps", why="the target has no annotation; `irtools annotate` writes it")
     try:
         head = find_head(document.graph)

@@ -26,9 +26,8 @@ def findings_text(verification: Verification, style: Style) -> str:
     lines = [listing(verification, style), "  " + counts_text([verification])]
     for strategy in verification.strategies:
         status = "available" if strategy.available else "not available"
-        codes = f" ({', '.join(strategy.findings)})" if strategy.findings else ""
-        reason = f": {strategy.reason}" if strategy.reason else ""
-        lines.append(f"  {strategy.name}: {status}{reason}{codes}")
+        why = f"{':' if strategy.reason else ''} {strategy.text}".rstrip()
+        lines.append(f"  {strategy.name}: {status}{why}")
     return "\n".join(lines)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from irtools.anatomy.describe import SYMBOLS, symbolic
+from irtools.decoder.stack import DecoderLayer
 from irtools.errors import IrtoolsError
 from irtools.model.footprint import KV_PRECISIONS, UNKNOWN, Footprint, states
 from irtools.model.provenance import flat_rt_info, versions
@@ -158,7 +159,7 @@ def _layers(inspection: Inspection) -> HtmlTable:
         (
             layer.index,
             texts.get(layer.index, ""),
-            Cell(layer.locator.producer, layer.locator.producer, part.name),
+            Cell(_shown_producer(layer), layer.locator.producer, part.name),
             layer.locator.output_index,
             shape_text(layer.shape),
             ", ".join(agreeing(layer)),
@@ -167,6 +168,10 @@ def _layers(inspection: Inspection) -> HtmlTable:
     ]
     where = f"hidden size {stack.hidden_size}, scope {stack.scope or 'none'}"
     return HtmlTable("Decoder layers", columns, tuple(rows), (where, inspection.annotation[1]))
+
+
+def _shown_producer(layer: DecoderLayer) -> str:
+    return f"{layer.locator.producer} (not the only op of this name)" if layer.obstacle else layer.locator.producer
 
 
 def _weights(inspection: Inspection) -> HtmlTable:

@@ -119,8 +119,7 @@ def _drafting(inspection: Inspection) -> Iterator[tuple[str, str]]:
         reads = f"reads the target's layers {ranges(layers)}" if layers else "does not say which layers it reads"
         yield "draft", f"this is {_DRAFTS[inspection.draft.kind]} draft; it {reads}"
     for strategy in inspection.strategies:
-        words = [strategy.reason, f"({', '.join(strategy.findings)})" if strategy.findings else ""]
-        text = " ".join(["available" if strategy.available else "not available:", *filter(None, words)])
+        text = f"{'available' if strategy.available else 'not available:'} {strategy.text}".rstrip()
         yield f"  {strategy.name}", text
     if not inspection.strategies:
         yield "strategies", "not judged"

@@ -359,7 +359,12 @@ def _stack(part: InspectedPart) -> dict[str, object] | None:
         "kinds": [{"text": kind.text, "layers": list(kind.indices)} for kind in part.kinds],
         "blocks": [_layer(part, layer) for layer in blocks.layers],
         "taps": [
-            {"layer": layer.index, "producer": layer.locator.producer, "output_index": layer.locator.output_index}
+            {
+                "layer": layer.index,
+                "producer": layer.locator.producer,
+                "output_index": layer.locator.output_index,
+                "obstacle": layer.obstacle,
+            }
             for layer in (stack.layers if stack else ())
         ],
     }

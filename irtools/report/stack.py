@@ -32,6 +32,7 @@ def layer_rows(stack: DecoderStack) -> list[dict[str, object]]:
             "output_index": layer.locator.output_index,
             "shape": list(layer.shape),
             "witnesses": agreeing(layer),
+            "obstacle": layer.obstacle,
         }
         for layer in stack.layers
     ]
@@ -142,6 +143,7 @@ def stack_text(path: Path, graph: GraphView, stack: DecoderStack, style: Style, 
         ("scope", stack.scope or "none: the layer names share no scope"),
         ("layers", len(stack.layers)),
         ("hidden size", stack.hidden_size),
+        *([("no annotation", stack.obstacle)] if stack.obstacle else []),
         ("embedding", f"{graph.op_type(stack.embedding)} {graph.op_name(stack.embedding)}"),
         ("head", f"{graph.op_type(stack.head)} {graph.op_name(stack.head)}"),
         ("logits tail", tail or "none: the head is the output"),
@@ -160,6 +162,7 @@ def _layer_text(graph: GraphView, layer: DecoderLayer, style: Style) -> str:
     title = "\n" + style.paint(f"layer {layer.index}", "bold")
     facts = [
         ("hidden state", layer.locator.producer),
+        *([("no annotation", layer.obstacle)] if layer.obstacle else []),
         ("output", f"{layer.locator.output_index}, {shape_text(layer.shape)}"),
         ("mixer", layer.mixer.replace("_", " ")),
         ("feed-forward", layer.feed_forward.replace("_", " ")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from irtools.decoder.stack import DecoderStack
-from irtools.errors import AnnotationDiffersError, IrtoolsError
+from irtools.errors import AnnotationDiffersError, IrtoolsError, about
 from irtools.graph.view import GraphView, Source
 from irtools.ir.rt_info import ANNOTATION_KEY
 from irtools.model.annotation import Annotation, Locator, read_annotation, resolve_or_none
@@ -56,6 +56,8 @@ def annotate(document: Document, stack: DecoderStack, *, force: bool = False) ->
     ------
     AnnotationDiffersError
         The file has a different annotation, or one that the runtime cannot read, and ``force`` is off.
+    LocateRefusedError
+        No annotation can name the stack's hidden states; see :attr:`DecoderStack.obstacle`.
     """
     edits, notes = annotating(document, stack, force=force)
     return apply(document, edits, notes=notes)
@@ -65,7 +67,8 @@ def annotating(
     document: Document, stack: DecoderStack, *, force: bool = False
 ) -> tuple[tuple[Edit, ...], tuple[str, ...]]:
     """Return the edits that :func:`annotate` makes, and its notes."""
-    new = stack.annotation()
+    with about(document.path):
+        new = stack.annotation()
     existing = read_annotation(document.scan)
     if existing is None:
         return (SetRtInfo(ANNOTATION_KEY, new),), ()
@@ -128,9 +131,12 @@ def annotation_status(document: Document, stack: DecoderStack | None) -> tuple[s
     """
     existing = read_annotation(document.scan)
     if existing is None:
-        return "absent", "not annotated"
+        obstacle = stack.obstacle if stack is not None else ""
+        return "absent", f"not annotated: {obstacle}" if obstacle else "not annotated"
     if stack is None:
         return "unknown", "annotated, but no decoder stack was located to compare it with"
+    if stack.obstacle:
+        return "differs", f"annotated, but {stack.obstacle}"
     try:
         difference = _difference(existing, document, stack)
     except IrtoolsError as error:

@@ -134,7 +134,10 @@ class SetAttribute:
 
 @dataclass(frozen=True, slots=True)
 class SetTensorNames:
-    """Set the tensor names of an output; an empty tuple removes them."""
+    """Set the tensor names of an output; an empty tuple removes them.
+
+    Output 0 of a Result stands for the model output: its names are the ``output_names`` of the Result.
+    """
 
     output: OpOutput
     names: tuple[str, ...]

@@ -131,6 +131,13 @@ class Spelling:
             return spliced(layer, [removal(layer, where)])
         return spliced(layer, [Splice(*attributes[key].whole, b"")])
 
+    def with_output_names(self, layer: bytes, names: Sequence[str]) -> bytes:
+        """Return a Result with other ``output_names``."""
+        old = attributes_at(layer, 0)[0].get("output_names")
+        if names:
+            return self._with_attribute(layer, 0, "output_names", join_names(names))
+        return layer if old is None else spliced(layer, [Splice(*old.whole, b"")])
+
     def with_tensor_names(self, layer: bytes, index: int, names: Sequence[str]) -> bytes:
         """Return a layer with other tensor names of an output; names that stay keep their spelling."""
         port = _ports(layer, "output")[index]

@@ -237,6 +237,11 @@ class Working:
         self.touched[key] = self.name(key)
 
     def _set_tensor_names(self, edit: SetTensorNames) -> None:
+        key = self.find(edit.output.op)
+        if self.op(key).type == "Result" and edit.output.index == 0:
+            require_tensor_names(edit.names)
+            self._write(key, self._style.with_output_names(self._bytes(key), edit.names))
+            return
         key, _, port = self._resolved(edit.output)
         # Present names keep their spelling, even one that could not be written anew.
         require_tensor_names(tuple(name for name in edit.names if name not in port.names))

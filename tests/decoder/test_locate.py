@@ -163,13 +163,16 @@ def test_rejections_give_the_reason_why_a_mid_layer_sum_is_not_a_hidden_state():
 class TestDuplicateNames:
     """The runtime requires that exactly one live top-level op has the producer's name."""
 
-    def test_a_duplicate_producer_is_refused_and_the_duplicates_are_named(self):
+    def test_a_duplicate_producer_is_located_and_the_annotation_is_refused(self):
         export = open_export(FIXTURES / "falcon")
         wanted = export.locate().layers[1].locator.producer
         other = export.target.graph.op_name(export.locate().embedding)
         document = Document(export.target.path, rename(export.target.data, other, wanted))
+        stack = locate(document, export.config)
+        assert stack.locators == export.locate().locators
+        assert [bool(layer.obstacle) for layer in stack.layers] == [False, True, False, False]
         with pytest.raises(LocateRefusedError, match="2 ops have that name") as caught:
-            locate(document, export.config)
+            stack.annotation()
         assert wanted in str(caught.value)
 
     def test_an_equal_valued_neighbour_with_a_unique_name_is_taken(self):

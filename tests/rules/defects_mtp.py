@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from defects import Defect
 from ir_edit import IR, edit
 
@@ -114,6 +115,91 @@ def projection_in_head(output: str) -> Callable[[IR], None]:
         ir.add("Result", [ir.output(wide)], name="own").set("output_names", output)
 
     return change
+
+
+class OwnHead:
+    """A projection to logits of its own in the head, with rows of the target's lm_head by default.
+
+    Parameters
+    ----------
+    rows : int
+        The first so many rows.
+    tokens : tuple of int
+        Token ids of the rows in place of the first ones; their scores are scattered over the whole vocabulary.
+    change : callable, optional
+        Changes the weights, of shape [rows, 64].
+    kind : str
+        Element type in which the weights are stored.
+    """
+
+    def __init__(
+        self,
+        rows: int = 512,
+        tokens: tuple[int, ...] = (),
+        change: Callable[[Any], Any] = lambda weights: weights,
+        kind: str = "f32",
+    ) -> None:
+        self.tokens, self.kind, self.change = tokens, kind, change
+        self.rows = tokens or tuple(range(rows))
+
+    def __call__(self, directory: Path) -> None:
+        data = IR(directory / L).layer("self.model.lm_head.weight").find("data")
+        blob, start = (directory / L).with_suffix(".bin").read_bytes(), int(data.get("offset"))
+        table = np.frombuffer(blob[start : start + int(data.get("size"))], "f4").reshape(512, 64)
+        chosen = [row % 512 for row in self.rows]
+        self.blob = (directory / M).with_suffix(".bin")
+        weights = self.change(table[chosen].copy()).astype({"f32": "f4", "f16": "f2", "i8": "i1"}[self.kind])
+        edit(directory / M, lambda ir: self.add(ir, weights))
+
+    def constant(self, ir: IR, name: str, values: Any, kind: str) -> tuple[str, str]:
+        offset = self.blob.stat().st_size
+        with self.blob.open("ab") as file:
+            file.write(values.tobytes())
+        shape = ", ".join(map(str, values.shape))
+        data = {"element_type": kind, "shape": shape, "offset": str(offset), "size": str(values.nbytes)}
+        output: tuple[str, str] = ir.output(ir.add("Const", [], name=name, data=data, outputs=[(kind, values.shape)]))
+        return output
+
+    def projected(self, ir: IR, name: str, weights: Any, kind: str = "f32") -> tuple[str, str]:
+        source = self.constant(ir, f"{name}_weights", weights, kind)
+        if kind != "f32":
+            wide = {"destination_type": "f32"}
+            source = ir.output(
+                ir.add("Convert", [source], name=f"{name}_wide", data=wide, outputs=[("f32", weights.shape)])
+            )
+        data = {"transpose_a": "false", "transpose_b": "true"}
+        sources = [ir.source(ir.typed("Result")[0], 0), source]
+        output: tuple[str, str] = ir.output(
+            ir.add("MatMul", sources, name=name, data=data, outputs=[("f32", (-1, -1, len(weights)))])
+        )
+        return output
+
+    def add(self, ir: IR, weights: Any) -> None:
+        logits = self.projected(ir, "own_head", weights, self.kind)
+        if self.tokens:
+            nothing = self.projected(ir, "nothing", np.zeros((512, 64), "f4"))
+            low = self.constant(ir, "low", np.full((1, 1, 1), -1e4, "f4"), "f32")
+            wide = [("f32", (-1, -1, 512))]
+            broadcast = {"auto_broadcast": "numpy"}
+            lowered = ir.output(ir.add("Add", [nothing, low], name="lowered", data=broadcast, outputs=wide))
+            ids = self.constant(ir, "ids", np.array(self.tokens, "i8"), "i64")
+            axis = self.constant(ir, "axis", np.array(2, "i8"), "i64")
+            sources = [lowered, ids, logits, axis]
+            logits = ir.output(ir.add("ScatterUpdate", sources, name="scattered", opset="opset3", outputs=wide))
+        ir.add("Result", [logits], name="own").set("output_names", "logits")
+
+
+def eight_bits(weights: Any) -> Any:
+    """Integers in proportion to the weights, without a scale: the same best token."""
+    return np.round(weights * (127 / np.abs(weights).max()))
+
+
+def random_weights(weights: Any) -> Any:
+    return np.random.default_rng(7).normal(0, weights.std(), weights.shape)
+
+
+SCATTERED = tuple(range(510, -1, -2))
+"""Token ids in another order than in the vocabulary."""
 
 
 def language_model_as_head(directory: Path) -> None:
@@ -506,6 +592,24 @@ PORTS = (
     seed("mtp-output-own-name-only", lambda ir: ir.typed("Result")[0].set("output_names", "hidden"), "MTP013", RESULT),
     Defect("mtp-language-model-in-place", BASE, language_model_as_head, "MTP013", M, LOGITS, causes=MANY),
     seed("mtp-own-logits", projection_in_head("logits"), "MTP014", layer("own")),
+    Defect("mtp-own-logits-of-target", BASE, OwnHead(), "MTP014", M, layer("own"), severity="note"),
+    Defect("mtp-own-logits-first-rows", BASE, OwnHead(128), "MTP014", M, layer("own"), severity="note"),
+    Defect("mtp-own-logits-f16", BASE, OwnHead(kind="f16"), "MTP014", M, layer("own"), severity="note"),
+    Defect("mtp-own-logits-scattered", BASE, OwnHead(tokens=SCATTERED), "MTP014", M, layer("own"), severity="note"),
+    Defect(
+        "mtp-own-logits-i8",
+        BASE,
+        OwnHead(change=eight_bits, kind="i8"),
+        "MTP014",
+        M,
+        layer("own"),
+        severity="note",
+        causes=("QNT013",),
+    ),
+    Defect("mtp-own-logits-zero", BASE, OwnHead(change=np.zeros_like), "MTP014", M, layer("own")),
+    Defect("mtp-own-logits-random", BASE, OwnHead(change=random_weights), "MTP014", M, layer("own")),
+    Defect("mtp-own-logits-shifted", BASE, OwnHead(change=lambda w: np.roll(w, 1, 0)), "MTP014", M, layer("own")),
+    Defect("mtp-own-logits-too-many", BASE, OwnHead(600), "MTP014", M, layer("own"), severity="warning"),
     seed("mtp-surplus-output", surplus_output, "MTP014", layer("more"), **WARNING),
     seed("mtp-position-ids-i32", set_inputs("position_ids", element_type="i32"), "MTP015", layer("position_ids")),
     seed("mtp-inputs-f16", half_inputs, "MTP015", layer("hidden_states")),

@@ -9,7 +9,7 @@ from typing import Any
 
 from lxml import etree
 
-PRECISIONS = {"f32": "FP32", "f16": "FP16", "bf16": "BF16", "i64": "I64", "i32": "I32"}
+PRECISIONS = {"f32": "FP32", "f16": "FP16", "bf16": "BF16", "i64": "I64", "i32": "I32", "i8": "I8"}
 
 
 class IR:

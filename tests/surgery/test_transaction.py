@@ -40,6 +40,7 @@ EDITS: dict[str, tuple[Edit, ...]] = {
     "attribute": (SetAttribute(HEAD, "note", "x"), SetAttribute(HEAD, "transpose_a", None)),
     "first attribute": (SetAttribute("Result_431423", "note", "x"),),
     "tensor names": (SetTensorNames(OpOutput(STATE), ("385", "a,b", "\u00fc")), SetTensorNames(OpOutput(HEAD), ())),
+    "names of the output": (SetTensorNames(OpOutput("Result_431423"), ("scores", "a,b")),),
     "rt_info": (SetRtInfo("note", "x"), SetRtInfo("optimum", None), SetRtInfo(ANNOTATION_KEY, '{"layers":{}}')),
     "several": (
         RELU,

@@ -1,0 +1,204 @@
+"""An output projection that a draft has of its own, compared with the lm_head of its target.
+
+GenAI uses the first output ``logits`` of an MTP part. Such a projection drafts as well as the target's lm_head if it
+has rows of the same weights: the first rows, or chosen rows whose scores a ScatterUpdate puts at their token ids. Only
+a few rows are read.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from irtools.graph.view import GraphView, Source
+from irtools.ir.constants import ELEMENT_BITS, Constant, read_constants
+from irtools.ir.reading import open_file
+from irtools.model.part import PartFacts
+from irtools.model.target import find_runtime_lm_head
+from irtools.model.weights import Weight, weights
+
+__all__ = ["Likeness", "OwnHead", "find_own_head", "like_lm_head"]
+
+_ROWS = 8
+"""Number of rows that are compared."""
+_MOST = 4096
+"""Bytes of a row that are compared."""
+_FLOATS = {"f32": ("f", 4), "f16": ("e", 2)}
+_TOLERANCE = 2**-7
+"""Relative rounding of bf16, the coarsest type that weights are exported in without compression."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnHead:
+    """An output projection inside a draft.
+
+    Attributes
+    ----------
+    matmul : int
+        Layer id of the MatMul.
+    hidden : Source
+        The value that it projects.
+    weight : Weight
+        One row of weights for each token that it covers.
+    rows : int
+        Number of tokens that it covers.
+    tokens : Constant or None
+        Token ids of the rows; None if row ``i`` is token ``i``.
+    vocabulary : int
+        Width of the logits, -1 if it is not static.
+    """
+
+    matmul: int
+    hidden: Source
+    weight: Weight
+    rows: int
+    tokens: Constant | None
+    vocabulary: int
+
+
+class Likeness(Enum):
+    """Result of the comparison with the target's lm_head."""
+
+    SAME = "has the weights of the target's lm_head"
+    ZERO = "has weights of zeros only"
+    OTHER = "does not have the weights of the target's lm_head"
+    WIDER = "covers more tokens than the target"
+    UNKNOWN = "cannot be compared with the target's lm_head"
+
+
+def find_own_head(part: PartFacts) -> OwnHead | None:
+    """The projection that computes the output ``logits`` of a draft; None if it has another form than those known.
+
+    The known forms are a MatMul with constant weights, and a ScatterUpdate of such a MatMul with constant token ids. A
+    Convert may follow.
+    """
+    output, graph = part.output("logits"), part.graph
+    if output is None:
+        return None
+    key = _before_converts(graph, output.source.op)
+    constants = {constant.id: constant for constant in read_constants((graph.scan,))}
+    tokens = None
+    if graph.op_type(key) == "ScatterUpdate" and len(graph.producers(key)) == 4:
+        tokens = constants.get(_before_converts(graph, graph.producers(key)[1]))
+        key = _before_converts(graph, graph.producers(key)[2])
+        if tokens is None or len(tokens.shape) != 1:
+            return None
+    if graph.op_type(key) != "MatMul":
+        return None
+    found = _projection(graph, key)
+    if found is None or (tokens is not None and tokens.elements != found[1]):
+        return None
+    vocabulary = output.shape[-1] if output.shape else -1
+    return OwnHead(key, graph.inputs(key)[0], *found, tokens, vocabulary)
+
+
+def _before_converts(graph: GraphView, key: int) -> int:
+    while graph.op_type(key) == "Convert" and graph.producers(key):
+        key = graph.producers(key)[0]
+    return key
+
+
+def _projection(graph: GraphView, matmul: int) -> tuple[Weight, int] | None:
+    """Weights of a MatMul that are stored row by row, and their number of rows."""
+    found = [weight for weight in weights(graph) if matmul in weight.consumers and len(weight.constant.shape) > 1]
+    if len(found) != 1 or graph.data(matmul).get("transpose_b", "").lower() not in ("true", "1"):
+        return None
+    return found[0], found[0].constant.shape[0]
+
+
+def like_lm_head(own: OwnHead, part: PartFacts, target: PartFacts) -> Likeness:
+    """Compare a sample of the rows of an own head with the rows of the target's lm_head.
+
+    Parameters
+    ----------
+    part : PartFacts
+        The part with the own head.
+    """
+    files = part.document.weights_path, target.document.weights_path
+    lm_head = find_runtime_lm_head(target).matmul
+    theirs = _projection(target.graph, lm_head) if lm_head is not None else None
+    wanted = target.output("logits")
+    vocabulary = wanted.shape[-1] if wanted is not None and wanted.shape else -1
+    if 0 < vocabulary < max(own.rows, own.vocabulary):
+        return Likeness.WIDER
+    try:
+        sample = list(_sample(own, files[0]))
+        if all(not any(_row(files[0], own.weight.constant, row)) for row, _ in sample):
+            return Likeness.ZERO
+        if theirs is None or any(not 0 <= token < theirs[1] for _, token in sample):
+            return Likeness.UNKNOWN if theirs is None else Likeness.OTHER
+        equal = [_same_row(own.weight, theirs[0], row, token, files) for row, token in sample]
+    except (OSError, _NotComparableError):
+        return Likeness.UNKNOWN
+    return Likeness.SAME if all(equal) else Likeness.OTHER
+
+
+class _NotComparableError(Exception):
+    """Weights that are stored in different forms, or not in the file."""
+
+
+def _sample(own: OwnHead, file: Path) -> Iterator[tuple[int, int]]:
+    """Rows of the own head with their token ids, the first and the last among them."""
+    count = min(_ROWS, own.rows)
+    for row in sorted({number * (own.rows - 1) // max(count - 1, 1) for number in range(count)}):
+        if own.tokens is None:
+            yield row, row
+        else:
+            size = ELEMENT_BITS.get(own.tokens.element_type, 0) // 8
+            data = _bytes(file, own.tokens, row * size, size)
+            yield row, int.from_bytes(data, "little", signed=own.tokens.element_type.startswith("i"))
+
+
+def _bytes(file: Path, constant: Constant, start: int, size: int) -> bytes:
+    if constant.faults or not 0 <= start <= start + size <= constant.size:
+        raise _NotComparableError
+    with open_file(file) as opened:
+        opened.seek(constant.offset + start)
+        data = opened.read(size)
+    if len(data) != size:
+        raise _NotComparableError
+    return data
+
+
+def _row(file: Path, constant: Constant, row: int) -> bytes:
+    """The beginning of a row of a constant; all rows share a scale or zero point of one row."""
+    if not constant.shape or constant.shape[0] == 1:
+        row = 0
+    bits = ELEMENT_BITS.get(constant.element_type, 0) * (constant.elements // max((*constant.shape, 1)[0], 1))
+    if bits == 0 or bits % 8:
+        raise _NotComparableError
+    return _bytes(file, constant, row * bits // 8, min(bits // 8, _MOST))
+
+
+def _same_row(one: Weight, other: Weight, row: int, token: int, files: tuple[Path, Path]) -> bool:
+    """True if a row of one weight has the values of a row of another."""
+    pairs = list(zip(one.parts, other.parts, strict=False))
+    if len(one.parts) != len(other.parts) or any(a.shape[1:] != b.shape[1:] for a, b in pairs):
+        raise _NotComparableError
+    for a, b in pairs:
+        ours, theirs = _row(files[0], a, row), _row(files[1], b, token)
+        if a.element_type == b.element_type:
+            if ours != theirs:
+                return False
+        elif not _close(_values(ours, a.element_type), _values(theirs, b.element_type)):
+            return False
+    return True
+
+
+def _values(data: bytes, element_type: str) -> tuple[float, ...]:
+    if element_type == "bf16":  # the upper half of an f32
+        data = b"".join(b"\0\0" + data[start : start + 2] for start in range(0, len(data), 2))
+        element_type = "f32"
+    if element_type not in _FLOATS:
+        raise _NotComparableError
+    code, size = _FLOATS[element_type]
+    return struct.unpack(f"<{len(data) // size}{code}", data)
+
+
+def _close(ours: tuple[float, ...], theirs: tuple[float, ...]) -> bool:
+    pairs = list(zip(ours, theirs, strict=False))  # one row may be cut earlier
+    largest = max((abs(value) for pair in pairs for value in pair), default=0.0)
+    return all(abs(one - other) <= _TOLERANCE * largest for one, other in pairs)
