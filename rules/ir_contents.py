@@ -234,8 +234,8 @@ def damaged_vocabulary(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    A sample of each table of strings in a tokenizer or detokenizer: the begin of a string is not after its end,
-    the end is within the characters, not every string is empty and not every character 0. Patterns and special tokens
+    A sample of each table of strings in a tokenizer or detokenizer: each string begins after the previous one and
+    ends within the characters, not every string is empty and not every character 0. Patterns and special tokens
     must be UTF-8.
 
     Why it matters
@@ -289,9 +289,11 @@ def _strings_fault(reader: WeightsReader, constants: tuple[Constant, ...]) -> st
         pieces = [reader.read(c.offset + first * 4, min(_STRIDE, c.size - first * 4)) for c in (begins, ends)]
         if pieces[0] is None or pieces[1] is None:
             return None
+        previous = 0
         for begin, end in zip(*(memoryview(piece).cast("i") for piece in pieces if piece), strict=True):
-            if not 0 <= begin <= end <= characters.elements:
+            if not previous <= begin <= end <= characters.elements:
                 return f"a string from {begin} to {end} in {characters.elements:,} characters"
+            previous = end
             longest = max(longest, end - begin)
     if not longest and begins.elements > 1 and characters.elements > 1:
         return f"only empty strings, but {characters.elements:,} characters"

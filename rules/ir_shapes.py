@@ -134,6 +134,8 @@ def _reshape(site: _Site) -> str | None:
             return f"the target {_shown(target)}, whose 0 stands for a dimension that {shape_text(shape)} does not have,"
         kept = [dim if dim >= 0 else None for dim in shape]
         target = tuple(kept[at] if value == 0 and at < len(kept) else value for at, value in enumerate(target))
+    elif fault := _emptied(site, target):
+        return fault
     if not shape or min(shape) < 0 or None in target:
         return None
     elements, known = math.prod(shape), math.prod(v for v in target if v is not None and v != -1)
@@ -145,9 +147,21 @@ def _shown(values: Values) -> str:
     return "[" + ", ".join("?" if value is None else str(value) for value in values) + "]"
 
 
-def _broadcast(site: _Site) -> str | None:
+def _repeats(site: _Site) -> str | None:
     target = site.values(1)
     return None if target is None else _dimensions(target, 0)
+
+
+def _broadcast(site: _Site) -> str | None:
+    target = site.values(1)
+    return _repeats(site) or (None if target is None else _emptied(site, target))
+
+
+def _emptied(site: _Site, target: Values) -> str | None:
+    """Fault of a target with a 0 where the file records a dimension: the value would have no elements."""
+    output = site.output
+    empty = len(target) == len(output) and any(v == 0 and dim > 0 for v, dim in zip(target, output, strict=True))
+    return f"the target {_shown(target)} for a result of {shape_text(output)}" if empty else None
 
 
 def _lengths(site: _Site) -> str | None:
@@ -174,7 +188,7 @@ def _count(index: int) -> Callable[[_Site], str | None]:
 _SHAPING: dict[str, Callable[[_Site], str | None]] = {
     "Reshape": _reshape,
     "Broadcast": _broadcast,
-    "Tile": _broadcast,
+    "Tile": _repeats,
     "VariadicSplit": _lengths,
     "TopK": _count(1),
     "OneHot": _count(1),
@@ -184,7 +198,7 @@ _SHAPING: dict[str, Callable[[_Site], str | None]] = {
 def _recorded(site: _Site) -> str | None:
     """Contradiction between the target of a Reshape and the shape of its output in the ``.xml``."""
     target, output = site.values(1), site.output
-    if target is None or not output or site.integers.graph.op_type(site.op) != "Reshape":
+    if target is None or not output:
         return None
     same = len(target) == len(output) and all(
         value is None or value < 1 or dim in (value, -1) for value, dim in zip(target, output, strict=True)
