@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from irtools.ir.pread import Allowance, WeightsReader
     from irtools.ir.scan import Scan
     from irtools.model.annotation import Annotation
-    from irtools.model.compression import Compression
+    from irtools.model.compression import Compression, CompressionSpec
     from irtools.model.directory import ModelDirectory
     from irtools.model.document import Document
     from irtools.model.integers import GraphIntegers
@@ -45,13 +45,14 @@ T = TypeVar("T")
 class Context:
     """Data that rules may read. Each value is computed once and shared by all rules.
 
-    ``expect_mtp``, ``draft`` and ``target_runtime`` are those of ``VerifyOptions``.
+    ``expect_mtp``, ``draft``, ``target_runtime`` and ``expect_compression`` are those of ``VerifyOptions``.
     """
 
     export: ModelDirectory
     expect_mtp: bool | None = None
     draft: ModelDirectory | None = None
     target_runtime: str = DEFAULT_RUNTIME
+    expect_compression: Mapping[str, CompressionSpec] = field(default_factory=dict)
     _facts: dict[tuple[str, Document], Any] = field(default_factory=dict, init=False, repr=False)
     _allowances: dict[Path, Allowance] = field(default_factory=dict, init=False, repr=False)
 
