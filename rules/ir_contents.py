@@ -101,9 +101,7 @@ def _skeleton(windows: list[_Window]) -> bool:
     )
 
 
-def _all_blank(
-    context: Context, document: Document, norms: list[Sample], windows: list[_Window]
-) -> Iterator[Finding]:
+def _all_blank(context: Context, document: Document, norms: list[Sample], windows: list[_Window]) -> Iterator[Finding]:
     if not windows:
         return
     reader, path = context.weights_reader(document), document.weights_path

@@ -1,4 +1,4 @@
-"""QNT014 to QNT018: compression as someone intended it, against the weights as they are stored."""
+"""QNT014 to QNT017: compression as someone intended it, against the weights as they are stored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def _configured_spec(wanted: Mapping[str, object]) -> CompressionSpec | None:
     bits, kind = wanted.get("bits"), wanted.get("dtype")
     if bits not in (4, 8) or wanted.get("weight_only") is False:
         return None
-    mode = kind if isinstance(kind, str) and kind not in _TYPES else f"int{bits}_{'sym' if wanted.get('sym') else 'asym'}"
+    mode = (
+        kind if isinstance(kind, str) and kind not in _TYPES else f"int{bits}_{'sym' if wanted.get('sym') else 'asym'}"
+    )
     group, backup, ratio = wanted.get("group_size"), wanted.get("backup_precision"), wanted.get("ratio")
     return CompressionSpec(
         mode,
@@ -86,8 +88,8 @@ def recorded_compression_differs(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    ``backup_mode`` and ``ratio`` of ``nncf/weight_compression``, and ``group_size`` if the ratio is below 1, against the
-    weights. Mode and group size are otherwise the subject of QNT001 and QNT002. A ratio can only be met to the size
+    ``backup_mode`` and ``ratio`` of ``nncf/weight_compression``, and ``group_size`` if the ratio is below 1, against
+    the weights. Mode and group size are otherwise the subject of QNT001 and QNT002. A ratio can only be met to the size
     of one matrix.
 
     Why it matters
@@ -117,50 +119,7 @@ def recorded_compression_differs(context: Context) -> Iterator[Finding]:
             yield Finding(message, _AGAIN, document.path, compression_line(document))
 
 
-@rule(
-    "QNT016", "config-and-record-differ", Severity.NOTE, "openvino_config.json and the rt_info record different compressions"
-)
-def config_and_record_differ(context: Context) -> Iterator[Finding]:
-    """openvino_config.json and the rt_info record different compressions.
-
-    What it checks
-    --------------
-    Mode, group size, backup precision and ratio of the two records, where the weights do not show which of them is
-    right: for example the backup precision of a part without embeddings and other weights that would have it.
-
-    Why it matters
-    --------------
-    One of the two files comes from another export. Who compresses the model again will not get the same model.
-
-    How to fix it
-    -------------
-    Correct openvino_config.json, or export again.
-
-    Source
-    ------
-    Optimum Intel 2.2 passes the request of openvino_config.json to nncf, which records it.
-    """
-    for key, wanted, compression in configured(context):
-        spec, request = _configured_spec(wanted), compression.request
-        if spec is None or request is None or not compression.share:
-            continue
-        stored, recorded = compression.stored, request.spec
-        if stored.differences(spec) or stored.differences(recorded):
-            continue  # the weights show it
-        pairs = (
-            ("mode", spec.mode, recorded.mode),
-            ("group size", spec.group_size, recorded.group_size),
-            ("backup precision", None if spec.in_eight_bits else spec.backup, recorded.backup),
-            ("ratio", spec.ratio, recorded.ratio),
-        )
-        odd = [f"{name} {one} and {other}" for name, one, other in pairs if one != other and None not in (one, other)]
-        if odd:
-            message = f"openvino_config.json ({key}) and the rt_info record different compressions: {joined(odd)}"
-            document = compression.document
-            yield Finding(message, _AGAIN, document.path, compression_line(document))
-
-
-@rule("QNT017", "linear-attention-in-four-bits", Severity.NOTE, "Linear-attention layers are compressed to four bits")
+@rule("QNT016", "linear-attention-in-four-bits", Severity.NOTE, "Linear-attention layers are compressed to four bits")
 def linear_attention_in_four_bits(context: Context) -> Iterator[Finding]:
     """Linear-attention layers are compressed to four bits.
 
@@ -208,20 +167,18 @@ def _recurrent_ops(context: Context, stack: DecoderStack) -> dict[int, int]:
     if context.target is None or not any(layer.mixer in kinds for layer in stack.layers):
         return {}
     layers = stack_blocks(context.target.graph, stack).layers
-    return {
-        op: layer.index for layer in layers for block in layer.blocks if block.kind in kinds for op in block.ops
-    }
+    return {op: layer.index for layer in layers for block in layer.blocks if block.kind in kinds for op in block.ops}
 
 
-@rule("QNT018", "unexpected-compression", Severity.ERROR, "A part is not compressed as --expect-compression says")
+@rule("QNT017", "unexpected-compression", Severity.ERROR, "A part is not compressed as --expect-compression says")
 def unexpected_compression(context: Context) -> Iterator[Finding]:
     """A part is not compressed as --expect-compression says.
 
     What it checks
     --------------
-    With ``--expect-compression``: mode, group size, backup precision and ratio of the target and the MTP head, or of the
-    parts of ``--part``, against the weights as they are stored. What is left out of the option does not matter; a ratio
-    that is left out is 1.
+    With ``--expect-compression``: mode, group size, backup precision and ratio of the target and the MTP head, or of
+    the parts of ``--part``, against the weights as they are stored. What is left out of the option does not matter;
+    a ratio that is left out is 1.
 
     Why it matters
     --------------
@@ -249,4 +206,6 @@ def _unexpected(compression: Compression, spec: CompressionSpec) -> Iterator[Fin
     differences = compression.stored.differences(spec)
     if differences:
         message = f"{document.path.name} is not compressed as expected: {joined(differences.values())}"
-        yield Finding(message, "Export again with the intended compression", document.path, compression_line(document) or 1)
+        yield Finding(
+            message, "Export again with the intended compression", document.path, compression_line(document) or 1
+        )

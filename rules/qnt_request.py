@@ -195,7 +195,9 @@ def configured_compression_missing(context: Context) -> Iterator[Finding]:
             message = (
                 f"openvino_config.json requests {bits} bits for {key}, but the weights of {part.name} are {actual}"
             )
-            yield Finding(message, "Export again, or compress that part", part, compression_line(compression.document) or 1)
+            yield Finding(
+                message, "Export again, or compress that part", part, compression_line(compression.document) or 1
+            )
 
 
 def configured(context: Context) -> Iterator[tuple[str, Mapping[str, object], Compression]]:

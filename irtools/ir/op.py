@@ -133,9 +133,7 @@ def data_attributes(data: bytes, span: Span) -> dict[str, str]:
 
 def port_shapes(data: bytes, span: Span) -> list[tuple[int, ...]]:
     """Shapes of the ports of one layer, inputs first, without parsing the rest of the layer."""
-    return [
-        tuple(int(dim) for dim in _DIM.findall(port[1])) if port[1] else () for port in _PORT.finditer(data, *span)
-    ]
+    return [tuple(int(dim) for dim in _DIM.findall(port[1])) if port[1] else () for port in _PORT.finditer(data, *span)]
 
 
 def layer_attributes(data: bytes, span: Span) -> dict[str, str]:

@@ -250,7 +250,7 @@ class StoredCompression:
     step: float
 
     def differences(self, spec: CompressionSpec) -> dict[str, str]:
-        """What differs from a compression that was asked for, by property (``mode``, ``group``, ``backup``, ``ratio``)."""
+        """What differs from a compression that was asked for, by ``mode``, ``group``, ``backup`` and ``ratio``."""
         found = {}
         if spec.mode not in self.modes:
             found["mode"] = f"the weights are {self.form} instead of {spec.mode.replace('none', 'uncompressed')}"
@@ -338,7 +338,6 @@ class Compression:
         if not self.touched:
             return _most(self._sizes) or ""
         return _most((matrix.element_type, matrix.weight.elements) for matrix in self.inner or self.matrices) or ""
-
 
     @property
     def stored(self) -> StoredCompression:

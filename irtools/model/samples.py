@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from irtools.graph.view import GraphView
-from irtools.ir.constants import ELEMENT_BITS, Constant
+from irtools.ir.constants import ELEMENT_BITS, Constant, byte_size
 from irtools.ir.op import FLOATS
 from irtools.ir.pread import WeightsReader
 
@@ -50,7 +50,8 @@ def weight_uses(graph: GraphView, constants: Iterable[Constant], head: int | Non
         Layer id of the MatMul that computes the logits.
     """
     for constant in constants:
-        if constant.elements >= _SMALLEST and constant.element_type in _WEIGHT_TYPES and not constant.faults:
+        right_size = constant.size == byte_size(constant.element_type, constant.elements)
+        if constant.elements >= _SMALLEST and constant.element_type in _WEIGHT_TYPES and right_size:
             use = _use(graph, constant, head)
             if use:
                 yield WeightUse(constant, use)
@@ -173,7 +174,7 @@ def _sampled(reader: WeightsReader, uses: Iterable[WeightUse], share: float) -> 
 def _windows(reader: WeightsReader, constant: Constant, count: int) -> Iterator[tuple[int, bytes]]:
     size = constant.size
     if size <= count * _WINDOW:
-        starts = range(0, size, _WINDOW)
+        starts = list(range(0, size, _WINDOW))
     else:
         last = size - _WINDOW
         starts = [last * at // max(count - 1, 1) // 8 * 8 for at in range(count)]  # at the start of an element
