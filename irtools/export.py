@@ -68,7 +68,7 @@ class Export(ModelDirectory, Drawable):
         ignore: Sequence[str] = (),
         rules: Sequence[str | Path] = (),
     ) -> Verification:
-        """Apply the rules to the files; weights and a device are not needed.
+        """Apply the rules to the files; a device is not needed, and at most 500,000 bytes of weights are read.
 
         Configuration files are not read.
 

@@ -32,8 +32,8 @@ _TAGS = frozenset(
 _NO_FILTERS = frozenset(
     re.findall(
         r"\w+",
-        "abs attr batch capitalize center d filesizeformat first float forceescape format groupby max min pprint random "
-        "replace reverse round slice sort striptags sum title truncate urlencode urlize wordcount wordwrap xmlattr",
+        "abs attr batch capitalize center d filesizeformat first float forceescape format groupby max min pprint "
+        "random replace reverse round slice sort striptags sum title truncate urlencode urlize wordcount wordwrap xmlattr",
     )
 )
 _NO_TESTS = frozenset(
