@@ -24,7 +24,8 @@ LIMITS = (
 MESSAGES = (
     Symptom("openvino_tokenizer|Tokenizer::encode|detokenizer|Tokenizer::decode", ("EXP003", "IR")),
     Symptom("[Cc]hat.?template (wasn't found|must not be empty)|get_chat_template", ("EXP027", "EXP011")),
-    Symptom("Expected .*(closing|block keyword|value expression)|Unterminated (for|if|set|macro)|Minja", ("EXP025", "EXP028")),
+    Symptom("Expected (closing|block keyword|value expression)|Unterminated (for|if|set|macro)", ("EXP025",)),
+    Symptom("Minja", ("EXP028", "EXP029")),
     Symptom("chat_template", ("EXP010", "EXP011", "EXP025")),
     Symptom("Axis -?[0-9]+ out of the tensor rank", ("IR024",)),
     Symptom("text embeddings model", ("EXP004", "MTP006", "DFL012", "DFL016")),
