@@ -33,7 +33,8 @@ _NO_FILTERS = frozenset(
     re.findall(
         r"\w+",
         "abs attr batch capitalize center d filesizeformat first float forceescape format groupby max min pprint "
-        "random replace reverse round slice sort striptags sum title truncate urlencode urlize wordcount wordwrap xmlattr",
+        "random replace reverse round slice sort striptags sum title truncate urlencode urlize "
+        "wordcount wordwrap xmlattr",
     )
 )
 _NO_TESTS = frozenset(
