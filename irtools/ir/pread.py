@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,8 +58,8 @@ class WeightsReader:
         self.allowance.left -= size
         try:
             if self._descriptor < 0:
-                self._descriptor = os.open(self.path, os.O_RDONLY)
-            piece = os.pread(self._descriptor, size, offset)
+                self._descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+            piece = _read_at(self._descriptor, size, offset)
         except OSError:
             self.size = 0
             return None
@@ -77,3 +78,10 @@ class WeightsReader:
         needed = byte_size(constant.element_type, constant.elements)
         piece = self.read(constant.offset, needed or 0) if constant.size == needed else None
         return None if piece is None else struct.unpack(f"<{constant.elements}{code}", piece)
+
+
+def _read_at(descriptor: int, size: int, offset: int) -> bytes:
+    if sys.platform == "win32":  # has no pread
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        return os.read(descriptor, size)
+    return os.pread(descriptor, size, offset)
