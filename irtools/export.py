@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,11 +68,12 @@ class Export(ModelDirectory, Drawable):
         expect_mtp: bool | None = None,
         draft: str | Path | None = None,
         target_runtime: str | None = None,
+        expect_compression: str | Mapping[str, str] | None = None,
         select: Sequence[str] = (),
         ignore: Sequence[str] = (),
         rules: Sequence[str | Path] = (),
     ) -> Verification:
-        """Apply the rules to the files; weights and a device are not needed.
+        """Apply the rules to the files; a device is not needed, and at most 500,000 bytes of weights are read.
 
         Configuration files are not read.
 
@@ -86,6 +87,8 @@ class Export(ModelDirectory, Drawable):
             Directory of a draft to verify with the export.
         target_runtime : str, optional
             OpenVINO GenAI release that must run the export.
+        expect_compression : str or mapping of str to str, optional
+            Compression that target and MTP head must have, such as ``int4_asym:64:int8_sym``, or compressions by part.
         select, ignore : sequence of str
             Codes or groups of rules.
         rules : sequence of path-like
@@ -116,6 +119,9 @@ class Export(ModelDirectory, Drawable):
             expect_mtp=expect_mtp,
             draft=Path(draft) if draft is not None else None,
             target_runtime=target_runtime or DEFAULT_RUNTIME,
+            expect_compression={"": expect_compression}
+            if isinstance(expect_compression, str)
+            else dict(expect_compression or {}),
             select=tuple(select),
             ignore=tuple(ignore),
             rules=tuple(map(Path, rules)),

@@ -1,4 +1,4 @@
-"""IR006 to IR009: constants against the size of the ``.bin``. The weights are never read."""
+"""IR006 to IR009: constants against the size of the ``.bin``."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def long_weights(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    OpenVINO silently accepts a longer file. Without reading the weights, this is the only sign that the
-    ``.bin`` belongs to another model, with which the model loads and generates garbage.
+    OpenVINO silently accepts a longer file. It is a sign that the ``.bin`` belongs to another model, with which
+    the model may load and generate garbage.
 
     How to fix it
     -------------

@@ -21,7 +21,7 @@ def _requested(context: Context) -> Iterator[tuple[Document, Compression, Compre
             yield document, compression, compression.request
 
 
-def _line(document: Document) -> int | None:
+def compression_line(document: Document) -> int | None:
     """Line of the compression request in the rt_info; None if there is none."""
     scan = document.scan
     start = scan.rt_infos[0].start if scan.rt_infos else 0
@@ -66,7 +66,7 @@ def compression_not_done(context: Context) -> Iterator[Finding]:
         else:
             continue
         message = f"the rt_info requests {request.mode}, but {actual}"
-        yield Finding(message, "Compress again from the uncompressed export", document.path, _line(document))
+        yield Finding(message, "Compress again from the uncompressed export", document.path, compression_line(document))
 
 
 def _elements(matrices: list[Matrix]) -> int:
@@ -105,7 +105,7 @@ def compression_fell_back(context: Context) -> Iterator[Finding]:
         plain = [matrix for matrix in inner if not matrix.compressed]
         backup = [m for m in inner if m.compressed and request.mode not in m.modes and _bits(request) < m.bits == 8]
         grouped = [m for m in inner if request.mode in m.modes and request.group_size > 0]
-        regrouped = [m for m in grouped if m.weight.group_size != request.group_size]
+        regrouped = [m for m in grouped if m.group_size not in (None, request.group_size)]
         parts = [
             f"{len(matrices)} {state}"
             for matrices, state in (
@@ -185,22 +185,9 @@ def configured_compression_missing(context: Context) -> Iterator[Finding]:
     ------
     Optimum Intel 2.2, ``OVPipelineQuantizationConfig``.
     """
-    path = context.export.directory / "openvino_config.json"
-    try:
-        content = read_json(path)
-    except (OSError, ValueError):
-        return
-    config = content.get("quantization_config") if isinstance(content, Mapping) else None
-    parts = config.get("quantization_configs") if isinstance(config, Mapping) else None
-    for key, wanted in parts.items() if isinstance(parts, Mapping) else ():
-        bits = wanted.get("bits") if isinstance(wanted, Mapping) else None
-        name = str(key).removesuffix("_model")
-        document = context.target if name == "lm" else context.readable(context.documents.get(name))
-        compression = context.compression(document) if document is not None else None
-        if compression is None or compression.empty or bits not in (4, 8):
-            continue
-        request = compression.request
-        if request is None and compression.share:
+    for key, wanted, compression in configured(context):
+        bits, request = wanted.get("bits"), compression.request
+        if bits not in (4, 8) or (request is None and compression.share):
             continue  # compressed without a record (QNT005)
         if request is None or (request.checkable and (bits == 4) != (_bits(request) == 4)):
             actual = f"compressed as {request.mode}" if request else f"all {compression.main_type}"
@@ -208,7 +195,28 @@ def configured_compression_missing(context: Context) -> Iterator[Finding]:
             message = (
                 f"openvino_config.json requests {bits} bits for {key}, but the weights of {part.name} are {actual}"
             )
-            yield Finding(message, "Export again, or compress that part", part, _line(compression.document) or 1)
+            yield Finding(
+                message, "Export again, or compress that part", part, compression_line(compression.document) or 1
+            )
+
+
+def configured(context: Context) -> Iterator[tuple[str, Mapping[str, object], Compression]]:
+    """Key, request and weights of each part that openvino_config.json says to compress."""
+    try:
+        content = read_json(context.export.directory / "openvino_config.json")
+    except (OSError, ValueError):
+        return
+    config = content.get("quantization_config") if isinstance(content, Mapping) else None
+    if not isinstance(config, Mapping):
+        return
+    # Without a list of parts, the request is for the language model.
+    parts = config.get("quantization_configs", {"lm_model": config})
+    for key, wanted in parts.items() if isinstance(parts, Mapping) else ():
+        name = str(key).removesuffix("_model")
+        document = context.target if name == "lm" else context.readable(context.documents.get(name))
+        compression = context.compression(document) if document is not None else None
+        if isinstance(wanted, Mapping) and compression is not None and not compression.empty:
+            yield str(key), wanted, compression
 
 
 def _bits(request: CompressionRequest) -> int:

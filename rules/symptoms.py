@@ -28,7 +28,11 @@ MESSAGES = (
     Symptom("not supported for models with embeddings", ("DFL015",)),
     Symptom("openvino_tokenizer|Tokenizer::encode|detokenizer|Tokenizer::decode", ("EXP003", "DFL041", "IR")),
     Symptom(r"json.exception|Could not convert to|\bstoi\b", ("DFL042", "DFL045", "EXP010")),
-    Symptom("chat_template", ("EXP010", "EXP011")),
+    Symptom("[Cc]hat.?template (wasn't found|must not be empty)|get_chat_template", ("EXP027", "EXP011")),
+    Symptom("Expected (closing|block keyword|value expression)|Unterminated (for|if|set|macro)", ("EXP025",)),
+    Symptom("Minja", ("EXP028", "EXP029")),
+    Symptom("chat_template", ("EXP010", "EXP011", "EXP025")),
+    Symptom("Axis -?[0-9]+ out of the tensor rank", ("IR024",)),
     Symptom("text embeddings model", ("EXP004", "MTP006", "DFL012", "DFL016")),
     Symptom("VLM draft|inputs_embeds-native", ("DFL012",)),
     Symptom("last_hidden_state", ("MTP013", "MTP007", "DFL028", "DFL021")),
@@ -61,7 +65,7 @@ MESSAGES = (
         (
             *("MTP016", "MTP017", "MTP018", "RUN013", "RUN014", "RUN015", "DFL007", "DFL008", "DFL009"),
             *("DFL022", "DFL025", "DFL027", "DFL034"),
-            *("HID014", "EXP023", "IR009"),
+            *("HID014", "EXP023", "IR009", "IR024", "IR025"),
         ),
     ),
     Symptom("enable_prefix_caching|prefix caching", ("RUN009",)),
@@ -71,7 +75,7 @@ MESSAGES = (
     ),
     Symptom("config.json|preprocessor|parse error|json", ("EXP010", "EXP011")),
     Symptom("model type", ("EXP006",)),
-    Symptom(r"\.bin|weights|Constant|Incorrect", ("IR002", "IR006", "IR007", "IR009")),
+    Symptom(r"\.bin|weights|Constant|Incorrect", ("IR002", "IR006", "IR007", "IR009", "IR024", "IR025")),
 )
 
 CHECKS = (

@@ -33,6 +33,12 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.option("--rules", metavar="DIR", multiple=True, type=PATH, help="Folder of your own rules.")
 @click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release to check for.  [default: 2026.4]")
 @click.option(
+    "--expect-compression",
+    metavar="SPEC",
+    help="Require a weight compression, such as int4_asym:64:int8_sym (mode:group size:backup precision:ratio).",
+)
+@click.option("--part", "parts", metavar="NAME", multiple=True, help="Part with it.  [default: target and MTP head]")
+@click.option(
     "--fail-on", type=click.Choice(["error", "warning", "note"]), help="Lowest severity that fails.  [default: error]"
 )
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
@@ -68,6 +74,8 @@ def command(
     ignore: tuple[str, ...],
     rules: tuple[Path, ...],
     target_runtime: str | None,
+    expect_compression: str | None,
+    parts: tuple[str, ...],
     fail_on: str | None,
     exit_zero: bool,
     baseline: Path | None,
@@ -94,6 +102,8 @@ def command(
 
     if quiet and verbose:
         raise click.UsageError("-q and -v contradict each other")
+    if parts and expect_compression is None:
+        raise click.UsageError("--part needs --expect-compression")
     targets = _destinations(formats, outputs)
     call = VerifyCall(
         select=select,
@@ -102,6 +112,7 @@ def command(
         expect_mtp=expect_mtp,
         draft=draft,
         target_runtime=target_runtime,
+        expect_compression=dict.fromkeys(parts or ("",), expect_compression) if expect_compression is not None else {},
         rules=rules,
         baseline=baseline,
         ignore_baseline=write_baseline is not None,

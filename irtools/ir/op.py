@@ -29,6 +29,7 @@ __all__ = [
     "op_types",
     "parse_op",
     "parse_shape",
+    "port_shapes",
     "split_names",
 ]
 
@@ -46,6 +47,8 @@ INTEGERS = frozenset(("i64", "i32", "u64", "u32"))
 """Element types of indices, axes and shapes; narrower integers store compressed weights."""
 RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Identity"})
 """Ops that keep the elements, their order and their element type."""
+_PORT = re.compile(rb"<port\b" + ATTRIBUTES + rb"\s*(?:/>|>(.*?)</port>)", re.DOTALL)
+_DIM = re.compile(rb"<dim>(-?[0-9]+)</dim>")
 _NAME_SEPARATOR = re.compile(r"(?<!\\),")
 
 
@@ -143,6 +146,11 @@ def count_types(graphs: Sequence[Scan]) -> Counter[tuple[str, str]]:
 
 def _unescaped(value: bytes) -> str:
     return parse_attributes(b' value="%s"' % value)["value"]
+
+
+def port_shapes(data: bytes, span: Span) -> list[tuple[int, ...]]:
+    """Shapes of the ports of one layer, inputs first, without parsing the rest of the layer."""
+    return [tuple(int(dim) for dim in _DIM.findall(port[1])) if port[1] else () for port in _PORT.finditer(data, *span)]
 
 
 def layer_attributes(data: bytes, span: Span) -> dict[str, str]:

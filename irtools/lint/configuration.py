@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from irtools.errors import UsageError
+from irtools.errors import OptionError, UsageError
 from irtools.ir.listing import real_path
 from irtools.lint.finding import Severity
+from irtools.model.compression import parse_spec
 
 __all__ = ["Config", "find_config", "load_config", "parse_severity"]
 
@@ -41,6 +42,7 @@ class Config:
     fail_on: Severity | None = None
     target_runtime: str | None = None
     expect_mtp: bool | None = None
+    expect_compression: Mapping[str, str] = field(default_factory=dict)
     rules: tuple[Path, ...] = ()
     baseline: Path | None = None
     severity: Mapping[str, Severity] = field(default_factory=dict)
@@ -158,6 +160,7 @@ class _ConfigReader:
             fail_on=parse_severity(fail_on, "fail-on", self.path) if fail_on is not None else None,
             target_runtime=self._one(str, "target-runtime", "a string"),
             expect_mtp=self._one(bool, "expect-mtp", "true or false"),
+            expect_compression=self._compression("expect-compression"),
             rules=tuple(self.path.parent / folder for folder in self._strings("rules", self.table.get("rules", []))),
             baseline=self.path.parent / baseline if baseline is not None else None,
             severity={
@@ -177,6 +180,19 @@ class _ConfigReader:
         if value == "":
             raise UsageError(f"{key} is empty", path=self.path)
         return value
+
+    def _compression(self, key: str) -> Mapping[str, str]:
+        """A compression for target and MTP head, or a table of compressions by part."""
+        value = self.table.get(key, {})
+        table = {"": value} if isinstance(value, str) else self._table(key)
+        for part, text in table.items():
+            if not isinstance(text, str):
+                raise UsageError(f"{key}.{part} must be a string, not {text!r}", path=self.path)
+            try:
+                parse_spec(text)
+            except OptionError as error:
+                raise UsageError(f"{key}: {error.args[0]}", hint=error.hint, path=self.path) from None
+        return table
 
     def _table(self, key: str) -> Mapping[str, Any]:
         value = self.table.get(key, {})

@@ -19,17 +19,25 @@ if TYPE_CHECKING:
     from irtools.decoder.stack import DecoderStack
     from irtools.ir.constants import Constant
     from irtools.ir.integrity import Fault
+    from irtools.ir.pread import Allowance, WeightsReader
     from irtools.ir.scan import Scan
     from irtools.model.annotation import Annotation
-    from irtools.model.compression import Compression
+    from irtools.model.compression import Compression, CompressionSpec
     from irtools.model.directory import ModelDirectory
     from irtools.model.document import Document
+    from irtools.model.integers import GraphIntegers
     from irtools.model.part import PartFacts
+    from irtools.model.samples import Sample
 
-__all__ = ["DEFAULT_RUNTIME", "Context"]
+__all__ = ["DEFAULT_RUNTIME", "READ_AT_MOST", "Context"]
 
 DEFAULT_RUNTIME = "2026.4"
 """OpenVINO GenAI release against which the built-in rules were verified."""
+
+READ_AT_MOST = 500_000
+"""Bytes that all rules together may read from the ``.bin`` files of one export."""
+_SAMPLED = 128_000
+"""Bytes of them that are samples of weights."""
 
 T = TypeVar("T")
 
@@ -38,14 +46,16 @@ T = TypeVar("T")
 class Context:
     """Data that rules may read. Each value is computed once and shared by all rules.
 
-    ``expect_mtp``, ``draft`` and ``target_runtime`` are those of ``VerifyOptions``.
+    ``expect_mtp``, ``draft``, ``target_runtime`` and ``expect_compression`` are those of ``VerifyOptions``.
     """
 
     export: ModelDirectory
     expect_mtp: bool | None = None
     draft: ModelDirectory | None = None
     target_runtime: str = DEFAULT_RUNTIME
+    expect_compression: Mapping[str, CompressionSpec] = field(default_factory=dict)
     _facts: dict[tuple[str, Document], Any] = field(default_factory=dict, init=False, repr=False)
+    _allowances: dict[Path, Allowance] = field(default_factory=dict, init=False, repr=False)
 
     def _once(self, fact: str, document: Document, compute: Callable[[], T]) -> T:
         key = fact, document
@@ -122,6 +132,49 @@ class Context:
         from irtools.ir.constants import read_constants
 
         return self._once("constants", document, lambda: read_constants(self.graphs(document)))
+
+    def weights_reader(self, document: Document) -> WeightsReader:
+        """Reader of byte ranges of the ``.bin`` of a part; all parts of an export share ``READ_AT_MOST`` bytes."""
+        from irtools.ir.pread import Allowance, WeightsReader
+
+        allowance = self._allowances.setdefault(document.path.parent, Allowance(READ_AT_MOST))
+        return self._once("weights", document, lambda: WeightsReader(document.weights_path, allowance))
+
+    def integers(self, document: Document) -> tuple[GraphIntegers, ...]:
+        """Integers of a file and of its bodies; empty if its graph or its ``.bin`` cannot be read."""
+        from irtools.model.integers import file_integers
+
+        def compute() -> tuple[GraphIntegers, ...]:
+            reader, constants = self.weights_reader(document), self.constants(document)
+            needed = max((constant.end for constant in constants), default=0)
+            if needed > reader.size or self.readable(document) is None:
+                return ()
+            return tuple(file_integers(document.graph, constants, reader))
+
+        return self._once("integers", document, compute)
+
+    @cached_property
+    def samples(self) -> Mapping[Document, tuple[Sample, ...]]:
+        """Samples of the weights at the top level of each file whose graph and ``.bin`` can be read."""
+        from irtools.model.samples import take_samples, weight_uses
+
+        taken: dict[Document, tuple[Sample, ...]] = {}
+        head = self.stack.head if self.stack is not None else None
+        for directory in dict.fromkeys(document.path.parent for document in self.all_documents):
+            uses = {
+                self.weights_reader(document): tuple(
+                    weight_uses(
+                        document.graph,
+                        (constant for constant in self.constants(document) if not constant.in_body),
+                        head if document is self.target else None,
+                    )
+                )
+                for document in self.all_documents
+                if document.path.parent == directory and self.integers(document)
+            }
+            sampled = take_samples(uses, _SAMPLED)
+            taken |= {d: sampled[r] for d in self.all_documents if (r := self.weights_reader(d)) in sampled}
+        return taken
 
     def compression(self, document: Document) -> Compression | None:
         """Storage of the weights of a file; None if its graph cannot be built.

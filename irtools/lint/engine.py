@@ -20,6 +20,7 @@ from irtools.lint.finding import Finding, Severity, Strategy
 from irtools.lint.pair import drafted_by
 from irtools.lint.rule import Rule, load_rules, source_of
 from irtools.lint.versions import matches, parse_version
+from irtools.model.compression import parse_spec
 from irtools.model.directory import TARGET_FILES, ModelDirectory
 from irtools.text import given_fields, plural, short_repr
 
@@ -42,6 +43,9 @@ class VerifyOptions:
         Directory of a draft to verify with the export.
     target_runtime : str
         OpenVINO GenAI release to check for.
+    expect_compression : mapping of str to str
+        Compression that a part must have, by part name; the empty name stands for the target and the MTP head. As text:
+        mode, group size, backup precision and ratio, such as ``int4_asym:64:int8_sym``.
     select, ignore : tuple of str
         Codes (``IR009``) or groups (``IR``). An empty ``select`` selects every rule. A code takes
         precedence over a group; with equal precision ``ignore`` wins.
@@ -56,6 +60,7 @@ class VerifyOptions:
     expect_mtp: bool | None = None
     draft: Path | None = None
     target_runtime: str = DEFAULT_RUNTIME
+    expect_compression: Mapping[str, str] = field(default_factory=dict)
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     severities: Mapping[str, Severity] = field(default_factory=dict)
@@ -175,7 +180,7 @@ def verify(export: ModelDirectory, options: VerifyOptions | None = None) -> Veri
     UsageError
         An option is invalid, or a rule failed.
     ExportError
-        The directory contains no IR.
+        The directory contains no IR, or not a part that ``expect_compression`` names.
     """
     options = options or VerifyOptions()
     if not parse_version(options.target_runtime):
@@ -187,7 +192,10 @@ def verify(export: ModelDirectory, options: VerifyOptions | None = None) -> Veri
         meant = meant_instead(whole.directory, TARGET_FILES)
         raise ExportError(f"there is no .xml here to verify; {meant}", path=whole.directory)
     draft = ModelDirectory.open(options.draft) if options.draft is not None else None
-    context = Context(whole, options.expect_mtp, draft, options.target_runtime)
+    specs = {name: parse_spec(text) for name, text in options.expect_compression.items()}
+    for name in filter(None, specs):
+        _ = whole.part(name)
+    context = Context(whole, options.expect_mtp, draft, options.target_runtime, specs)
     unreadable = next(rule for rule in loaded if rule.unreadable)
     findings = [finding for rule in rules for finding in _run(rule, context, unreadable)]
     others = [rule for rule in _applicable(loaded, options) if rule not in rules]

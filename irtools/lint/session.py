@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -42,6 +42,7 @@ class VerifyCall:
     expect_mtp: bool | None = None
     draft: Path | None = None
     target_runtime: str | None = None
+    expect_compression: Mapping[str, str] = field(default_factory=dict)
     rules: tuple[Path, ...] = ()
     baseline: Path | None = None
     ignore_baseline: bool = False
@@ -78,6 +79,7 @@ def verify_model(path: Path, call: VerifyCall) -> ModelVerification:
         expect_mtp=call.expect_mtp if call.expect_mtp is not None else config.expect_mtp,
         draft=call.draft,
         target_runtime=call.target_runtime or config.target_runtime or DEFAULT_RUNTIME,
+        expect_compression=call.expect_compression or config.expect_compression,
         select=call.select or config.select,
         ignore=call.ignore + config.ignore,
         severities=config.severity,

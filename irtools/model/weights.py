@@ -174,12 +174,12 @@ def _decompression(
 
 
 def _leaf(graph: GraphView, key: int, table: Mapping[int, Constant]) -> Constant | None:
-    """Constant at the start of a chain of conversions."""
+    """Constant at the start of a chain of conversions; of a scale with a scale of its own, the larger one."""
     while key not in table:
         sources = graph.producers(key)
-        if graph.op_type(key) not in _PASSING or not sources:
+        if not sources or graph.op_type(key) not in (*_PASSING, "Multiply"):
             return None
-        key = sources[0]
+        key = max(sources, key=lambda source: prod(graph.output_shape(source))) if len(sources) > 1 else sources[0]
     return table[key]
 
 

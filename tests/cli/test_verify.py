@@ -218,3 +218,21 @@ def test_rules_of_a_folder_are_listed(cli: Cli, tmp_path: Path) -> None:
 
     assert "ACME001  note" in cli("rules", "list", "--rules", tmp_path).out
     assert cli("rules", "explain", "acme", "--rules", tmp_path).code == 0
+
+
+def test_expected_compression_is_required_of_target_and_head(cli: Cli, fixtures: Path) -> None:
+    compressed = fixtures / "qwen3_5_vl_int4"
+    assert cli("verify", compressed, "--expect-compression", "int4_asym:64:int8_sym").code == 0
+    other = cli("verify", compressed, "--expect-compression", "int4_sym:64")
+    assert (other.code, other.out.count("QNT017")) == (1, 2)
+    assert cli("verify", compressed, "--expect-compression", "int8_sym", "--part", "text_embeddings").code == 0
+    assert cli("verify", fixtures / "qwen3_5_vl", "--expect-compression", "int4_asym").code == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--expect-compression", "int5"), ("--part", "mtp"), ("--expect-compression", "int8_sym", "--part", "nope")],
+)
+def test_unusable_expectations_are_usage_errors(cli: Cli, fixtures: Path, arguments: tuple[str, ...]) -> None:
+    done = cli("verify", fixtures / "qwen3_5_vl_int4", *arguments)
+    assert (done.code, "Traceback" in done.err, done.err.count("irtools: error:")) == (2, False, 1)

@@ -157,3 +157,15 @@ def test_command_line_goes_before_the_file(model: Path, tmp_path: Path) -> None:
     assert codes(model, select=("EXP003",)) == ["EXP003", "EXP003"]
     assert verify_model(model, VerifyCall()).threshold is Severity.NOTE
     assert verify_model(model, VerifyCall(fail_on=Severity.ERROR)).threshold is Severity.ERROR
+
+
+def test_expected_compression_is_one_for_all_or_by_part(tmp_path: Path) -> None:
+    path = tmp_path / "irtools.toml"
+    path.write_text('expect-compression = "int4_asym:64"')
+    assert load_config(path).expect_compression == {"": "int4_asym:64"}
+    path.write_text('[expect-compression]\nmtp = "int8_sym"')
+    assert load_config(path).expect_compression == {"mtp": "int8_sym"}
+    for wrong in ('expect-compression = "int5"', "expect-compression = 4", "[expect-compression]\nmtp = 4"):
+        path.write_text(wrong)
+        with pytest.raises(UsageError, match="expect-compression"):
+            load_config(path)

@@ -214,8 +214,8 @@ PORTS = (
     seed("dfl-mask-f32", set_inputs("attention_mask", element_type="f32"), "DFL007", layer("attention_mask")),
     seed("dfl-beam-idx-i64", set_inputs("beam_idx", element_type="i64"), "DFL007", layer("beam_idx")),
     seed("dfl-indivisible-width", set_inputs("hidden_states", shape="?,?,100"), "DFL008", layer("hidden_states")),
-    seed("dfl-hidden-states-unused", unused("hidden_states"), "DFL018", layer("hidden_states")),
-    seed("dfl-embeddings-unused", unused("inputs_embeds"), "DFL018", layer("inputs_embeds")),
+    seed("dfl-hidden-states-unused", unused("hidden_states"), "DFL018", layer("hidden_states"), causes=("IR025",)),
+    seed("dfl-embeddings-unused", unused("inputs_embeds"), "DFL018", layer("inputs_embeds"), causes=("IR025",)),
     seed("dfl-output-before-norm", before_norm("layers.1/aten::add/Add_1"), "DFL019", RESULT),
     seed("dfl-output-of-layer-0", before_norm("layers.0/aten::add/Add_1"), "DFL019", RESULT),
 )

@@ -211,6 +211,7 @@ DEFECTS = (
         "EXP020",
         TOKENIZER,
         VOCABULARY % "BPETokenizer",
+        causes=("IR029",),
     ),
     Defect(
         "tokenizer-larger-than-text-embeddings",
@@ -219,6 +220,7 @@ DEFECTS = (
         "EXP020",
         TOKENIZER,
         VOCABULARY % "BPETokenizer",
+        causes=("IR029",),
     ),
     Defect(
         "token-added-to-json",
@@ -246,6 +248,7 @@ DEFECTS = (
         DETOKENIZER,
         VOCABULARY % "VocabDecoder",
         **WARNING,
+        causes=("IR029",),
     ),
     Defect(
         "detokenizer-larger-in-wrapper",
@@ -255,6 +258,7 @@ DEFECTS = (
         DETOKENIZER,
         VOCABULARY % "VocabDecoder",
         **WARNING,
+        causes=("IR029",),
     ),
     Defect(
         "embeddings-of-another-width",

@@ -499,6 +499,10 @@ def seed(
     return Defect(name, base, on(file, change), code, file, at, **more)
 
 
+FILLED = ("IR027",)
+"""The added weights read bytes of other constants."""
+
+
 def swapped(ir: IR) -> None:
     ir.swap(ir.layer(FUSION), 0, 1)
 
@@ -591,7 +595,7 @@ PORTS = (
     seed("mtp-output-renamed", lambda ir: ir.rename_tensor("last_hidden_state", "hidden"), "MTP013", RESULT),
     seed("mtp-output-own-name-only", lambda ir: ir.typed("Result")[0].set("output_names", "hidden"), "MTP013", RESULT),
     Defect("mtp-language-model-in-place", BASE, language_model_as_head, "MTP013", M, LOGITS, causes=MANY),
-    seed("mtp-own-logits", projection_in_head("logits"), "MTP014", layer("own")),
+    seed("mtp-own-logits", projection_in_head("logits"), "MTP014", layer("own"), causes=FILLED),
     Defect("mtp-own-logits-of-target", BASE, OwnHead(), "MTP014", M, layer("own"), severity="note"),
     Defect("mtp-own-logits-first-rows", BASE, OwnHead(128), "MTP014", M, layer("own"), severity="note"),
     Defect("mtp-own-logits-f16", BASE, OwnHead(kind="f16"), "MTP014", M, layer("own"), severity="note"),
@@ -606,7 +610,7 @@ PORTS = (
         severity="note",
         causes=("QNT013",),
     ),
-    Defect("mtp-own-logits-zero", BASE, OwnHead(change=np.zeros_like), "MTP014", M, layer("own")),
+    Defect("mtp-own-logits-zero", BASE, OwnHead(change=np.zeros_like), "MTP014", M, layer("own"), causes=FILLED),
     Defect("mtp-own-logits-random", BASE, OwnHead(change=random_weights), "MTP014", M, layer("own")),
     Defect("mtp-own-logits-shifted", BASE, OwnHead(change=lambda w: np.roll(w, 1, 0)), "MTP014", M, layer("own")),
     Defect("mtp-own-logits-too-many", BASE, OwnHead(600), "MTP014", M, layer("own"), severity="warning"),
@@ -686,10 +690,24 @@ SUM, NORM = "layers.0/aten::add/Add_1", "layers.0.post_attention_layernorm/aten:
 CONTENTS = (
     seed("mtp-output-before-norm", output_from(SUM), "MTP037", layer(f"__module.{SUM}")),
     seed("mtp-output-mid-layer-norm", output_from(NORM), "MTP037", layer(f"__module.{NORM}")),
-    seed("mtp-embedding-inside", embedding_in_head, "MTP038", layer("table_lookup"), options=EXPECT),
-    seed("mtp-embedding-inside-plain", embedding_in_head, "MTP038", layer("table_lookup"), **WARNING),
-    seed("mtp-head-inside", projection_in_head("scores"), "MTP039", layer("lm_head_inside"), options=EXPECT),
-    seed("mtp-head-inside-plain", projection_in_head("scores"), "MTP039", layer("lm_head_inside"), **WARNING),
+    seed("mtp-embedding-inside", embedding_in_head, "MTP038", layer("table_lookup"), options=EXPECT, causes=FILLED),
+    seed("mtp-embedding-inside-plain", embedding_in_head, "MTP038", layer("table_lookup"), **WARNING, causes=FILLED),
+    seed(
+        "mtp-head-inside",
+        projection_in_head("scores"),
+        "MTP039",
+        layer("lm_head_inside"),
+        options=EXPECT,
+        causes=FILLED,
+    ),
+    seed(
+        "mtp-head-inside-plain",
+        projection_in_head("scores"),
+        "MTP039",
+        layer("lm_head_inside"),
+        **WARNING,
+        causes=FILLED,
+    ),
 )
 
 LAYER_1, LAST_SUM = "language_model.layers.1/aten::add/Add_1", "language_model.layers.3/aten::add/Add_1"

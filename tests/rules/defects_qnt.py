@@ -69,6 +69,28 @@ def compressed(name: str, file: str, at: str) -> Defect:
 GROUPED = r'<layer id="\d+" name="[^"]*" type="Const" version="opset1">\s*<data element_type="u4" shape="\d+, \d+, 64"'
 MTP_BITS = ("quantization_config", "quantization_configs", "mtp_model", "bits")
 
+
+def configured(name: str, part: str, key: str, value: object, file: str) -> Defect:
+    """Another value in openvino_config.json."""
+    change = in_json("openvino_config.json", "quantization_config", "quantization_configs", part, key, value=value)
+    return Defect(name, BASE, change, "QNT014", file, REQUEST, **WARNING)
+
+
+class Specs(dict[str, str]):
+    """Options that a cache can hold."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self.items()))
+
+
+def expected(name: str, specs: dict[str, str], file: str) -> Defect:
+    """An unchanged export of which another compression is expected."""
+    causes = ("QNT017",)
+    return Defect(
+        name, BASE, lambda _: None, "QNT017", file, REQUEST, {"expect_compression": Specs(specs)}, causes=causes
+    )
+
+
 DEFECTS = (
     recorded("mode-changed", LANGUAGE, "mode", "int4_asym", "int8_asym", "QNT001"),
     recorded("mode-symmetric", MTP, "mode", "int4_asym", "int4_sym", "QNT001"),
@@ -141,4 +163,28 @@ DEFECTS = (
     plain("vision-uncompressed", VISION, "QNT012", NOTE),
     Defect("scale-bypassed", BASE, rewrite(LANGUAGE, without_scale(b"i8")), "QNT013", LANGUAGE, LM_HEAD),
     Defect("scale-of-mtp-bypassed", BASE, rewrite(MTP, without_scale(b"i8")), "QNT013", MTP, DOWN_PROJ),
+    configured("group-size-configured-otherwise", "lm_model", "group_size", 128, LANGUAGE),
+    configured("symmetry-configured-otherwise", "mtp_model", "sym", True, MTP),
+    configured("backup-configured-otherwise", "lm_model", "backup_precision", "int8_asym", LANGUAGE),
+    configured("ratio-configured-otherwise", "mtp_model", "ratio", 0.5, MTP),
+    recorded("backup-recorded-otherwise", LANGUAGE, "backup_mode", "int8_sym", "int8_asym", "QNT015"),
+    recorded("ratio-recorded-otherwise", MTP, "ratio", "1.0", "0.5", "QNT015"),
+    Defect("linear-attention-in-four-bits", BASE, lambda _: None, "QNT016", LANGUAGE, GROUPED, **NOTE),
+    Defect(
+        "linear-attention-in-spite-of-scope",
+        BASE,
+        sub(
+            LANGUAGE,
+            r'<ignored_scope value="\[\]" />',
+            "<ignored_scope><patterns value=\"['.*linear_attn.*']\" /></ignored_scope>",
+        ),
+        "QNT016",
+        LANGUAGE,
+        GROUPED,
+        **WARNING,
+    ),
+    expected("unexpected-mode", {"": "int4_sym"}, LANGUAGE),
+    expected("unexpected-groups", {"": "int4_asym:128:int8_sym"}, MTP),
+    expected("unexpected-backup", {"mtp": "int4_asym:64:int8_asym"}, MTP),
+    expected("unexpected-eight-bits", {"text_embeddings": "int4_asym"}, EMBEDDINGS),
 )

@@ -1,0 +1,87 @@
+"""Read single byte ranges of a ``.bin``, within a limit on the bytes that are read in all."""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from irtools.ir.constants import Constant, byte_size
+from irtools.ir.reading import is_lfs_pointer
+
+__all__ = ["Allowance", "WeightsReader"]
+
+# struct, not numpy: importing numpy takes 0.1 s.
+_INTEGERS = dict(zip(("i8", "u8", "boolean", "i16", "u16", "i32", "u32", "i64", "u64"), "bB?hHiIqQ", strict=True))
+
+
+@dataclass(slots=True)
+class Allowance:
+    """Bytes that may still be read from the files of one export; all readers of the export share it."""
+
+    left: int
+
+
+@dataclass(slots=True, eq=False)
+class WeightsReader:
+    """Byte ranges of one ``.bin``, each read once.
+
+    Attributes
+    ----------
+    size : int
+        Bytes in the file; 0 for a file that is missing, unreadable or a Git-LFS pointer.
+    """
+
+    path: Path
+    allowance: Allowance
+    size: int = field(init=False)
+    _pieces: dict[tuple[int, int], bytes] = field(default_factory=dict, init=False, repr=False)
+    _descriptor: int = field(default=-1, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        readable = self.path.is_file() and not is_lfs_pointer(self.path)
+        self.size = self.path.stat().st_size if readable else 0
+
+    def __del__(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+    def read(self, offset: int, size: int) -> bytes | None:
+        """A range of bytes; None if the file does not have it, or the allowance is used up."""
+        known = self._pieces.get((offset, size))
+        if known is not None:
+            return known
+        if not size or offset + size > self.size or size > self.allowance.left:
+            return None
+        self.allowance.left -= size
+        try:
+            if self._descriptor < 0:
+                self._descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+            piece = _read_at(self._descriptor, size, offset)
+        except OSError:
+            self.size = 0
+            return None
+        if len(piece) < size:
+            return None
+        self._pieces[offset, size] = piece
+        return piece
+
+    def integers(self, constant: Constant, most: int) -> tuple[int, ...] | None:
+        """Values of an integer constant with at most ``most`` elements; None if they cannot be read."""
+        code = _INTEGERS.get(constant.element_type)
+        if code is None or constant.faults or constant.elements > most:
+            return None
+        if not constant.elements:
+            return ()
+        needed = byte_size(constant.element_type, constant.elements)
+        piece = self.read(constant.offset, needed or 0) if constant.size == needed else None
+        return None if piece is None else struct.unpack(f"<{constant.elements}{code}", piece)
+
+
+def _read_at(descriptor: int, size: int, offset: int) -> bytes:
+    if sys.platform == "win32":  # has no pread
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        return os.read(descriptor, size)
+    return os.pread(descriptor, size, offset)

@@ -1,0 +1,82 @@
+"""Integer values that shape a graph (axes, indices, target shapes), read from the ``.bin``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from irtools.graph.view import GraphView, Source
+from irtools.ir.constants import Constant
+from irtools.ir.op import port_shapes
+from irtools.ir.pread import WeightsReader
+from irtools.ir.scan import BODY_OWNERS
+
+__all__ = ["GraphIntegers", "file_integers"]
+
+_MOST = 64
+"""Values in the largest constant that is read: no axis, shape or list of indices of a language model is longer."""
+_DEEPEST = 8
+_SAME = frozenset({"Convert", "Reshape", "Squeeze", "Unsqueeze", "Identity"})
+
+
+def file_integers(graph: GraphView, constants: Iterable[Constant], reader: WeightsReader) -> Iterator[GraphIntegers]:
+    """Yield the integers of a graph and of all bodies in it; ``constants`` are those of the whole file."""
+    table = {constant.span.start: constant for constant in constants}
+    pending = [graph]
+    for current in pending:
+        leaves = [key for kind in ("Const", "Constant") for key in current.by_type.get(kind, ())]
+        own = {key: table[current.span(key).start] for key in leaves if current.span(key).start in table}
+        yield GraphIntegers(current, own, reader)
+        for owner in (key for kind in BODY_OWNERS for key in current.by_type.get(kind, ())):
+            pending += current.bodies(owner).values()
+
+
+class GraphIntegers:
+    """The integers of one graph: a whole file, or a body.
+
+    Parameters
+    ----------
+    constants : mapping of int to Constant
+        Constants of this graph, by layer id.
+    """
+
+    def __init__(self, graph: GraphView, constants: Mapping[int, Constant], reader: WeightsReader) -> None:
+        self.graph = graph
+        self._constants = constants
+        self._reader = reader
+        self._shapes: dict[int, list[tuple[int, ...]]] = {}
+        self._values: dict[int, tuple[int | None, ...] | None] = {}
+
+    def shape(self, op: int, index: int) -> tuple[int, ...]:
+        """Shape of a port of an op as the file records it, by position, inputs first; empty if it has no such port."""
+        if op not in self._shapes:
+            self._shapes[op] = port_shapes(self.graph.scan.data, self.graph.span(op))
+        shapes = self._shapes[op]
+        return shapes[index] if index < len(shapes) else ()
+
+    def of(self, source: Source, depth: int = 0) -> tuple[int | None, ...] | None:
+        """The values of a vector or scalar; None in place of those that are computed, or None for an unknown length.
+
+        A Concat of constants and computed values, as an exporter writes it for the target of a Reshape, has both.
+        """
+        if source.op not in self._values:
+            self._values[source.op] = self._read(source, depth)
+        return self._values[source.op]
+
+    def _read(self, source: Source, depth: int) -> tuple[int | None, ...] | None:
+        constant = self._constants.get(source.op)
+        if constant is not None:
+            return self._reader.integers(constant, _MOST)
+        kind, inputs = self.graph.op_type(source.op), self.graph.inputs(source.op)
+        if depth < _DEEPEST and inputs:
+            if kind in _SAME:
+                inner = self.of(inputs[0], depth + 1)
+                if inner is not None:
+                    return inner
+            if kind == "Concat":
+                pieces = [self.of(piece, depth + 1) for piece in inputs]
+                if all(piece is not None for piece in pieces):
+                    return tuple(value for piece in pieces for value in piece or ())
+        # Only the output that is read has a shape to offer; ops with two integer outputs shape no graph.
+        shape = self.shape(source.op, len(inputs))
+        known = len(shape) == 1 and 0 <= shape[0] <= _MOST
+        return (None,) * shape[0] if known else None
