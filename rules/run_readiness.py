@@ -8,6 +8,7 @@ from dataclasses import replace
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.model.paged import converts_before_attention, unconverted_states
 from irtools.model.ports import CACHE_WORDS
+from irtools.model.target import fixed_states
 
 
 @rule("RUN001", "no-logits", Severity.ERROR, "The target has no output named logits")
@@ -191,7 +192,7 @@ def prefix_caching(context: Context) -> Iterator[Finding]:
     part = context.target_facts
     if part is None or not part.attentions:
         return
-    rest = [state for state in part.states if state.reads and state.shape and not state.grows]
+    rest = fixed_states(part)
     if rest:
         message = f"{len(rest)} of {len(part.states)} states belong to linear attention or convolutions"
         finding = finding_at(part, rest[0].reads[0], message, "with a draft, set enable_prefix_caching=False")

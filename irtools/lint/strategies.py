@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
+from irtools.lint.conditions import conditions
 from irtools.lint.context import Context
 from irtools.lint.finding import Finding, Severity, Strategy
 from irtools.lint.mtp import head
@@ -31,6 +33,12 @@ def strategies(context: Context, findings: Sequence[Finding]) -> tuple[Strategy,
     tuple of Strategy
         ``plain``, ``mtp``, ``dflash`` and ``eagle3``; empty without a readable target.
     """
+    judged = _judged(context, findings)
+    return tuple(replace(one, conditions=conditions(context, one.name)) if one.available else one for one in judged)
+
+
+def _judged(context: Context, findings: Sequence[Finding]) -> tuple[Strategy, ...]:
+    """The strategies without their conditions."""
     if context.target is None:
         return ()
     target = context.facts(context.target)

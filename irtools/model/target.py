@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from irtools.ir.op import DYNAMIC
 from irtools.model.part import ModelOutput, PartFacts, State
 
-__all__ = ["RuntimeLmHead", "attention_states", "find_embedding_gather", "find_runtime_lm_head", "head_width"]
+__all__ = [
+    "RuntimeLmHead",
+    "attention_states",
+    "find_embedding_gather",
+    "find_runtime_lm_head",
+    "fixed_states",
+    "head_width",
+]
 
 _EMBEDDING_ROWS = 1000
 _EMBEDDING_NAMES = ("embed_tokens", "embedding")
@@ -72,6 +79,11 @@ def head_width(part: PartFacts) -> int | None:
 def attention_states(part: PartFacts) -> tuple[State, ...]:
     """States of the KV cache, which grow with the sequence."""
     return tuple(state for state in part.states if state.grows)
+
+
+def fixed_states(part: PartFacts) -> tuple[State, ...]:
+    """States of linear attention and convolutions, whose size does not depend on the sequence."""
+    return tuple(state for state in part.states if state.reads and state.shape and not state.grows)
 
 
 def find_embedding_gather(part: PartFacts) -> int | None:
