@@ -69,13 +69,14 @@ def _each(
     applies: Callable[[Context], bool] = _usual,
     refuses: Callable[[object], bool] | None = None,
     source: str = "",
+    rules: tuple[str, ...] = (),
 ) -> tuple[Requirement, ...]:
     """Make a requirement for each strategy, with the stage of the refusal and the message, or ``""`` and the effect."""
 
     def one(strategy: str, stage: str, otherwise: str) -> Requirement:
         origin = source or f"openvino.genai, {_FILES[strategy]}; reproduced with GenAI 2026.4.1"
         return Requirement(
-            strategy, Condition(name, setting, value, otherwise, stage, origin, default, met), applies, refuses
+            strategy, Condition(name, setting, value, otherwise, stage, origin, default, met), applies, refuses, rules
         )
 
     return tuple(one(strategy, *effect) for strategy, effect in effects.items())
@@ -201,6 +202,7 @@ PREFIX_CACHING = (
         {"dflash": ("load", "DFlash CB/PA does not support scheduler_config.enable_prefix_caching.")},
         default=_CACHED,
         met=False,
+        rules=("RUN009",),
     ),
     *_each(
         "prefix-caching",
@@ -210,7 +212,8 @@ PREFIX_CACHING = (
         default=_CACHED,
         met=False,
         applies=_linear,
-        source="openvino.genai, continuous_batching/pipeline_impl.cpp; reproduced with GenAI 2026.4.1",
+        source="openvino.genai, continuous_batching/pipeline_impl.cpp; reproduced with GenAI 2026.4.1, not for eagle3",
+        rules=("RUN009",),
     ),
 )
 
@@ -231,7 +234,7 @@ BATCHED_TOKENS = (
         dict.fromkeys(("mtp", "eagle3", "draft"), _NARROW),
         default=_UNLIMITED,
         applies=_linear,
-        source="openvino.genai, continuous_batching/scheduler.hpp; reproduced with GenAI 2026.4.1",
+        source="openvino.genai, continuous_batching/scheduler.hpp; reproduced with GenAI 2026.4.1, not for eagle3",
     ),
     *_each(
         *_BATCH,

@@ -57,9 +57,7 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     help=f"Output file; see above. Format by suffix: {suffixes_text(VERIFY)}.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors and the findings that fail.")
-@click.option(
-    "-v", "--verbose", is_flag=True, help="Print progress on stderr, and with each decoding strategy its conditions."
-)
+@click.option("-v", "--verbose", is_flag=True, help="Print progress on stderr, and the conditions of each strategy.")
 def command(
     *,
     models: tuple[Path, ...],

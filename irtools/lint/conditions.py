@@ -29,12 +29,15 @@ class Requirement:
     refuses : callable
         Whether a value that generation_config.json has for the setting violates the condition. None for a setting that
         this file does not have.
+    rules : tuple of str
+        Codes of rules that report the need for the condition.
     """
 
     strategy: str
     condition: Condition
     applies: Callable[[Context], bool] = _always
     refuses: Callable[[object], bool] | None = None
+    rules: tuple[str, ...] = ()
 
     def resolve(self, context: Context) -> Condition:
         """The condition with the default that the export's generation_config.json gives."""
@@ -62,9 +65,8 @@ def conditions(context: Context, strategy: str) -> tuple[Condition, ...]:
 
 
 def violated_by(message: str) -> tuple[Requirement, ...]:
-    """Requirements whose violation the runtime reports with a message, in which other text may be too."""
-    words = " ".join(message.split())
-    return tuple(one for one in collect(Requirement) if one.condition.stage and _pattern(one.condition).search(words))
+    """Requirements whose violation the runtime reports with a message."""
+    return tuple(one for one in collect(Requirement) if one.condition.stage and _pattern(one.condition).search(message))
 
 
 def _pattern(condition: Condition) -> re.Pattern[str]:
