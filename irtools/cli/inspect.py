@@ -25,7 +25,7 @@ class _Command(click.Command):
 
 def _with_value(args: Sequence[str]) -> Iterator[str]:
     ended = False
-    for argument, following in zip(args, (*args[1:], ""), strict=True):
+    for argument, following in zip(args, [*args[1:], ""], strict=False):
         ended = ended or argument == "--"
         yield f"--snippet={_BEST}" if argument == "--snippet" and not ended and _is_no_value(following) else argument
 

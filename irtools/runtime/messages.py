@@ -11,7 +11,7 @@ _LOCATIONS = re.compile(
     r"Exception from \S+:\d+:|Check '(?:(?!Check ').){1,2000}?' failed(?: at \S+:\d+:?)?|\S+\.(?:[ch]pp|[ch]|py):\d+:?",
     re.DOTALL,
 )
-_FOLDERS = re.compile(r"(?:[A-Za-z]:)?[\\/](?:[^\s\"'\\/:]+[\\/])*")
+_FOLDERS = re.compile(r"(?<![\w.])(?:[A-Za-z]:)?[\\/](?:[^\s\"'\\/:]+[\\/])+")
 _LONGEST = 100_000
 
 
