@@ -73,8 +73,8 @@ def _each(
 ) -> tuple[Requirement, ...]:
     """Make a requirement for each strategy, with the stage of the refusal and the message, or ``""`` and the effect.
 
-    Only a pipeline with a DFlash draft takes its defaults from generation_config.json; with another draft it ignores this
-    file (reproduced with GenAI 2026.4.1), so that ``refuses`` counts only for DFlash.
+    ``refuses`` counts only for DFlash: a pipeline with another draft does not read generation_config.json (reproduced
+    with GenAI 2026.4.1).
     """
 
     def one(strategy: str, stage: str, otherwise: str) -> Requirement:

@@ -124,7 +124,7 @@ def _drafting(inspection: Inspection) -> Iterator[tuple[str, str]]:
     if not inspection.strategies:
         yield "strategies", "not judged"
     if inspection.pipelines:
-        yield "GenAI class", pipelines_text(inspection.pipelines)
+        yield "pipeline", pipelines_text(inspection.pipelines)
 
 
 def pipelines_text(pipelines: Sequence[Pipeline]) -> str:
