@@ -8,6 +8,7 @@ from pathlib import Path
 from irtools.errors import ExportError, UsageError
 from irtools.lint.finding import Condition, Strategy
 from irtools.lint.pipelines import Pipeline
+from irtools.model.decoding import DRAFTING
 from irtools.model.directory import ModelDirectory
 from irtools.prove.prompts import DEFAULT_PROMPTS
 from irtools.prove.speculate import draft_setup
@@ -81,8 +82,7 @@ def _strategy(
         )
     name = wanted
     if wanted == BEST:
-        own = draft_setup(export, draft).name
-        name = own if draft is None or own != "plain" else "draft"
+        name = _kind(export, draft)
         if not (name in by_name and by_name[name].available) and "mtp" in by_name and by_name["mtp"].available:
             name = "mtp"
         if draft is None and not (name in by_name and by_name[name].available):
@@ -98,13 +98,22 @@ def _strategy(
 
 def _draft_directory(export: ModelDirectory, draft: ModelDirectory | None, strategy: Strategy) -> Path | None:
     """Directory for ``draft_model``; None for plain decoding."""
-    if not strategy.conditions:
+    if strategy.name not in DRAFTING:
         return None
     if strategy.name == "mtp" and export.mtp is not None:
         return export.directory
     if draft is None:
         raise UsageError(f"{strategy.name} needs a draft", hint="Give its directory with --draft DIR.")
+    kind = _kind(export, draft)
+    if kind != strategy.name != "mtp":
+        raise UsageError(f"the draft is one for {kind}, not for {strategy.name}", path=draft.directory)
     return draft.directory
+
+
+def _kind(export: ModelDirectory, draft: ModelDirectory | None) -> str:
+    """Strategy that a draft is for; without a draft, the strategy of the export alone."""
+    own = draft_setup(export, draft).name
+    return own if draft is None or own != "plain" else "draft"
 
 
 def _lines(
