@@ -63,8 +63,9 @@ from irtools._lazy import attach
 
 if TYPE_CHECKING:
     from irtools.graph.match import Match, Mismatch, Pattern, Probe, pattern
+    from irtools.lint.conditions import Requirement
     from irtools.lint.context import Context
-    from irtools.lint.finding import Finding, Fix, Severity
+    from irtools.lint.finding import Condition, Finding, Fix, Severity
     from irtools.lint.places import finding_at
     from irtools.lint.rule import Rule, RuleGroup, load_rules, rule
     from irtools.lint.symptoms import Symptom
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STRATEGIES",
+    "Condition",
     "Context",
     "Finding",
     "Fix",
@@ -84,6 +86,7 @@ __all__ = [
     "Pattern",
     "Probe",
     "ProfilePort",
+    "Requirement",
     "Rule",
     "RuleGroup",
     "Severity",
@@ -98,6 +101,7 @@ __getattr__, __dir__ = attach(
     __name__,
     {
         "STRATEGIES": "irtools.model.decoding",
+        "Condition": "irtools.lint.finding",
         "Context": "irtools.lint.context",
         "Finding": "irtools.lint.finding",
         "Fix": "irtools.lint.finding",
@@ -108,6 +112,7 @@ __getattr__, __dir__ = attach(
         "Pattern": "irtools.graph.match",
         "ProfilePort": "irtools.model.mtp",
         "Probe": "irtools.graph.match",
+        "Requirement": "irtools.lint.conditions",
         "Rule": "irtools.lint.rule",
         "RuleGroup": "irtools.lint.rule",
         "Severity": "irtools.lint.finding",

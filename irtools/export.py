@@ -130,7 +130,9 @@ class Export(ModelDirectory, Drawable):
             raise OptionError("give either options or the other arguments, not both")
         return verify(self, options or separate)
 
-    def inspect(self, part: str = "target", *, context: int = 4096, batch: int = 1) -> Inspection:
+    def inspect(
+        self, part: str = "target", *, context: int = 4096, batch: int = 1, draft: str | Path | None = None
+    ) -> Inspection:
         """Inspect the export: parts, layers, ports, states, weights, decoding strategies and memory.
 
         Parameters
@@ -141,6 +143,8 @@ class Export(ModelDirectory, Drawable):
             Tokens in the state of each sequence.
         batch : int
             Number of sequences.
+        draft : path-like, optional
+            Directory of a draft with which the decoding strategies are judged.
 
         Raises
         ------
@@ -157,7 +161,8 @@ class Export(ModelDirectory, Drawable):
         """
         from irtools.report.inspection import Inspection
 
-        return Inspection(self, part, context=context, batch=batch)
+        draft = Path(draft) if draft is not None else None
+        return Inspection(self, part, context=context, batch=batch, draft=draft)
 
     def footprint(self, *, context: int = 4096, batch: int = 1) -> Footprint:
         """Compute the minimum memory of the export from its files.

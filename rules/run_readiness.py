@@ -10,7 +10,7 @@ from irtools.lint.lost_names import lost_output, name_output
 from irtools.model.paged import converts_before_attention, unconverted_states
 from irtools.model.part import ModelOutput, PartFacts
 from irtools.model.ports import CACHE_WORDS, PORTS
-from irtools.model.target import find_lm_head
+from irtools.model.target import find_lm_head, fixed_states
 
 
 @rule("RUN001", "no-logits", Severity.ERROR, "The target has no output named logits")
@@ -205,9 +205,7 @@ def prefix_caching(context: Context) -> Iterator[Finding]:
     if part is None or not part.attentions:
         return
     unmanaged = list(unconverted_states(part))  # RUN004 reports them
-    rest = [
-        state for state in part.states if state.reads and state.shape and not state.grows and state not in unmanaged
-    ]
+    rest = [state for state in fixed_states(part) if state not in unmanaged]
     if rest:
         message = f"{len(rest)} of {len(part.states)} states belong to linear attention or convolutions"
         finding = finding_at(part, rest[0].reads[0], message, "with a draft, set enable_prefix_caching=False")

@@ -142,7 +142,7 @@ print([name for name in names if name in sys.modules])
 
 ONLY_COMMANDS = {
     *("models", "model", "format_", "formats", "quiet", "verbose"),
-    *("dry_run", "diff", "explain", "remove"),  # the method's result has it
+    *("dry_run", "diff", "explain", "remove", "snippet", "prompt"),  # the method's result has it
     "parts",  # expect_compression takes a mapping by part
     *("fail_on", "exit_zero", "baseline", "write_baseline", "config", "trust_model_config", "fix", "unsafe_fixes"),
 }

@@ -2,35 +2,85 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
-from irtools.cli.common import Ui, models_argument, output_options, part_option, run_models
+from irtools.cli.common import PATH, Ui, models_argument, output_options, part_option, run_models
+from irtools.model.decoding import STRATEGIES
 from irtools.report.json import ModelResult
 
 __all__ = ["command"]
 
+_BEST = "best"
 
-@click.command("inspect")
+
+class _Command(click.Command):
+    """A command with the option ``--snippet [STRATEGY]``, which must not take the model directory for its value."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, list(_with_value(args)))
+
+
+def _with_value(args: Sequence[str]) -> Iterator[str]:
+    ended = False
+    for argument, following in zip(args, [*args[1:], ""], strict=False):
+        ended = ended or argument == "--"
+        yield f"--snippet={_BEST}" if argument == "--snippet" and not ended and _is_no_value(following) else argument
+
+
+def _is_no_value(following: str) -> bool:
+    """True if an argument after ``--snippet`` is not meant as its value: an option, a path, or none."""
+    if following in (_BEST, *STRATEGIES):
+        return False
+    return following.startswith("-") or not following.isidentifier() or Path(following).exists()
+
+
+@click.command("inspect", cls=_Command)
 @models_argument
 @part_option
 @click.option(
     "--context", metavar="N", type=click.IntRange(1), default=4096, show_default=True, help="Tokens in the KV cache."
 )
 @click.option("--batch", metavar="B", type=click.IntRange(1), default=1, show_default=True, help="Sequences.")
+@click.option("--draft", metavar="DIR", type=PATH, help="Draft to judge the decoding strategies with.")
+@click.option(
+    "--snippet",
+    metavar="[STRATEGY]",
+    type=click.Choice((_BEST, *STRATEGIES)),
+    help="Print Python that generates with a decoding strategy in OpenVINO GenAI: "
+    f"{', '.join(STRATEGIES)}, or by default the best that is available.",
+)
+@click.option("--prompt", metavar="TEXT", help="Prompt for --snippet.")
 @output_options()
-def command(models: tuple[Path, ...], part: str, context: int, batch: int, ui: Ui) -> int:
+def command(
+    *,
+    models: tuple[Path, ...],
+    part: str,
+    context: int,
+    batch: int,
+    draft: Path | None,
+    snippet: str | None,
+    prompt: str | None,
+    ui: Ui,
+) -> int:
     """Show parts, layers, ports, states, weights, decoding strategies and memory on one screen."""
+    if prompt is not None and snippet is None:
+        raise click.UsageError("--prompt is only for --snippet")
 
     def work(path: Path) -> ModelResult:
         from irtools.export import open_export
         from irtools.report.inspect import inspection_text
 
         with ui.working(f"Inspecting {path}"):
-            inspection = open_export(path).inspect(part, context=context, batch=batch)
+            inspection = open_export(path).inspect(part, context=context, batch=batch, draft=draft)
+            script = inspection.snippet(snippet, prompt=prompt) if snippet is not None else None
             if ui.format == "json":
-                return ModelResult(str(path), "ok", details=inspection.details())
+                extra = {"snippet": script} if script is not None else {}
+                return ModelResult(str(path), "ok", details={**inspection.details(), **extra})
+            if script is not None:
+                return ModelResult(str(path), "ok", text=script, exact=True)
             return ModelResult(str(path), "ok", text=inspection_text(inspection, ui.style))
 
     return run_models(ui, "inspect", models, work)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from irtools.cli.common import PATH, Ui, output_options, write_stdout
+from irtools.errors import OptionError
 
 if TYPE_CHECKING:
     from irtools.lint.rule import Rule
 
 __all__ = ["command"]
+
+_RULE = re.compile(r"[A-Za-z]{2,8}[0-9]{3}|[a-z0-9]+(-[a-z0-9]+)*")
+"""Form of a code or a name of a rule; everything else is a message."""
+_LONGEST = 1_000_000
+_SHOWN = 80
 
 _folders = click.option(
     "--rules",
@@ -38,30 +46,56 @@ def list_(folders: tuple[Path, ...], ui: Ui) -> int:
 
     rules = _load(folders)
     if ui.format == "json":
-        _print_json("rules list", [rule_details(rule) for rule in rules])
+        _print_json("rules list", {"rules": [rule_details(rule) for rule in rules]})
     else:
         ui.result(rules_text(rules, ui.style))
     return 0
 
 
 @command.command("explain")
-@click.argument("code")
+@click.argument("text", metavar="CODE|MESSAGE|-")
 @_folders
 @output_options()
-def explain(code: str, folders: tuple[Path, ...], ui: Ui) -> int:
-    """Explain one rule, by CODE or name.
+def explain(text: str, folders: tuple[Path, ...], ui: Ui) -> int:
+    """Explain one rule by its code or name, or a message of the runtime by the rules that find its cause.
 
-    Prints the check, its reason, the fix and the source.
+    For a rule, prints the check, its reason, the fix and the source. A message is given in quotes, or on standard input
+    with -; a whole traceback is fine.
     """
     from irtools.lint.rule import find_rule
-    from irtools.report.rules import rule_details, rule_text
+    from irtools.lint.symptoms import explain_message
+    from irtools.report.rules import message_details, message_text, rule_details, rule_text
+    from irtools.runtime.messages import pasted_message
 
-    rule = find_rule(_load(folders), code)
-    if ui.format == "json":
-        _print_json("rules explain", [rule_details(rule)])
+    rules = _load(folders)
+    text = (_standard_input() if text == "-" else text).strip()
+    if _RULE.fullmatch(text):
+        rule = find_rule(rules, text)
+        details: dict[str, object] = {"rules": [rule_details(rule)]}
+        shown = rule_text(rule, ui.style)
     else:
-        ui.result(rule_text(rule, ui.style))
+        message = pasted_message(text)
+        known = explain_message(message, rules)
+        if not known:
+            raise OptionError(_unknown(message))
+        details, shown = message_details(known, rules), message_text(known, ui.style)
+    if ui.format == "json":
+        _print_json("rules explain", details)
+    else:
+        ui.result(shown)
     return 0
+
+
+def _standard_input() -> str:
+    return sys.stdin.buffer.read(_LONGEST).decode("utf-8", "replace") if sys.stdin is not None else ""
+
+
+def _unknown(message: str) -> str:
+    if not message:
+        return "there is no message; give it in quotes, or on standard input with -"
+    start = message if len(message) <= _SHOWN else f"{message[: _SHOWN - 3]}..."
+    advice = "run `irtools verify MODEL_DIR`, and look for the message in the issues of OpenVINO GenAI"
+    return f"no rule is known to explain {start!r}; {advice}"
 
 
 def _load(folders: tuple[Path, ...]) -> tuple[Rule, ...]:
@@ -71,7 +105,7 @@ def _load(folders: tuple[Path, ...]) -> tuple[Rule, ...]:
     return load_rules(folders or configured_rules())
 
 
-def _print_json(name: str, rules: list[dict[str, object]]) -> None:
+def _print_json(name: str, content: dict[str, object]) -> None:
     from irtools.report.json import envelope, to_json
 
-    write_stdout(to_json({**envelope(name, []), "rules": rules}))
+    write_stdout(to_json({**envelope(name, []), **content}))

@@ -64,7 +64,7 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     help=f"Output file; see above. Format by suffix: {suffixes_text(VERIFY)}.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors and the findings that fail.")
-@click.option("-v", "--verbose", is_flag=True, help="Print progress on stderr.")
+@click.option("-v", "--verbose", is_flag=True, help="Print progress on stderr, and the conditions of each strategy.")
 def command(
     *,
     models: tuple[Path, ...],
@@ -175,7 +175,9 @@ def _emit(format_: str, file: Path | None, verified: list[ModelVerification], ui
     from irtools.ir.output import write_output
 
     code, style = _exit_code(verified, exit_zero=exit_zero), ui.style if file is None else Style()
-    text = render(VERIFY[format_], verified, style=style, exit_code=code, brief=file is None and ui.quiet)
+    text = render(
+        VERIFY[format_], verified, style=style, exit_code=code, brief=file is None and ui.quiet, verbose=ui.verbose
+    )
     if file is None:
         diff = format_ == "text" and any(model.patches and not model.written for model in verified)
         write_stdout(text, exact=diff)

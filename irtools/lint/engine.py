@@ -26,6 +26,7 @@ from irtools.text import given_fields, plural, short_repr
 
 if TYPE_CHECKING:
     from irtools.ir.save import Saved
+    from irtools.lint.pipelines import Pipeline
     from irtools.surgery.patch import Patch
 
 __all__ = ["ModelVerification", "Verification", "VerifyOptions", "selected_rules", "verify"]
@@ -81,6 +82,8 @@ class Verification(Tabular):
         Sorted by file, line and code, with every field filled in.
     strategies : tuple of Strategy
         Availability of each decoding strategy; it does not depend on ``select`` and ``ignore``.
+    pipelines : tuple of Pipeline
+        Pipeline classes of GenAI, those that fit the parts of the export first.
     in_baseline : int
         Number of findings that a baseline removed.
     """
@@ -89,6 +92,7 @@ class Verification(Tabular):
     findings: tuple[Finding, ...]
     rules: tuple[Rule, ...]
     strategies: tuple[Strategy, ...] = ()
+    pipelines: tuple[Pipeline, ...] = ()
     in_baseline: int = 0
 
     def __repr__(self) -> str:
@@ -200,14 +204,14 @@ def verify(export: ModelDirectory, options: VerifyOptions | None = None) -> Veri
     findings = [finding for rule in rules for finding in _run(rule, context, unreadable)]
     others = [rule for rule in _applicable(loaded, options) if rule not in rules]
     all_findings = [*findings, *_left_out(others, context, unreadable)]
-    available = _strategies(context, list(_drop_echoes(all_findings, unreadable)))
+    judged = _judged(context, list(_drop_echoes(all_findings, unreadable)))
     if unreadable not in rules:
         findings = [finding for finding in findings if finding.code != unreadable.code]
     findings = [f for f in _drop_echoes(findings, unreadable) if not _ignored_in_file(f, options, whole)]
     findings = [_with_severity(finding, options) for finding in findings]
     if export.path.suffix == ".xml" and not export.path.is_dir():
         findings = [f for f in findings if export.path in map(_xml_of, (*filter(None, (f.file,)), *f.also))]
-    return Verification(export, _sorted(findings), rules, available)
+    return Verification(export, _sorted(findings), rules, *judged)
 
 
 def _left_out(rules: Iterable[Rule], context: Context, unreadable: Rule) -> Iterator[Finding]:
@@ -315,11 +319,13 @@ def _sorted(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(unique, key=lambda f: (str(f.file or ""), f.line or 0, f.code, f.op or "", f.message)))
 
 
-def _strategies(context: Context, findings: list[Finding]) -> tuple[Strategy, ...]:
-    """Judge the decoding strategies by all rules and their original severities: the runtime ignores options."""
+def _judged(context: Context, findings: list[Finding]) -> tuple[tuple[Strategy, ...], tuple[Pipeline, ...]]:
+    """Judge strategies and pipelines by all rules and their original severities: the runtime ignores options."""
+    from irtools.lint.pipelines import pipelines
     from irtools.lint.strategies import strategies
 
+    found = _sorted(findings)
     try:
-        return strategies(context, _sorted(findings))
+        return strategies(context, found), pipelines(context, found)
     except InvalidIRError:
-        return ()  # a finding reports the fault
+        return (), ()  # a finding reports the fault

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from irtools.model.document import Document
     from irtools.surgery.patch import Patch
 
-__all__ = ["Finding", "Fix", "Severity", "Strategy"]
+__all__ = ["STATEFUL_ONLY", "Condition", "Finding", "Fix", "Severity", "Strategy"]
+
+STATEFUL_ONLY = "only on the stateful path, without continuous batching"
+"""Need of a target that cannot be converted to paged attention."""
 
 
 class Severity(IntEnum):
@@ -55,6 +58,47 @@ class Fix:
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """A setting or argument of GenAI that a decoding strategy needs.
+
+    Attributes
+    ----------
+    id : str
+        Stable name, unique within a strategy, such as ``assistant-tokens``.
+    setting : str
+        Name in GenAI's Python API, such as ``GenerationConfig.num_assistant_tokens``.
+    value : str
+        Required value: a value, a comparison (``> 0``) or a phrase.
+    otherwise : str
+        Message of the runtime if the condition is violated, in which ``...`` stands for values; without a message,
+        the effect.
+    stage : str
+        Stage at which the runtime refuses: ``load`` or ``generate``; ``""`` if it says nothing.
+    source : str
+        Origin of the condition.
+    default : str
+        Value that applies if nothing is set, in this export.
+    met : bool
+        True if this default satisfies the condition.
+    """
+
+    id: str
+    setting: str
+    value: str
+    otherwise: str
+    stage: str
+    source: str
+    default: str = ""
+    met: bool = True
+
+    @property
+    def text(self) -> str:
+        """The required setting, without the class that has it: ``num_assistant_tokens > 0``."""
+        name = self.setting.rpartition(".")[2]
+        return f"{name} {self.value}" if self.value.startswith((">", "<", "=")) else f"{name} = {self.value}"
+
+
+@dataclass(frozen=True, slots=True)
 class Strategy:
     """Availability of one decoding strategy for an export.
 
@@ -68,6 +112,8 @@ class Strategy:
         Codes of the findings that refuse or restrict the strategy.
     remedy : str
         Command that removes the first finding that refuses the strategy, as a clause; ``""`` if irtools cannot.
+    conditions : tuple of Condition
+        What must be set in GenAI; empty if the strategy is not available.
     """
 
     name: str
@@ -75,12 +121,19 @@ class Strategy:
     reason: str = ""
     findings: tuple[str, ...] = ()
     remedy: str = ""
+    conditions: tuple[Condition, ...] = ()
 
     @property
     def text(self) -> str:
         """Reason, codes of the findings and remedy."""
         codes = f"({', '.join(self.findings)})" if self.findings else ""
         return "; ".join(filter(None, (" ".join(filter(None, (self.reason, codes))), self.remedy)))
+
+    @property
+    def to_set(self) -> str:
+        """Conditions that GenAI's defaults do not meet, without those that ``reason`` has already."""
+        texts = [one.text for one in self.conditions if not one.met]
+        return ", ".join(text for text in texts if text.replace(" ", "") not in self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +192,7 @@ class Finding:
 
     def stateful_only(self) -> Finding:
         """The same finding for a target that cannot be converted to paged attention, which every draft needs."""
-        needs = {"plain": "only on the stateful path, without continuous batching"}
-        return replace(self, rules_out=DRAFTING, needs=needs)
+        return replace(self, rules_out=DRAFTING, needs={"plain": STATEFUL_ONLY})
 
     @property
     def text(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from irtools.errors import IrtoolsError
+from irtools.lint.conditions import conditions
 from irtools.lint.context import Context
 from irtools.lint.decoding import too_new
 from irtools.lint.finding import Finding, Severity, Strategy
@@ -34,6 +35,12 @@ def strategies(context: Context, findings: Sequence[Finding]) -> tuple[Strategy,
     tuple of Strategy
         One for each name of ``STRATEGIES``, in their order; empty without a readable target.
     """
+    judged = _judged(context, findings)
+    return tuple(replace(one, conditions=conditions(context, one.name)) if one.available else one for one in judged)
+
+
+def _judged(context: Context, findings: Sequence[Finding]) -> tuple[Strategy, ...]:
+    """The strategies without their conditions."""
     if context.target is None:
         return ()
     target = context.facts(context.target)

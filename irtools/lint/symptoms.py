@@ -6,10 +6,17 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from irtools.lint.conditions import Requirement, violated_by
 from irtools.lint.finding import Finding
+from irtools.lint.rule import Rule
 from irtools.registry import collect
 
-__all__ = ["Symptom", "cited", "explained_by", "explanation", "of_check"]
+__all__ = ["Explanation", "Symptom", "cited", "explain_message", "explained_by", "explanation", "of_check"]
+
+_QUOTED = re.compile(r'"([^"]+)"')
+_SHORT = 24
+"""Length up to which a quoted phrase is too common to identify a message."""
+_CODE = re.compile(r"\b[A-Z]{2,8}[0-9]{3}\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,58 @@ class Symptom:
 
 def _of_message(message: str) -> list[Symptom]:
     return [one for one in collect(Symptom) if one.message and re.search(one.message, message, re.IGNORECASE)]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What the rule packs know about a message of the runtime.
+
+    Attributes
+    ----------
+    limits : tuple of str
+        Limits of the runtime that the message reports, which are no fault of the export.
+    requirements : tuple of Requirement
+        Conditions of decoding strategies whose violation the message reports.
+    rules : tuple of Rule
+        Rules that find the cause in the files, the most likely first.
+    groups : tuple of str
+        Letters of groups of which any rule may find it.
+    """
+
+    limits: tuple[str, ...]
+    requirements: tuple[Requirement, ...]
+    rules: tuple[Rule, ...]
+    groups: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.limits or self.requirements or self.rules or self.groups)
+
+
+def explain_message(message: str, rules: Iterable[Rule]) -> Explanation:
+    """Explain a message of the runtime; the result is false if no rule pack knows it.
+
+    Rules whose pages quote the message come first. A message about a violated condition says that exactly, so that no
+    rule has to be guessed from its words.
+    """
+    requirements = violated_by(message)
+    symptoms = [] if requirements else _of_message(message)
+    limits = tuple(symptom.explanation for symptom in symptoms if symptom.explanation)
+    names = [name for one in requirements for name in one.rules]
+    names += [code for limit in limits for code in _CODE.findall(limit)]
+    names += [] if limits else [name for symptom in symptoms for name in symptom.rules]
+    by_code = {rule.code: rule for rule in rules}
+    quoting = [] if requirements else [rule for rule in by_code.values() if _quotes(rule, message)]
+    named = [by_code[name] for name in names if name in by_code]
+    letters = {rule.group for rule in by_code.values()}
+    groups = tuple(dict.fromkeys(name for name in names if name in letters))
+    return Explanation(limits, requirements, tuple(dict.fromkeys([*quoting, *named])), groups)
+
+
+def _quotes(rule: Rule, message: str) -> bool:
+    """True if the page of a rule has a part of a message in quotation marks."""
+    quoted = _QUOTED.findall(" ".join(rule.explanation.split()))
+    phrases = (phrase.strip(" .") for quote in quoted for phrase in quote.split("..."))
+    return any(len(phrase) > _SHORT and phrase in message for phrase in phrases)
 
 
 def explanation(message: str) -> str:

@@ -13,6 +13,7 @@ __all__ = [
     "find_embedding_gather",
     "find_lm_head",
     "find_runtime_lm_head",
+    "fixed_states",
     "head_width",
 ]
 
@@ -82,6 +83,11 @@ def head_width(part: PartFacts) -> int | None:
 def attention_states(part: PartFacts) -> tuple[State, ...]:
     """States of the KV cache, which grow with the sequence."""
     return tuple(state for state in part.states if state.grows)
+
+
+def fixed_states(part: PartFacts) -> tuple[State, ...]:
+    """States of linear attention and convolutions, whose size does not depend on the sequence."""
+    return tuple(state for state in part.states if state.reads and state.shape and not state.grows)
 
 
 def find_embedding_gather(part: PartFacts) -> int | None:

@@ -7,12 +7,13 @@ from itertools import groupby
 from pathlib import Path
 
 from irtools.lint.engine import Verification
-from irtools.lint.finding import Finding, Severity
-from irtools.report.terminal import Style
+from irtools.lint.finding import Condition, Finding, Severity
+from irtools.report.terminal import Column, Style, table
 from irtools.text import plural, visible
 
 __all__ = ["counts_text", "findings_text", "listing", "shown_path"]
 
+_CONDITIONS = (Column(""), Column(""), Column("", fold="words", effects=("dim",)))
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
@@ -21,14 +22,28 @@ def shown_path(path: Path, directory: Path) -> str:
     return path.relative_to(directory).as_posix() if path.is_relative_to(directory) else str(path)
 
 
-def findings_text(verification: Verification, style: Style) -> str:
-    """Findings of one export, their counts, and the decoding strategies, without a final newline."""
+def findings_text(verification: Verification, style: Style, *, conditions: bool = False) -> str:
+    """Findings of one export, their counts, and the decoding strategies, without a final newline.
+
+    Parameters
+    ----------
+    conditions : bool
+        Also the conditions of each available strategy.
+    """
     lines = [listing(verification, style), "  " + counts_text([verification])]
     for strategy in verification.strategies:
         status = "available" if strategy.available else "not available"
         why = f"{':' if strategy.reason else ''} {strategy.text}".rstrip()
         lines.append(f"  {strategy.name}: {status}{why}")
+        if conditions and strategy.conditions:
+            lines.append(table(_CONDITIONS, map(_condition, strategy.conditions), style, indent=4))
     return "\n".join(lines)
+
+
+def _condition(condition: Condition) -> tuple[str, str, str]:
+    refused = {"load": "else refused at load: ", "generate": "else refused at generate: "}
+    mark = "default" if condition.met else "set"
+    return mark, condition.text, f"{refused.get(condition.stage, 'else ')}{condition.otherwise}"
 
 
 def listing(verification: Verification, style: Style) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from irtools.anatomy.describe import SYMBOLS, layers_text, symbolic
+from irtools.lint.pipelines import Pipeline
 from irtools.model.footprint import KV_PRECISIONS, UNKNOWN, Footprint, states
 from irtools.model.part import ModelInput, ModelOutput
 from irtools.model.provenance import flat_rt_info, origin, versions
@@ -120,9 +121,23 @@ def _drafting(inspection: Inspection) -> Iterator[tuple[str, str]]:
         yield "draft", f"this is {_DRAFTS[inspection.draft.kind]} draft; it {reads}"
     for strategy in inspection.strategies:
         text = f"{'available' if strategy.available else 'not available:'} {strategy.text}".rstrip()
-        yield f"  {strategy.name}", text
+        yield f"  {strategy.name}", "; set ".join(filter(None, [text, strategy.to_set]))
     if not inspection.strategies:
         yield "strategies", "not judged"
+    if inspection.pipelines:
+        yield "pipeline", pipelines_text(inspection.pipelines)
+
+
+def pipelines_text(pipelines: Sequence[Pipeline]) -> str:
+    """The pipeline classes that fit an export; for the others, the reasons."""
+    fitting = " or ".join(one.name for one in pipelines if one.fits)
+    reasons: dict[str, list[str]] = {}
+    for one in pipelines:
+        if not one.fits:
+            reasons.setdefault(one.reason, []).append(one.name)
+    if not fitting and len(reasons) == 1:
+        return f"none: {next(iter(reasons))}"
+    return "; ".join([fitting or "none", *(f"not {' and '.join(names)}: {why}" for why, names in reasons.items())])
 
 
 def _rt_info(part: InspectedPart) -> Iterator[tuple[str, str]]:

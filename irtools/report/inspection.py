@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 from irtools.anatomy.blocks import LayerBlocks
 from irtools.anatomy.describe import block_facts, block_title, symbolic
@@ -12,10 +13,11 @@ from irtools.anatomy.kinds import LayerKind, layer_kinds
 from irtools.decoder import locate
 from irtools.decoder.stack import DecoderStack
 from irtools.display import Tabular
-from irtools.errors import IrtoolsError
+from irtools.errors import IrtoolsError, OptionError
 from irtools.ir.constants import iter_graphs, read_constants
-from irtools.lint.engine import verify
+from irtools.lint.engine import Verification, VerifyOptions, verify
 from irtools.lint.finding import Strategy
+from irtools.lint.pipelines import Pipeline
 from irtools.model.compression import Compression, recorded_request
 from irtools.model.config import declared_mtp
 from irtools.model.directory import ModelDirectory
@@ -27,6 +29,7 @@ from irtools.model.part import ModelInput, ModelOutput, PartFacts
 from irtools.model.provenance import flat_rt_info, origin, versions
 from irtools.model.weights import Weight, covered_bytes
 from irtools.render.part import DrawnPart, shown_part
+from irtools.report.snippet import BEST, snippet_text
 from irtools.surgery.annotate import annotation_status
 from irtools.text import plural, short_repr
 
@@ -137,10 +140,21 @@ class Inspection(Tabular):
         Part whose ports, states, layers and rt_info are shown.
     context, batch : int
         Tokens in the state and number of sequences, for the memory footprint.
+    draft : Path or None
+        Directory of a draft with which the decoding strategies are judged.
     """
 
-    def __init__(self, export: ModelDirectory, part: str = "target", *, context: int = 4096, batch: int = 1) -> None:
+    def __init__(
+        self,
+        export: ModelDirectory,
+        part: str = "target",
+        *,
+        context: int = 4096,
+        batch: int = 1,
+        draft: Path | None = None,
+    ) -> None:
         self.export = export
+        self.draft_directory = draft
         self.context = context
         self.batch = batch
         self._document = shown_part(export, part)
@@ -202,12 +216,44 @@ class Inspection(Tabular):
         return "config.json declares none" if there else "there is no config.json"
 
     @cached_property
+    def _verification(self) -> Verification | None:
+        try:
+            return verify(self.export, VerifyOptions(draft=self.draft_directory))
+        except OptionError:
+            raise
+        except IrtoolsError:
+            return None
+
+    @property
     def strategies(self) -> tuple[Strategy, ...]:
         """Decoding strategies, as judged by ``irtools verify``; empty if the export cannot be verified."""
-        try:
-            return verify(self.export).strategies
-        except IrtoolsError:
-            return ()
+        return self._verification.strategies if self._verification is not None else ()
+
+    @property
+    def pipelines(self) -> tuple[Pipeline, ...]:
+        """Pipeline classes of GenAI, those that fit first; empty if the export cannot be verified."""
+        return self._verification.pipelines if self._verification is not None else ()
+
+    def snippet(self, strategy: str = BEST, *, prompt: str | None = None) -> str:
+        """Write a Python script that generates with a decoding strategy in GenAI.
+
+        Parameters
+        ----------
+        strategy : str
+            Name of a decoding strategy, or ``best``: the one of the draft if there is one, else ``mtp`` if it is
+            available, else ``plain``.
+        prompt : str, optional
+            Prompt of the script.
+
+        Raises
+        ------
+        ExportError
+            The strategy is not available, or no pipeline class of GenAI fits the export.
+        UsageError
+            The strategy needs a draft.
+        """
+        draft = ModelDirectory.open(self.draft_directory) if self.draft_directory is not None else None
+        return snippet_text(self.export, draft, self.strategies, self.pipelines, wanted=strategy, prompt=prompt)
 
     @property
     def declared_mtp(self) -> int | None:
@@ -281,6 +327,7 @@ class Inspection(Tabular):
             },
             "draft": _draft(self.draft),
             "strategies": [asdict(strategy) for strategy in self.strategies],
+            "pipelines": [asdict(pipeline) for pipeline in self.pipelines],
             "footprint": _footprint(self.footprint),
             "rt_info": {other.name: _rt_info(other) for other in self.parts if not other.error},
         }

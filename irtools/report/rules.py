@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from itertools import groupby
 
 from irtools.lint.rule import Rule, RuleGroup
+from irtools.lint.symptoms import Explanation
 from irtools.registry import collect
-from irtools.report.terminal import Column, Style, table
+from irtools.report.terminal import Column, Style, paragraph, table
 
 __all__ = [
     "explanation_markdown",
     "headed_lines",
+    "message_details",
+    "message_text",
     "rule_details",
     "rule_text",
     "rules_markdown",
     "rules_text",
     "untitled",
 ]
+
+
+_RULES = (Column("code"), Column("severity"), Column("name"), Column("title", fold="words"))
 
 
 def explanation_markdown(rule: Rule, *, level: int = 3) -> str:
@@ -54,6 +61,40 @@ def rule_text(rule: Rule, style: Style) -> str:
     return f"{heading} ({rule.severity}{runtimes})\n{rule.title}\n\n{untitled(rule)}"
 
 
+def message_text(explanation: Explanation, style: Style) -> str:
+    """What is known about a message of the runtime, for the terminal."""
+    blocks = []
+    if explanation.limits:
+        blocks.append(_block("A limit of the runtime, not a fault of the export:", explanation.limits, style))
+    if explanation.requirements:
+        needs = dict.fromkeys(f"{one.strategy} needs {one.condition.text}" for one in explanation.requirements)
+        title = "A condition of the decoding strategy is violated; it is a matter of settings, not of the files:"
+        blocks.append(_block(title, needs, style))
+    if explanation.rules or explanation.groups:
+        titles = {group.letters: group.title for group in collect(RuleGroup)}
+        rows = [(rule.code, str(rule.severity), rule.name, rule.title) for rule in explanation.rules]
+        rows += [(letters, "", "all rules", titles.get(letters, "")) for letters in explanation.groups]
+        blocks.append(f"{style.paint('Rules that find the cause in the files:', 'bold')}\n{table(_RULES, rows, style)}")
+        blocks.append(
+            "`irtools verify MODEL_DIR` says which of them apply, `irtools rules explain CODE` what each means."
+        )
+    return "\n\n".join(blocks)
+
+
+def _block(title: str, lines: Iterable[str], style: Style) -> str:
+    return "\n".join([style.paint(title, "bold"), *(paragraph(line, style, indent=2) for line in lines)])
+
+
+def message_details(explanation: Explanation, rules: Iterable[Rule]) -> dict[str, object]:
+    """JSON form of what is known about a message of the runtime; groups of rules are spelt out."""
+    grouped = [rule for letters in explanation.groups for rule in rules if rule.group == letters]
+    return {
+        "rules": [rule_details(rule) for rule in dict.fromkeys([*explanation.rules, *grouped])],
+        "conditions": [{"strategy": one.strategy, **asdict(one.condition)} for one in explanation.requirements],
+        "limits": list(explanation.limits),
+    }
+
+
 def untitled(rule: Rule) -> str:
     """Explanation of a rule without its title, for a text that begins with the title."""
     return rule.explanation.removeprefix(f"{rule.title}.").strip()
@@ -61,8 +102,7 @@ def untitled(rule: Rule) -> str:
 
 def rules_text(rules: Iterable[Rule], style: Style) -> str:
     """Table of the rules, one line each."""
-    columns = [Column("code"), Column("severity"), Column("name"), Column("title", fold="words")]
-    return table(columns, [(rule.code, rule.severity, rule.name, rule.title) for rule in rules], style)
+    return table(_RULES, [(rule.code, rule.severity, rule.name, rule.title) for rule in rules], style)
 
 
 def rules_markdown(rules: Iterable[Rule]) -> str:

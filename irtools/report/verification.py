@@ -16,15 +16,19 @@ from irtools.text import plural
 __all__ = ["verification_json", "verification_text"]
 
 
-def verification_text(models: Sequence[ModelVerification], *, style: Style, brief: bool = False, **_: object) -> str:
+def verification_text(
+    models: Sequence[ModelVerification], *, style: Style, brief: bool = False, verbose: bool = False, **_: object
+) -> str:
     """Render the findings, the decoding strategies and the totals as text.
 
     Parameters
     ----------
     brief : bool
         Only the findings that determine the exit code.
+    verbose : bool
+        Also the conditions of each available strategy.
     """
-    return _brief_text(models, style) if brief else _text(models, style)
+    return _brief_text(models, style) if brief else _text(models, style, verbose)
 
 
 def _brief_text(models: Sequence[ModelVerification], style: Style) -> str:
@@ -37,12 +41,12 @@ def _brief_text(models: Sequence[ModelVerification], style: Style) -> str:
     return "\n\n".join(blocks) + "\n" if blocks else ""
 
 
-def _text(models: Sequence[ModelVerification], style: Style) -> str:
+def _text(models: Sequence[ModelVerification], style: Style, verbose: bool) -> str:
     blocks = []
     for model in models:
         if model.verification is not None:
             diffs = [patch.diff().rstrip("\n") for patch in model.patches if not model.written]
-            blocks.append("\n".join([*diffs, findings_text(model.verification, style)]))
+            blocks.append("\n".join([*diffs, findings_text(model.verification, style, conditions=verbose)]))
     done = [model.verification for model in models if model.verification is not None]
     if len(models) > 1:
         blocks.append(f"{plural(len(done), 'export')} verified: {counts_text(done)}")
@@ -86,6 +90,7 @@ def _details(model: ModelVerification, verification: Verification) -> dict[str, 
         "known": verification.in_baseline,
         "rules": [rule.code for rule in verification.rules],
         "strategies": [asdict(strategy) for strategy in verification.strategies],
+        "pipelines": [asdict(pipeline) for pipeline in verification.pipelines],
         "written": [str(file.path) for file in model.written],
     }
     if model.patches and not model.written:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -198,6 +199,34 @@ def test_rules_list(cli: Cli) -> None:
     codes = [line.split()[0] for line in text.out.splitlines()[1:]]
     assert [rule["code"] for rule in machine["rules"]] == codes
     jsonschema.validate(machine, schema())
+
+
+def test_rules_explain_takes_a_message(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    message = "Check 'x' failed at a/b.cpp:7:\nNo ScaledDotProductAttention operation observed in the graph"
+    done = cli("rules", "explain", message)
+    assert done.code == 0
+    assert "RUN003" in done.out
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(message.encode())))
+    assert cli("rules", "explain", "-").out == done.out
+    found = json.loads(
+        cli("rules", "explain", "DFlash CB/PA supports one sequence per request.", "--format", "json").out
+    )
+    jsonschema.validate(found, schema())
+    assert [(one["strategy"], one["id"]) for one in found["conditions"]] == [("dflash", "one-sequence")]
+    grouped = json.loads(cli("rules", "explain", "dflash of an unknown kind", "--format", "json").out)
+    assert {"DFL001", "DFL021"} <= {rule["code"] for rule in grouped["rules"]}
+    unknown = cli("rules", "explain", "nobody has seen this")
+    assert (unknown.code, unknown.out) == (2, "")
+    assert "no rule is known to explain 'nobody has seen this'; run `irtools verify" in unknown.err
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b" \n")))
+    assert "there is no message" in cli("rules", "explain", "-").err
+
+
+def test_the_conditions_are_shown_on_request(cli: Cli, fixtures: Path) -> None:
+    path = fixtures / "qwen3_5_vl_trained"
+    assert "num_assistant_tokens" not in cli("verify", path).out
+    lines = cli("verify", path, "-v").out.splitlines()
+    assert any(line.startswith("    set ") and "num_assistant_tokens > 0" in line for line in lines)
 
 
 def test_rules_explain(cli: Cli) -> None:
