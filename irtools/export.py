@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from irtools.report.inspection import Inspection
     from irtools.surgery.editor import Editor
     from irtools.surgery.extraction.piece import Piece
+    from irtools.surgery.graft.directory import DraftHead
+    from irtools.surgery.graft.target import Grafting
     from irtools.surgery.patch import Patch
 
 __all__ = ["Export", "diff", "open_export"]
@@ -434,6 +436,98 @@ class Export(ModelDirectory, Drawable):
         """
         return self._edited(part, lambda editor: editor.conceal(layers, names=names, concat=concat))
 
+    def graft(
+        self,
+        vocabulary: int | None = None,
+        *,
+        own_head: bool = False,
+        tokens: Sequence[int] | None = None,
+        draft: Export | None = None,
+        force: bool = False,
+    ) -> DraftHead:
+        """Give a draft a smaller head in memory; :meth:`save` writes it.
+
+        The text stays the target's: a token that the draft head does not cover is never drafted.
+
+        Parameters
+        ----------
+        vocabulary : int, optional
+            Number of tokens that the draft head covers, from id 0 on.
+        own_head : bool
+            True to add the draft head to the MTP head, with new weights, instead of to the target.
+        tokens : sequence of int, optional
+            Token ids that a head of its own covers, instead of ``vocabulary``.
+        draft : Export, optional
+            A DFlash draft for this target that gets a head of its own; its ``save`` writes the change.
+        force : bool
+            True to replace another draft head that irtools added.
+
+        Raises
+        ------
+        EditError
+            There is no MTP head, the number is out of range, there is another draft head, or the weights of lm_head
+            have a form that is not known.
+        LocateRefusedError
+            There are no logits that one MatMul with constant weights computes.
+
+        Examples
+        --------
+        >>> import irtools
+        >>> export = irtools.open_export("fixtures/qwen3_5_vl_trained")
+        >>> head = export.graft(128)
+        >>> head.rows, head.vocabulary, head.patch.status
+        (128, 512, 'would-write')
+        """
+        from irtools.surgery.graft.directory import draft_with_own_head, mtp_with_own_head, require_graftable
+
+        if (vocabulary is None) == (tokens is None):
+            raise OptionError("give either vocabulary or tokens")
+        if tokens is not None and not own_head and draft is None:
+            raise OptionError("tokens need own_head=True; a draft head in the target covers the first tokens")
+        chosen = range(vocabulary) if vocabulary is not None else tuple(tokens or ())
+        if draft is not None:
+            head = draft_with_own_head(self, draft, chosen)
+            draft._keep(head.patch)
+            return head
+        if own_head:
+            head = mtp_with_own_head(self, chosen, force=force)
+            self._keep(head.patch)
+            return head
+        require_graftable(self)
+        with self.edit() as editor:
+            grafting = editor.graft(vocabulary or 0, force=force)
+        return self._draft_head(editor, grafting)
+
+    def ungraft(self, *, own_head: bool = False) -> DraftHead:
+        """Remove a draft head that :meth:`graft` added in memory, byte for byte; :meth:`save` writes it.
+
+        Parameters
+        ----------
+        own_head : bool
+            True for the head of its own of the MTP head, False for the draft head of the target.
+
+        Raises
+        ------
+        EditError
+            The draft head was not added by :meth:`graft`.
+        """
+        from irtools.surgery.graft.directory import mtp_without_own_head
+
+        if own_head:
+            head = mtp_without_own_head(self)
+            self._keep(head.patch)
+            return head
+        with self.edit() as editor:
+            grafting = editor.ungraft()
+        return self._draft_head(editor, grafting)
+
+    @staticmethod
+    def _draft_head(editor: Editor, grafting: Grafting) -> DraftHead:
+        from irtools.surgery.graft.directory import DraftHead
+
+        assert editor.patch is not None, "the end of the block sets it"
+        return DraftHead(editor.patch, grafting.rows, grafting.vocabulary, grafting.head_bytes, grafting.graft_bytes)
+
     def edit(self, part: str = "target") -> Editor:
         """Edit a part in memory, in a ``with`` block; :meth:`save` writes it.
 
@@ -602,7 +696,7 @@ class Export(ModelDirectory, Drawable):
         from irtools.runtime.check import checker
 
         changes = [
-            FileChange(patch.path, patch.data, patch.original, checker(patch) if check else None)
+            FileChange(patch.path, patch.data, patch.original, checker(patch) if check else None, patch.weights)
             for patch in self.pending
         ]
         if output_dir is not None:

@@ -56,6 +56,7 @@ def writer_options(function: F) -> F:
     """Add ``--output-dir``, ``--dry-run`` and ``--diff``, which the function gets as ``writing``."""
 
     @click.option(
+        "-o",
         "--output-dir",
         metavar="DIR",
         type=PATH,

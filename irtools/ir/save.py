@@ -1,7 +1,7 @@
 """Write parts of an export, in place or as a complete export in another directory.
 
 A file is replaced atomically: a temporary file beside it is written, flushed to the disk, checked, and renamed
-over the old file. Weights are never opened for writing; another directory gets clones, hard links or copies.
+over the old file. No file is opened for writing; another directory gets clones, hard links or copies of weights.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
@@ -29,7 +29,7 @@ from irtools.ir.files import (
     write_all,
 )
 from irtools.ir.listing import list_export, real_path, require_empty
-from irtools.ir.reading import chunks
+from irtools.ir.reading import chunks, open_file
 from irtools.text import short_repr
 
 try:
@@ -37,16 +37,42 @@ try:
 except ImportError:  # Windows: without locks and clones; concurrent changes are still detected
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["CopyProgress", "FileChange", "FileCheck", "Saved", "save_export", "save_files"]
+__all__ = ["CopyProgress", "FileChange", "FileCheck", "Saved", "WeightsChange", "save_export", "save_files"]
 
-FileCheck = Callable[[Path], tuple[str, ...]]
-"""Check of the temporary file; returns notes or raises ``CheckError``."""
+FileCheck = Callable[[Path, Path | None], tuple[str, ...]]
+"""Check of the temporary file, with the new weights if they change; returns notes or raises ``CheckError``."""
 CopyProgress = Callable[[Path, int, int], None]
 """Callback during a copy: file, bytes done, total bytes."""
 
 _WEIGHTS = (".bin", ".safetensors", ".gguf")
 _FICLONE = 0x40049409
 _BINARY = getattr(os, "O_BINARY", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsChange:
+    """New end of a ``.bin``: the file keeps its first bytes, and other bytes follow them.
+
+    Attributes
+    ----------
+    kept : int
+        Number of bytes that stay.
+    original : int
+        Expected current size of the file in bytes.
+    added : callable
+        Yields the bytes that follow, in pieces.
+    """
+
+    path: Path
+    kept: int
+    original: int
+    added: Callable[[], Iterable[bytes | memoryview]] = tuple
+
+    def data(self) -> Iterator[bytes | memoryview]:
+        """Yield the new content in pieces."""
+        with open_file(self.path) as file:
+            yield from chunks(file, self.kept)
+        yield from self.added()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +85,16 @@ class FileChange:
         Expected current content of the file.
     check : callable or None
         Check of the new file, under a temporary name, before the rename.
+    weights : WeightsChange or None
+        Change of its weights. The old file can read the new weights if they only grow, and the new file can read the
+        old weights if they only shrink, so they are replaced before or after it.
     """
 
     path: Path
     data: bytes = field(repr=False)
     original: bytes = field(repr=False)
     check: FileCheck | None = None
+    weights: WeightsChange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,17 +169,54 @@ def _prepared(change: FileChange) -> Iterator[Callable[[], Saved]]:
         if locked:
             _remove_stale(path)
         link = real_path(path) if path.is_symlink() else None
-        with temporary(path, change.data, before) as new:
-            notes = change.check(new) if change.check is not None else ()
+        with temporary(path, change.data, before) as new, _prepared_weights(change.weights, locked) as weights:
+            notes = change.check(new, weights.new if weights else None) if change.check is not None else ()
 
             def replace() -> Saved:
                 with explained(path, state=state):
                     if _identity(path.stat()) != _identity(before):
                         raise _changed(path)
+                    if weights is not None and weights.grow:
+                        weights.replace()
                     new.replace(path)
+                    if weights is not None and not weights.grow:
+                        weights.replace()
                 return Saved(path, link, notes)
 
             yield replace
+
+
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """New weights under a temporary name."""
+
+    path: Path
+    new: Path
+    before: os.stat_result
+    grow: bool
+
+    def replace(self) -> None:
+        with explained(self.path):
+            if _identity(self.path.stat()) != _identity(self.before):
+                raise _changed(self.path)
+            self.new.replace(self.path)
+        flush_directory(self.path)
+
+
+@contextlib.contextmanager
+def _prepared_weights(change: WeightsChange | None, locked: bool) -> Iterator[_Weights | None]:
+    """Write the new weights under a temporary name."""
+    if change is None:
+        yield None
+        return
+    with explained(change.path, state="the old files are as they were"):
+        before = change.path.stat()
+        if before.st_size != change.original:
+            raise _changed(change.path)
+        if locked:
+            _remove_stale(change.path)
+        with temporary(change.path, change.data(), before) as new:
+            yield _Weights(change.path, new, before, new.stat().st_size >= before.st_size)
 
 
 def _reading(path: Path) -> contextlib.AbstractContextManager[None]:
@@ -244,11 +311,12 @@ def save_export(
     try:
         with explained(output_dir, state=UNDONE):
             make_directories([output_dir, *(output_dir / folder for folder in folders)], made)
+        replaced = {*changed, *(c.weights.path.relative_to(directory) for c in changes if c.weights is not None)}
         for relative, source in files.items():
-            if relative not in changed:
+            if relative not in replaced:
                 with explained(output_dir / relative, state=UNDONE):
                     _transfer(source, output_dir / relative, made, progress)
-        return tuple(_place(output_dir / relative, change, made) for relative, change in changed.items())
+        return tuple(_place(output_dir, relative, change, made) for relative, change in changed.items())
     except BaseException:
         remove_made(made)
         raise
@@ -313,13 +381,20 @@ def _copy(reading: int, writing: int, source: Path, progress: CopyProgress | Non
                 progress(source, done, total)
 
 
-def _place(target: Path, change: FileChange, made: list[Path]) -> Saved:
-    """Write one changed file to the new directory."""
+def _place(output_dir: Path, relative: Path, change: FileChange, made: list[Path]) -> Saved:
+    """Write one changed file, and its weights if they change, to the new directory."""
+    target = output_dir / relative
+    weights = None
+    if change.weights is not None:
+        weights = target.with_name(change.weights.path.name)
+        with explained(weights, state=UNDONE), temporary(weights, change.weights.data(), None) as new:
+            made.append(weights)
+            new.replace(weights)
     with explained(target, state=UNDONE):
         before = _unchanged(change)
         made.append(target)
         with temporary(target, change.data, before) as new:
-            notes = change.check(new) if change.check is not None else ()
+            notes = change.check(new, weights) if change.check is not None else ()
             new.replace(target)
     flush_directory(target)
     return Saved(target, None, notes)

@@ -177,8 +177,8 @@ def checker(patch: Patch) -> FileCheck | None:
     weights = path.with_suffix(".bin")
     original = path if patch.expected is None else None
 
-    def judge(temporary: Path) -> tuple[str, ...]:
-        remarks = check_file(temporary, weights, patch.new, original=original, expected=expected)
+    def judge(temporary: Path, new_weights: Path | None = None) -> tuple[str, ...]:
+        remarks = check_file(temporary, new_weights or weights, patch.new, original=original, expected=expected)
         if old is not None and old == patch.new and remarks:
             before = check_file(path, weights, old)
             remarks = tuple(remark for remark in remarks if remark not in before)

@@ -23,12 +23,14 @@ from irtools.surgery.edits import (
     SetTensorNames,
 )
 from irtools.surgery.patch import Patch
+from irtools.surgery.spelling import runtime_attributes
 from irtools.surgery.transaction import apply, preview
 from irtools.text import plural, short_repr
 
 if TYPE_CHECKING:
     from irtools.decoder.stack import DecoderStack
     from irtools.surgery.expose import Exposure
+    from irtools.surgery.graft.target import Grafting
 
 __all__ = ["Editor"]
 
@@ -108,8 +110,10 @@ class Editor:
         attributes: Mapping[str, object] | None = None,
         opset: str = "opset1",
         output_names: Sequence[str] = (),
+        before: OpRef | None = None,
+        like: OpRef | None = None,
     ) -> None:
-        """Add an op after all others.
+        """Add an op, by default after all others.
 
         Parameters
         ----------
@@ -123,11 +127,24 @@ class Editor:
             Attributes of ``<data>``. Values are converted by ``str``, a bool to lower case.
         output_names : sequence of str
             For a Result: names of the model output.
+        before : str or int, optional
+            Op of the file that the new op is written before. The order of Results is that of the model's outputs.
+        like : str or int, optional
+            Op whose runtime attributes are copied.
         """
         sources = tuple(OpOutput(*one) if isinstance(one, tuple) else OpOutput(one) for one in inputs)
         ports = tuple(one if isinstance(one, NewPort) else NewPort(one[0], tuple(one[1])) for one in outputs)
         values = {key: _text(value) for key, value in (attributes or {}).items()}
-        self.make(AddOp(type, name, sources, ports, values, opset, tuple(output_names)))
+        attributes_of = self._runtime_attributes(like) if like is not None else b""
+        self.make(AddOp(type, name, sources, ports, values, opset, tuple(output_names), before, attributes_of))
+
+    def _runtime_attributes(self, op: OpRef) -> bytes:
+        graph = self.document.graph
+        keys = graph.named.get(op, ()) if isinstance(op, str) else tuple({op}.intersection(graph.scan.ids))
+        if len(keys) != 1:
+            raise EditError(f"{len(keys)} ops are named {op!r}; give the layer id of one", path=self._document.path)
+        start, end = graph.span(keys[0])
+        return runtime_attributes(graph.scan.data[start:end])
 
     def remove_op(self, op: OpRef) -> None:
         """Remove an op. Nothing may read it when the block ends."""
@@ -176,6 +193,23 @@ class Editor:
     def strip(self) -> None:
         """Remove the annotation."""
         self.make(SetRtInfo(ANNOTATION_KEY, None))
+
+    def graft(self, vocabulary: int, *, force: bool = False) -> Grafting:
+        """Add a draft head over the first tokens to a target; see :func:`irtools.surgery.graft.target.grafting`."""
+        from irtools.surgery.graft.target import grafting
+
+        return self._grafted(grafting(self.document, vocabulary, force=force))
+
+    def ungraft(self) -> Grafting:
+        """Remove the draft head of a target; see :func:`irtools.surgery.graft.target.ungrafting`."""
+        from irtools.surgery.graft.target import ungrafting
+
+        return self._grafted(ungrafting(self.document))
+
+    def _grafted(self, grafting: Grafting) -> Grafting:
+        self._notes += grafting.notes
+        self.make(*grafting.edits)
+        return grafting
 
     def expose(
         self,

@@ -69,7 +69,7 @@ class NewPort:
 
 @dataclass(frozen=True, slots=True)
 class AddOp:
-    """Add an op after all others: a Result becomes the last output of the model, a Parameter its last input.
+    """Add an op, by default after all others: a Result becomes the model's last output, a Parameter its last input.
 
     Attributes
     ----------
@@ -81,6 +81,11 @@ class AddOp:
         Attributes of ``<data>``.
     output_names : tuple of str
         For a Result: the names of the model output.
+    before : str, int or None
+        Op of the file that the new op is written before. The order of Results is that of the model's outputs, the
+        order of Parameters that of its inputs.
+    runtime_attributes : bytes
+        The ``<rt_info>`` of another op, copied from its file, such as the mark of a Convert that decompresses a weight.
     """
 
     type: str
@@ -90,6 +95,8 @@ class AddOp:
     attributes: Mapping[str, str] = field(default_factory=dict)
     opset: str = "opset1"
     output_names: tuple[str, ...] = ()
+    before: OpRef | None = None
+    runtime_attributes: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,14 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from irtools.errors import EditError
 from irtools.ir.markup import Splice, spliced
 from irtools.surgery.restore import inverse
 from irtools.surgery.splices import compose
 from irtools.text import short_repr
 
 if TYPE_CHECKING:
+    from irtools.ir.save import WeightsChange
     from irtools.surgery.edits import Edit
 
 __all__ = ["Expected", "Patch"]
@@ -76,6 +78,8 @@ class Patch:
         The difference between ``original`` and ``data``.
     notes : tuple of str
         Messages for the user.
+    weights : WeightsChange or None
+        Change of the weights that belongs to it.
     """
 
     path: Path
@@ -86,6 +90,7 @@ class Patch:
     splices: tuple[Splice, ...] = ()
     notes: tuple[str, ...] = ()
     expected: Expected | None = None  # contents that OpenVINO should read; None if only rt_info changed
+    weights: WeightsChange | None = None
 
     def __repr__(self) -> str:
         return short_repr(self, str(self.path), self.status, f"{len(self.data) - len(self.original):+d} bytes")
@@ -107,6 +112,8 @@ class Patch:
 
     def then(self, following: Patch) -> Patch:
         """Join with a later change of the same file."""
+        if self.weights is not None and following.weights is not None:
+            raise EditError("two changes of the same weights cannot be joined; save the first one", path=self.path)
         expected = following.expected or self.expected
         if self.expected is not None and following.expected is not None:
             expected = following.expected.after(self.expected)
@@ -117,6 +124,7 @@ class Patch:
             splices=compose(self.splices, following.splices),
             notes=self.notes + following.notes,
             expected=expected,
+            weights=self.weights or following.weights,
         )
 
     def diff(self) -> str:

@@ -25,7 +25,7 @@ from irtools.ir.op import PRECISIONS, split_names
 from irtools.ir.scan import TAG, Scan, Span, child_spans, parse_attributes
 from irtools.surgery.edits import AddOp, NewPort
 
-__all__ = ["Spelling", "append_to", "join_names", "tensor_names"]
+__all__ = ["Spelling", "append_to", "join_names", "runtime_attributes", "tensor_names"]
 
 _SEPARATOR = re.compile(rb"(?<!\\),")
 _SPELLED = {name: spelled for spelled, name in PRECISIONS.items()}
@@ -71,6 +71,8 @@ class Spelling:
         lines = [(0, b" ".join(tag) + b">")]
         if op.attributes:
             lines.append((1, self._data(op.attributes)))
+        if op.runtime_attributes:
+            lines.append((1, op.runtime_attributes))
         number = 0
         for name, ports in ((b"input", inputs), (b"output", op.outputs)):
             if ports:
@@ -201,6 +203,12 @@ def tensor_names(layer: bytes, index: int) -> tuple[str, ...]:
     port = _ports(layer, "output")[index]
     names = attributes_at(layer, port.start)[0].get("names")
     return _decoded(layer[names.value.start : names.value.end]) if names else ()
+
+
+def runtime_attributes(layer: bytes) -> bytes:
+    """Return the ``<rt_info>`` of a layer; empty without one."""
+    where = _child(layer, "rt_info")
+    return layer[where.start : where.end] if where is not None else b""
 
 
 def _child(layer: bytes, name: str) -> Span | None:

@@ -8,7 +8,7 @@ from functools import cached_property
 from irtools.errors import EditError, InvalidIRError
 from irtools.ir.constants import iter_graphs
 from irtools.ir.integrity import FaultKind, wiring_error
-from irtools.ir.markup import Splice, removal
+from irtools.ir.markup import Splice, removal, space_before
 from irtools.ir.op import Op, parse_op
 from irtools.ir.scan import Scan, Span, child_spans
 from irtools.surgery.edits import (
@@ -68,6 +68,7 @@ class Working:
         self._names: dict[int, str] = {}
         self._changed: dict[int, bytes] = {}
         self._added: dict[int, bytes] = {}
+        self._before: dict[int, int] = {}  # new op: op of the file that it is written before
         self._removed: set[int] = set()
         self._sources: dict[_Port, _Port] = {}
         self._new_edges: dict[_Port, _Port] = {}
@@ -170,8 +171,14 @@ class Working:
         if self._by_name.get(edit.name):
             raise EditError(f"an op is named {edit.name!r} already; choose another name for the new op")
         sources = [self._resolved(source) for source in edit.inputs]
+        place = self.find(edit.before) if edit.before is not None else None
+        if place in self._added:
+            raise EditError(f"{self.name(place)!r} is a new op; place {edit.name!r} before an op of the file")
         key = self._new_id()
-        self._added[key] = self._style.layer(key, edit, [NewPort(p.element_type, p.shape) for _, _, p in sources])
+        inputs = [NewPort(port.element_type, port.shape) for _, _, port in sources]
+        self._added[key] = self._style.layer(key, edit, inputs)
+        if place is not None:
+            self._before[key] = place
         self._names[key] = self.touched[key] = edit.name
         self._by_name[edit.name] = [key]
         for number, (source, port, _) in enumerate(sources):
@@ -194,6 +201,7 @@ class Working:
             self._sources.pop((key, port.id), None)
         if key in self._added:
             del self._added[key]
+            self._before.pop(key, None)
         else:
             self._changed.pop(key, None)
         self._removed.add(key)
@@ -262,8 +270,13 @@ class Working:
         if self._removed or self._sources:
             splices += self._edge_splices()
         lead = self._style.lead
-        if self._added:
-            layers = b"".join(lead + layer for layer in self._added.values())
+        for place in set(self._before.values()):
+            start = spans[self._position[place]].start
+            start -= len(space_before(data, start))
+            layers = b"".join(lead + layer for key, layer in self._added.items() if self._before.get(key) == place)
+            splices.append(Splice(start, start, layers))
+        if len(self._added) > len(self._before):
+            layers = b"".join(lead + layer for key, layer in self._added.items() if key not in self._before)
             splices.append(append_to(self._scan, "layers", layers, self._style))
         if self._new_edges:
             edges = b"".join(lead + self._style.edge(*source, *target) for target, source in self._new_edges.items())

@@ -134,7 +134,7 @@ def test_a_hard_linked_file_is_not_written_through(model: Path, tmp_path: Path) 
 def test_the_check_sees_the_whole_new_file_under_another_name(model: Path) -> None:
     seen = []
 
-    def check(path: Path) -> tuple[str, ...]:
+    def check(path: Path, _weights: Path | None = None) -> tuple[str, ...]:
         seen.append((path.read_bytes(), path.parent, path.suffix, model.read_bytes()))
         return ("a note",)
 
@@ -144,7 +144,7 @@ def test_the_check_sees_the_whole_new_file_under_another_name(model: Path) -> No
 
 @pytest.mark.parametrize("error", [CheckError("no"), KeyboardInterrupt(), RuntimeError("a fault")])
 def test_a_failing_check_leaves_everything_as_it_was(model: Path, error: BaseException) -> None:
-    def check(path: Path) -> tuple[str, ...]:
+    def check(path: Path, _weights: Path | None = None) -> tuple[str, ...]:
         raise error
 
     before = state(model.parent)
@@ -163,7 +163,7 @@ def test_a_file_that_changed_since_it_was_read_is_refused(model: Path) -> None:
 
 @pytest.mark.parametrize("how", ["written", "replaced", "removed"])
 def test_a_file_that_changes_during_the_check_is_refused(model: Path, how: str) -> None:
-    def check(path: Path) -> tuple[str, ...]:
+    def check(path: Path, _weights: Path | None = None) -> tuple[str, ...]:
         if how == "written":
             model.write_bytes(b"<net>other</net>")
         elif how == "replaced":
@@ -197,7 +197,7 @@ import sys, time
 from pathlib import Path
 from irtools.ir.save import FileChange, save_files
 path = Path(sys.argv[1])
-def check(temporary):
+def check(temporary, weights=None):
     print("checking", flush=True)
     time.sleep(60)
     return ()
@@ -410,7 +410,7 @@ def test_links_that_lead_nowhere_or_in_a_circle_are_refused(export: Path, tmp_pa
 
 
 def test_a_failure_removes_what_was_created(export: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path) -> tuple[str, ...]:
+    def refuse(path: Path, _weights: Path | None = None) -> tuple[str, ...]:
         raise CheckError("no")
 
     before = state(tmp_path)

@@ -1,0 +1,76 @@
+"""A graft: a smaller draft head in the target, which the runtime copies into the draft in place of lm_head.
+
+GenAI 2026.4 takes the first Result whose source has the tensor name ``logits`` or whose friendly name is ``logits``,
+requires its source to be a MatMul and copies the weights of this MatMul (``mtp_model_transforms.cpp``). The main
+pipeline reads its logits by tensor name. So a Result with the friendly name ``logits`` before the model's own decides
+what the draft computes, and changes no text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from irtools.graph.view import GraphView
+
+__all__ = ["GRAFT_PREFIX", "Graft", "find_graft", "graft_ops"]
+
+GRAFT_PREFIX = "irtools.graft/"
+"""Start of the friendly names of the ops that a graft adds; OpenVINO keeps friendly names."""
+
+_LOGITS = "logits"
+_HIDDEN = "last_hidden_state"
+
+
+@dataclass(frozen=True, slots=True)
+class Graft:
+    """A draft head in the target.
+
+    Attributes
+    ----------
+    result : int
+        Layer id of the Result with the friendly name ``logits``.
+    matmul : int or None
+        Layer id of its MatMul; None if another op computes it.
+    rows : int
+        Number of tokens that the draft head covers; -1 if unknown.
+    hidden : int or None
+        Layer id of the Result ``last_hidden_state``, which tells the runtime what the draft reads.
+    first : bool
+        True if the runtime takes this Result, because it stands before the model's own.
+    """
+
+    result: int
+    matmul: int | None
+    rows: int
+    hidden: int | None
+    first: bool
+
+
+def find_graft(graph: GraphView) -> Graft | None:
+    """Find the draft head of a target; None if the target has none, or if it is no target with logits."""
+    results = graph.results
+    own = next((key for key in results if _LOGITS in graph.result_names(key)), None)
+    other = next((key for key in results if key != own and graph.op_name(key) == _LOGITS), None)
+    if own is None or other is None or not graph.inputs(other):
+        return None
+    source = graph.inputs(other)[0]
+    shape = graph.shape(source)
+    return Graft(
+        result=other,
+        matmul=source.op if graph.op_type(source.op) == "MatMul" else None,
+        rows=shape[-1] if shape else -1,
+        hidden=next((key for key in results if _HIDDEN in graph.result_names(key)), None),
+        first=results.index(other) < results.index(own),
+    )
+
+
+def graft_ops(graph: GraphView) -> tuple[int, ...]:
+    """Layer ids of the ops that irtools has added for a draft head, in file order, without the Result ``logits``."""
+    return tuple(
+        key for key, name in zip(graph.scan.ids, graph.scan.names, strict=True) if name.startswith(GRAFT_PREFIX)
+    )
+
+
+RENAMED = re.compile(re.escape(GRAFT_PREFIX) + r"\d+/own/(.+)", re.DOTALL)
+"""Friendly name of the model's own Result if it was named ``logits``: the graft takes that name."""
