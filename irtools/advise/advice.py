@@ -141,7 +141,7 @@ def sizes(vocabulary: int) -> tuple[int, ...]:
     ((8192, 16384, 32768, 50257), (64, 128, 256, 300))
     """
     size = _SMALLEST
-    while size > 1 and size * 4 > vocabulary:
+    while size > 1 and size * 4 > max(vocabulary, 4 * _SMALLEST if vocabulary > _SMALLEST else 0):
         size //= 2
     numbers = []
     while size < vocabulary:
@@ -224,9 +224,7 @@ def _require(corpus: Sequence[object], generate: int, acceptance: float, record:
             raise OptionError(fault)
 
 
-def _row(
-    tokens: int, coverage: Coverage, read: Traffic, acceptance: float, calibration: Calibration | None
-) -> Row:
+def _row(tokens: int, coverage: Coverage, read: Traffic, acceptance: float, calibration: Calibration | None) -> Row:
     covered = coverage.first(tokens)
     per_draft = read.per_draft(tokens)
     per_pass = tuple(expected_tokens(acceptance * covered, drafts) for drafts in range(1, MOST_DRAFTS + 1))

@@ -33,7 +33,7 @@ __all__ = ["Calibration", "from_record", "measure"]
 
 _ROUNDS = 2
 _PROMPTS = 4
-_TOKENS = 16
+_TOKENS = 12
 _DRAFTS = (1, 3, 8)
 """Numbers of assistant tokens that are timed; passes of other lengths are interpolated."""
 _BUSY = 1.5
@@ -233,9 +233,7 @@ def measure(
     passes = {
         count: _low([_cycle(outcome) for outcome in outcomes]) for count, outcomes in sorted(runs["smaller"].items())
     }
-    accepted = [
-        acceptance_of(outcome.accepted / max(outcome.steps - 1, 1), 3) for outcome in runs["present"][3]
-    ]
+    accepted = [acceptance_of(outcome.accepted / max(outcome.steps - 1, 1), 3) for outcome in runs["present"][3]]
     busy = any(_spread(times) > _BUSY for times in (plain, present))
     return Calibration("runs", _low(plain), fixed, per_byte, passes, sum(accepted) / len(accepted), busy)
 
@@ -278,9 +276,7 @@ def _with_smaller_head(export: ModelDirectory, rows: int) -> Iterator[Path]:
 def _run(directory: Path, drafts: Sequence[int], device: str, timeout: float) -> dict[int, list[Outcome]]:
     """Outcomes by number of assistant tokens, from one process and one pipeline, after a warm-up for each number."""
     chosen = [prompt.text for prompt in prompts() if prompt.kind != "chat"][:_PROMPTS]
-    base = GenerationJob(
-        str(directory), max_new_tokens=_TOKENS, device=device, chat_template=False, reuse=True
-    )
+    base = GenerationJob(str(directory), max_new_tokens=_TOKENS, device=device, chat_template=False, reuse=True)
     jobs = []
     for count in drafts:
         with_draft = replace(base, draft=str(directory), assistant_tokens=count) if count else base

@@ -91,14 +91,12 @@ class Coverage:
         averaged. Counted and measured on the same short text, any set that is large enough would cover everything.
         """
         counts = self._all
-        halves = [(counts.even, counts.odd), (counts.odd, counts.even)]
-        usable = [(known, other) for known, other in halves if known and other]
-        if not usable:
-            return _share(counts.all, set(_ranked(counts.all, tokens, self.vocabulary)))
-        shares = [
-            (_share(other, set(_ranked(known, tokens, self.vocabulary))), sum(other.values())) for known, other in usable
-        ]
-        return sum(share * size for share, size in shares) / sum(size for _, size in shares)
+        known, total = 0, 0
+        for one, other in ((counts.even, counts.odd), (counts.odd, counts.even)):
+            chosen = set(_ranked(one, tokens, self.vocabulary))
+            known += sum(count for token, count in other.items() if token in chosen)
+            total += sum(other.values())
+        return known / total if total else 0.0
 
     def most_frequent(self, tokens: int) -> tuple[int, ...]:
         """Ids of the ``tokens`` most frequent tokens of all texts; ids that do not occur follow in their order."""
@@ -108,11 +106,6 @@ class Coverage:
 def _first(counts: Mapping[int, int], tokens: int) -> float:
     total = sum(counts.values())
     return sum(count for token, count in counts.items() if token < tokens) / total if total else 0.0
-
-
-def _share(counts: Mapping[int, int], chosen: set[int]) -> float:
-    total = sum(counts.values())
-    return sum(count for token, count in counts.items() if token in chosen) / total if total else 0.0
 
 
 def _ranked(counts: Mapping[int, int], tokens: int, vocabulary: int) -> list[int]:
@@ -130,9 +123,7 @@ def _ranked(counts: Mapping[int, int], tokens: int, vocabulary: int) -> list[int
 def shipped(export: ModelDirectory, vocabulary: int, progress: Progress | None = None) -> Coverage:
     """Count the tokens of the shipped texts."""
     counts = count_tokens(export.directory, [text_file(kind) for kind in KINDS], progress)
-    return _coverage(
-        vocabulary, (TextSource(kind, "shipped", one) for kind, one in zip(KINDS, counts, strict=True))
-    )
+    return _coverage(vocabulary, (TextSource(kind, "shipped", one) for kind, one in zip(KINDS, counts, strict=True)))
 
 
 def measured(

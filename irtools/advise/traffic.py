@@ -154,7 +154,8 @@ def _part(part: DrawnPart, skipped: Collection[int]) -> PartBytes:
 
 def _others(part: DrawnPart, routed: Collection[tuple[str, int]], skipped: Collection[int]) -> Iterator[Weight]:
     for weight in part.weights:
-        if (weight.body, weight.constant.id) not in routed and (weight.body or weight.constant.id not in skipped):
+        key = (weight.body, weight.constant.id)
+        if weight.learned and key not in routed and (weight.body or weight.constant.id not in skipped):
             yield weight
 
 

@@ -11,7 +11,16 @@ from irtools.ir.op import DYNAMIC, FLOATS
 from irtools.model.ports import PORTS, is_past, is_present
 from irtools.text import plural, ranges
 
-__all__ = ["SYMBOLS", "block_facts", "block_title", "expert_choice", "kind_text", "layer_text", "layers_text", "symbolic"]
+__all__ = [
+    "SYMBOLS",
+    "block_facts",
+    "block_title",
+    "expert_choice",
+    "kind_text",
+    "layer_text",
+    "layers_text",
+    "symbolic",
+]
 
 _OTHERS = {
     "norm": "norm",
