@@ -18,25 +18,33 @@ _SMALL = 64
 def weights_of_products(path: Path) -> dict[tuple[int, ...], int]:
     """Bytes of the constants above the weights of each MatMul, by shape of the weights."""
     sizes: dict[tuple[int, ...], int] = {}
-    counted: set[int] = set()
+    counted: set[str] = set()
     for op in ov.Core().read_model(path).get_ops():
         if op.get_type_name() != "MatMul":
             continue
         for value in op.input_values():
-            above, pending = [], [value.get_node()]
-            while pending:
-                node = pending.pop()
-                above.append(node)
-                pending += [one.get_node() for one in node.input_values()]
-            constant = all(node.get_type_name() not in ("Parameter", "ReadValue") for node in above)
-            if not constant:
-                continue
-            shape = tuple(value.get_shape())
+            above = constants_of(value.get_node())
+            shape = tuple(value.get_partial_shape().to_shape()) if above else ()
             for node in above:
-                if node.get_type_name() == "Constant" and hash(node.get_friendly_name()) not in counted:
-                    counted.add(hash(node.get_friendly_name()))
+                if node.get_friendly_name() not in counted:
+                    counted.add(node.get_friendly_name())
                     sizes[shape] = sizes.get(shape, 0) + node.get_byte_size()
     return sizes
+
+
+def constants_of(node: ov.Node) -> list[ov.Node]:
+    """Constants that a weight is computed from; none for an activation."""
+    if node.get_type_name() == "Constant":
+        return [node]
+    if node.get_type_name() not in ("Convert", "Multiply", "Subtract", "Reshape", "Transpose"):
+        return []
+    found: list[ov.Node] = []
+    for value in node.input_values():
+        inner = constants_of(value.get_node())
+        if not inner:
+            return []
+        found += inner
+    return found
 
 
 def test_a_dense_pass_reads_the_weights_of_all_products(fixtures: Path) -> None:
