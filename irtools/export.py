@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from irtools.display import Drawable
 from irtools.errors import EditError, OptionError
@@ -13,6 +13,7 @@ from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 
 if TYPE_CHECKING:
+    from irtools.advise.advice import Advice
     from irtools.compare.differences import Comparison
     from irtools.decoder.stack import DecoderStack
     from irtools.ir.save import CopyProgress, Saved
@@ -860,6 +861,72 @@ class Export(ModelDirectory, Drawable):
         self._require_saved()
         return prove(self, settings, progress)
 
+    def advise(
+        self,
+        corpus: Sequence[str | Path] = (),
+        *,
+        generate: int = 0,
+        acceptance: float = 0.8,
+        proof: str | Path | Mapping[str, Any] | None = None,
+        calibrate: bool = False,
+        device: str = "CPU",
+        progress: Callable[[str], None] | None = None,
+    ) -> Advice:
+        """Advise on the size of the draft head that :meth:`graft` adds; nothing is written.
+
+        Parameters
+        ----------
+        corpus : sequence of path-like
+            Text files in UTF-8 as the model will write them; their tokens are counted with the export's tokenizer.
+            Default: short texts that irtools ships, of code, prose and chat.
+        generate : int
+            Number of tokens that the target writes from shipped prompts, to be counted instead of a corpus.
+        acceptance : float
+            Probability that the target accepts a drafted token if it accepted all before it, with the whole
+            vocabulary.
+        proof : path-like or mapping, optional
+            Record of :meth:`prove` for this export, as the source of times.
+        calibrate : bool
+            Time plain decoding and drafting with two sizes of the draft head in OpenVINO GenAI, as the source of times.
+        device : str
+            OpenVINO device for ``generate`` and ``calibrate``.
+        progress : callable, optional
+            Called with a sentence at the start of each piece of work.
+
+        Returns
+        -------
+        Advice
+            Rows by size with coverage, bytes and expected tokens per pass; with times also speeds, and ``best``.
+
+        Raises
+        ------
+        EditError
+            There are pending changes, no MTP head, or an lm_head whose rows cannot be chosen.
+        LocateRefusedError
+            There are no logits that one MatMul with constant weights computes.
+        UsageError
+            openvino-genai is not installed or cannot tokenize or run the export, an argument is out of range, or the
+            record is about other files.
+        """
+        from irtools.advise.advice import advise
+
+        self._require_saved()
+        return advise(
+            self,
+            corpus,
+            generate=generate,
+            acceptance=acceptance,
+            record=proof,
+            calibrate=calibrate,
+            device=device,
+            progress=progress,
+        )
+
+    def _require_saved(self) -> None:
+        """Refuse to run files that pending changes will replace."""
+        for patch in self.pending:
+            raise EditError("there are pending changes; save them first", path=patch.path)
+
     def _forget(self, path: Path) -> None:
         """Drop a saved change."""
         del self._patches[path]
@@ -869,10 +936,6 @@ class Export(ModelDirectory, Drawable):
         """Drop what is cached, so the files are read again."""
         for name in ("parts", "target", "config"):
             self.__dict__.pop(name, None)
-
-    def _require_saved(self) -> None:
-        for patch in self.pending:
-            raise EditError("there are pending changes; save them first", path=patch.path)
 
 
 def open_export(path: str | Path) -> Export:

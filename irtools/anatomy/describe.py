@@ -11,7 +11,16 @@ from irtools.ir.op import DYNAMIC, FLOATS
 from irtools.model.ports import PORTS, is_past, is_present
 from irtools.text import plural, ranges
 
-__all__ = ["SYMBOLS", "block_facts", "block_title", "kind_text", "layer_text", "layers_text", "symbolic"]
+__all__ = [
+    "SYMBOLS",
+    "block_facts",
+    "block_title",
+    "expert_choice",
+    "kind_text",
+    "layer_text",
+    "layers_text",
+    "symbolic",
+]
 
 _OTHERS = {
     "norm": "norm",
@@ -160,11 +169,19 @@ def _mlp(view: GraphView, block: Block) -> tuple[str, ...]:
     return (", ".join(filter(None, facts)),)
 
 
-def _router(view: GraphView, block: Block) -> tuple[str, ...]:
+def expert_choice(view: GraphView, block: Block) -> tuple[int, int] | None:
+    """Number of experts that a router selects for each token, and of all its experts; None for other blocks."""
+    if block.kind != "router":
+        return None
     ranked = [op for op in block.ops if view.op_type(op) == "TopK"]
     experts = _expert_count(view, block)
     chosen = sum(view.output_shape(op)[-1] for op in ranked if view.output_shape(op)[-1:] > (0,))
-    return (f"top {chosen} of {experts}",) if experts > 0 and chosen else ()
+    return (chosen, experts) if experts > 0 and chosen else None
+
+
+def _router(view: GraphView, block: Block) -> tuple[str, ...]:
+    choice = expert_choice(view, block)
+    return (f"top {choice[0]} of {choice[1]}",) if choice else ()
 
 
 def _expert_count(view: GraphView, block: Block) -> int:

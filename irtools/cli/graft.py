@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,42 +16,100 @@ from irtools.cli.writing import Writing, finish, writer_options
 from irtools.errors import UsageError
 from irtools.report.json import ModelResult
 
+if TYPE_CHECKING:
+    from irtools.export import Export
+
 __all__ = ["command"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+ALL, AUTO, CORPUS = "all", "auto", "corpus"
 
 _NUMBER = re.compile(r"(\d{1,9})(k?)", re.ASCII | re.IGNORECASE)
 
 
 class Vocabulary(click.ParamType):  # type: ignore[type-arg]  # older click is not generic
-    """A number of tokens; ``32k`` is 32,768."""
+    """A number of tokens, ``all`` or ``auto``; ``32k`` is 32,768."""
 
     name = "N"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
         """Parse the value."""
+        if value in (ALL, AUTO):
+            return str(value)
         match = _NUMBER.fullmatch(str(value))
         if match is None:
-            self.fail(f"{value!r} is not a number of tokens such as 32768 or 32k", param, ctx)
+            self.fail(f"{value!r} is not a number of tokens such as 32768 or 32k, nor auto or all", param, ctx)
         return int(match[1]) * (1024 if match[2] else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Advising:
+    """Options for the advice."""
+
+    corpus: tuple[Path, ...] = ()
+    generate: int | None = None
+    acceptance: float | None = None
+    proof: Path | None = None
+    calibrate: bool = False
+
+    def given(self) -> dict[str, Any]:
+        """Arguments of :meth:`irtools.Export.advise` that the user gave."""
+        values = {name: getattr(self, name) for name in ("corpus", "generate", "acceptance", "proof", "calibrate")}
+        return {name: value for name, value in values.items() if value not in (None, (), False)}
+
+
+def _advice_options(function: F) -> F:
+    """Add the options for the advice, which the function gets as ``advising``."""
+
+    @click.option(
+        "--corpus", metavar="FILE", type=PATH, multiple=True, help="Text to count tokens in; can be repeated."
+    )
+    @click.option("--generate", metavar="N", type=int, help="Count tokens in N tokens that the target writes.")
+    @click.option(
+        "--acceptance", metavar="X", type=float, help="Acceptance rate with the whole lm_head.  [default: 0.8]"
+    )
+    @click.option("--proof", metavar="FILE", type=PATH, help="Record of `irtools prove` to take times from.")
+    @click.option("--calibrate", is_flag=True, help="Time plain decoding and drafting in GenAI, to predict speeds.")
+    @functools.wraps(function)
+    def wrapper(
+        *args: Any,
+        corpus: tuple[Path, ...],
+        generate: int | None,
+        acceptance: float | None,
+        proof: Path | None,
+        calibrate: bool,
+        **kwargs: Any,
+    ) -> Any:
+        advising = Advising(corpus, generate, acceptance, proof, calibrate)
+        return function(*args, advising=advising, **kwargs)
+
+    return wrapper  # type: ignore[return-value]
 
 
 @click.command("graft")
 @models_argument
-@click.option("--vocabulary", type=Vocabulary(), help="Tokens that the draft head covers, such as 32768 or 32k.")
+@click.option("--vocabulary", type=Vocabulary(), help="Tokens that the draft head covers, such as 32k; auto: the best.")
 @click.option("--own-head", is_flag=True, help="Add the draft head to the MTP part, with new weights.")
-@click.option("--tokens", metavar="FILE", type=PATH, help="Token ids that a head of its own covers, one on each line.")
+@click.option(
+    "--tokens", metavar="FILE", help="Token ids for a head of its own, one on each line; corpus: the most frequent."
+)
 @click.option("--draft", metavar="DIR", type=PATH, help="A DFlash draft that gets a head of its own, in --output-dir.")
 @click.option("--remove", is_flag=True, help="Remove the draft head; with --own-head that of the MTP part.")
+@click.option("--advise", is_flag=True, help="Show what draft heads of several sizes cover and cost; write nothing.")
+@_advice_options
 @writer_options
 @click.option("--force", is_flag=True, help="Replace another draft head that irtools added.")
 @click.option("--no-check", is_flag=True, help="Do not check the new file with OpenVINO.")
 @output_options()
 def command(
     models: tuple[Path, ...],
-    vocabulary: int | None,
+    vocabulary: int | str | None,
     own_head: bool,
-    tokens: Path | None,
+    tokens: str | None,
     draft: Path | None,
     remove: bool,
+    advise: bool,
+    advising: Advising,
     writing: Writing,
     force: bool,
     no_check: bool,
@@ -61,7 +122,13 @@ def command(
     one: only the XML changes. With --own-head the MTP part gets a head with weights of its own, and the target is
     untouched; --tokens chooses which tokens it covers. With --draft a DFlash draft gets such a head, in a copy.
     """
+    if advise:
+        if vocabulary is not None or own_head or tokens or draft or remove or writing != Writing():
+            raise UsageError("--advise writes nothing; of the options that change files it takes none")
+        return run_models(ui, "graft", models, functools.partial(_advise, ui, advising))
     _require(vocabulary, own_head or draft is not None, tokens, remove)
+    if advising.given() and vocabulary != AUTO and tokens != CORPUS:
+        raise UsageError(f"--{next(iter(advising.given()))} needs --advise, --vocabulary auto or --tokens corpus")
     if draft is not None and (remove or own_head or writing.output_dir is None or len(models) != 1):
         raise UsageError(
             "--draft writes a copy of the draft: give one MODEL_DIR and --output-dir, without --own-head and --remove"
@@ -82,9 +149,9 @@ def command(
             if remove:
                 head = export.ungraft(own_head=own_head)
             else:
-                chosen = _tokens(tokens, vocabulary)
+                rows, chosen = _selection(export, vocabulary, tokens, advising)
                 head = export.graft(
-                    None if chosen else vocabulary,
+                    rows,
                     own_head=own_head,
                     tokens=chosen,
                     draft=changed if draft is not None else None,
@@ -106,20 +173,50 @@ def command(
     return run_models(ui, "graft", models, work)
 
 
-def _require(vocabulary: int | None, own_head: bool, tokens: Path | None, remove: bool) -> None:
+def _advise(ui: Ui, advising: Advising, path: Path) -> ModelResult:
+    from irtools.export import open_export
+    from irtools.report.advice import advice_details, advice_text
+
+    with ui.working(f"Counting tokens for {path}"):
+        advice = open_export(path).advise(**advising.given())
+    return ModelResult(str(path), "ok", details=advice_details(advice), text=advice_text(advice, ui.style))
+
+
+def _require(vocabulary: int | str | None, own_head: bool, tokens: str | None, remove: bool) -> None:
     """Require options that go together."""
     if remove and (vocabulary is not None or tokens is not None):
         raise UsageError("--remove takes neither --vocabulary nor --tokens")
     if tokens is not None and not own_head:
         raise UsageError("--tokens needs --own-head; a draft head in the target covers the first tokens")
-    if not remove and vocabulary is None and tokens is None:
+    if not remove and vocabulary is None and tokens in (None, CORPUS):
         raise UsageError("--vocabulary is missing: give a number of tokens such as 32k")
+    if vocabulary == ALL and not own_head:
+        raise UsageError("--vocabulary all is for --own-head and --draft; a draft head in the target has fewer tokens")
 
 
-def _tokens(path: Path | None, vocabulary: int | None) -> Sequence[int] | None:
-    """Token ids of a file, at most as many as ``vocabulary``; None without a file."""
-    if path is None:
-        return None
+def _selection(
+    export: Export, vocabulary: int | str | None, tokens: str | None, advising: Advising
+) -> tuple[int | None, Sequence[int] | None]:
+    """Number of first tokens, or the token ids that a head of its own covers."""
     from irtools.surgery.graft.directory import token_file
+    from irtools.surgery.graft.writer import lm_head
 
-    return token_file(path)[:vocabulary]
+    rows = vocabulary
+    if vocabulary == ALL:
+        rows = lm_head(export.target.graph)[0].vocabulary
+    advice = None
+    if vocabulary == AUTO or tokens == CORPUS:
+        given = advising.given()
+        if vocabulary == AUTO and advising.proof is None:
+            given["calibrate"] = True
+        advice = export.advise(**given)
+    if vocabulary == AUTO:
+        best = advice.best if advice is not None else None
+        if best is None or best.drafts == 0 or best.tokens == lm_head(export.target.graph)[0].vocabulary:
+            raise UsageError(f"{export.path}: no draft head is predicted to be faster; `--advise` shows the figures")
+        rows = best.tokens
+    if tokens == CORPUS and advice is not None:
+        return None, advice.most_frequent(int(rows or 0))
+    if tokens is not None:
+        return None, token_file(Path(tokens))[: int(rows) if rows is not None else None]
+    return int(rows or 0), None

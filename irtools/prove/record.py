@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from irtools.prove.speculate import DraftSetup
     from irtools.runtime.probe import RuntimeFacts
 
-__all__ = ["RECORD_VERSION", "record", "schema", "settled"]
+__all__ = ["RECORD_VERSION", "model_files", "record", "schema", "settled"]
 
 RECORD_VERSION = 1
 """Increased if a key of the record is removed or changes its meaning."""
@@ -101,8 +101,13 @@ def _model(export: ModelDirectory) -> dict[str, Any]:
         "revision": revision,
         "made_with": _made_with(export),
         "draft_head": _draft_head(export),
-        "files": {file.name: _file(file) for file in _files(export.directory)},
+        "files": model_files(export),
     }
+
+
+def model_files(export: ModelDirectory) -> dict[str, dict[str, Any]]:
+    """Size and hash of each file of a model directory, by its name; no hash for weights."""
+    return {file.name: _file(file) for file in _files(export.directory)}
 
 
 def _made_with(export: ModelDirectory) -> dict[str, str]:

@@ -1,0 +1,315 @@
+"""Times of target and draft on this machine, from a record of a proof or from runs, and speeds computed from them.
+
+Bytes alone do not predict time: a pass also has a fixed cost, for ops that read no weights. The time of a drafted token
+is modelled as ``fixed + seconds_per_byte * bytes``. Two measurements determine it:
+
+- ``measure`` times the draft with its present head and, on a temporary copy, with a smaller one;
+- a record has one size of the draft only. The second measurement is the plain pass of the target, with the assumption
+  that a decoder layer of the target has the same fixed cost as one of the MTP head.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+from irtools.advise.shipped import prompts
+from irtools.advise.traffic import Traffic
+from irtools.errors import OptionError, UsageError
+from irtools.model.directory import ModelDirectory
+from irtools.prove.record import model_files
+from irtools.runtime.child import Progress
+from irtools.runtime.genai import iterate
+from irtools.runtime.jobs import GenerationJob, Outcome
+from irtools.surgery.graft.target import grafting
+from irtools.surgery.transaction import apply
+
+__all__ = ["Calibration", "from_record", "measure"]
+
+_ROUNDS = 2
+_PROMPTS = 4
+_TOKENS = 12
+_DRAFTS = (1, 3, 8)
+"""Numbers of assistant tokens that are timed; passes of other lengths are interpolated."""
+_BUSY = 1.5
+"""Ratio of the slowest quarter of the runs to the fastest above which the machine was busy with other work."""
+_SHARE = 8
+"""The smaller draft head has about this fraction of the vocabulary, so that the two sizes differ clearly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Times on one machine, in seconds.
+
+    Attributes
+    ----------
+    source : str
+        ``record`` or ``runs``.
+    plain : float
+        Plain decoding, per token.
+    fixed : float
+        Drafted token, without reading weights.
+    per_byte : float
+        Drafted token, per byte of weights.
+    passes : mapping of int to float
+        Pass of the target that verifies this number of drafted tokens, with everything else in the cycle that is not
+        the draft.
+    acceptance : float or None
+        Measured probability that a drafted token is accepted if all before it were; None if nothing was drafted.
+    busy : bool
+        True if the runs differed so much that the machine must have had other work.
+    """
+
+    source: str
+    plain: float
+    fixed: float
+    per_byte: float
+    passes: Mapping[int, float]
+    acceptance: float | None = None
+    busy: bool = False
+
+    def draft(self, read: int) -> float:
+        """Time of one drafted token that reads ``read`` bytes."""
+        return self.fixed + self.per_byte * read
+
+    def verify(self, drafts: int) -> float:
+        """Time of a pass that verifies ``drafts`` tokens, between and beyond the measured ones on a line."""
+        known = sorted(self.passes)
+        if len(known) == 1:
+            known = [0, *known]
+        times = {0: self.plain, **self.passes}
+        after = next((place for place, number in enumerate(known) if number >= drafts), len(known) - 1)
+        low, high = (known[after - 1], known[after]) if after else (known[0], known[1])
+        slope = (times[high] - times[low]) / (high - low)
+        return max(times[high] + slope * (drafts - high), self.plain / 2)
+
+    def tokens_per_second(self, tokens_per_pass: float, drafts: int, read: int) -> float:
+        """Speed with ``drafts`` drafted tokens per pass, each of which reads ``read`` bytes; 0 drafts: plain."""
+        if not drafts:
+            return 1 / self.plain
+        return tokens_per_pass / (self.verify(drafts) + drafts * self.draft(read))
+
+
+# -- from a record ---------------------------------------------------------------------
+
+
+def from_record(export: ModelDirectory, traffic: Traffic, record: Mapping[str, Any]) -> Calibration:
+    """Take the times of a record of this export, with its MTP head.
+
+    Raises
+    ------
+    OptionError
+        The record is about other files, or has no times of drafting with the MTP head.
+    """
+    _require_same_files(export, record)
+    rows, drafted = _rows(record)
+    if record.get("drafting") != "mtp" or record.get("draft") is not None or len(rows) < 2:
+        raise OptionError(
+            "the record has no times of decoding with the MTP head of this export; write one with `irtools prove "
+            "MODEL_DIR --steps runtime --format json > FILE`, or give --calibrate"
+        )
+    prompts_run = len(record["prompts"])
+    plain_tokens = prompts_run * (record["settings"]["max_new_tokens"] - 1)
+    plain = rows[0]["decode"] / plain_tokens
+    passes, drafts, acceptances = {}, [], []
+    for number, row in rows.items():
+        counts = drafted.get(number)
+        if not number or counts is None or not counts["drafted"]:
+            continue
+        cycles = max(counts["passes"] - prompts_run, 1)
+        passes[number] = (row["decode"] - row["draft"]) / cycles
+        drafts.append(row["draft"] / counts["drafted"])
+        acceptances.append(acceptance_of(counts["accepted"] / cycles, number))
+    if not drafts:
+        raise OptionError("the record has no drafted tokens; prove with more new tokens, or give --calibrate")
+    fixed, per_byte = _two_parts(traffic, plain, median(drafts))
+    return Calibration("record", plain, fixed, per_byte, passes, median(acceptances))
+
+
+def _require_same_files(export: ModelDirectory, record: Mapping[str, Any]) -> None:
+    """Compare the IRs and the sizes of their weights; other files do not change the times."""
+    model = record.get("model")
+    then = model.get("files", {}) if isinstance(model, Mapping) else {}
+    now = model_files(export)
+    for name in sorted({*then, *now}):
+        if name.endswith((".xml", ".bin")) and "tokenizer" not in name and then.get(name) != now.get(name):
+            state = "is not in the record" if name not in then else "is not in this export" if name not in now else ""
+            raise OptionError(
+                f"the record is about other files: {name} {state or 'has changed since'}; prove this export again, or "
+                "give --calibrate"
+            )
+
+
+def _rows(record: Mapping[str, Any]) -> tuple[dict[int, Mapping[str, Any]], dict[int, Mapping[str, Any]]]:
+    """Times and token counts by number of assistant tokens."""
+    checks = {
+        check["name"]: check["figures"]
+        for step in record.get("steps", ())
+        if step["name"] == "runtime"
+        for check in step["checks"]
+    }
+    times = checks.get("speed", {}).get("timing", {}).get("assistant_tokens", ())
+    counts = checks.get("acceptance", {}).get("assistant_tokens", ())
+    return {row["number"]: row for row in times}, {row["number"]: row for row in counts}
+
+
+def _two_parts(traffic: Traffic, plain: float, draft: float) -> tuple[float, float]:
+    """Fixed cost and cost per byte of a draft, if each decoder layer has the same fixed cost."""
+    big, small = traffic.per_pass, traffic.per_draft(traffic.present)
+    layers, own = traffic.target.layers or 1, traffic.draft.layers or 1
+    # plain = layers * c + big * p;  draft = own * c + small * p
+    determinant = layers * small - own * big
+    cost = (plain * small - draft * big) / determinant if determinant else 0.0
+    fixed = min(max(own * cost, 0.0), draft / 2)
+    return fixed, (draft - fixed) / small
+
+
+def acceptance_of(accepted: float, drafts: int) -> float:
+    """Probability that a drafted token is accepted, from the mean number accepted of ``drafts`` tokens.
+
+    The inverse of ``a + a**2 + ... + a**drafts``.
+    """
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        if sum(middle**power for power in range(1, drafts + 1)) < accepted:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+# -- from runs -------------------------------------------------------------------------
+
+
+def measure(
+    export: ModelDirectory,
+    traffic: Traffic,
+    *,
+    device: str = "CPU",
+    timeout: float = 1800.0,
+    progress: Progress | None = None,
+) -> Calibration:
+    """Time plain decoding, drafting with the present head, and drafting with a smaller one.
+
+    The smaller head is in a temporary directory with a changed copy of the target's XML and links to all other files.
+    The three are run in turn, in processes of their own, twice; the first quartile of the runs counts, because other
+    work on the machine can only make a run slower.
+
+    Raises
+    ------
+    UsageError
+        The runtime cannot decode the export, links are impossible, or the times make no sense.
+    """
+    rows = _smaller(traffic)
+    runs: dict[str, dict[int, list[Outcome]]] = {"plain": {}, "present": {}, "smaller": {}}
+    say = progress or (lambda text: None)
+    with _with_smaller_head(export, rows) as smaller:
+        for number in range(_ROUNDS):
+            for name, directory, drafts in (
+                ("plain", export.directory, (0,)),
+                ("present", export.directory, (3,)),
+                ("smaller", smaller, _DRAFTS),
+            ):
+                say(f"timing {_TITLES[name].format(rows=rows)}, round {number + 1} of {_ROUNDS}")
+                for count, outcomes in _run(directory, drafts, device, timeout).items():
+                    runs[name].setdefault(count, []).extend(outcomes)
+    plain = [outcome.timing.decode / (len(outcome.tokens) - 1) for outcome in runs["plain"][0]]
+    present = _per_draft(runs["present"].values())
+    fewer = _per_draft(runs["smaller"].values())
+    read, less = traffic.per_draft(traffic.present), traffic.per_draft(rows)
+    per_byte = (_low(present) - _low(fewer)) / (read - less)
+    if per_byte <= 0:
+        raise UsageError(
+            f"the timed runs make no sense: drafting with {rows} tokens was not faster than with {traffic.present}; "
+            "try again when the machine has no other work"
+        )
+    fixed = max(_low(fewer) - per_byte * less, 0.0)
+    passes = {
+        count: _low([_cycle(outcome) for outcome in outcomes]) for count, outcomes in sorted(runs["smaller"].items())
+    }
+    accepted = [acceptance_of(outcome.accepted / max(outcome.steps - 1, 1), 3) for outcome in runs["present"][3]]
+    busy = any(_spread(times) > _BUSY for times in (plain, present))
+    return Calibration("runs", _low(plain), fixed, per_byte, passes, sum(accepted) / len(accepted), busy)
+
+
+_TITLES = {
+    "plain": "plain decoding",
+    "present": "drafting with the present head",
+    "smaller": "drafting with a head over {rows} tokens",
+}
+
+
+def _smaller(traffic: Traffic) -> int:
+    """Tokens of the smaller head: a power of two, and clearly fewer than now."""
+    rows = 1 << max((traffic.head.vocabulary // _SHARE).bit_length() - 1, 3)
+    while rows > 8 and rows * 2 > traffic.present:
+        rows //= 2
+    return rows
+
+
+@contextmanager
+def _with_smaller_head(export: ModelDirectory, rows: int) -> Iterator[Path]:
+    """A temporary copy of the export, made of links, whose target has a draft head over ``rows`` tokens."""
+    target = export.target
+    patch = apply(target, grafting(target, rows, force=True).edits)
+    with tempfile.TemporaryDirectory(prefix="irtools-advise-") as made:
+        copy = Path(made)
+        try:
+            for path in export.directory.iterdir():
+                if path.name != target.path.name and path.is_file():
+                    (copy / path.name).symlink_to(path.resolve())
+        except OSError as error:
+            raise UsageError(
+                f"the timed copy of the export cannot be made of links in {made} ({error}); give a record of "
+                "`irtools prove` instead of --calibrate"
+            ) from error
+        (copy / target.path.name).write_bytes(patch.data)
+        yield copy
+
+
+def _run(directory: Path, drafts: Sequence[int], device: str, timeout: float) -> dict[int, list[Outcome]]:
+    """Outcomes by number of assistant tokens, from one process and one pipeline, after a warm-up for each number."""
+    chosen = [prompt.text for prompt in prompts() if prompt.kind != "chat"][:_PROMPTS]
+    base = GenerationJob(str(directory), max_new_tokens=_TOKENS, device=device, chat_template=False, reuse=True)
+    jobs = []
+    for count in drafts:
+        with_draft = replace(base, draft=str(directory), assistant_tokens=count) if count else base
+        jobs += [replace(with_draft, prompt=text) for text in (chosen[0], *chosen)]
+    results: dict[int, list[Outcome]] = {}
+    with closing(iterate(jobs, timeout=timeout)) as outcomes:
+        for number, outcome in enumerate(outcomes):
+            if outcome.stage != "ran":
+                raise UsageError(
+                    f"the runtime cannot decode this export with its MTP head ({outcome.message}); `irtools prove` "
+                    "looks for the cause"
+                )
+            count, place = divmod(number, len(chosen) + 1)
+            if place:
+                results.setdefault(drafts[count], []).append(outcome)
+    return results
+
+
+def _per_draft(outcomes: Any) -> list[float]:
+    return [run.timing.draft / run.drafted for runs in outcomes for run in runs if run.drafted]
+
+
+def _cycle(outcome: Outcome) -> float:
+    """Time of a cycle without the draft."""
+    return (outcome.timing.decode - outcome.timing.draft) / max(outcome.steps - 1, 1)
+
+
+def _low(times: Sequence[float]) -> float:
+    """First quartile."""
+    return quantiles(times, n=4, method="inclusive")[0] if len(times) > 1 else times[0]
+
+
+def _spread(times: Sequence[float]) -> float:
+    """Ratio of the third quartile to the first."""
+    low, _, high = quantiles(times, n=4, method="inclusive")
+    return high / low if low else 1.0

@@ -1,0 +1,206 @@
+"""Times from records and runs."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from irtools.advise import calibration
+from irtools.advise.advice import Advice, advise
+from irtools.advise.calibration import Calibration, acceptance_of, from_record
+from irtools.advise.traffic import HeadBytes, PartBytes, Traffic, traffic
+from irtools.errors import OptionError, UsageError
+from irtools.export import open_export
+from irtools.prove.record import model_files
+from irtools.report.advice import advice_details, advice_text
+from irtools.report.terminal import Style
+from irtools.runtime.jobs import Outcome, Timing
+
+WIDE = Traffic(
+    HeadBytes(248320, (("i8", 1024), ("f16", 1))),
+    PartBytes(108_788_036, layers=12),
+    PartBytes(12_740_196, layers=1),
+    248320,
+)
+"""A target of 12 layers with a head of 254 MB."""
+
+
+def record_of(directory: Path) -> dict[str, Any]:
+    """A record with two numbers of assistant tokens: two prompts, 11 tokens each."""
+    export = open_export(directory)
+    times = [
+        {"number": 0, "decode": 20 * 0.0153},
+        {"number": 1, "decode": 20 * (0.022 + 0.0073), "draft": 20 * 0.0073},
+        {"number": 3, "decode": 20 * (0.026 + 3 * 0.0073), "draft": 60 * 0.0073},
+    ]
+    counts = [
+        {"number": 1, "accepted": 10, "drafted": 20, "passes": 22},
+        {"number": 3, "accepted": 20, "drafted": 60, "passes": 22},
+    ]
+    checks = [
+        {"name": "acceptance", "figures": {"assistant_tokens": counts}},
+        {"name": "speed", "figures": {"timing": {"assistant_tokens": times}}},
+    ]
+    return {
+        "record_version": 1,
+        "model": {"files": model_files(export)},
+        "draft": None,
+        "drafting": "mtp",
+        "settings": {"max_new_tokens": 11},
+        "prompts": [{}, {}],
+        "steps": [{"name": "runtime", "checks": checks}],
+    }
+
+
+def test_a_record_gives_the_times_of_a_pass_and_of_a_draft(fixtures: Path) -> None:
+    export = open_export(fixtures / "qwen3_5_vl_trained")
+    found = from_record(export, WIDE, record_of(export.directory))
+    assert found.plain == pytest.approx(0.0153)
+    assert found.passes == pytest.approx({1: 0.022, 3: 0.026})
+    assert found.draft(WIDE.per_draft(248320)) == pytest.approx(0.0073)
+    # measured on a machine without other work: 1.70 ms for a head over 32,768 tokens
+    assert found.draft(WIDE.per_draft(32768)) == pytest.approx(0.0017, rel=0.1)
+    assert found.acceptance == pytest.approx((0.5 + acceptance_of(1.0, 3)) / 2)
+
+
+@pytest.mark.parametrize("change", ["target", "mtp", "weights", "absent", "more"])
+def test_a_record_of_other_files_is_refused(fixtures: Path, change: str) -> None:
+    export = open_export(fixtures / "qwen3_5_vl_trained")
+    record = record_of(export.directory)
+    files = record["model"]["files"]
+    if change == "target":
+        files["openvino_language_model.xml"]["sha256"] = "0" * 64
+    elif change == "mtp":
+        files["openvino_mtp_model.xml"]["sha256"] = "0" * 64
+    elif change == "weights":
+        files["openvino_language_model.bin"]["size"] += 1
+    elif change == "absent":
+        del files["openvino_mtp_model.bin"]
+    else:
+        files["openvino_model.xml"] = {"size": 1, "sha256": "0" * 64}
+    with pytest.raises(OptionError, match="other files"):
+        from_record(export, WIDE, record)
+
+
+def test_a_changed_readme_does_not_matter(fixtures: Path) -> None:
+    export = open_export(fixtures / "qwen3_5_vl_trained")
+    record = record_of(export.directory)
+    record["model"]["files"]["README.md"] = {"size": 1, "sha256": None}
+    record["model"]["files"]["chat_template.jinja"]["sha256"] = "0" * 64
+    assert from_record(export, WIDE, record).source == "record"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("drafting", "dflash"), ("drafting", None), ("draft", {"path": "x"}), ("steps", [])],
+)
+def test_a_record_without_mtp_drafting_is_refused(fixtures: Path, key: str, value: object) -> None:
+    export = open_export(fixtures / "qwen3_5_vl_trained")
+    with pytest.raises(OptionError, match="no times of decoding with the MTP head"):
+        from_record(export, WIDE, {**record_of(export.directory), key: value})
+
+
+def test_a_record_in_a_file_marks_the_best_row(fixtures: Path, tmp_path: Path) -> None:
+    export = open_export(fixtures / "qwen3_5_vl_trained")
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps({"models": [{"proof": record_of(export.directory)}]}))
+    found = export.advise(proof=path)
+    assert found.best is not None
+    speeds = {(row.tokens, drafts): speed for row in found.rows for drafts, speed in enumerate(row.speeds or (), 1)}
+    assert found.best.tokens_per_second == pytest.approx(max(*speeds.values(), 1 / 0.0153))
+    assert "recommendation" in advice_text(found, Style())
+    json.dumps(advice_details(found))
+
+
+def test_a_record_and_runs_exclude_each_other(fixtures: Path) -> None:
+    with pytest.raises(OptionError, match="not both"):
+        open_export(fixtures / "qwen3_5_vl_trained").advise(proof={}, calibrate=True)
+
+
+@pytest.mark.parametrize("drafts", [1, 3, 8])
+def test_the_acceptance_is_the_inverse_of_the_expected_run(drafts: int) -> None:
+    for acceptance in (0.0, 0.3, 0.8, 1.0):
+        run = sum(acceptance**power for power in range(1, drafts + 1))
+        assert acceptance_of(run, drafts) == pytest.approx(acceptance, abs=1e-6)
+
+
+def test_passes_between_and_beyond_the_measured_ones_are_on_a_line() -> None:
+    times = Calibration("runs", 0.015, 0.0, 1e-10, {1: 0.020, 3: 0.024, 8: 0.034})
+    assert [times.verify(drafts) for drafts in (1, 2, 3, 5, 8, 9)] == pytest.approx(
+        [0.020, 0.022, 0.024, 0.028, 0.034, 0.036]
+    )
+    single = Calibration("record", 0.015, 0.0, 1e-10, {3: 0.024})
+    assert [single.verify(drafts) for drafts in (1, 3, 4)] == pytest.approx([0.018, 0.024, 0.027])
+
+
+def outcome(drafts: int, per_draft: float) -> Outcome:
+    """Ten passes without an accepted token."""
+    draft = 10 * drafts * per_draft
+    timing = Timing(decode=10 * (0.015 + 0.002 * drafts) + draft, draft=draft)
+    return Outcome("ran", tokens=tuple(range(11)), steps=11, drafted=10 * drafts, timing=timing)
+
+
+def fake_runs(monkeypatch: pytest.MonkeyPatch, seconds: dict[str, float]) -> list[Path]:
+    """Runs with given times per draft, in the order plain, present, smaller; every second round is disturbed."""
+    directories: list[Path] = []
+
+    def run(directory: Path, drafts: tuple[int, ...], device: str, timeout: float) -> dict[int, list[Outcome]]:
+        directories.append(directory)
+        name = "smaller" if len(drafts) > 1 else "present"
+        slow = 3.0 if len(directories) > 3 else 1.0
+        return {count: [outcome(count, slow * seconds[name])] * 4 for count in drafts}
+
+    monkeypatch.setattr(calibration, "_run", run)
+    return directories
+
+
+def test_runs_of_two_sizes_give_the_fixed_cost_and_the_rate(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    export = open_export(fixtures / "qwen3_5_vl_trained")
+    read = traffic(export)
+    rows = 64
+    model = {"present": 1e-3 + 1e-9 * read.per_draft(512), "smaller": 1e-3 + 1e-9 * read.per_draft(rows)}
+    directories = fake_runs(monkeypatch, model)
+    found = calibration.measure(export, read)
+    assert found.fixed == pytest.approx(1e-3)
+    assert found.per_byte == pytest.approx(1e-9)
+    assert found.plain == pytest.approx(0.015)
+    assert found.passes == pytest.approx({1: 0.017, 3: 0.021, 8: 0.031})
+    assert found.busy
+    assert len(directories) == 6
+    assert not directories[2].exists()
+
+
+def test_runs_that_make_no_sense_are_refused(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    export = open_export(fixtures / "qwen3_5_vl_trained")
+    fake_runs(monkeypatch, {"present": 1e-3, "smaller": 2e-3})
+    with pytest.raises(UsageError, match="make no sense"):
+        calibration.measure(export, traffic(export))
+
+
+def test_the_copy_with_a_smaller_head_changes_only_the_target(fixtures: Path) -> None:
+    export = open_export(fixtures / "qwen3_5_vl_trained")
+    before = copy.deepcopy(model_files(export))
+    with calibration._with_smaller_head(export, 64) as made:
+        assert traffic(open_export(made)).present == 64
+        changed = [name for name, facts in model_files(open_export(made)).items() if facts != before[name]]
+        assert changed == ["openvino_language_model.xml"]
+    assert model_files(export) == before
+
+
+@pytest.mark.slow
+def test_the_copy_with_a_smaller_head_drafts_in_the_runtime(fixtures: Path) -> None:
+    export = open_export(fixtures / "qwen3_5_vl_trained")
+    with calibration._with_smaller_head(export, 128) as made:
+        runs = calibration._run(made, (0, 1, 3), "CPU", 300)
+        assert [len(runs[count]) for count in (0, 1, 3)] == [4, 4, 4]
+        assert all(run.drafted for run in runs[3])
+        assert [run.tokens for run in runs[3]] == [run.tokens for run in runs[0]]
+
+
+def test_advice_of_a_class_is_what_the_method_returns(fixtures: Path) -> None:
+    export = open_export(fixtures / "qwen3_5_vl_trained")
+    assert isinstance(advise(export), Advice)
