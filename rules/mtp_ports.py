@@ -245,7 +245,8 @@ def own_logits(context: Context) -> Iterator[Finding]:
         return  # MTP013 reports it
     read = {port.name for port in mtp.profile.outputs} | {"logits", "last_hidden_state"}
     for output in mtp.part.outputs:
-        if read.isdisjoint(output.names) and not _is_past(output):
+        empty = output.friendly == "last_hidden_state" and output.shape[:1] == (0,)  # `irtools graft --own-head`
+        if read.isdisjoint(output.names) and not _is_past(output) and not empty:
             message, hint = f"the runtime does not read the output {output.label!r}", "export the head without it"
             yield finding_at(mtp.part, output, message, hint, Severity.WARNING)
     logits = mtp.part.output("logits")

@@ -69,13 +69,13 @@ class Likeness(Enum):
     UNKNOWN = "cannot be compared with the target's lm_head"
 
 
-def find_own_head(part: PartFacts) -> OwnHead | None:
-    """The projection that computes the output ``logits`` of a draft; None if it has another form than those known.
+def find_own_head(part: PartFacts, name: str = "logits") -> OwnHead | None:
+    """The projection that computes an output of a draft; None if it has another form than those known.
 
     The known forms are a MatMul with constant weights, and a ScatterUpdate of such a MatMul with constant token ids. A
     Convert may follow.
     """
-    output, graph = part.output("logits"), part.graph
+    output, graph = part.output(name), part.graph
     if output is None:
         return None
     key = _before_converts(graph, output.source.op)
