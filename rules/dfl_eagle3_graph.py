@@ -9,6 +9,7 @@ from irtools.authoring import Context, Finding, PartFacts, Severity, finding_at,
 from irtools.ir.constants import Constant
 from irtools.ir.op import DYNAMIC
 from irtools.lint.pair import eagle3_draft, pair
+from irtools.model.graft import find_graft
 from irtools.model.guess import midlayer
 from irtools.model.part import ModelOutput
 from irtools.model.target import find_embedding_gather, head_width
@@ -382,6 +383,8 @@ def taken_output_name(context: Context) -> Iterator[Finding]:
     part, paired = context.target_facts, pair(context)
     output = part.output("last_hidden_state") if part is not None else None
     if part is None or output is None or part.output("logits") is None or not part.states:
+        return
+    if find_graft(part.graph) is not None:  # MTP065 reports it
         return
     kinds = ("dflash", "eagle3")
     severity = None if paired is not None and paired.draft.kind in kinds else Severity.NOTE

@@ -121,7 +121,10 @@ class Strategy:
     reason: str = ""
     findings: tuple[str, ...] = ()
     remedy: str = ""
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[Condition, ...] = field(default=(), compare=False)
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.name, "available" if self.available else "not available", self.text)
 
     @property
     def text(self) -> str:

@@ -144,7 +144,8 @@ def require_head(side: Side) -> MtpHead:
     if head is None or not head.comparable:
         raise EditError("does not have the ports of an MTP head that the runtime knows", path=document.path)
     if not head.profile.usable:
-        raise EditError(f"is a {head.profile.title}: {head.profile.remark}", path=document.path)
+        why = head.profile.remark or "GenAI does not run this form"
+        raise EditError(f"is a {head.profile.title}: {why}", path=document.path)
     return head
 
 

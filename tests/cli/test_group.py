@@ -56,6 +56,7 @@ NEEDED: dict[str, tuple[str, ...]] = {
     "diff": ("falcon",),
     "expose": ("--layers", "last"),
     "extract": ("--layers", "1", "-o", "piece"),
+    "graft": ("--remove",),
     "render": ("-o", "picture.dot"),
     "report": ("-o", "page.html"),
 }

@@ -119,6 +119,8 @@ def examples(pattern: str) -> Iterator[str]:
                 return one(*value[0])  # type: ignore[index]
             case "BRANCH":
                 return [text for branch in value[1] for text in texts(branch)]  # type: ignore[index]
+            case "RANGE":
+                return [chr(value[0])]  # type: ignore[index]
             case "SUBPATTERN":
                 return texts(value[-1])  # type: ignore[index]
             case "MAX_REPEAT":

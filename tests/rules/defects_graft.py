@@ -9,6 +9,7 @@ from defects import Defect
 
 import irtools
 
+INT4 = "qwen3_5_vl_int4"
 BASE, FILE, ROWS = "qwen3_5_vl_trained", "openvino_language_model.xml", 128
 Change = Callable[[irtools.Editor, irtools.Export], object]
 LOGITS = '<layer id="[0-9]+" name="logits" type="Result"'
@@ -59,10 +60,21 @@ def shift_rows(editor: irtools.Editor, export: irtools.Export) -> None:
     editor.set_attribute(name, "offset", int(export.target.graph.data(key)["offset"]) + 3 * 64 * 4)
 
 
-def seed(
-    name: str, change: Callable[[irtools.Editor, irtools.Export], object], code: str, at: str, **more: object
-) -> Defect:
-    return Defect(f"graft-{name}", BASE, grafted(change), code, FILE, at, **more)  # type: ignore[arg-type]
+def more_bits(editor: irtools.Editor, export: irtools.Export) -> None:
+    """Give lm_head f16 weights and a Convert, as if it had been changed after the draft head was added."""
+    graph = export.target.graph
+    matmul = graph.inputs(output(export, "logits"))[0].op
+    constant = graph.producers(matmul)[1]
+    offset, shape = graph.data(constant)["offset"], graph.output_shape(constant)
+    size = 2 * shape[0] * shape[1]
+    data = {"element_type": "f16", "shape": ", ".join(map(str, shape)), "offset": offset, "size": size}
+    editor.add_op("Const", "half", outputs=[("f16", shape)], attributes=data)
+    editor.add_op("Convert", "whole", ["half"], [("f32", shape)], attributes={"destination_type": "f32"})
+    editor.rewire(matmul, 1, "whole")
+
+
+def seed(name: str, change: Change, code: str, at: str, base: str = BASE, **more: object) -> Defect:
+    return Defect(f"graft-{name}", base, grafted(change), code, FILE, at, **more)  # type: ignore[arg-type]
 
 
 DEFECTS = (
@@ -80,4 +92,8 @@ DEFECTS = (
     seed("shifted", shift_rows, "MTP063", MATMUL),
     seed("unproven", lambda *_: None, "MTP064", LOGITS, severity="note", options={"target_runtime": "2026.5"}),
     seed("present", lambda *_: None, "MTP065", LOGITS, severity="note"),
+    seed("without-hidden-state-int4", without_hidden, "MTP062", LOGITS, base=INT4),
+    seed("of-other-precision", more_bits, "MTP063", MATMUL, causes=("IR027",)),
+    seed("unproven-old", lambda *_: None, "MTP064", LOGITS, severity="note", options={"target_runtime": "2026.2"}),
+    seed("present-int4", lambda *_: None, "MTP065", LOGITS, base=INT4, severity="note"),
 )

@@ -500,6 +500,7 @@ def seed(
 
 
 FILLED = ("IR027",)
+BLANK = ("IR026",)  # zeros up to the end of the file
 """The added weights read bytes of other constants."""
 
 
@@ -599,7 +600,16 @@ PORTS = (
     Defect("mtp-own-logits-of-target", BASE, OwnHead(), "MTP014", M, layer("own"), severity="note"),
     Defect("mtp-own-logits-first-rows", BASE, OwnHead(128), "MTP014", M, layer("own"), severity="note"),
     Defect("mtp-own-logits-f16", BASE, OwnHead(kind="f16"), "MTP014", M, layer("own"), severity="note"),
-    Defect("mtp-own-logits-scattered", BASE, OwnHead(tokens=SCATTERED), "MTP014", M, layer("own"), severity="note"),
+    Defect(
+        "mtp-own-logits-scattered",
+        BASE,
+        OwnHead(tokens=SCATTERED),
+        "MTP014",
+        M,
+        layer("own"),
+        severity="note",
+        causes=BLANK,
+    ),
     Defect(
         "mtp-own-logits-i8",
         BASE,
@@ -610,7 +620,7 @@ PORTS = (
         severity="note",
         causes=("QNT013",),
     ),
-    Defect("mtp-own-logits-zero", BASE, OwnHead(change=np.zeros_like), "MTP014", M, layer("own"), causes=FILLED),
+    Defect("mtp-own-logits-zero", BASE, OwnHead(change=np.zeros_like), "MTP014", M, layer("own"), causes=BLANK),
     Defect("mtp-own-logits-random", BASE, OwnHead(change=random_weights), "MTP014", M, layer("own")),
     Defect("mtp-own-logits-shifted", BASE, OwnHead(change=lambda w: np.roll(w, 1, 0)), "MTP014", M, layer("own")),
     Defect("mtp-own-logits-too-many", BASE, OwnHead(600), "MTP014", M, layer("own"), severity="warning"),

@@ -29,7 +29,7 @@ import openvino as ov
 from hypothesis import strategies as st
 from openvino import opset13 as ops
 
-__all__ = ["HeadLayout", "build_target", "decoded_weights", "inputs_for", "layouts", "run", "save_target"]
+__all__ = ["FOUR_BITS", "HeadLayout", "build_target", "decoded_weights", "inputs_for", "layouts", "run", "save_target"]
 
 FLOATS = ("f32", "f16", "bf16")
 SIGNED = ("i8", "i4", "nf4")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,7 +23,7 @@ from irtools.surgery.graft.own import own_head, without_own_head
 from irtools.surgery.graft.target import grafting, ungrafting
 from irtools.surgery.patch import Patch
 from irtools.surgery.transaction import apply
-from tests.surgery.heads import HeadLayout, inputs_for, layouts, save_target
+from tests.surgery.heads import FOUR_BITS, HeadLayout, layouts, save_target
 
 TRAINED, PART = "qwen3_5_vl_trained", "openvino_language_model.xml"
 
@@ -31,32 +31,33 @@ TRAINED, PART = "qwen3_5_vl_trained", "openvino_language_model.xml"
 EXACT = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
 
 
-def computed(model: ov.Model, feeds: Mapping[str, Any]) -> dict[str, Any]:
-    """Outputs by name, without requantised activations."""
-    compiled = ov.Core().compile_model(model, "CPU", EXACT)
-    results = compiled({port.get_any_name(): feeds[port.get_any_name()] for port in compiled.inputs})
-    return {name: np.array(results[port]) for port in compiled.outputs for name in port.get_names()}
+def computed(model: ov.Model, values: Any) -> list[Any]:
+    """Outputs of a model of one input, without requantised activations."""
+    results = ov.Core().compile_model(model, "CPU", EXACT)([values])
+    return [np.array(results[number]) for number in range(len(model.outputs))]
 
 
-def before_the_tail(path: Path, vocabulary: int) -> ov.Model:
-    """The model with an output ``scores``: what the MatMul of lm_head computes."""
-    model = ov.Core().read_model(path)
-    head = next(
-        op
-        for op in model.get_ops()
-        if op.get_type_name() == "MatMul" and op.get_output_partial_shape(0)[-1] == vocabulary
-    )
-    model.add_outputs([head.output(0)])[0].get_tensor().add_names({"scores"})
-    return model
+def scores_of(matmuls: Sequence[Any], width: int, values: Any) -> list[Any]:
+    """What MatMuls of a model compute from given hidden states."""
+    hidden = ops.parameter([-1, -1, width], ov.Type.f32)
+    for matmul in matmuls:
+        matmul.input(0).replace_source_output(hidden.output(0))
+    return computed(ov.Model([ops.result(matmul) for matmul in matmuls], [hidden], "heads"), values)
 
 
-def named_result(source: Any) -> Any:
-    result = ops.result(source)
-    result.output(0).get_tensor().set_names({"weights"})
-    return result
+def lm_head(model: ov.Model, vocabulary: int) -> Any:
+    """The MatMul of lm_head."""
+    heads = [op for op in model.get_ops() if op.get_type_name() == "MatMul"]
+    return next(op for op in heads if op.get_output_partial_shape(0)[-1] == vocabulary)
 
 
-@settings(max_examples=25, deadline=None)
+def hidden_states(width: int) -> tuple[Any, Any]:
+    """Unit vectors, whose scores do not depend on the order of the sums, and random ones."""
+    random = np.random.default_rng(0).standard_normal((2, 3, width)).astype("f4")
+    return np.eye(width, dtype="f4")[None], random
+
+
+@settings(max_examples=20, deadline=None)
 @given(layout=layouts(), data=st.data())
 def test_a_draft_head_computes_the_first_scores_bit_for_bit(layout: HeadLayout, data: st.DataObject) -> None:
     rows = data.draw(st.integers(1, layout.vocabulary - 1))
@@ -64,33 +65,25 @@ def test_a_draft_head_computes_the_first_scores_bit_for_bit(layout: HeadLayout, 
         path = save_target(layout, Path(directory))
         original = path.read_bytes()
         path.write_bytes(apply(Document(path), grafting(Document(path), rows).edits).data)
-        feeds = inputs_for(layout)
-        model = before_the_tail(path, layout.vocabulary)
+        model = ov.Core().read_model(path)
         result = model.get_results()[0]
         assert result.get_friendly_name() == "logits"
         draft = result.input_value(0).get_node()
         assert draft.get_input_partial_shape(0) == ov.PartialShape([0, layout.hidden])
+        head = lm_head(model, layout.vocabulary)
         hidden = next(output for output in model.outputs if "last_hidden_state" in output.get_names())
-        draft.input(0).replace_source_output(hidden.get_node().input_value(0))
-        head = next(result for result in model.get_results() if "scores" in result.output(0).get_names())
-        whole = head.input_value(0).get_node().input_value(1)
-        weights = [
-            computed(ov.Model([named_result(source)], [], "weights"), {})["weights"]
-            for source in (draft.input_value(1), whole)
-        ]
-        chosen = np.s_[:rows] if layout.transposed else np.s_[:, :rows]
-        assert np.array_equal(weights[0], weights[1][chosen])
-        model.validate_nodes_and_infer_types()
-        outputs = computed(model, feeds)
-        scores = outputs["scores"][..., :rows]
-        if layout.transposed:
-            assert np.array_equal(outputs["irtools.graft.logits"], scores)
-        else:  # the order of a sum depends on the number of columns
-            np.testing.assert_allclose(outputs["irtools.graft.logits"], scores, rtol=1e-5, atol=1e-6)
+        assert hidden.get_node().input_value(0) == head.input_value(0)
+        units, random = hidden_states(layout.hidden)
+        first, scores = scores_of([draft, head], layout.hidden, units)
+        # Column by column, 4-bit weights are decompressed when the model is compiled, with other roundings.
+        folded = not layout.transposed and layout.element_type in FOUR_BITS
+        np.testing.assert_allclose(first, scores[..., :rows], rtol=2e-3 if folded else 0, atol=1e-4 if folded else 0)
+        first, scores = scores_of([draft, head], layout.hidden, random)
+        np.testing.assert_allclose(first, scores[..., :rows], rtol=1e-4, atol=1e-5)
         assert apply(Document(path), ungrafting(Document(path)).edits).data == original
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(layout=layouts(), data=st.data())
 def test_a_head_of_its_own_computes_the_scores_of_its_tokens(layout: HeadLayout, data: st.DataObject) -> None:
     ids = st.integers(0, layout.vocabulary - 1)
@@ -99,7 +92,7 @@ def test_a_head_of_its_own_computes_the_scores_of_its_tokens(layout: HeadLayout,
     with TemporaryDirectory() as directory:
         path = save_target(layout, Path(directory))
         hidden = ops.parameter([-1, -1, layout.hidden], ov.Type.f32, name="hidden_states")
-        result = ops.result(ops.relu(hidden))
+        result = ops.result(ops.multiply(hidden, np.float32(1)))
         result.output(0).set_names({"last_hidden_state"})
         hidden.output(0).set_names({"hidden_states"})
         draft = Path(directory) / "openvino_mtp_model.xml"
@@ -107,20 +100,17 @@ def test_a_head_of_its_own_computes_the_scores_of_its_tokens(layout: HeadLayout,
         files = draft, draft.with_suffix(".bin")
         original = [file.read_bytes() for file in files]
         write(own_head(Document(path), Document(draft), tokens).patch)
-        values = np.abs(np.random.default_rng(0).standard_normal((2, 3, layout.hidden))).astype("f4")
-        model = before_the_tail(path, layout.vocabulary)
-        head = model.outputs[-1].get_node().input_value(0).get_node()
-        parameter = ops.parameter([-1, -1, layout.hidden], ov.Type.f32, name="given")
-        parameter.output(0).set_names({"given"})
-        head.input(0).replace_source_output(parameter.output(0))
-        scores = computed(ov.Model([ops.result(head)], [parameter], "head"), {"given": values})
-        expected = next(iter(scores.values()))
-        logits = computed(ov.Core().read_model(draft), {"hidden_states": values})["logits"]
-        if tokens != list(range(len(tokens))):
-            assert logits.shape == expected.shape
-            assert (np.delete(logits, tokens, axis=-1) == -65504).all()
-            logits = logits[..., tokens]
-        assert np.array_equal(logits, expected[..., tokens])
+        own = ov.Core().read_model(draft)
+        number = next(number for number, output in enumerate(own.outputs) if "logits" in output.get_names())
+        for values, tolerance in zip(hidden_states(layout.hidden), (0, 1e-5), strict=True):
+            head = lm_head(ov.Core().read_model(path), layout.vocabulary)
+            expected = scores_of([head], layout.hidden, values)[0]
+            logits = computed(own, values)[number]
+            if tokens != list(range(len(tokens))):
+                assert logits.shape == expected.shape
+                assert (np.delete(logits, tokens, axis=-1) == -65504).all()
+                logits = logits[..., tokens]
+            np.testing.assert_allclose(logits, expected[..., tokens], rtol=10 * tolerance, atol=tolerance)
         write(without_own_head(Document(path), Document(draft)).patch)
         assert [file.read_bytes() for file in files] == original
 
