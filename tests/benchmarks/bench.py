@@ -307,20 +307,12 @@ def graft_rows(scratch: Path, runs: int) -> list[Row]:
         ("plain decoding of a grafted target", 1.03, 1000 * a.plain, 1000 * b.plain, "ms per token"),
         ("time to first token of a grafted target", 1.03, a.first, b.first, "s"),
     ]
-    rows = [
-        Row(
-            f"graft 32k: {name}",
-            f"{limit:g} x",
-            f"{ours / theirs:.2f} x ({ours:.2f} / {theirs:.2f} {unit})",
-            "",
-            ours <= limit * theirs,
-        )
-        for name, limit, theirs, ours, unit in figures
-    ]
+    rows = []
+    for name, limit, theirs, ours, unit in figures:
+        text = f"{ours / theirs:.2f} x ({ours:.2f} / {theirs:.2f} {unit})"
+        rows.append(Row(f"graft 32k: {name}", f"{limit:g} x", text, "", ours <= limit * theirs))
     peaks = f"{b.peak / 1e6:.0f} / {a.peak / 1e6:.0f} MB"
-    rows.append(
-        Row("graft 32k: peak memory saved, to lm_head", "at least 0.8 x", f"{saved:.2f} x", peaks, saved >= 0.8)
-    )
+    rows.append(Row("graft 32k: peak memory saved", "0.8 x lm_head", f"{saved:.2f} x lm_head", peaks, saved >= 0.8))
     rows.append(Row("graft 32k: growth of the XML", "10 kB", f"{grown / 1000:.1f} kB", "", grown < 10_000))
     return [*rows, ratio_row("graft --no-check, to read_model", graft, read, 1.0)]
 
