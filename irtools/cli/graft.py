@@ -37,6 +37,7 @@ class Vocabulary(click.ParamType):  # type: ignore[type-arg]  # older click is n
 @click.option("--own-head", is_flag=True, help="Add the draft head to the MTP part, with new weights.")
 @click.option("--tokens", metavar="FILE", type=PATH, help="Token ids that a head of its own covers, one on each line.")
 @click.option("--draft", metavar="DIR", type=PATH, help="A DFlash draft that gets a head of its own, in --output-dir.")
+@click.option("--weights", type=click.Choice(("int4", "int8")), help="Compress a head of its own with NNCF.")
 @click.option("--remove", is_flag=True, help="Remove the draft head; with --own-head that of the MTP part.")
 @writer_options
 @click.option("--force", is_flag=True, help="Replace another draft head that irtools added.")
@@ -48,6 +49,7 @@ def command(
     own_head: bool,
     tokens: Path | None,
     draft: Path | None,
+    weights: str | None,
     remove: bool,
     writing: Writing,
     force: bool,
@@ -61,7 +63,7 @@ def command(
     one: only the XML changes. With --own-head the MTP part gets a head with weights of its own, and the target is
     untouched; --tokens chooses which tokens it covers. With --draft a DFlash draft gets such a head, in a copy.
     """
-    _require(vocabulary, own_head or draft is not None, tokens, remove)
+    _require(vocabulary, own_head or draft is not None, tokens, weights, remove)
     if draft is not None and (remove or own_head or writing.output_dir is None or len(models) != 1):
         raise UsageError(
             "--draft writes a copy of the draft: give one MODEL_DIR and --output-dir, without --own-head and --remove"
@@ -78,7 +80,7 @@ def command(
             from irtools.runtime.check import warm_up
 
             warm_up()
-        with ui.working(f"Looking through {export.target.path}"):
+        with ui.working(f"{'Compressing lm_head of' if weights else 'Looking through'} {export.target.path}"):
             if remove:
                 head = export.ungraft(own_head=own_head)
             else:
@@ -88,6 +90,7 @@ def command(
                     own_head=own_head,
                     tokens=chosen,
                     draft=changed if draft is not None else None,
+                    weights=weights,
                     force=force,
                 )
         return finish(
@@ -106,13 +109,17 @@ def command(
     return run_models(ui, "graft", models, work)
 
 
-def _require(vocabulary: int | None, own_head: bool, tokens: Path | None, remove: bool) -> None:
-    """Require options that go together."""
-    if remove and (vocabulary is not None or tokens is not None):
-        raise UsageError("--remove takes neither --vocabulary nor --tokens")
+def _require(vocabulary: int | None, own_head: bool, tokens: Path | None, weights: str | None, remove: bool) -> None:
+    """Require options that go together; ``own_head`` is True for any draft head with weights of its own."""
+    if remove and any(option is not None for option in (vocabulary, tokens, weights)):
+        raise UsageError("--remove takes neither --vocabulary nor --tokens nor --weights")
     if tokens is not None and not own_head:
         raise UsageError("--tokens needs --own-head; a draft head in the target covers the first tokens")
-    if not remove and vocabulary is None and tokens is None:
+    if weights is not None and not own_head:
+        raise UsageError(
+            "--weights needs --own-head or --draft; a draft head in the target shares the bytes of lm_head"
+        )
+    if not remove and not own_head and vocabulary is None:
         raise UsageError("--vocabulary is missing: give a number of tokens such as 32k")
 
 
