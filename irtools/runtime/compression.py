@@ -90,7 +90,7 @@ def _compressed(precision: str, target: Document, tokens: Sequence[int]) -> Comp
         )
     if precision == "int4" and head.width % 2:
         raise EditError(
-            f"lm_head reads {head.width} values, an odd number, and OpenVINO misreads rows of 4 bits of an odd length; use int8"
+            f"lm_head reads {head.width} values, an odd number, and OpenVINO misreads such rows of 4 bits; use int8"
         )
     directory = Path(mkdtemp(prefix="irtools-head-"))
     clean = partial(shutil.rmtree, directory, ignore_errors=True)

@@ -98,7 +98,7 @@ def test_the_rows_are_what_nncf_makes_of_the_whole_head(
     del own
     assert list(scratch.iterdir()) == []
 
-    weights = decoded_weights(layout).astype(np.float16 if layout.half else np.float32).astype(np.float32)
+    weights = decoded_weights(layout).astype(np.float32)
     hidden = ops.parameter([-1, layout.hidden], ov.Type.f32)
     whole = ov.Model([ops.matmul(hidden, ops.constant(weights), False, True)], [hidden], "head")
     group = next((size for size in (128, 64, 32, 16) if layout.hidden % size == 0), -1)
