@@ -239,3 +239,13 @@ def test_without_nncf(fixtures: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 def test_options_that_do_not_go_together(fixtures: Path, options: dict[str, Any], words: str) -> None:
     with pytest.raises(OptionError, match=words):
         irtools.open_export(fixtures / "qwen3_5_vl_trained").graft(**options)
+
+
+def test_a_draft_head_is_not_taken_for_another_compression(export_copy: Callable[..., Path]) -> None:
+    path = export_copy("qwen3_5_vl_int4")
+    before = [(finding.code, finding.severity) for finding in irtools.open_export(path).verify(select=["QNT"]).findings]
+    export = irtools.open_export(path)
+    export.graft(100, own_head=True)
+    export.save(check=False)
+    after = [(finding.code, finding.severity) for finding in irtools.open_export(path).verify(select=["QNT"]).findings]
+    assert after == before
