@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irtools.display import Drawable
-from irtools.errors import EditError, OptionError
+from irtools.errors import EditError, OptionError, about
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 
@@ -462,6 +462,7 @@ class Export(ModelDirectory, Drawable):
         own_head: bool = False,
         tokens: Sequence[int] | None = None,
         draft: Export | None = None,
+        weights: str | None = None,
         force: bool = False,
     ) -> DraftHead:
         """Give a draft a smaller head in memory; :meth:`save` writes it.
@@ -471,18 +472,23 @@ class Export(ModelDirectory, Drawable):
         Parameters
         ----------
         vocabulary : int, optional
-            Number of tokens that the draft head covers, from id 0 on.
+            Number of tokens that the draft head covers, from id 0 on; by default all for a head of its own.
         own_head : bool
             True to add the draft head to the MTP head, with new weights, instead of to the target.
         tokens : sequence of int, optional
             Token ids that a head of its own covers, instead of ``vocabulary``.
         draft : Export, optional
             A DFlash draft for this target that gets a head of its own; its ``save`` writes the change.
+        weights : str, optional
+            ``int4`` or ``int8`` to compress a head of its own with NNCF; by default its rows are those of lm_head. The
+            compressed rows are kept in a temporary directory.
         force : bool
             True to replace another draft head that irtools added.
 
         Raises
         ------
+        UsageError
+            The options contradict each other, or nncf is not installed.
         EditError
             There is no MTP head, the number is out of range, there is another draft head, or the weights of lm_head
             have a form that is not known.
@@ -498,18 +504,31 @@ class Export(ModelDirectory, Drawable):
         (128, 512, 'would-write')
         """
         from irtools.surgery.graft.directory import draft_with_own_head, mtp_with_own_head, require_graftable
+        from irtools.surgery.graft.writer import lm_head
 
-        if (vocabulary is None) == (tokens is None):
+        separate = own_head or draft is not None
+        given = [option for option in (vocabulary, tokens) if option is not None]
+        if len(given) > 1 or not (given or separate):
             raise OptionError("give either vocabulary or tokens")
-        if tokens is not None and not own_head and draft is None:
+        if tokens is not None and not separate:
             raise OptionError("tokens need own_head=True; a draft head in the target covers the first tokens")
+        if weights is not None and not separate:
+            raise OptionError("weights need own_head=True or a draft; a draft head in the target shares lm_head's")
+        compress = None
+        if weights is not None:
+            from irtools.runtime.compression import compressor
+
+            compress = compressor(weights)
+        if not given:
+            with about(self.target.path):
+                vocabulary = lm_head(self.target.graph)[0].vocabulary
         chosen = range(vocabulary) if vocabulary is not None else tuple(tokens or ())
         if draft is not None:
-            head = draft_with_own_head(self, draft, chosen)
+            head = draft_with_own_head(self, draft, chosen, compress=compress)
             draft._keep(head.patch)
             return head
         if own_head:
-            head = mtp_with_own_head(self, chosen, force=force)
+            head = mtp_with_own_head(self, chosen, force=force, compress=compress)
             self._keep(head.patch)
             return head
         require_graftable(self)

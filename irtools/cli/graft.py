@@ -94,6 +94,7 @@ def _advice_options(function: F) -> F:
     "--tokens", metavar="FILE", help="Token ids for a head of its own, one on each line; corpus: the most frequent."
 )
 @click.option("--draft", metavar="DIR", type=PATH, help="A DFlash draft that gets a head of its own, in --output-dir.")
+@click.option("--weights", type=click.Choice(("int4", "int8")), help="Compress a head of its own with NNCF.")
 @click.option("--remove", is_flag=True, help="Remove the draft head; with --own-head that of the MTP part.")
 @click.option("--advise", is_flag=True, help="Show what draft heads of several sizes cover and cost; write nothing.")
 @_advice_options
@@ -107,6 +108,7 @@ def command(
     own_head: bool,
     tokens: str | None,
     draft: Path | None,
+    weights: str | None,
     remove: bool,
     advise: bool,
     advising: Advising,
@@ -115,18 +117,26 @@ def command(
     no_check: bool,
     ui: Ui,
 ) -> int:
-    """Make MTP drafting faster with a draft head over fewer tokens; the text stays the same.
+    r"""Make drafting faster with a draft head over fewer tokens; the text stays the same.
 
-    The runtime copies lm_head into the draft and computes all its rows for each drafted token. With --vocabulary N the
-    target gets a second head over the first N tokens, which shares the bytes of lm_head, and the runtime copies that
-    one: only the XML changes. With --own-head the MTP part gets a head with weights of its own, and the target is
-    untouched; --tokens chooses which tokens it covers. With --draft a DFlash draft gets such a head, in a copy.
+    The runtime copies lm_head into the draft and computes all its rows for each drafted token. --advise shows what
+    fewer tokens would cover and cost.
+
+    \b
+    --vocabulary 32k   MTP, and no other draft for this target. Only the XML changes, and the
+                       runtime copies the small head: least memory.
+    --own-head         MTP, and the target must also serve DFlash or EAGLE-3 drafts, or --tokens
+                       chooses the tokens. New weights in the MTP part.
+    --draft DIR        A DFlash draft, in a copy. All tokens unless --vocabulary or --tokens is given.
+
+    --weights int4 compresses a head of its own with NNCF, of which the memory does not grow with the vocabulary; a
+    head with 8 bits is decompressed first, piece by piece.
     """
     if advise:
-        if vocabulary is not None or own_head or tokens or draft or remove or writing != Writing():
+        if vocabulary is not None or own_head or tokens or draft or weights or remove or writing != Writing():
             raise UsageError("--advise writes nothing; of the options that change files it takes none")
         return run_models(ui, "graft", models, functools.partial(_advise, ui, advising))
-    _require(vocabulary, own_head or draft is not None, tokens, remove)
+    _require(vocabulary, own_head or draft is not None, tokens, weights, remove)
     if advising.given() and vocabulary != AUTO and tokens != CORPUS:
         raise UsageError(f"--{next(iter(advising.given()))} needs --advise, --vocabulary auto or --tokens corpus")
     if draft is not None and (remove or own_head or writing.output_dir is None or len(models) != 1):
@@ -145,7 +155,7 @@ def command(
             from irtools.runtime.check import warm_up
 
             warm_up()
-        with ui.working(f"Looking through {export.target.path}"):
+        with ui.working(f"{'Compressing lm_head of' if weights else 'Looking through'} {export.target.path}"):
             if remove:
                 head = export.ungraft(own_head=own_head)
             else:
@@ -155,6 +165,7 @@ def command(
                     own_head=own_head,
                     tokens=chosen,
                     draft=changed if draft is not None else None,
+                    weights=weights,
                     force=force,
                 )
         return finish(
@@ -182,13 +193,19 @@ def _advise(ui: Ui, advising: Advising, path: Path) -> ModelResult:
     return ModelResult(str(path), "ok", details=advice_details(advice), text=advice_text(advice, ui.style))
 
 
-def _require(vocabulary: int | str | None, own_head: bool, tokens: str | None, remove: bool) -> None:
-    """Require options that go together."""
-    if remove and (vocabulary is not None or tokens is not None):
-        raise UsageError("--remove takes neither --vocabulary nor --tokens")
+def _require(
+    vocabulary: int | str | None, own_head: bool, tokens: str | None, weights: str | None, remove: bool
+) -> None:
+    """Require options that go together; ``own_head`` is True for any draft head with weights of its own."""
+    if remove and any(option is not None for option in (vocabulary, tokens, weights)):
+        raise UsageError("--remove takes neither --vocabulary nor --tokens nor --weights")
     if tokens is not None and not own_head:
         raise UsageError("--tokens needs --own-head; a draft head in the target covers the first tokens")
-    if not remove and vocabulary is None and tokens in (None, CORPUS):
+    if weights is not None and not own_head:
+        raise UsageError(
+            "--weights needs --own-head or --draft; a draft head in the target shares the bytes of lm_head"
+        )
+    if not remove and vocabulary is None and (tokens == CORPUS or not own_head):
         raise UsageError("--vocabulary is missing: give a number of tokens such as 32k")
     if vocabulary == ALL and not own_head:
         raise UsageError("--vocabulary all is for --own-head and --draft; a draft head in the target has fewer tokens")
@@ -219,4 +236,4 @@ def _selection(
         return None, advice.most_frequent(int(rows or 0))
     if tokens is not None:
         return None, token_file(Path(tokens))[: int(rows) if rows is not None else None]
-    return int(rows or 0), None
+    return (int(rows) if rows is not None else None), None

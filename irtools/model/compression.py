@@ -16,6 +16,7 @@ from irtools.ir.constants import ELEMENT_BITS, Constant
 from irtools.ir.op import FLOATS
 from irtools.ir.rt_info import read_rt_info
 from irtools.model.document import Document
+from irtools.model.graft import GRAFT_PREFIX
 
 if TYPE_CHECKING:
     from irtools.model.weights import Weight
@@ -307,6 +308,8 @@ class Compression:
             values = weight.constant
             if values.element_type not in FLOATS | STORED or values.elements < _SMALLEST:
                 continue  # for example the shape operand of the Reshape of a grouped weight
+            if values.name.startswith(GRAFT_PREFIX):
+                continue  # a draft head has its own precision, which no record names
             if weight.body or not kinds & _MATRIX_OPS or not _is_matrix(weight.shape):
                 continue
             role = "inner"
@@ -388,5 +391,9 @@ def _most(sizes: Iterable[tuple[K, int]]) -> K | None:
 
 def _last_product(graph: GraphView) -> int | None:
     """The last MatMul with a constant operand, in topological order."""
-    products = [key for key in graph.by_type.get("MatMul", ()) if any(map(graph.constant, graph.producers(key)))]
+    products = [
+        key
+        for key in graph.by_type.get("MatMul", ())
+        if any(map(graph.constant, graph.producers(key))) and not graph.op_name(key).startswith(GRAFT_PREFIX)
+    ]
     return max(products, key=graph.rank.__getitem__, default=None)

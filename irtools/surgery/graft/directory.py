@@ -11,7 +11,7 @@ from irtools.errors import EditError, about
 from irtools.model.directory import MTP_FILE, ModelDirectory
 from irtools.model.document import Document
 from irtools.model.graft import find_graft
-from irtools.surgery.graft.own import OwnHead, own_head, without_own_head
+from irtools.surgery.graft.own import Compress, OwnHead, own_head, without_own_head
 from irtools.surgery.patch import Patch
 from irtools.text import short_repr
 
@@ -85,7 +85,9 @@ def require_graftable(export: ModelDirectory) -> None:
             )
 
 
-def mtp_with_own_head(export: ModelDirectory, tokens: Sequence[int], *, force: bool = False) -> DraftHead:
+def mtp_with_own_head(
+    export: ModelDirectory, tokens: Sequence[int], *, force: bool = False, compress: Compress | None = None
+) -> DraftHead:
     """Give the MTP head of an export a head of its own; see :func:`own_head`."""
     mtp = _mtp(export)
     with about(export.target.path):
@@ -96,7 +98,7 @@ def mtp_with_own_head(export: ModelDirectory, tokens: Sequence[int], *, force: b
                 "the target has a draft head already, which the runtime would ignore; remove it with "
                 "`irtools graft --remove`, or keep it instead of a head of its own"
             )
-        return DraftHead.of(own_head(export.target, mtp, tokens, force=force))
+        return DraftHead.of(own_head(export.target, mtp, tokens, force=force, compress=compress))
 
 
 def mtp_without_own_head(export: ModelDirectory) -> DraftHead:
@@ -106,10 +108,13 @@ def mtp_without_own_head(export: ModelDirectory) -> DraftHead:
         return DraftHead.of(without_own_head(export.target, mtp))
 
 
-def draft_with_own_head(export: ModelDirectory, draft: ModelDirectory, tokens: Sequence[int]) -> DraftHead:
+def draft_with_own_head(
+    export: ModelDirectory, draft: ModelDirectory, tokens: Sequence[int], *, compress: Compress | None = None
+) -> DraftHead:
     """Give a DFlash draft a head of its own, in place of its output ``last_hidden_state``; see :func:`own_head`."""
     with about(draft.target.path):
-        return DraftHead.of(own_head(export.target, draft.target, tokens, replaces_hidden=True))
+        own = own_head(export.target, draft.target, tokens, replaces_hidden=True, compress=compress)
+        return DraftHead.of(own)
 
 
 def token_file(path: Path) -> tuple[int, ...]:

@@ -6,6 +6,8 @@ lm_head. The rows of lm_head are appended to the draft's weights file, and the t
 An MTP head keeps its output ``last_hidden_state``, and the runtime still copies lm_head onto the first Result that
 this name finds. So a Result with the friendly name ``last_hidden_state`` over an empty value comes first: the copy then
 computes nothing.
+
+Rows that were compressed for the draft come from heads of their own, each with some of the rows, which are joined.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from irtools.surgery.patch import Patch
 from irtools.surgery.transaction import apply
 from irtools.text import plural, short_repr
 
-__all__ = ["OwnHead", "own_head", "without_own_head"]
+__all__ = ["Compress", "CompressedRows", "OwnHead", "own_head", "without_own_head"]
 
 _LOGITS = "logits"
 _HIDDEN = "last_hidden_state"
@@ -72,6 +74,24 @@ class OwnHead:
 
     def __repr__(self) -> str:
         return short_repr(self, f"{self.rows} of {self.vocabulary} tokens", self.patch.status)
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class CompressedRows:
+    """Rows of lm_head in another precision.
+
+    Attributes
+    ----------
+    heads : tuple of Document
+        Models with the output ``logits`` of one MatMul, by runs of rows. They have the same ops with the same layer
+        ids, and weights ``[rows, width]`` of whole bytes.
+    """
+
+    heads: tuple[Document, ...]
+
+
+Compress = Callable[[Document, Sequence[int]], CompressedRows]
+"""Compresses the rows of some tokens of a target's lm_head."""
 
 
 class _Appended:
@@ -185,8 +205,42 @@ class _RowsCopy(HeadCopy):
         return writer.add("ScatterUpdate", "scatter/logits", (empty, ids, logits, axis), named, opset="opset3")
 
 
+class _CompressedCopy(_RowsCopy):
+    """Copy of rows that were compressed."""
+
+    def __init__(self, writer: OpWriter, rows: CompressedRows, tokens: Sequence[int], appended: _Appended) -> None:
+        super().__init__(writer, rows.heads[0], lm_head(rows.heads[0].graph)[0], tokens, appended)
+        self._compressed = rows
+
+    def _selected(self, constant: Constant, axis: int, name: str) -> OpOutput:
+        parts = _parts(self._compressed, constant.id, axis)
+        size = sum(part.size for part in parts)
+        self.read += size
+        offset = self._appended.add((constant.id, axis), size, partial(_joined, self._compressed, constant.id, axis))
+        return self.writer.constant(name, constant.element_type, (self.rows, *parts[0].shape[1:]), offset, size)
+
+
+def _parts(rows: CompressedRows, key: int, axis: int) -> list[Rows]:
+    parts = []
+    for head in rows.heads:
+        constant = next(constant for constant in read_constants((head.graph.scan,)) if constant.id == key)
+        parts.append(Rows(head.weights_path, constant, axis, range(constant.shape[axis])))
+    return parts
+
+
+def _joined(rows: CompressedRows, key: int, axis: int) -> Iterator[bytes]:
+    for part in _parts(rows, key, axis):
+        yield from part.pieces()
+
+
 def own_head(
-    target: Document, draft: Document, tokens: Sequence[int], *, replaces_hidden: bool = False, force: bool = False
+    target: Document,
+    draft: Document,
+    tokens: Sequence[int],
+    *,
+    replaces_hidden: bool = False,
+    force: bool = False,
+    compress: Compress | None = None,
 ) -> OwnHead:
     """Work out a draft with a head of its own.
 
@@ -203,6 +257,8 @@ def own_head(
         True for a draft that has the output ``logits`` instead of ``last_hidden_state``, as a DFlash draft does.
     force : bool
         True to replace a head that irtools added.
+    compress : callable, optional
+        Called after all checks; the head gets the rows that it returns instead of those of lm_head.
 
     Raises
     ------
@@ -235,7 +291,11 @@ def own_head(
         )
     writer = OpWriter(graph, f"{_OWN}{len(tokens)}/{kept}/", graph.results[0])
     appended = _Appended(kept)
-    copy = _RowsCopy(writer, target, head, tokens, appended)
+    copy = (
+        _RowsCopy(writer, target, head, tokens, appended)
+        if compress is None
+        else _CompressedCopy(writer, compress(target, tokens), tokens, appended)
+    )
     if not replaces_hidden:
         edits += _empty_hidden(copy, hidden, port.shape, port.element_type)
     whole = list(tokens) == list(range(len(tokens)))
