@@ -117,20 +117,20 @@ def command(
     no_check: bool,
     ui: Ui,
 ) -> int:
-    r"""Make drafting faster with a draft head over fewer tokens; the text stays the same.
+    """Make drafting faster with a draft head over fewer tokens; the text stays the same.
 
     The runtime copies lm_head into the draft and computes all its rows for each drafted token. --advise shows what
-    fewer tokens would cover and cost.
+    fewer tokens would cover and cost. Take
 
-    \b
-    --vocabulary 32k   MTP, and no other draft for this target. Only the XML changes, and the
-                       runtime copies the small head: least memory.
-    --own-head         MTP, and the target must also serve DFlash or EAGLE-3 drafts, or --tokens
-                       chooses the tokens. New weights in the MTP part.
-    --draft DIR        A DFlash draft, in a copy. All tokens unless --vocabulary or --tokens is given.
+    --vocabulary 32k for MTP, if no other draft uses this target: only the XML changes, the runtime copies the small
+    head, and the least memory is needed;
 
-    --weights int4 compresses a head of its own with NNCF, of which the memory does not grow with the vocabulary; a
-    head with 8 bits is decompressed first, piece by piece.
+    --own-head for MTP, if DFlash or EAGLE-3 drafts use the target too, or if --tokens chooses the tokens: the MTP part
+    gets new weights, and the target is untouched;
+
+    --draft DIR for a DFlash draft, which is copied: its head covers all tokens unless --vocabulary or --tokens is given.
+
+    --weights int4 compresses a head of its own with NNCF. A head of 8 bits is decompressed first, piece by piece.
     """
     if advise:
         if vocabulary is not None or own_head or tokens or draft or weights or remove or writing != Writing():
