@@ -128,7 +128,7 @@ def command(
     --own-head for MTP, if DFlash or EAGLE-3 drafts use the target too, or if --tokens chooses the tokens: the MTP part
     gets new weights, and the target is untouched;
 
-    --draft DIR for a DFlash draft, which is copied: its head covers all tokens unless --vocabulary or --tokens is given.
+    --draft DIR for a DFlash draft, which is copied: all tokens unless --vocabulary or --tokens is given.
 
     --weights int4 compresses a head of its own with NNCF. A head of 8 bits is decompressed first, piece by piece.
     """
