@@ -8,9 +8,9 @@ from the shapes of constants. Weights ``[width, vocabulary]`` are sliced along t
 The MatMul reads an empty matrix of rank 2. So it costs the target nothing, and GenAI 2026.3, which takes the MatMul
 before the first output for lm_head if its input has rank 3, does not mistake it for lm_head.
 
-The output ``last_hidden_state`` moves roundings on a CPU that computes in bf16: the plugin keeps the ops between the last
-products and an output in f32 (``EnforceInferencePrecision`` in ``intel_cpu/src/graph.cpp``). MTP adds the same output
-to a target without a graft, so plain decoding with a graft rounds as drafting does with and without it.
+The output ``last_hidden_state`` moves roundings on a CPU that computes in bf16: the plugin keeps the ops between the
+last products and an output in f32 (``EnforceInferencePrecision`` in ``intel_cpu/src/graph.cpp``). MTP adds the same
+output to a target without a graft, so plain decoding with a graft rounds as drafting does with and without it.
 """
 
 from __future__ import annotations
