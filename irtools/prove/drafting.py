@@ -126,12 +126,12 @@ class Branch:
 
 
 class Drafter:
-    """The MTP head followed by the target's lm_head.
+    """The MTP head with its own logits or, without these, followed by a MatMul of the target.
 
     Parameters
     ----------
     projection : tuple of str and int
-        Friendly name of lm_head, and the index of its hidden state input.
+        Friendly name of lm_head or of a draft head in the target, and the index of its hidden state input.
     branches : sequence of Branch
         Branches whose elements can be permuted.
     """
@@ -143,11 +143,14 @@ class Drafter:
             raise UndrivableError(f"no output of the head is named {_OUTPUT!r}")
         source = outputs[0].get_node().input_value(0)
         self._orders = self._make_orders(model, branches)
-        logits = _project(session.copy("target"), projection, source)
-        model.add_outputs([logits])
+        if not any(_LOGITS in port.get_names() for port in model.outputs):
+            logits = _project(session.copy("target"), projection, source)
+            logits.get_tensor().set_names({_LOGITS})
+            model.add_outputs([logits])
         model.validate_nodes_and_infer_types()
+        self._covered = _covered(next(port for port in model.outputs if _LOGITS in port.get_names()))
         self._runner = session.runner(model, given={_STATES, *self._orders})
-        self._output = self._runner.output(_OUTPUT)
+        self._output, self._logits = self._runner.output(_OUTPUT), self._runner.output(_LOGITS)
         self._inputs = {name: port.get_partial_shape() for port in model.inputs for name in port.get_names()}
 
     def _make_orders(self, model: Any, branches: Sequence[Branch]) -> dict[str, Any]:
@@ -163,6 +166,10 @@ class Drafter:
             model.add_parameters([order])
             orders[name] = np.arange(source.get_partial_shape()[-1].get_length())
         return orders
+
+    def covers(self, tokens: Any) -> Any:
+        """True for each token that the logits can draft."""
+        return np.isin(tokens, self._covered)
 
     def takes(self, name: str) -> bool:
         """True if the head has an input of this name."""
@@ -203,7 +210,7 @@ class Drafter:
         Returns
         -------
         tuple of array
-            ``last_hidden_state`` ``[B, S, H]`` and logits ``[B, S, V]``.
+            ``last_hidden_state`` ``[B, S, H]`` and logits ``[B, S, V]``, or fewer for the first tokens only.
         """
         given = {**self._orders, **{f"irtools_order_{kind}": order for kind, order in (orders or {}).items()}}
         given |= {_STATES: hidden, **inputs}
@@ -212,7 +219,7 @@ class Drafter:
         if not keep:
             self._runner.reset()
         values = self._runner.run(tokens, given=given)
-        return values[self._output], values[-1]
+        return values[self._output], values[self._logits]
 
 
 def _project(target: Any, projection: tuple[str, int], source: Any) -> Any:
@@ -222,6 +229,14 @@ def _project(target: Any, projection: tuple[str, int], source: Any) -> Any:
     operands[projection[1]] = source
     attributes = node.get_attributes()
     return ops.matmul(*operands, attributes["transpose_a"], attributes["transpose_b"]).output(0)
+
+
+def _covered(logits: Any) -> Any:
+    """Ids of the tokens of an output: all of its columns, or those that a ScatterUpdate fills."""
+    node = logits.get_node().input_value(0).get_node()
+    if node.get_type_name() == "ScatterUpdate" and node.input_value(1).get_node().get_type_name() == "Constant":
+        return node.input_value(1).get_node().get_data().reshape(-1)
+    return np.arange(logits.get_partial_shape()[-1].get_length())
 
 
 def losses(scores: Any, tokens: Any) -> Any:

@@ -199,7 +199,7 @@ class HeadChecks:
 
     @property
     def _share(self) -> float:
-        return float(self._measured["agreement"]["as it is"] / self._measured["agreement"]["positions"])
+        return float(self._measured["agreement"]["as it is"] / max(1, self._measured["agreement"]["positions"]))
 
     @property
     def _needed(self) -> float:
@@ -216,6 +216,14 @@ class HeadChecks:
         """True if the target is trained."""
         return float(self._measured["agreement"]["certainty"]) >= _CERTAIN
 
+    @property
+    def _uncovered(self) -> str:
+        """Clause about the tokens of the target that a draft head does not cover; ``""`` if it covers all."""
+        counts = self._measured["agreement"]
+        left = counts["uncovered"]
+        share = left / (left + counts["positions"])
+        return f"; {left} more ({share:.0%}) are tokens that the draft head does not cover" if left else ""
+
     def _agreement(self) -> Check:
         counts, ahead = self._measured["agreement"], self._measured["ahead"]
         did = "continued the prompts with the target, and drafted each next token with the head"
@@ -224,16 +232,21 @@ class HeadChecks:
             f"the most frequent token alone would reach {counts['commonest']:.2f}; "
             "in short texts, drafts one, two and three tokens ahead: "
             + ", ".join(f"{right} of {tried}" for right, tried in ahead)
+            + self._uncovered
         )
         figures = {
             "agreed": counts["as it is"],
             "positions": counts["positions"],
+            "uncovered": counts["uncovered"],
             "share": self._share,
             "chance": counts["commonest"],
             "target_certainty": counts["certainty"],
             "by_prompt": counts["by prompt"],
             "ahead": ahead,
         }
+        if not counts["positions"]:
+            why = "the draft head covers none of the tokens that the target generated, so no draft can be accepted"
+            return Check("agreement", WARNING, did, saw, why, figures)
         if self._knows:
             return Check("agreement", PASSED, did, saw, figures=figures)
         if not self._learnt:
@@ -250,7 +263,7 @@ class HeadChecks:
 
     def _wiring(self) -> Check:
         counts = self._measured["agreement"]
-        others = {name: counts[name] / counts["positions"] for name in _WIRED if name in counts}
+        others = {name: counts[name] / max(1, counts["positions"]) for name in _WIRED if name in counts}
         did = "counted the agreeing drafts with other input wirings than that of the runtime"
         saw = "; ".join(f"{name}: {share:.2f}" for name, share in others.items())
         best = max(others, key=others.__getitem__)

@@ -14,6 +14,7 @@ from irtools.decoder.stream import Stream, ancestors
 from irtools.decoder.sublayer import Sublayer, find_sublayers
 from irtools.decoder.walk import walk
 from irtools.graph.view import GraphView, Source
+from irtools.model.graft import find_graft
 from irtools.model.mtp import MtpHead, MtpProfile, ProfilePort, nearest_profile
 from irtools.model.part import PartFacts
 from irtools.model.values import norm_input, rotary_frequencies
@@ -122,10 +123,13 @@ class HeadFacts:
         """Request for the worker, as JSON."""
         view, projection = self.target.graph, self.projection
         before = norm_input(view, projection.input)
+        graft = find_graft(view)
         return {
             "hidden": _named(view, projection.input),
             "before": _named(view, before) if before is not None else None,
-            "projection": [view.op_name(projection.op), view.inputs(projection.op).index(projection.input)],
+            "projection": [view.op_name(graft.matmul), 0]
+            if graft is not None and graft.first and graft.matmul is not None
+            else [view.op_name(projection.op), view.inputs(projection.op).index(projection.input)],
             "branches": [[kind, name, index] for kind, (name, index) in self.blocks.items()],
             "frequencies": {
                 "target": [_named(view, source) for source in sorted(rotary_frequencies(self.target))],

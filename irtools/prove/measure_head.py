@@ -46,7 +46,7 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     ----------
     request : mapping
         ``prompts`` (ids), ``hidden`` and ``before`` (``[producer, index]``; the latter may be null),
-        ``projection`` (``[name, input index]`` of lm_head), ``branches`` (``[kind,
+        ``projection`` (``[name, input index]`` of lm_head or of the target's draft head), ``branches`` (``[kind,
         sum, input index]``), ``frequencies`` (``{"target": ..., "mtp": ...}``, lists of
         ``[producer, index]``) and ``seed``.
 
@@ -162,11 +162,13 @@ def _scaled(drafter: Drafter, texts: Sequence[Text]) -> dict[str, float | None]:
 
 
 def _agreement(drafter: Drafter, texts: Sequence[Text]) -> dict[str, Any]:
-    """Number of drafts equal to the target's token, for each wiring."""
+    """Number of drafts equal to the target's token, for each wiring; only tokens that the draft can have count."""
     wanted = np.concatenate([text.best[0, text.prompt :] for text in texts])
+    covered = wanted[drafter.covers(wanted)]
     counts: dict[str, Any] = {
-        "positions": len(wanted),
-        "commonest": float(np.unique(wanted, return_counts=True)[1].max() / len(wanted)),
+        "positions": len(covered),
+        "uncovered": len(wanted) - len(covered),
+        "commonest": float(np.unique(covered, return_counts=True)[1].max() / len(covered)) if len(covered) else 0.0,
         "certainty": float(np.concatenate([text.certain[0, text.prompt :] for text in texts]).mean()),
     }
     for name, wiring in _WIRINGS.items():
@@ -179,9 +181,10 @@ def _agreement(drafter: Drafter, texts: Sequence[Text]) -> dict[str, Any]:
 
 
 def _agreed(drafter: Drafter, text: Text, wiring: Wiring) -> list[int]:
-    """For each position from the last prompt token on: 1 if the draft is the token of the target, else 0."""
+    """For each covered token from the last prompt token on: 1 if the draft is the token of the target, else 0."""
     scores = drafter.run(text.tokens[:, 1:], *wiring(text))[1][0, text.prompt - 1 :]
-    return [int(draft == own) for draft, own in zip(scores.argmax(-1), text.best[0, text.prompt :], strict=True)]
+    own = text.best[0, text.prompt :]
+    return [int(equal) for equal in (scores.argmax(-1) == own)[drafter.covers(own)]]
 
 
 def _ahead(drafter: Drafter, texts: Sequence[Text]) -> list[list[int]]:
@@ -216,7 +219,7 @@ def _chunks(prompts: Sequence[Sequence[int]], seed: int) -> list[list[int]]:
 def _contributions(
     drafter: Drafter, texts: Sequence[Text], branches: Sequence[Branch], seed: int
 ) -> dict[str, dict[str, float]]:
-    """Loss of the target's tokens, unchanged and with the elements of each block's output permuted.
+    """Loss of the target's tokens that are covered, unchanged and with permuted elements of each block's output.
 
     A permutation makes the output of a trained block useless, but does not matter for random weights.
     """
@@ -226,8 +229,11 @@ def _contributions(
         for text in texts:
             hidden, embeddings = _WIRINGS["as it is"](text)
             scores = drafter.run(text.tokens[:, 1:], hidden, embeddings, orders=orders)[1][:, text.prompt - 1 :]
-            values.append(losses(scores, text.best[:, text.prompt :]))
-        return float(np.concatenate(values).mean())
+            own = text.best[:, text.prompt :]
+            covered = drafter.covers(own)
+            values.append(losses(scores[covered], own[covered]))
+        joined = np.concatenate(values)
+        return float(joined.mean()) if joined.size else 0.0
 
     chance = np.random.default_rng(seed)
     shuffles = [chance.permutation(texts[0].hidden.shape[-1]) for _ in range(_ORDERS)]

@@ -140,6 +140,75 @@ def test_the_trained_head_passes_with_these_figures(
     assert checks["wiring"].figures["exchanged"] < 0.3  # type: ignore[operator]
 
 
+LETTERS = tuple(range(90, 63, -1))
+"""Token ids of the letters, which the trained export writes, in another order."""
+
+
+@pytest.mark.parametrize(
+    "graft",
+    [{"vocabulary": 128}, {"vocabulary": 128, "own_head": True}, {"tokens": LETTERS, "own_head": True}],
+    ids=["target", "own head", "scattered"],
+)
+def test_a_draft_head_over_the_tokens_of_the_target_agrees_as_often(
+    graft: dict[str, Any], recorded: Recorded, monkeypatch: pytest.MonkeyPatch, export_copy: Copier
+) -> None:
+    monkeypatch.setattr(measure_head, "Target", recorded)
+    directory = export_copy(BASE)
+    whole = agreement_of(directory)
+    export = open_export(directory)
+    export.graft(graft.pop("vocabulary", None), **graft)
+    export.save(check=False)
+
+    step = judge(directory)
+
+    assert step.status == PASSED
+    (check,) = (check for check in step.checks if check.name == "agreement")
+    written = whole.figures["positions"]
+    assert check.figures["positions"] + check.figures["uncovered"] == written  # type: ignore[operator]
+    assert check.figures["agreed"] >= 0.95 * whole.figures["agreed"]  # type: ignore[operator]
+
+
+def test_a_draft_head_without_the_tokens_of_the_target_is_told(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, export_copy: Copier
+) -> None:
+    monkeypatch.setattr(measure_head, "Target", recorded)
+    directory = export_copy(BASE)
+    export = open_export(directory)
+    export.graft(64)
+    export.save(check=False)
+
+    step = judge(directory)
+
+    assert named(step, FAILED) == set()
+    (check,) = (check for check in step.checks if check.name == "agreement")
+    assert check.status == WARNING
+    assert check.figures["agreed"] == 0
+
+
+def test_logits_of_its_own_with_wrong_content_fail(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, export_copy: Copier
+) -> None:
+    """The runtime uses them: 0 of 38 accepted."""
+    monkeypatch.setattr(measure_head, "Target", recorded)
+    directory = export_copy(BASE)
+    export = open_export(directory)
+    export.graft(tokens=tuple(range(512)), own_head=True)
+    export.save(check=False)
+    weights = directory / "openvino_mtp_model.bin"
+    data = bytearray(weights.read_bytes())
+    data[-512 * 64 * 4 :] = b"".join(
+        data[-512 * 64 * 4 :][row * 256 : row * 256 + 256] for row in (*range(7, 512), *range(7))
+    )
+    weights.write_bytes(data)
+
+    assert "agreement" in named(judge(directory), FAILED)
+
+
+def agreement_of(directory: Path) -> Any:
+    (check,) = (check for check in judge(directory).checks if check.name == "agreement")
+    return check
+
+
 def test_an_untrained_target_and_head_only_warn(fixtures: Path) -> None:
     step = judge(fixtures / "qwen3_5_moe_vl", ["some text", "and more"])
 

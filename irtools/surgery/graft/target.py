@@ -7,6 +7,10 @@ from the shapes of constants. Weights ``[width, vocabulary]`` are sliced along t
 
 The MatMul reads an empty matrix of rank 2. So it costs the target nothing, and GenAI 2026.3, which takes the MatMul
 before the first output for lm_head if its input has rank 3, does not mistake it for lm_head.
+
+The output ``last_hidden_state`` moves roundings on a CPU that computes in bf16: the plugin keeps the ops between the
+last products and an output in f32 (``EnforceInferencePrecision`` in ``intel_cpu/src/graph.cpp``). MTP adds the same
+output to a target without a graft, so plain decoding with a graft rounds as drafting does with and without it.
 """
 
 from __future__ import annotations
@@ -34,6 +38,8 @@ _COSTS = (
     "'last_hidden_state'; `irtools graft --remove` restores the file",
     "compress weights before grafting: NNCF spares the last layer of a model, which would be the draft head, and would "
     "compress lm_head to 4 bits unless all_layers=True",
+    "on a CPU that computes in bf16, plain decoding is rounded as MTP rounds it with or without the draft head, so "
+    "tokens that score almost the same may change places",
 )
 
 
