@@ -24,7 +24,7 @@ docs-check: .venv/installed-dev
 	$(BIN)/python docs/check.py
 
 bench: .venv/installed-dev
-	$(BIN)/python tests/benchmarks/bench.py
+	$(BIN)/python -m tests.benchmarks.bench
 
 clean:
 	rm -rf .venv build dist demo *.egg-info

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from irtools.surgery.attach import Attachment
     from irtools.surgery.editor import Editor
     from irtools.surgery.extraction.piece import Piece
-    from irtools.surgery.graft.directory import DraftHead
+    from irtools.surgery.graft.own import DraftHead
     from irtools.surgery.patch import Patch
 
 __all__ = [
@@ -70,7 +70,7 @@ __getattr__, __dir__ = attach(
         "DecoderLayer": "irtools.decoder.stack",
         "DecoderStack": "irtools.decoder.stack",
         "Document": "irtools.model.document",
-        "DraftHead": "irtools.surgery.graft.directory",
+        "DraftHead": "irtools.surgery.graft.own",
         "Drawing": "irtools.render.drawing",
         "Editor": "irtools.surgery.editor",
         "Export": "irtools.export",

@@ -11,6 +11,7 @@ from irtools.display import Drawable
 from irtools.errors import EditError, OptionError, about
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
+from irtools.model.graft import GRAFT_OUTPUT
 
 if TYPE_CHECKING:
     from irtools.advise.advice import Advice
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from irtools.surgery.attach import Attachment
     from irtools.surgery.editor import Editor
     from irtools.surgery.extraction.piece import Piece
-    from irtools.surgery.graft.directory import DraftHead
+    from irtools.surgery.graft.own import DraftHead
     from irtools.surgery.graft.target import Grafting
     from irtools.surgery.patch import Patch
 
@@ -522,7 +523,12 @@ class Export(ModelDirectory, Drawable):
         if not given:
             with about(self.target.path):
                 vocabulary = lm_head(self.target.graph)[0].vocabulary
-        chosen = range(vocabulary) if vocabulary is not None else tuple(tokens or ())
+        numbers = [vocabulary] if vocabulary is not None else list(tokens or ())
+        if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
+            raise OptionError("vocabulary and tokens are whole numbers")
+        chosen = range(vocabulary) if vocabulary is not None else tuple(numbers)
+        if draft is None:
+            self._require_one_draft_head(own_head)
         if draft is not None:
             head = draft_with_own_head(self, draft, chosen, compress=compress)
             draft._keep(head.patch)
@@ -552,6 +558,7 @@ class Export(ModelDirectory, Drawable):
         from irtools.surgery.graft.directory import mtp_without_own_head
 
         if own_head:
+            self._require_one_draft_head(own_head)
             head = mtp_without_own_head(self)
             self._keep(head.patch)
             return head
@@ -559,9 +566,15 @@ class Export(ModelDirectory, Drawable):
             grafting = editor.ungraft()
         return self._draft_head(editor, grafting)
 
+    def _require_one_draft_head(self, own_head: bool) -> None:
+        """Refuse to add a draft head where a pending change has one, or another one that excludes it."""
+        for patch in self.pending:
+            if patch.weights is not None or (own_head and GRAFT_OUTPUT.encode() in patch.data):
+                raise EditError("there is a pending draft head; save it first", path=patch.path)
+
     @staticmethod
     def _draft_head(editor: Editor, grafting: Grafting) -> DraftHead:
-        from irtools.surgery.graft.directory import DraftHead
+        from irtools.surgery.graft.own import DraftHead
 
         assert editor.patch is not None, "the end of the block sets it"
         return DraftHead(editor.patch, grafting.rows, grafting.vocabulary, grafting.head_bytes, grafting.graft_bytes)

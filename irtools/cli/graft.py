@@ -15,6 +15,7 @@ from irtools.cli.common import PATH, Ui, models_argument, output_options, run_mo
 from irtools.cli.writing import Writing, finish, writer_options
 from irtools.errors import UsageError
 from irtools.report.json import ModelResult
+from irtools.text import plural
 
 if TYPE_CHECKING:
     from irtools.export import Export
@@ -24,7 +25,7 @@ __all__ = ["command"]
 F = TypeVar("F", bound=Callable[..., Any])
 ALL, AUTO, CORPUS = "all", "auto", "corpus"
 
-_NUMBER = re.compile(r"(\d{1,9})(k?)", re.ASCII | re.IGNORECASE)
+_NUMBER = re.compile(r"(\d{1,18})(k?)", re.ASCII | re.IGNORECASE)
 
 
 class Vocabulary(click.ParamType):  # type: ignore[type-arg]  # older click is not generic
@@ -133,15 +134,25 @@ def command(
     --weights int4 compresses a head of its own with NNCF. A head of 8 bits is decompressed first, piece by piece.
     """
     if advise:
-        if vocabulary is not None or own_head or tokens or draft or weights or remove or writing != Writing():
-            raise UsageError("--advise writes nothing; of the options that change files it takes none")
+        if (
+            vocabulary is not None
+            or own_head
+            or tokens
+            or draft
+            or weights
+            or remove
+            or force
+            or no_check
+            or writing != Writing()
+        ):
+            raise UsageError("--advise writes nothing, so it takes no option that changes files")
         return run_models(ui, "graft", models, functools.partial(_advise, ui, advising))
     _require(vocabulary, own_head or draft is not None, tokens, weights, remove)
     if advising.given() and vocabulary != AUTO and tokens != CORPUS:
         raise UsageError(f"--{next(iter(advising.given()))} needs --advise, --vocabulary auto or --tokens corpus")
-    if draft is not None and (remove or own_head or writing.output_dir is None or len(models) != 1):
+    if draft is not None and (remove or own_head or force or writing.output_dir is None or len(models) != 1):
         raise UsageError(
-            "--draft writes a copy of the draft: give one MODEL_DIR and --output-dir, without --own-head and --remove"
+            "--draft writes a copy of the draft: give one MODEL_DIR and --output-dir, no --own-head, --remove, --force"
         )
     destinations = writing.destinations(models)
 
@@ -230,10 +241,13 @@ def _selection(
     if vocabulary == AUTO:
         best = advice.best if advice is not None else None
         if best is None or best.drafts == 0 or best.tokens == lm_head(export.target.graph)[0].vocabulary:
-            raise UsageError(f"{export.path}: no draft head is predicted to be faster; `--advise` shows the figures")
+            raise UsageError("no draft head is predicted to be faster; `--advise` shows the figures")
         rows = best.tokens
     if tokens == CORPUS and advice is not None:
         return None, advice.most_frequent(int(rows or 0))
     if tokens is not None:
-        return None, token_file(Path(tokens))[: int(rows) if rows is not None else None]
+        ids = token_file(Path(tokens))
+        if rows is not None and len(ids) < int(rows):
+            raise UsageError(f"{tokens} has {plural(len(ids), 'token id')}, fewer than --vocabulary {rows}")
+        return None, ids[: int(rows) if rows is not None else None]
     return (int(rows) if rows is not None else None), None

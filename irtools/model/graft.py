@@ -36,8 +36,8 @@ class Graft:
     ----------
     result : int
         Layer id of the Result with the friendly name ``logits``.
-    matmul : int or None
-        Layer id of its MatMul; None if another op computes it.
+    matmul : int
+        Layer id of its MatMul.
     rows : int
         Number of tokens that the draft head covers; -1 if unknown.
     hidden : int or None
@@ -47,7 +47,7 @@ class Graft:
     """
 
     result: int
-    matmul: int | None
+    matmul: int
     rows: int
     hidden: int | None
     first: bool
@@ -61,10 +61,12 @@ def find_graft(graph: GraphView) -> Graft | None:
     if own is None or other is None or not graph.inputs(other):
         return None
     source = graph.inputs(other)[0]
+    if graph.op_type(source.op) != "MatMul":  # another output that happens to have the name
+        return None
     shape = graph.shape(source)
     return Graft(
         result=other,
-        matmul=source.op if graph.op_type(source.op) == "MatMul" else None,
+        matmul=source.op,
         rows=shape[-1] if shape else -1,
         hidden=next((key for key in results if _HIDDEN in graph.result_names(key)), None),
         first=results.index(other) < results.index(own),

@@ -8,7 +8,7 @@ from irtools.report.terminal import Style
 from irtools.text import size_text, visible
 
 if TYPE_CHECKING:
-    from irtools.surgery.graft.directory import DraftHead
+    from irtools.surgery.graft.own import DraftHead
 
 __all__ = ["draft_head_entries", "draft_head_text"]
 

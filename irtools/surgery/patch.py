@@ -97,8 +97,8 @@ class Patch:
 
     @property
     def changed(self) -> bool:
-        """True if the bytes differ."""
-        return self.data != self.original
+        """True if the bytes of the file or of its weights differ."""
+        return self.data != self.original or self.weights is not None
 
     @property
     def status(self) -> str:
@@ -108,7 +108,7 @@ class Patch:
     @property
     def undo(self) -> tuple[Edit, ...]:
         """Edits of the changed file that restore the original bytes; empty without a change."""
-        return inverse(self.original, self.data, self.splices) if self.changed else ()
+        return inverse(self.original, self.data, self.splices) if self.splices else ()
 
     def then(self, following: Patch) -> Patch:
         """Join with a later change of the same file."""
@@ -133,7 +133,7 @@ class Patch:
         File names are relative to the working directory. ``patch`` refuses names with ``..``, so a file outside of
         the working directory is named from its last ``..`` or from the root of the file system.
         """
-        if not self.changed:
+        if self.data == self.original:
             return ""
         name = _name(self.path)
         head = f"--- {_quoted(f'a/{name}')}\n+++ {_quoted(f'b/{name}')}\n"

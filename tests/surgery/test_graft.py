@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from openvino import opset13 as ops
 
 import irtools
-from irtools.errors import EditError
+from irtools.errors import EditError, ExportError
 from irtools.ir.save import FileChange, save_files
 from irtools.model.document import Document
+from irtools.surgery.graft.directory import token_file
 from irtools.surgery.graft.own import own_head, without_own_head
 from irtools.surgery.graft.target import grafting, ungrafting
 from irtools.surgery.patch import Patch
@@ -122,18 +123,109 @@ def write(patch: Patch) -> None:
 # -- directories ---------------------------------------------------------------------------
 
 
-def test_a_kill_between_two_renames_leaves_a_readable_draft(
-    export_copy: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("removing", [False, True])
+def test_a_kill_between_two_renames_is_undone_by_the_next_run(
+    export_copy: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, removing: bool
 ) -> None:
-    """The longer weights come first: the old graph reads them too."""
+    """The longer weights come first and go last: the other graph reads them too."""
     path = export_copy(TRAINED)
+    files = [path / "openvino_mtp_model.xml", path / "openvino_mtp_model.bin"]
+    before = [file.read_bytes() for file in files]
     export = irtools.open_export(path)
     export.graft(100, own_head=True)
-    monkeypatch.setattr("irtools.ir.save.flush_directory", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+    if removing:
+        export.save(check=False)
+        export = irtools.open_export(path)
+        export.ungraft(own_head=True)
+        monkeypatch.setattr("irtools.ir.save._Weights.replace", interrupted)
+    else:
+        monkeypatch.setattr("irtools.ir.save.flush_directory", interrupted)
     with pytest.raises(KeyboardInterrupt):
         export.save(check=False)
-    ov.Core().read_model(path / "openvino_mtp_model.xml")
-    assert "logits" not in (path / "openvino_mtp_model.xml").read_text()
+    monkeypatch.undo()
+    ov.Core().read_model(files[0])
+    assert files[0].read_bytes() == before[0]
+    assert len(files[1].read_bytes()) > len(before[1])
+    for rows in (64, 32):  # the leftover rows are replaced, not kept
+        export = irtools.open_export(path)
+        export.graft(rows, own_head=True, force=True)
+        export.save(check=False)
+    export = irtools.open_export(path)
+    export.ungraft(own_head=True)
+    export.save()
+    assert [file.read_bytes() for file in files] == before
+
+
+def test_leftover_rows_can_be_removed(export_copy: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    path = export_copy(TRAINED)
+    weights = path / "openvino_mtp_model.bin"
+    before = weights.read_bytes()
+    export = irtools.open_export(path)
+    export.graft(100, own_head=True)
+    monkeypatch.setattr("irtools.ir.save.flush_directory", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        export.save(check=False)
+    monkeypatch.undo()
+    export = irtools.open_export(path)
+    export.ungraft(own_head=True)
+    export.save()
+    assert weights.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"version https://git-lfs.github.com/spec/v1\n", b"", bytes(1000)])
+def test_rows_are_not_appended_to_other_weights(export_copy: Callable[..., Path], content: bytes) -> None:
+    path = export_copy(TRAINED)
+    weights = path / "openvino_mtp_model.bin"
+    weights.write_bytes(content)
+    with pytest.raises(ExportError, match=r"openvino_mtp_model\.bin: (a Git-LFS pointer|has )"):
+        irtools.open_export(path).graft(100, own_head=True)
+    assert weights.read_bytes() == content
+
+
+def test_an_output_that_happens_to_be_named_logits_stays(export_copy: Callable[..., Path]) -> None:
+    path = export_copy(TRAINED)
+    export = irtools.open_export(path)
+    hidden = export.locate().layers[1].source.op
+    with export.edit() as editor:
+        editor.add_op("Result", "logits", [hidden], output_names=["mine"])
+    export.save(check=False)
+    with pytest.raises(EditError, match="named 'logits'"):
+        irtools.open_export(path).graft(100, force=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("5\n7", (5, 7)),
+        ("\ufeff[5, 7]", (5, 7)),
+        ("[" * 200_000, None),
+        ("[[5]]", None),
+        ("\uff11", None),
+        ("1_0", None),
+        ("[true]", None),
+        ("x", None),
+    ],
+)
+def test_token_files(tmp_path: Path, text: str, ids: tuple[int, ...] | None) -> None:
+    path = tmp_path / "ids"
+    path.write_text(text, encoding="utf-8")
+    if ids is not None:
+        assert token_file(path) == ids
+        return
+    with pytest.raises(EditError, match="no token ids"):
+        token_file(path)
+
+
+def test_a_pending_draft_head_excludes_the_other(fixtures: Path) -> None:
+    for first in (False, True):
+        export = irtools.open_export(fixtures / TRAINED)
+        export.graft(100, own_head=first)
+        with pytest.raises(EditError, match="save it first"):
+            export.graft(100, own_head=not first)
 
 
 @pytest.mark.parametrize("own_head", [False, True])

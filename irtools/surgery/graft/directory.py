@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from irtools.errors import EditError, about
+from irtools.errors import EditError, about, unreadable
+from irtools.ir.reading import read_file
 from irtools.model.directory import MTP_FILE, ModelDirectory
 from irtools.model.document import Document
 from irtools.model.graft import find_graft
-from irtools.surgery.graft.own import Compress, OwnHead, own_head, without_own_head
-from irtools.surgery.patch import Patch
-from irtools.text import short_repr
+from irtools.surgery.graft.own import Compress, DraftHead, own_head, without_own_head
 
 __all__ = [
-    "DraftHead",
     "draft_with_own_head",
     "mtp_with_own_head",
     "mtp_without_own_head",
@@ -25,37 +22,7 @@ __all__ = [
 ]
 
 _LOGITS = "logits"
-
-
-@dataclass(frozen=True, slots=True)
-class DraftHead:
-    """A draft head that was added or removed.
-
-    Attributes
-    ----------
-    patch : Patch
-        The change. For a head of its own, it includes the change of the weights.
-    rows : int
-        Tokens that the draft head covers; for a removal, those of lm_head.
-    vocabulary : int
-        Tokens that lm_head covers.
-    head_bytes, graft_bytes : int
-        Bytes of weights that the draft reads for each token with lm_head and with the draft head.
-    """
-
-    patch: Patch
-    rows: int
-    vocabulary: int
-    head_bytes: int
-    graft_bytes: int
-
-    def __repr__(self) -> str:
-        return short_repr(self, f"{self.rows} of {self.vocabulary} tokens", self.patch.status)
-
-    @classmethod
-    def of(cls, own: OwnHead) -> DraftHead:
-        """Draft head of a draft."""
-        return cls(own.patch, own.rows, own.vocabulary, own.head_bytes, own.graft_bytes)
+_HIDDEN = "last_hidden_state"
 
 
 def _mtp(export: ModelDirectory) -> Document:
@@ -78,6 +45,8 @@ def require_graftable(export: ModelDirectory) -> None:
     """
     mtp = _mtp(export)
     with about(mtp.path):
+        if not any(_HIDDEN in mtp.graph.result_names(key) for key in mtp.graph.results):
+            raise EditError(f"this MTP part has no output {_HIDDEN!r}, so the runtime does not draft with it")
         if any(_LOGITS in mtp.graph.result_names(key) for key in mtp.graph.results):
             raise EditError(
                 "this MTP part has an output 'logits' of its own, so the runtime would ignore a draft head in the "
@@ -98,14 +67,14 @@ def mtp_with_own_head(
                 "the target has a draft head already, which the runtime would ignore; remove it with "
                 "`irtools graft --remove`, or keep it instead of a head of its own"
             )
-        return DraftHead.of(own_head(export.target, mtp, tokens, force=force, compress=compress))
+        return own_head(export.target, mtp, tokens, force=force, compress=compress)
 
 
 def mtp_without_own_head(export: ModelDirectory) -> DraftHead:
     """Remove the head of its own from the MTP head of an export; see :func:`without_own_head`."""
     mtp = _mtp(export)
     with about(mtp.path):
-        return DraftHead.of(without_own_head(export.target, mtp))
+        return without_own_head(export.target, mtp)
 
 
 def draft_with_own_head(
@@ -113,8 +82,7 @@ def draft_with_own_head(
 ) -> DraftHead:
     """Give a DFlash draft a head of its own, in place of its output ``last_hidden_state``; see :func:`own_head`."""
     with about(draft.target.path):
-        own = own_head(export.target, draft.target, tokens, replaces_hidden=True, compress=compress)
-        return DraftHead.of(own)
+        return own_head(export.target, draft.target, tokens, replaces_hidden=True, compress=compress)
 
 
 def token_file(path: Path) -> tuple[int, ...]:
@@ -125,14 +93,20 @@ def token_file(path: Path) -> tuple[int, ...]:
     EditError
         The file cannot be read, or does not contain token ids.
     """
+    fault = EditError("this file has no token ids; write one id on each line, or a JSON array", path=path)
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise EditError(f"the token ids cannot be read: {error}", path=path) from error
-    try:
-        ids = json.loads(text) if text.lstrip().startswith("[") else [int(line) for line in text.split()]
-    except ValueError as error:
-        raise EditError("this file has no token ids; write one id on each line, or a JSON array", path=path) from error
+        text = read_file(path).decode("utf-8-sig")
+        ids = json.loads(text) if text.lstrip().startswith("[") else [_number(word) for word in text.split()]
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except (ValueError, RecursionError):
+        raise fault from None
     if not all(isinstance(token, int) and not isinstance(token, bool) for token in ids):
-        raise EditError("this file has no token ids; write one id on each line, or a JSON array", path=path)
+        raise fault
     return tuple(ids)
+
+
+def _number(word: str) -> int:
+    if not (word.isascii() and word.isdecimal()):
+        raise ValueError
+    return int(word)

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from irtools.errors import EditError, unreadable
 from irtools.graph.view import GraphView, Source
-from irtools.ir.constants import Constant, read_constants
-from irtools.ir.op import DYNAMIC
+from irtools.ir.constants import Constant, iter_graphs, read_constants
+from irtools.ir.op import DYNAMIC, Port
 from irtools.ir.reading import chunks, open_file
 from irtools.ir.rows import Rows
 from irtools.ir.save import WeightsChange
@@ -30,13 +30,13 @@ from irtools.ir.weights_file import require_weights
 from irtools.model.document import Document
 from irtools.model.graft import GRAFT_PREFIX, graft_ops
 from irtools.model.head_weights import HeadWeights
-from irtools.surgery.edits import AddOp, Edit, NewPort, OpOutput, RemoveOp, Rename
+from irtools.surgery.edits import AddOp, Edit, NewPort, OpOutput, OpRef, RemoveOp, Rename
 from irtools.surgery.graft.writer import HeadCopy, OpWriter, lm_head
 from irtools.surgery.patch import Patch
 from irtools.surgery.transaction import apply
 from irtools.text import plural, short_repr
 
-__all__ = ["Compress", "CompressedRows", "OwnHead", "own_head", "without_own_head"]
+__all__ = ["Compress", "CompressedRows", "DraftHead", "own_head", "without_own_head"]
 
 _LOGITS = "logits"
 _HIDDEN = "last_hidden_state"
@@ -47,23 +47,26 @@ _LINE = 64  # bytes of a cache line
 _NEVER = -65504.0
 """Logit of the tokens that the head does not cover: the lowest value that f16 can represent."""
 
+_FOOTER = struct.Struct("<16sQQ")
+_MAGIC = b"irtools.own-head"
+
 Pieces = Callable[[], Iterable[bytes | memoryview]]
 
 
 @dataclass(frozen=True, slots=True)
-class OwnHead:
-    """A draft with a head of its own, or without it again.
+class DraftHead:
+    """A draft head that was added or removed.
 
     Attributes
     ----------
     patch : Patch
-        Change of the draft, with that of its weights.
+        The change. For a head of its own, it includes the change of the weights.
     rows : int
-        Tokens that the head covers.
+        Tokens that the draft head covers; for a removal, those of lm_head.
     vocabulary : int
-        Tokens that the target's lm_head covers.
+        Tokens that lm_head covers.
     head_bytes, graft_bytes : int
-        Bytes that the draft reads for each token with lm_head and with the head of its own.
+        Bytes of weights that the draft reads for each token with lm_head and with the draft head.
     """
 
     patch: Patch
@@ -98,7 +101,7 @@ class _Appended:
     """Bytes that are appended to a weights file."""
 
     def __init__(self, size: int) -> None:
-        self._position = size
+        self._size = self._position = size
         self._pieces: list[Pieces] = []
         self._ranges: dict[object, int] = {}
 
@@ -113,10 +116,15 @@ class _Appended:
             self._position += padding + size
         return self._ranges[key]
 
-    def pieces(self) -> Iterator[bytes | memoryview]:
-        """Yield all bytes."""
+    def all(self) -> Iterator[bytes | memoryview]:
+        """Yield all bytes, and at the end of the file the size that it had before.
+
+        A process that is killed between the two renames leaves the longer weights beside the graph that does not use
+        them. The footer tells them from weights that were longer before.
+        """
         for pieces in self._pieces:
             yield from pieces()
+        yield _FOOTER.pack(_MAGIC, self._size, self._position + _FOOTER.size)
 
 
 def _same(data: bytes) -> tuple[bytes]:
@@ -241,7 +249,7 @@ def own_head(
     replaces_hidden: bool = False,
     force: bool = False,
     compress: Compress | None = None,
-) -> OwnHead:
+) -> DraftHead:
     """Work out a draft with a head of its own.
 
     Parameters
@@ -271,9 +279,11 @@ def own_head(
     graph = draft.graph
     head, _ = lm_head(target.graph)
     _require_tokens(tokens, head.vocabulary)
-    kept = _weights_size(draft)
+    kept = _size_without_rows(draft)
     edits: list[Edit] = []
     if graft_ops(graph):
+        if replaces_hidden:
+            raise EditError("this draft has a head of its own already; give the draft that it was made from")
         if not force:
             raise EditError("this draft has a head of its own already; replace it with --force, or --remove it")
         edits, kept = _removal(graph, kept)
@@ -289,7 +299,9 @@ def own_head(
         raise EditError(
             f"the output {_HIDDEN!r} of this draft has the shape {found}, and lm_head reads {head.width} values"
         )
-    writer = OpWriter(graph, f"{_OWN}{len(tokens)}/{kept}/", graph.results[0])
+    removed = {edit.op for edit in edits if isinstance(edit, RemoveOp)}
+    before = next(key for key in graph.results if key not in removed)
+    writer = OpWriter(graph, f"{_OWN}{len(tokens)}/{kept}/", before)
     appended = _Appended(kept)
     copy = (
         _RowsCopy(writer, target, head, tokens, appended)
@@ -297,7 +309,7 @@ def own_head(
         else _CompressedCopy(writer, compress(target, tokens), tokens, appended)
     )
     if not replaces_hidden:
-        edits += _empty_hidden(copy, hidden, port.shape, port.element_type)
+        edits += _empty_hidden(copy, hidden, port, edits)
     whole = list(tokens) == list(range(len(tokens)))
     kind = target.graph.output(head.matmul).element_type
     output = NewPort(kind, (*port.shape[:2], len(tokens)), (_LOGITS,) if whole else ())
@@ -308,9 +320,9 @@ def own_head(
     if replaces_hidden:
         writer.edits.append(RemoveOp(result))
     patch = apply(draft, (*edits, *writer.edits))
-    change = WeightsChange(draft.weights_path, kept, _weights_size(draft), appended.pieces)
+    change = WeightsChange(draft.weights_path, kept, _weights_size(draft), appended.all)
     size = sum(constant.size for constant in read_constants((target.graph.scan,)) if constant.id in head.axes)
-    return OwnHead(replace(patch, weights=change), len(tokens), head.vocabulary, size, copy.read)
+    return DraftHead(replace(patch, weights=change), len(tokens), head.vocabulary, size, copy.read)
 
 
 def _require_tokens(tokens: Sequence[int], vocabulary: int) -> None:
@@ -320,28 +332,49 @@ def _require_tokens(tokens: Sequence[int], vocabulary: int) -> None:
     if not tokens:
         raise EditError("a head needs one token at least")
     if len(set(tokens)) < len(tokens):
-        raise EditError(f"{plural(len(tokens) - len(set(tokens)), 'token')} are given twice; give each token once")
+        repeated = plural(len(tokens) - len(set(tokens)), "token id")
+        raise EditError(f"the list has {repeated} too many: each id may be given only once")
 
 
 def _weights_size(draft: Document) -> int:
-    try:
-        return draft.weights_path.stat().st_size
-    except OSError as error:
-        raise unreadable(draft.weights_path, error, "; get the weights of the draft") from error
+    return draft.weights_path.stat().st_size
 
 
-def _empty_hidden(copy: _RowsCopy, hidden: Source, shape: tuple[int, ...], kind: str) -> list[Edit]:
+def _size_without_rows(draft: Document) -> int:
+    """Size of the weights of a draft without rows that an interrupted run has left at their end.
+
+    Raises
+    ------
+    ExportError
+        The weights are missing, a Git-LFS pointer, too short or unreadable.
+    """
+    needed = max((constant.end for constant in read_constants(iter_graphs(draft.scan))), default=0)
+    require_weights(draft.weights_path, needed, "the draft")
+    size = _weights_size(draft)
+    with open_file(draft.weights_path) as file:
+        file.seek(max(0, size - _FOOTER.size))
+        footer = file.read()
+    if len(footer) < _FOOTER.size:
+        return size
+    magic, before, whole = _FOOTER.unpack(footer)
+    return before if magic == _MAGIC and whole == size and needed <= before <= size else size
+
+
+def _empty_hidden(copy: _RowsCopy, hidden: Source, like: Port, edits: Sequence[Edit]) -> list[Edit]:
     """Add the Result that the runtime's copy of lm_head reads; free its friendly name."""
     writer = copy.writer
     zero, one = copy.integers("empty/zero", (0,), (1,)), copy.integers("empty/one", (1,), (1,))
-    port = NewPort(kind, (0, *shape[1:]), (_EMPTY,))
+    port = NewPort(like.element_type, (0, *like.shape[1:]), (_EMPTY,))
     empty = writer.add("Slice", "empty/hidden", (writer.of(hidden), zero, zero, one, zero), port, opset="opset8")
     writer.edits.append(AddOp("Result", _HIDDEN, (empty,), output_names=(_EMPTY,), before=writer.before))
-    taken = [key for key in writer.graph.named.get(_HIDDEN, ()) if writer.graph.op_type(key) == "Result"]
+    removed = {edit.op for edit in edits if isinstance(edit, RemoveOp)}
+    taken: list[OpRef] = [edit.op for edit in edits if isinstance(edit, Rename) and edit.name == _HIDDEN]
+    named = writer.graph.named.get(_HIDDEN, ())
+    taken += [key for key in named if key not in removed and writer.graph.op_type(key) == "Result"]
     return [Rename(key, f"{writer.prefix}renamed/{_HIDDEN}") for key in taken]
 
 
-def without_own_head(target: Document, draft: Document) -> OwnHead:
+def without_own_head(target: Document, draft: Document) -> DraftHead:
     """Work out a draft without the head that :func:`own_head` added, byte for byte as before.
 
     The weights keep the rows if OpenVINO has written the files since.
@@ -356,16 +389,19 @@ def without_own_head(target: Document, draft: Document) -> OwnHead:
     graph = draft.graph
     head, _ = lm_head(target.graph)
     size = sum(constant.size for constant in read_constants((target.graph.scan,)) if constant.id in head.axes)
-    before = _weights_size(draft)
-    edits, kept = _removal(graph, before)
+    before, kept = _weights_size(draft), _size_without_rows(draft)
+    edits, kept = _removal(graph, kept)
     if edits and not any(_HIDDEN in graph.result_names(key) for key in graph.results):
         raise EditError("this draft was made from another one, which is its original; use that one")
     if not edits and any(_LOGITS in graph.result_names(key) for key in graph.results):
         raise EditError("this draft has a head that irtools did not add; restore the original files")
-    patch = apply(draft, edits)
+    left = (
+        ["the weights keep the rows, because OpenVINO has written the files since"] if edits and kept == before else []
+    )
+    patch = apply(draft, edits, notes=left)
     if kept != before:
         patch = replace(patch, weights=WeightsChange(draft.weights_path, kept, before))
-    return OwnHead(patch, head.vocabulary, head.vocabulary, size, size)
+    return DraftHead(patch, head.vocabulary, head.vocabulary, size, size)
 
 
 def _removal(graph: GraphView, size: int) -> tuple[list[Edit], int]:

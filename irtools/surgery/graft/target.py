@@ -173,6 +173,8 @@ def grafting(document: Document, rows: int, *, force: bool = False) -> Grafting:
     if before is not None or graft_ops(graph):
         if before is not None and before.rows == rows and _is_own(graph, before):
             return Grafting((), rows, head.vocabulary, size, round(size * rows / head.vocabulary))
+        if not graft_ops(graph):
+            raise EditError("this target has a draft head that irtools did not add; restore the original file")
         if not force:
             covered = f"over {before.rows} tokens" if before is not None else "of which only parts are left"
             raise EditError(f"this target has a draft head {covered} already; replace it with --force, or --remove it")
@@ -192,10 +194,7 @@ def grafting(document: Document, rows: int, *, force: bool = False) -> Grafting:
 def _is_own(graph: GraphView, graft: Graft) -> bool:
     """True for a graft as this module writes it that the runtime takes."""
     return (
-        graft.first
-        and graft.matmul is not None
-        and graph.op_name(graft.matmul) == f"{GRAFT_PREFIX}{graft.rows}/MatMul"
-        and graft.hidden is not None
+        graft.first and graph.op_name(graft.matmul) == f"{GRAFT_PREFIX}{graft.rows}/MatMul" and graft.hidden is not None
     )
 
 
