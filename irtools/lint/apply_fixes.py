@@ -43,7 +43,7 @@ def plan_fixes(verification: Verification, *, unsafe: bool = False) -> FixPlan:
     fixed: list[Finding] = []
     left = [f for f in verification.findings if f.fix is not None and (f.fix.safe or unsafe)]
     while True:
-        refused: dict[str, Finding] = {}
+        refused: list[tuple[Finding, str]] = []
         for finding in left:
             if finding.fix is None or finding.file is None:
                 continue
@@ -51,15 +51,16 @@ def plan_fixes(verification: Verification, *, unsafe: bool = False) -> FixPlan:
             try:
                 after = finding.fix.patch(Document(finding.file, before.data if before else None))
             except IrtoolsError as error:
-                refused[f"{finding.code} cannot be fixed: {error}"] = finding
+                refused.append((finding, f"{finding.code} cannot be fixed: {error}"))
                 continue
             patches[finding.file] = before.then(after) if before else after
             fixed.append(finding)
         # A fix may need another one of the same file that comes later.
         if not refused or len(refused) == len(left):
             break
-        left = list(refused.values())
-    return FixPlan(tuple(patch for patch in patches.values() if patch.changed), tuple(fixed), tuple(refused))
+        left = [finding for finding, _ in refused]
+    changed = tuple(patch for patch in patches.values() if patch.changed)
+    return FixPlan(changed, tuple(fixed), tuple(dict.fromkeys(text for _, text in refused)))
 
 
 def write_fixes(patches: Iterable[Patch]) -> tuple[Saved, ...]:

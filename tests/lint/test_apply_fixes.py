@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,11 @@ import openvino
 import pytest
 
 import irtools
+from irtools.errors import EditError
 from irtools.lint.apply_fixes import plan_fixes, write_fixes
+from irtools.lint.engine import Verification
+from irtools.lint.finding import Finding, Fix
+from irtools.surgery.patch import Patch
 from irtools.surgery.rename import unique_names
 
 
@@ -94,6 +99,30 @@ def test_two_fixes_of_one_file_add_up(export_copy: Callable[..., Path]) -> None:
     assert patch.original == (directory / "openvino_model.xml").read_bytes()
     again = irtools.Document(patch.path, patch.data)
     assert len(set(again.scan.names)) == len(again.scan.names)
+
+
+def test_all_refused_fixes_are_tried_again_also_with_the_same_message(export_copy: Callable[..., Path]) -> None:
+    path = export_copy("falcon") / "openvino_model.xml"
+    tried = Counter[str]()
+
+    def fix(name: str, tries: int) -> Finding:
+        def patch(document: irtools.Document) -> Patch:
+            tried[name] += 1
+            if tried[name] < tries:
+                raise EditError("not yet")
+            data = document.path.read_bytes()
+            return Patch(path, None, None, data, data)
+
+        return Finding(name, file=path, code="IR999", fix=Fix("Do it", patch))
+
+    findings = fix("first", 2), fix("second", 2), fix("other", 1)
+    plan = plan_fixes(Verification(irtools.open_export(path.parent), findings, ()))
+    assert {finding.message for finding in plan.fixed} == {"first", "second", "other"}
+    assert plan.refused == ()
+
+    findings = fix("third", 9), fix("fourth", 9)
+    plan = plan_fixes(Verification(irtools.open_export(path.parent), findings, ()))
+    assert plan.refused == ("IR999 cannot be fixed: not yet",)
 
 
 @pytest.mark.parametrize("name", ["bert", "qwen3_dflash"])
