@@ -28,6 +28,7 @@ from irtools.runtime.genai import iterate
 from irtools.runtime.jobs import GenerationJob, Outcome
 from irtools.surgery.graft.target import grafting
 from irtools.surgery.transaction import apply
+from irtools.text import plural
 
 __all__ = ["Calibration", "from_record", "measure"]
 
@@ -104,8 +105,18 @@ def from_record(export: ModelDirectory, traffic: Traffic, record: Mapping[str, A
     Raises
     ------
     OptionError
-        The record is about other files, or has no times of drafting with the MTP head.
+        The record is about other files, is damaged, or has no times of drafting with the MTP head.
     """
+    try:
+        return _from_record(export, traffic, record)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise OptionError(
+            "the record is damaged; write it again with `irtools prove MODEL_DIR --steps runtime --format json > "
+            "FILE`, or give --calibrate"
+        ) from error
+
+
+def _from_record(export: ModelDirectory, traffic: Traffic, record: Mapping[str, Any]) -> Calibration:
     _require_same_files(export, record)
     rows, drafted = _rows(record)
     if record.get("drafting") != "mtp" or record.get("draft") is not None or len(rows) < 2:
@@ -116,6 +127,8 @@ def from_record(export: ModelDirectory, traffic: Traffic, record: Mapping[str, A
     prompts_run = len(record["prompts"])
     plain_tokens = prompts_run * (record["settings"]["max_new_tokens"] - 1)
     plain = rows[0]["decode"] / plain_tokens
+    if plain <= 0:
+        raise ValueError(f"plain decoding took {plain} s")
     passes, drafts, acceptances = {}, [], []
     for number, row in rows.items():
         counts = drafted.get(number)
@@ -250,6 +263,11 @@ def _smaller(traffic: Traffic) -> int:
     rows = 1 << max((traffic.head.vocabulary // _SHARE).bit_length() - 1, 3)
     while rows > 8 and rows * 2 > traffic.present:
         rows //= 2
+    if rows >= traffic.present:
+        raise UsageError(
+            f"the present draft head covers only {plural(traffic.present, 'token')}, too few to time a smaller one; "
+            "remove it with `irtools graft --remove`, or give --proof"
+        )
     return rows
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,30 @@ def test_a_record_without_mtp_drafting_is_refused(fixtures: Path, key: str, valu
     export = open_export(fixtures / "qwen3_5_vl_trained")
     with pytest.raises(OptionError, match="no times of decoding with the MTP head"):
         from_record(export, WIDE, {**record_of(export.directory), key: value})
+
+
+@pytest.mark.parametrize("damage", ["no tokens", "no time", "text", "no number"])
+def test_a_damaged_record_is_refused_in_one_sentence(fixtures: Path, damage: str) -> None:
+    export = open_export(fixtures / "qwen3_5_vl_trained")
+    record = record_of(export.directory)
+    times = record["steps"][0]["checks"][1]["figures"]["timing"]["assistant_tokens"]
+    if damage == "no tokens":
+        record["settings"]["max_new_tokens"] = 1
+    elif damage == "no time":
+        times[0]["decode"] = 0
+    elif damage == "text":
+        times[1]["draft"] = "0.1"
+    else:
+        del times[1]["number"]
+    with pytest.raises(OptionError, match="the record is damaged; write it again"):
+        export.advise(proof=record)
+
+
+@pytest.mark.parametrize("present", [3, 8])
+def test_a_present_head_that_cannot_be_smaller_is_refused(fixtures: Path, present: int) -> None:
+    export = open_export(fixtures / "qwen3_5_vl_trained")
+    with pytest.raises(UsageError, match=f"covers only {present} tokens.*--proof"):
+        calibration.measure(export, replace(traffic(export), present=present))
 
 
 def test_a_record_in_a_file_marks_the_best_row(fixtures: Path, tmp_path: Path) -> None:
