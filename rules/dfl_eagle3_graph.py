@@ -19,8 +19,8 @@ _EAGLE3 = ("eagle3",)
 _EXPORT = "export the draft again with Optimum Intel"
 _OTHER_TARGET = "use the target that the draft was trained for"
 _TAPS = 3
-_MOST_BYTES = 500_000
-"""Bytes of the table that are read: the ids of 62,500 tokens."""
+_MOST_BYTES = 256_000
+"""Bytes of the table that are read: the entries of 32,000 tokens."""
 
 
 def _projection(part: PartFacts) -> int | None:
@@ -212,7 +212,7 @@ def unusable_d2t(context: Context) -> Iterator[Finding]:
     if table is None:
         output = part.output("d2t")
         stored = _constant(context, part, output) if output is not None else None
-        if stored is not None and not any(_entries(part, stored)):
+        if stored is not None and not any(_entries(context, part, stored)):
             return  # without effect, found or not
         if output is not None:
             message = "the runtime does not find 'd2t', which must be a constant with d2t in its friendly name"
@@ -229,7 +229,7 @@ def unusable_d2t(context: Context) -> Iterator[Finding]:
     elif ours and table.elements < ours:
         yield finding_at(part, table, f"'d2t' has {table.elements} entries, but the draft has {ours} tokens", _EXPORT)
     else:
-        for token, entry in enumerate(_entries(part, table)[:ours]):
+        for token, entry in enumerate(_entries(context, part, table)[:ours]):
             if token + entry < 0 or (theirs is not None and token + entry >= theirs):
                 size = f" of {theirs} tokens" if theirs is not None else ""
                 message = f"'d2t' turns the draft's token {token} into {token + entry}, outside the vocabulary{size}"
@@ -251,18 +251,11 @@ def _constant(context: Context, part: PartFacts, output: ModelOutput) -> Constan
     return next((one for one in context.constants(part.document) if one.id == key and not one.in_body), None)
 
 
-def _entries(part: PartFacts, table: Constant) -> array[int]:
+def _entries(context: Context, part: PartFacts, table: Constant) -> array[int]:
     """Entries of the table, as far as they are read; empty if the .bin cannot be read (an IR rule reports it)."""
     values = array("q")
     size = min(table.size, _MOST_BYTES) // values.itemsize * values.itemsize
-    try:
-        with part.document.weights_path.open("rb") as file:
-            file.seek(table.offset)
-            data = file.read(size)
-    except OSError:
-        return values
-    if len(data) == size:  # else the .bin is not the right one
-        values.frombytes(data)
+    values.frombytes(context.weights_reader(part.document).read(table.offset, size) or b"")
     return values
 
 
@@ -309,7 +302,7 @@ def reduced_vocabulary(context: Context) -> Iterator[Finding]:
         return
     message = f"the draft has logits for {ours} of {theirs} tokens: tokens beyond {ours - 1} are never drafted"
     table = _table(context, part) if paired.draft.kind == "eagle3" else None
-    if table is not None and any(_entries(part, table)):
+    if table is not None and any(_entries(context, part, table)):
         message = f"the draft proposes {ours} of the target's {theirs} tokens: the others are never drafted"
     yield finding_at(part, part.output("logits"), message, "`irtools prove` measures the acceptance rate")
 

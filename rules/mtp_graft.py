@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.lint.mtp import own_target
+from irtools.lint.pair import pair
 from irtools.lint.versions import matches
 from irtools.model.graft import GRAFT_OUTPUT, Graft, find_graft, graft_ops
 from irtools.model.own_head import Likeness, find_own_head, like_lm_head
@@ -24,7 +25,7 @@ def _grafted(context: Context) -> tuple[PartFacts, Graft] | None:
     return (part, graft) if part is not None and graft is not None else None
 
 
-def _difference(part: PartFacts) -> tuple[str, bool]:
+def _difference(context: Context, part: PartFacts) -> tuple[str, bool]:
     """Difference of the draft head's weights from those of lm_head, ``""`` without one; True for another precision."""
     own, lm_head = find_own_head(part, GRAFT_OUTPUT), find_runtime_lm_head(part).matmul
     if own is None or lm_head is None:
@@ -32,7 +33,7 @@ def _difference(part: PartFacts) -> tuple[str, bool]:
     theirs = next((weight for weight in weights(part.graph) if lm_head in weight.consumers and weight.learned), None)
     if theirs is not None and theirs.precision != own.weight.precision:
         return f"its weights are {own.weight.precision}, and those of lm_head {theirs.precision}", True
-    likeness = like_lm_head(own, part, part)
+    likeness = like_lm_head(own, part, part, context.weights_reader)
     return ("" if likeness in (Likeness.SAME, Likeness.UNKNOWN) else f"it {likeness.value}"), False
 
 
@@ -167,7 +168,7 @@ def draft_head_with_other_rows(context: Context) -> Iterator[Finding]:
     if grafted is None or grafted[1].matmul is None:
         return
     part, graft = grafted
-    difference, precision = _difference(part)
+    difference, precision = _difference(context, part)
     if difference:
         hint = "lm_head was changed after grafting, as NNCF does without all_layers; compress first and graft then"
         message = f"the draft head does not have the first rows of lm_head: {difference}"
@@ -234,7 +235,9 @@ def draft_head_excludes_drafts(context: Context) -> Iterator[Finding]:
         return
     part, graft = grafted
     message = f"the draft head covers {graft.rows} tokens for MTP, and with it DFlash and EAGLE-3 drafts do not work"
-    severity = Severity.ERROR if context.draft is not None else None
+    paired = pair(context)
+    excluded = paired is not None and paired.draft.kind in ("dflash", "eagle3")
+    severity = Severity.ERROR if excluded else None
     yield finding_at(
         part, graft.result, message, "use a target without it for those", severity, rules_out=("dflash", "eagle3")
     )

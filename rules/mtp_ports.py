@@ -259,7 +259,9 @@ def own_logits(context: Context) -> Iterator[Finding]:
 def _about_logits(context: Context, part: PartFacts, logits: ModelOutput) -> Finding:
     """The finding about logits of a head; the severity is None for a head that cannot draft."""
     target, own = own_target(context), find_own_head(part)
-    likeness = like_lm_head(own, part, target) if own is not None and target is not None else Likeness.UNKNOWN
+    likeness = Likeness.UNKNOWN
+    if own is not None and target is not None:
+        likeness = like_lm_head(own, part, target, context.weights_reader)
     hidden = part.output("last_hidden_state")
     note, measured = Severity.NOTE, "`irtools prove --steps runtime` measures their acceptance rate"
     message = "the head has logits of its own, which take the place of the target's output projection"

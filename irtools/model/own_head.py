@@ -8,14 +8,14 @@ a few rows are read.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 
 from irtools.graph.view import GraphView, Source
 from irtools.ir.constants import ELEMENT_BITS, Constant, read_constants
-from irtools.ir.reading import open_file
+from irtools.ir.pread import WeightsReader
+from irtools.model.document import Document
 from irtools.model.part import PartFacts
 from irtools.model.target import find_runtime_lm_head
 from irtools.model.weights import Weight, weights
@@ -109,15 +109,19 @@ def _projection(graph: GraphView, matmul: int) -> tuple[Weight, int] | None:
     return found[0], found[0].constant.shape[0]
 
 
-def like_lm_head(own: OwnHead, part: PartFacts, target: PartFacts) -> Likeness:
+def like_lm_head(
+    own: OwnHead, part: PartFacts, target: PartFacts, reader_of: Callable[[Document], WeightsReader]
+) -> Likeness:
     """Compare a sample of the rows of an own head with the rows of the target's lm_head.
 
     Parameters
     ----------
     part : PartFacts
         The part with the own head.
+    reader_of : callable
+        Reader of the ``.bin`` of a part.
     """
-    files = part.document.weights_path, target.document.weights_path
+    readers = reader_of(part.document), reader_of(target.document)
     lm_head = find_runtime_lm_head(target).matmul
     theirs = _projection(target.graph, lm_head) if lm_head is not None else None
     wanted = target.output("logits")
@@ -125,22 +129,22 @@ def like_lm_head(own: OwnHead, part: PartFacts, target: PartFacts) -> Likeness:
     if 0 < vocabulary < max(own.rows, own.vocabulary):
         return Likeness.WIDER
     try:
-        sample = list(_sample(own, files[0]))
-        if all(not any(_row(files[0], own.weight.constant, row)) for row, _ in sample):
+        sample = list(_sample(own, readers[0]))
+        if all(not any(_row(readers[0], own.weight.constant, row)) for row, _ in sample):
             return Likeness.ZERO
         if theirs is None or any(not 0 <= token < theirs[1] for _, token in sample):
             return Likeness.UNKNOWN if theirs is None else Likeness.OTHER
-        equal = [_same_row(own.weight, theirs[0], row, token, files) for row, token in sample]
-    except (OSError, _NotComparableError):
+        equal = [_same_row(own.weight, theirs[0], row, token, readers) for row, token in sample]
+    except _NotComparableError:
         return Likeness.UNKNOWN
     return Likeness.SAME if all(equal) else Likeness.OTHER
 
 
 class _NotComparableError(Exception):
-    """Weights that are stored in different forms, or not in the file."""
+    """Weights that are stored in different forms, or cannot be read."""
 
 
-def _sample(own: OwnHead, file: Path) -> Iterator[tuple[int, int]]:
+def _sample(own: OwnHead, reader: WeightsReader) -> Iterator[tuple[int, int]]:
     """Rows of the own head with their token ids, the first and the last among them."""
     count = min(_ROWS, own.rows)
     for row in sorted({number * (own.rows - 1) // max(count - 1, 1) for number in range(count)}):
@@ -148,38 +152,35 @@ def _sample(own: OwnHead, file: Path) -> Iterator[tuple[int, int]]:
             yield row, row
         else:
             size = ELEMENT_BITS.get(own.tokens.element_type, 0) // 8
-            data = _bytes(file, own.tokens, row * size, size)
+            data = _bytes(reader, own.tokens, row * size, size)
             yield row, int.from_bytes(data, "little", signed=own.tokens.element_type.startswith("i"))
 
 
-def _bytes(file: Path, constant: Constant, start: int, size: int) -> bytes:
-    if constant.faults or not 0 <= start <= start + size <= constant.size:
-        raise _NotComparableError
-    with open_file(file) as opened:
-        opened.seek(constant.offset + start)
-        data = opened.read(size)
-    if len(data) != size:
+def _bytes(reader: WeightsReader, constant: Constant, start: int, size: int) -> bytes:
+    inside = not constant.faults and 0 <= start <= start + size <= constant.size
+    data = reader.read(constant.offset + start, size) if inside else None
+    if data is None:
         raise _NotComparableError
     return data
 
 
-def _row(file: Path, constant: Constant, row: int) -> bytes:
+def _row(reader: WeightsReader, constant: Constant, row: int) -> bytes:
     """The beginning of a row of a constant; all rows share a scale or zero point of one row."""
     if not constant.shape or constant.shape[0] == 1:
         row = 0
     bits = ELEMENT_BITS.get(constant.element_type, 0) * (constant.elements // max((*constant.shape, 1)[0], 1))
     if bits == 0 or bits % 8:
         raise _NotComparableError
-    return _bytes(file, constant, row * bits // 8, min(bits // 8, _MOST))
+    return _bytes(reader, constant, row * bits // 8, min(bits // 8, _MOST))
 
 
-def _same_row(one: Weight, other: Weight, row: int, token: int, files: tuple[Path, Path]) -> bool:
+def _same_row(one: Weight, other: Weight, row: int, token: int, readers: tuple[WeightsReader, WeightsReader]) -> bool:
     """True if a row of one weight has the values of a row of another."""
     pairs = list(zip(one.parts, other.parts, strict=False))
     if len(one.parts) != len(other.parts) or any(a.shape[1:] != b.shape[1:] for a, b in pairs):
         raise _NotComparableError
     for a, b in pairs:
-        ours, theirs = _row(files[0], a, row), _row(files[1], b, token)
+        ours, theirs = _row(readers[0], a, row), _row(readers[1], b, token)
         if a.element_type == b.element_type:
             if ours != theirs:
                 return False

@@ -95,5 +95,14 @@ DEFECTS = (
     seed("without-hidden-state-int4", without_hidden, "MTP062", LOGITS, base=INT4),
     seed("of-other-precision", more_bits, "MTP063", MATMUL, causes=("IR027",)),
     seed("unproven-old", lambda *_: None, "MTP064", LOGITS, severity="note", options={"target_runtime": "2026.2"}),
+    seed(
+        "present-draft",
+        lambda *_: None,
+        "MTP065",
+        LOGITS,
+        severity="note",
+        options={"draft": BASE},
+        causes=("DFL016",),
+    ),
     seed("present-int4", lambda *_: None, "MTP065", LOGITS, base=INT4, severity="note"),
 )

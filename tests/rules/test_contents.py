@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable
+from io import BufferedReader, FileIO
 from pathlib import Path
+from typing import Any
 
+import eagle3
 import numpy as np
 import openvino as ov
 import pytest
@@ -15,9 +19,11 @@ from irtools.rules import ir_contents, ir_shapes
 
 from irtools.authoring import Context
 from irtools.export import open_export
+from irtools.ir.reading import LFS_POINTER
 from irtools.lint.context import READ_AT_MOST
 from irtools.model.directory import ModelDirectory
 
+Make = Callable[[Path, Path, str], tuple[Path, dict[str, Any]]]
 RULES = (
     *(ir_shapes.impossible_index, ir_shapes.impossible_shape),
     *(ir_contents.blank_weights, ir_contents.non_finite_weights),
@@ -81,11 +87,55 @@ def test_a_skeleton_is_no_error(fixtures: Path) -> None:
     assert found == [("IR026", "note")]
 
 
-@pytest.mark.parametrize("name", ["scale", "qwen3_5_vl_int4"])
-def test_at_most_500_kb_are_read(monkeypatch: pytest.MonkeyPatch, fixtures: Path, name: str) -> None:
-    """Count the bytes where they are read, and make sure that nothing else opens a ``.bin``."""
-    real_read, real_open, read = os.pread, os.open, Counter[str]()
+class CountedFile(BufferedReader):
+    """A file that records how many bytes each call reads."""
+
+    sizes: list[int]
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        self.sizes.append(len(data))
+        return data
+
+    def readinto(self, buffer: Any, /) -> int:
+        count = super().readinto(buffer)
+        self.sizes.append(count)
+        return count
+
+
+def plain_model(fixtures: Path, directory: Path, name: str) -> tuple[Path, dict[str, Any]]:
+    return fixtures / name, {}
+
+
+def eagle3_pair(fixtures: Path, directory: Path, name: str) -> tuple[Path, dict[str, Any]]:
+    shutil.copytree(fixtures / name, directory)
+    eagle3.write(directory)
+    return fixtures / name, {"draft": directory}
+
+
+def grafted(fixtures: Path, directory: Path, name: str) -> tuple[Path, dict[str, Any]]:
+    shutil.copytree(fixtures / name, directory)
+    export = open_export(directory)
+    export.graft(128)
+    export.save(check=False)
+    return directory, {}
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        *((plain_model, name) for name in ("scale", "qwen3_5_vl_int4")),
+        *((eagle3_pair, "llama"), (grafted, "qwen3_5_vl_trained")),
+    ],
+)
+def test_at_most_500_kb_are_read(
+    monkeypatch: pytest.MonkeyPatch, fixtures: Path, tmp_path: Path, make: Make, name: str
+) -> None:
+    """Count the bytes that are read; otherwise files are only tested for a Git-LFS pointer."""
+    directory, options = make(fixtures, tmp_path / "made", name)
+    real_read, real_open, real_path_open, read = os.pread, os.open, Path.open, Counter[str]()
     names: dict[int, str] = {}
+    sizes: list[int] = []
 
     def opened(path: str | Path, *more: int, **others: int) -> int:
         descriptor = real_open(path, *more, **others)
@@ -96,13 +146,24 @@ def test_at_most_500_kb_are_read(monkeypatch: pytest.MonkeyPatch, fixtures: Path
         read[names[descriptor]] += size
         return real_read(descriptor, size, offset)
 
+    def path_opened(path: Path, *more: Any, **others: Any) -> Any:
+        if path.suffix != ".bin":
+            return real_path_open(path, *more, **others)
+        file = CountedFile(FileIO(path))
+        file.sizes = sizes
+        return file
+
     monkeypatch.setattr(os, "open", opened)
     monkeypatch.setattr(os, "pread", counted)
-    open_export(fixtures / name).verify()
+    monkeypatch.setattr(Path, "open", path_opened)
+    open_export(directory).verify(**options)
 
+    assert sizes
+    assert max(sizes) <= len(LFS_POINTER)
     assert read
     assert all(path.endswith(".bin") for path in read)
-    assert sum(read.values()) <= READ_AT_MOST == 500_000
+    for parent in {Path(path).parent for path in read}:
+        assert sum(size for path, size in read.items() if Path(path).parent == parent) <= READ_AT_MOST == 500_000
 
 
 def test_the_limit_holds_for_all_parts_together(fixtures: Path) -> None:
