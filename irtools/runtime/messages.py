@@ -8,7 +8,8 @@ __all__ = ["pasted_message", "short_message"]
 
 _FRAMES = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*", re.MULTILINE)
 _LOCATIONS = re.compile(
-    r"Exception from \S+:\d+:|Check '(?:(?!Check ').){1,2000}?' failed(?: at \S+:\d+:?)?|\S+\.(?:[ch]pp|[ch]|py):\d+:?",
+    r"Exception from \S+:\d+:|Check '(?:(?!Check ').){1,2000}?' failed(?: at \S+:\d+:?)?"
+    r"|(?<!\S)\S+\.(?:[ch]pp|[ch]|py):\d+:?",
     re.DOTALL,
 )
 _FOLDERS = re.compile(r"(?<![\w.])(?:[A-Za-z]:)?[\\/](?:[^\s\"'\\/:]+[\\/])+")
