@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 from irtools.errors import UsageError
+from irtools.ir.reading import open_file
 from irtools.runtime.child import Child, Progress, serve
 from irtools.runtime.genai import NOT_INSTALLED, available
 from irtools.runtime.messages import short_message
@@ -52,7 +54,7 @@ def count_tokens(directory: Path, files: Sequence[Path], progress: Progress | No
     Raises
     ------
     UsageError
-        A file cannot be read or is no UTF-8 text, openvino-genai is not installed, or the tokenizer cannot be used.
+        A file cannot be read or is not a UTF-8 text, openvino-genai is not installed, or the tokenizer cannot be used.
     """
     if not available():
         raise UsageError(f"the texts cannot be tokenized: {NOT_INSTALLED}")
@@ -105,7 +107,7 @@ class _Counting:
 
 def _pieces(path: Path) -> Iterator[str]:
     """Text of a file in pieces that end where a new line begins with a letter, so that no token is cut."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with TextIOWrapper(open_file(path), encoding="utf-8-sig", newline="") as file:
         rest = ""
         while more := file.read(1 << 16):
             rest += more

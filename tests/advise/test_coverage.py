@@ -43,6 +43,11 @@ def test_shares_are_those_of_an_independent_count(fixtures: Path, advice: Advice
     assert [source.name for source in advice.coverage.sources] == list(KINDS)
 
 
+def test_a_device_is_not_read(fixtures: Path) -> None:
+    with pytest.raises(OSError, match="not a regular file"):
+        next(token_counts._pieces(Path("/dev/zero")))
+
+
 def test_files_are_counted_one_by_one(fixtures: Path, tmp_path: Path) -> None:
     (tmp_path / "low.txt").write_text("a b c d\n" * 2000)
     (tmp_path / "other.txt").write_text("日本語の文章\n" * 500, encoding="utf-8")
