@@ -11,11 +11,11 @@ from irtools.lint.decoding import too_new
 from irtools.lint.json_files import finding_in_config
 from irtools.lint.mtp import expected, head
 from irtools.lint.pair import pair
-from irtools.lint.versions import parse_version
 from irtools.model.config import declared_mtp
-from irtools.model.decoding import DECODING, release_numbers
+from irtools.model.decoding import DECODING
 from irtools.model.document import Document
 from irtools.model.provenance import recorded_versions, short_version, version_line
+from irtools.model.versions import parse_version, release_numbers
 from irtools.text import joined
 
 _PACKAGES = {"Optimum Intel": "optimum-intel", "Transformers": "transformers", "NNCF": "nncf"}

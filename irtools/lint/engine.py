@@ -19,9 +19,10 @@ from irtools.lint.context import DEFAULT_RUNTIME, Context
 from irtools.lint.finding import Finding, Severity, Strategy
 from irtools.lint.pair import drafted_by
 from irtools.lint.rule import Rule, load_rules, source_of
-from irtools.lint.versions import matches, parse_version
+from irtools.lint.versions import matches
 from irtools.model.compression import parse_spec
 from irtools.model.directory import TARGET_FILES, ModelDirectory
+from irtools.model.versions import parse_version
 from irtools.text import given_fields, plural, short_repr
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def verify(export: ModelDirectory, options: VerifyOptions | None = None) -> Veri
         The directory contains no IR, or not a part that ``expect_compression`` names.
     """
     options = options or VerifyOptions()
-    if not parse_version(options.target_runtime):
+    if not parse_version(options.target_runtime) or "." not in options.target_runtime:
         raise OptionError(f"{options.target_runtime!r} is not a runtime version", hint="Write it as in 2026.4.")
     loaded = load_rules(options.rules)
     rules = selected_rules(loaded, options)
@@ -198,7 +199,7 @@ def verify(export: ModelDirectory, options: VerifyOptions | None = None) -> Veri
     draft = ModelDirectory.open(options.draft) if options.draft is not None else None
     specs = {name: parse_spec(text) for name, text in options.expect_compression.items()}
     for name in filter(None, specs):
-        _ = whole.part(name)
+        whole.part(name)  # raises ExportError
     context = Context(whole, options.expect_mtp, draft, options.target_runtime, specs)
     unreadable = next(rule for rule in loaded if rule.unreadable)
     findings = [finding for rule in rules for finding in _run(rule, context, unreadable)]

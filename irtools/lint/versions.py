@@ -1,30 +1,11 @@
-"""Compare the versions that exporters and runtimes write into an IR."""
+"""Specifiers of versions, such as those of the runtime that a rule is for."""
 
 from __future__ import annotations
 
-import re
-
 from irtools.errors import OptionError
+from irtools.model.versions import parse_version
 
-__all__ = ["matches", "parse_version"]
-
-_NUMBERS = re.compile(r"\s*v?(\d+(?:\.\d+)*)")
-
-
-def parse_version(text: str) -> tuple[int, ...]:
-    """The leading numbers of a version, without trailing zeros; empty if there are none.
-
-    Examples
-    --------
-    >>> parse_version("2026.4.1-22982-e213a147257-releases/2026/4"), parse_version("2026.4.0")
-    ((2026, 4, 1), (2026, 4))
-    """
-    # packaging.version refuses the build numbers of OpenVINO, and int() refuses very long numbers.
-    match = _NUMBERS.match(text)
-    numbers = [int(number[:18]) for number in match[1].split(".")] if match else []
-    while len(numbers) > 1 and not numbers[-1]:
-        numbers.pop()
-    return tuple(numbers)
+__all__ = ["matches"]
 
 
 def matches(specifier: str, version: str) -> bool:

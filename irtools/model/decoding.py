@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from types import MappingProxyType
 
-__all__ = ["DECODING", "DRAFTING", "STRATEGIES", "Decoding", "release_numbers"]
+from irtools.model.versions import release_numbers
 
-_RELEASE = re.compile(r"\s*v?(\d{1,6})(?:\.(\d{1,6}))?")
-
-
-def release_numbers(version: str) -> tuple[int, int]:
-    """Year and number of the release to which a version of OpenVINO belongs; zeros if it has no numbers.
-
-    Examples
-    --------
-    >>> release_numbers("2026.4.1.0"), release_numbers("2027")
-    ((2026, 4), (2027, 0))
-    """
-    found = _RELEASE.match(version)
-    return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
+__all__ = ["DECODING", "DRAFTING", "STRATEGIES", "Decoding"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from irtools.model.decoding import release_numbers
+from irtools.model.versions import release_numbers
 
 __all__ = ["RuntimeOps", "runtime_ops"]
 

@@ -12,8 +12,9 @@ from irtools.authoring import Severity
 from irtools.errors import ExportError, UsageError
 from irtools.lint.engine import VerifyOptions, verify
 from irtools.lint.rule import find_rule, load_rules
-from irtools.lint.versions import matches, parse_version
+from irtools.lint.versions import matches
 from irtools.model.decoding import STRATEGIES
+from irtools.model.versions import parse_version, release_numbers
 
 RULE = '''
 from irtools.authoring import Finding, Severity, rule
@@ -104,6 +105,8 @@ def test_malformed_version_specifiers_are_refused(specifier: str) -> None:
 def test_versions_with_absurd_numbers_are_compared() -> None:
     assert parse_version("9" * 5000) > parse_version("2026.4")
     assert parse_version("no version") == ()
+    assert release_numbers("2026.10000000") > release_numbers("2026.9999999")
+    assert release_numbers("no version") == (0, 0)
 
 
 # -- findings ----------------------------------------------------------------------------
