@@ -11,6 +11,7 @@ from irtools.lint.pair import ordinary_pair
 from irtools.lint.versions import matches
 from irtools.model.directory import ModelDirectory
 from irtools.model.paged import unconverted_states
+from irtools.model.target import fixed_states
 
 _ONLY = ("draft",)
 _MODEL = "openvino_model.xml"
@@ -175,8 +176,7 @@ def linear_attention_draft(context: Context) -> Iterator[Finding]:
     if pair is None or not pair.draft.attentions:
         return
     strange = {state.variable for state in unconverted_states(pair.draft)}  # RUN004 names them
-    known = [state for state in pair.draft.states if state.variable not in strange]
-    rest = [state for state in known if state.reads and state.shape and not state.grows]
+    rest = [state for state in fixed_states(pair.draft) if state.variable not in strange]
     if rest:
         message = (
             f"{len(rest)} of {len(pair.draft.states)} states of the draft belong to linear attention or convolutions"

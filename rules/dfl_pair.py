@@ -94,7 +94,10 @@ def draft_width(context: Context) -> Iterator[Finding]:
             message = f"{port.label!r} has width {port.shape[-1]}, but the target has {width}"
             yield finding_at(draft, port, message, _OTHER_TARGET)
     ours, theirs = draft.output("logits"), target.output("logits")
-    if ours is not None and theirs is not None and ours.shape[-1:] > theirs.shape[-1:] != (DYNAMIC,):
+    if ours is None or theirs is None or not ours.shape or not theirs.shape:
+        return
+    size, most = ours.shape[-1], theirs.shape[-1]
+    if DYNAMIC not in (size, most) and size > most:
         message = f"the draft's logits are {shape_text(ours.shape)}, but the target's are {shape_text(theirs.shape)}"
         yield finding_at(draft, ours, message, _OTHER_TARGET)
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ class Coverage:
     vocabulary: int
     sources: tuple[TextSource, ...]
 
-    @property
+    @cached_property
     def _all(self) -> TokenCounts:
         even: Counter[int] = Counter()
         odd: Counter[int] = Counter()

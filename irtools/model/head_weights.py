@@ -42,10 +42,6 @@ class HeadWeights:
     transposed: bool
     axes: Mapping[int, int]
 
-    def constants(self, graph: GraphView) -> tuple[int, ...]:
-        """Layer ids of the constants among the ops."""
-        return tuple(key for key in self.axes if graph.op_type(key) == "Const")
-
 
 def head_weights(graph: GraphView, matmul: int) -> HeadWeights:
     """Follow the weights of a MatMul back to their constants.

@@ -44,7 +44,7 @@ class GraphIntegers:
         self._constants = constants
         self._reader = reader
         self._shapes: dict[int, list[tuple[int, ...]]] = {}
-        self._values: dict[int, tuple[int | None, ...] | None] = {}
+        self._values: dict[tuple[int, int], tuple[int | None, ...] | None] = {}
 
     def shape(self, op: int, index: int) -> tuple[int, ...]:
         """Shape of a port of an op as the file records it, by position, inputs first; empty if it has no such port."""
@@ -58,9 +58,10 @@ class GraphIntegers:
 
         A Concat of constants and computed values, as an exporter writes it for the target of a Reshape, has both.
         """
-        if source.op not in self._values:
-            self._values[source.op] = self._read(source, depth)
-        return self._values[source.op]
+        key = source.op, depth  # a deeper value may be cut off
+        if key not in self._values:
+            self._values[key] = self._read(source, depth)
+        return self._values[key]
 
     def _read(self, source: Source, depth: int) -> tuple[int | None, ...] | None:
         constant = self._constants.get(source.op)

@@ -64,17 +64,19 @@ class _Reader:
 
     def read_config(self) -> None:
         """Numbers in config.json. A list, as of several end tokens, is ignored; any other type is refused."""
+        content = self._json(_CONFIG)
         for name in _NAMES:
             key = f"{name}_token_id"
-            value = self._json(_CONFIG).get(key)
+            value = content.get(key)
             if isinstance(value, bool | str | Mapping) or (isinstance(value, float) and not isfinite(value)):
                 raise UnreadableTokensError(_CONFIG, key, f"is {_kind(value)}, which is not a number")
             if isinstance(value, int | float):
                 self.set_id(name, int(value), _CONFIG)
 
     def read_map(self) -> None:
+        content = self._json(_MAP)
         for name in _NAMES:
-            entry = self._json(_MAP).get(f"{name}_token")
+            entry = content.get(f"{name}_token")
             if isinstance(entry, Mapping):
                 self._set_text(name, entry.get("content"), _MAP)
 
