@@ -303,7 +303,7 @@ def unsupported_in_chat_template(context: Context) -> Iterator[Finding]:
         if used:
             listed = joined(dict.fromkeys(what for what, _ in used))
             message = f"the chat template in {template.name} uses {listed}, which GenAI does not have"
-            yield template.finding(message, "Write these places in another way.", min(line for _, line in used))
+            yield template.finding(message, "Rewrite these places.", min(line for _, line in used))
 
 
 @rule("EXP029", "constant-chat-template", Severity.WARNING, "The chat template does not read the messages")

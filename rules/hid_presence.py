@@ -45,7 +45,7 @@ def missing_annotation(context: Context) -> Iterator[Finding]:
     if context.expect_mtp:
         reason = "--expect-mtp asks for a complete export, which has it"
     elif context.draft is not None and not reads_annotation(context):
-        reason = "only DFlash reads it, and the draft is no DFlash draft"
+        reason = "only DFlash reads it, and the draft is not a DFlash draft"
     count = len(context.stack.layers)
     message = f"no {ANNOTATION_KEY} in the model-level rt_info ({count} decoder layers located); {reason}"
     hint = "run `irtools annotate` to write it; the weights are not touched"

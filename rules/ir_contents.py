@@ -186,9 +186,9 @@ def non_finite_weights(context: Context) -> Iterator[Finding]:
             yield _numbers(document, odd, len(samples), f"{plural(odd[0].infinite, 'sampled number')} not finite")
 
 
-@rule("IR028", "implausible-weights", Severity.WARNING, "The weights are no plausible numbers")
+@rule("IR028", "implausible-weights", Severity.WARNING, "The weights are not plausible numbers")
 def implausible_weights(context: Context) -> Iterator[Finding]:
-    """The weights are no plausible numbers.
+    """The weights are not plausible numbers.
 
     What it checks
     --------------

@@ -92,7 +92,7 @@ def fusion_order(context: Context) -> Iterator[Finding]:
 
 
 def _meant(head: MtpHead, fusion: Fusion) -> str:
-    """What was swapped, by the names of the ops above the Concat: ``operands``, ``inputs``, or ``""`` if unknown."""
+    """Kind of swap, by the names of the ops above the Concat: ``operands``, ``inputs``, or ``""`` if unknown."""
     graph = head.part.graph
     first, second = (
         " ".join(graph.op_name(op) for op in _branch(head, source)).lower() for source in graph.inputs(fusion.concat)

@@ -37,10 +37,10 @@ def _configured_spec(wanted: Mapping[str, object]) -> CompressionSpec | None:
     "QNT014",
     "configured-compression-differs",
     Severity.WARNING,
-    "A part is compressed in another way than openvino_config.json says",
+    "A part is compressed differently from openvino_config.json",
 )
 def configured_compression_differs(context: Context) -> Iterator[Finding]:
-    """A part is compressed in another way than openvino_config.json says.
+    """A part is compressed differently from openvino_config.json.
 
     What it checks
     --------------
@@ -81,10 +81,10 @@ def configured_compression_differs(context: Context) -> Iterator[Finding]:
     "QNT015",
     "recorded-compression-differs",
     Severity.WARNING,
-    "Backup precision or ratio are not as recorded in the rt_info",
+    "The backup precision or the ratio is not as recorded in the rt_info",
 )
 def recorded_compression_differs(context: Context) -> Iterator[Finding]:
-    """Backup precision or ratio are not as recorded in the rt_info.
+    """The backup precision or the ratio is not as recorded in the rt_info.
 
     What it checks
     --------------

@@ -17,7 +17,7 @@ from irtools.text import plural
 
 __all__ = ["check_attachment"]
 
-_ANYWAY = "nothing was written; give --no-check to attach it all the same"
+_ANYWAY = "nothing was written; give --no-check to attach it anyway"
 
 
 def check_attachment(attachment: Attachment) -> tuple[str, ...]:

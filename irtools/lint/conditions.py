@@ -27,8 +27,8 @@ class Requirement:
     applies : callable
         False for an export that does not need the condition.
     refuses : callable
-        Whether a value that generation_config.json has for the setting violates the condition. None if GenAI does not
-        read the setting from this file.
+        True for a value of generation_config.json that violates the condition. None if GenAI does not read the setting
+        from this file.
     rules : tuple of str
         Codes of rules that report the need for the condition.
     """

@@ -52,7 +52,7 @@ def _of_message(message: str) -> list[Symptom]:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What the rule packs know about a message of the runtime.
+    """Explanation of a message of the runtime by the rule packs.
 
     Attributes
     ----------

@@ -81,7 +81,7 @@ class CompressionRequest:
 
     @property
     def spec(self) -> CompressionSpec:
-        """What was asked for, to compare with the weights."""
+        """The recorded request, to compare with the weights."""
         return CompressionSpec(self.mode, self.group_size, self.backup or None, self.ratio)
 
     @property
@@ -251,7 +251,7 @@ class StoredCompression:
     step: float
 
     def differences(self, spec: CompressionSpec) -> dict[str, str]:
-        """What differs from a compression that was asked for, by ``mode``, ``group``, ``backup`` and ``ratio``."""
+        """Differences from a requested compression, by ``mode``, ``group``, ``backup`` and ``ratio``."""
         found = {}
         if spec.mode not in self.modes:
             found["mode"] = f"the weights are {self.form} instead of {spec.mode.replace('none', 'uncompressed')}"

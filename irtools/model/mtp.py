@@ -59,7 +59,7 @@ class MtpProfile:
     own_directory : bool
         True if GenAI runs it as a draft from a directory of its own.
     since : str
-        First release of OpenVINO GenAI that runs it, if it is another one than that of the decoding strategy.
+        First release of OpenVINO GenAI that runs it, if it differs from that of the decoding strategy.
     remark : str
         Advice for users if the head does not belong in ``openvino_mtp_model.xml``.
     """

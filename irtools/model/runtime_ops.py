@@ -103,7 +103,7 @@ def runtime_ops(release: str) -> RuntimeOps:
 
 @cache
 def _table() -> Mapping[str, Mapping[str, list[str]]]:
-    """What each release adds to the one before: types by range of opsets, and those of the tokenizers.
+    """Additions of each release: types by range of opsets, and those of the tokenizers.
 
     ``fixtures/runtime_ops.py`` writes the file.
     """

@@ -52,8 +52,8 @@ def _lines(advice: Advice, style: Style) -> Iterator[str]:
     if len(coverage.sources) > 1:
         yield paragraph("all: all texts together.", style)
     yield paragraph(
-        "frequent: share that as many of the most frequent tokens cover, for a head of its own (--own-head --tokens); "
-        "counted in one half of the texts and measured in the other.",
+        "frequent: coverage by the same number of most frequent tokens, for a head of its own (--own-head --tokens); "
+        "counted on one half of the texts, measured on the other.",
         style,
     )
     yield paragraph(_OWN_TEXT, style)

@@ -62,7 +62,7 @@ def rule_text(rule: Rule, style: Style) -> str:
 
 
 def message_text(explanation: Explanation, style: Style) -> str:
-    """What is known about a message of the runtime, for the terminal."""
+    """Explanation of a message of the runtime, for the terminal."""
     blocks = []
     if explanation.limits:
         blocks.append(_block("A limit of the runtime, not a fault of the export:", explanation.limits, style))

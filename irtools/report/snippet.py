@@ -31,7 +31,7 @@ _DFLASH_ACCEPTED = (
     "result.perf_metrics.get_num_generated_tokens() - len(metrics.main_model_metrics.raw_metrics.m_durations)",
     "metrics.get_num_draft_processed_tokens()",
 )
-"""GenAI 2026.4 does not count accepted tokens for DFlash. Each pass of the target gives one token that is no draft."""
+"""GenAI 2026.4 does not count accepted tokens for DFlash. Each target pass gives one token that is not a draft."""
 
 
 def snippet_text(

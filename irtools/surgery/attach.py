@@ -224,7 +224,7 @@ def plan_removal(export: ModelDirectory, *, force: bool = False) -> Attachment:
     present = [name for name in (MTP_FILE, MTP_WEIGHTS) if os.path.lexists(here / name)]
     for name in present:
         if not force and ((here / name).is_dir() or mark_of(here / name)[0] != known.files.get(name)):
-            message = "was changed after it was attached, so it is not removed; give --force to remove it all the same"
+            message = "was changed after it was attached, so it is not removed; give --force to remove it anyway"
             raise EditError(message, path=here / name)
     change, notes = _restored(here, known, force)
     steps: list[Step] = [Drop(here / name) for name in present]

@@ -69,7 +69,7 @@ class ConfigEdit:
 
 @dataclass(frozen=True, slots=True)
 class AttachRecord:
-    """What was attached.
+    """Record of an attached head.
 
     Attributes
     ----------
