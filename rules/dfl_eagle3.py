@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
+from irtools.errors import IrtoolsError
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
+from irtools.lint.json_files import json_line, read_json
 from irtools.lint.pair import eagle3_draft, pair
+from irtools.model.directory import ModelDirectory
 from irtools.model.draft import hidden_layers, truthy
 from irtools.model.part import ModelInput, ModelOutput, PartFacts
 from irtools.model.ports import PORTS
+from irtools.model.special_tokens import UNSET, UnreadableTokensError, special_tokens
 from irtools.text import shape_text
 
 _EAGLE3 = ("eagle3",)
@@ -214,3 +218,48 @@ def mistyped_eagle3_port(context: Context) -> Iterator[Finding]:
     if hidden is not None and hidden.shape != (DYNAMIC,) * 3:
         message = f"'hidden_states' is {shape_text(hidden.shape)}, but must be [?,?,?]"
         yield finding_at(part, hidden, message, _KEEP)
+
+
+@rule("DFL035", "eagle3-without-end-token", Severity.ERROR, "The EAGLE-3 draft has no end token", rules_out=_EAGLE3)
+def eagle3_without_end_token(context: Context) -> Iterator[Finding]:
+    """No file of an EAGLE-3 draft gives the id of the end token.
+
+    What it checks
+    --------------
+    For a draft of `--draft`: `eos_token_id` in its `generation_config.json`, and the id that the runtime reads for
+    its tokenizer from `config.json`, `tokenizer_config.json` and the rt_info of `openvino_tokenizer.xml`.
+
+    Why it matters
+    --------------
+    The draft needs no tokenizer, but the runtime gives it generation settings of its own. The pair loads, and the
+    first call of `generate` fails: "'stop_token_ids' must be non-negative, but it contains a value -1".
+
+    How to fix it
+    -------------
+    Copy the `eos_token_id` of the target into the draft's `config.json`, as one number.
+
+    Source
+    ------
+    OpenVINO GenAI, `GenerationConfig::validate`; reproduced with 2026.4.1.
+    """
+    draft = eagle3_draft(context)
+    if draft is None or context.draft is None or _has_end_token(context.draft):
+        return
+    message = "neither the tokenizer nor a configuration file of the EAGLE-3 draft gives an id of the end token"
+    path = context.draft.directory / "config.json"
+    line = json_line(path, "eos_token_id", None)
+    yield Finding(message, "copy the `eos_token_id` of the target into the draft's config.json", path, line)
+
+
+def _has_end_token(directory: ModelDirectory) -> bool:
+    try:
+        settings = read_json(directory.directory / "generation_config.json")
+    except (OSError, ValueError):
+        settings = None  # EXP010
+    given = settings.get("eos_token_id") if isinstance(settings, dict) else None
+    if given not in (None, UNSET, []):
+        return True
+    try:
+        return any(token.name == "eos" and token.id != UNSET for token in special_tokens(directory))
+    except (UnreadableTokensError, IrtoolsError):
+        return True  # another fault

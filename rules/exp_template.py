@@ -37,6 +37,8 @@ _NO_FILTERS = frozenset(
         "wordcount wordwrap xmlattr",
     )
 )
+_MORE_FILTERS = frozenset({"range", "equalto", "in"})
+"""Functions that GenAI also takes as filters."""
 _NO_TESTS = frozenset(
     re.findall(
         r"\w+",
@@ -129,6 +131,15 @@ def _parsed(text: str) -> tuple[nodes.Template | None, str, int]:
         return None, "nested too deeply", 1
     line, fault = _unsupported(source)
     return (None, fault, line) if fault else (tree, "", 1)
+
+
+def _nodes(tree: nodes.Node) -> Iterator[nodes.Node]:
+    """All nodes in the order of the template; a long sum is nested too deeply for recursion."""
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending += reversed(list(node.iter_child_nodes()))
 
 
 def _unsupported(source: str) -> tuple[int, str]:
@@ -276,7 +287,8 @@ def unsupported_in_chat_template(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    The filters and the tests (``is ...``) in the chat template that the runtime uses.
+    The filters and the tests (``is ...``) in the chat template that the runtime uses: those of Jinja that GenAI does
+    not have, and those that neither has.
 
     Why it matters
     --------------
@@ -298,8 +310,15 @@ def unsupported_in_chat_template(context: Context) -> Iterator[Finding]:
             continue
         from jinja2 import nodes
 
-        used = [(f"the filter {n.name!r}", n.lineno) for n in tree.find_all(nodes.Filter) if n.name in _NO_FILTERS]
-        used += [(f"the test 'is {n.name}'", n.lineno) for n in tree.find_all(nodes.Test) if n.name in _NO_TESTS]
+        own = {node.name for node in _nodes(tree) if isinstance(node, nodes.Macro)}  # GenAI takes a macro as a filter
+        filters = (_environment().filters.keys() | _MORE_FILTERS | own) - _NO_FILTERS
+        tests = _environment().tests.keys() - _NO_TESTS
+        used = []
+        for node in _nodes(tree):
+            if isinstance(node, nodes.Filter) and node.name not in filters:
+                used.append((f"the filter {node.name!r}", node.lineno))
+            elif isinstance(node, nodes.Test) and node.name not in tests:
+                used.append((f"the test 'is {node.name}'", node.lineno))
         if used:
             listed = joined(dict.fromkeys(what for what, _ in used))
             message = f"the chat template in {template.name} uses {listed}, which GenAI does not have"
@@ -331,9 +350,10 @@ def constant_chat_template(context: Context) -> Iterator[Finding]:
         tree, _, _ = _parsed(template.text)
         if tree is None or not template.text.strip():
             continue
-        from jinja2.meta import find_undeclared_variables
+        from jinja2 import nodes
 
-        if "messages" not in find_undeclared_variables(tree):
+        read = (node for node in _nodes(tree) if isinstance(node, nodes.Name) and node.ctx == "load")
+        if all(node.name != "messages" for node in read):
             start = " ".join(template.text.split())[:40]
             message = f"the chat template in {template.name} does not read the messages; it begins with {start!r}"
             yield template.finding(message, "Restore the template from the checkpoint.")

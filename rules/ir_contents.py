@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from irtools.authoring import Context, Finding, Severity, rule
+from irtools.authoring import Context, Finding, PartFacts, Severity, rule
 from irtools.graph.view import GraphView
 from irtools.ir.constants import Constant
 from irtools.ir.op import FLOATS
@@ -21,6 +21,7 @@ _FRACTION = 1 / 16
 """Least share of a constant that must be blank; a vocabulary that is padded with zero rows has less."""
 _FEW = 2
 """Blank weights that are no pattern yet: in many exports the lm_head alone is the largest weight."""
+_PASSING = ("Convert", "Reshape", "Squeeze", "Unsqueeze")
 _ODD = 0.05
 _STRIDE = 64
 
@@ -54,17 +55,17 @@ def blank_weights(context: Context) -> Iterator[Finding]:
     What it checks
     --------------
     A sample of each weight: windows of 64 bytes, spread over its bytes, at most 128,000 bytes of an export. Windows
-    that follow each other in the file and have only zeros (or only the byte 0xff in integers) are one blank
-    range. It is an error if the range is the whole lm_head or all scales of a weight, if it covers several
-    weights, or if it reaches the end of the file. A blank matrix, norm or embedding alone is a warning, because
-    pruning can leave one. A file in which all matrices are blank, but norms or integers are not, is a note: it was
-    made as a skeleton, for tests and measurements. A file of zeros is an error.
+    that follow each other in the file and have only zeros (or only the byte 0xff in integers) are one blank range. It
+    is an error if the range is the whole lm_head, the whole table that the token ids are looked up in, or all scales
+    of a weight, if it covers several weights, or if it reaches the end of the file. A blank matrix, norm or other
+    table alone is a warning, because pruning can leave one. A file in which all matrices are blank, but norms or
+    integers are not, is a note: it was made as a skeleton, for tests and measurements. A file of zeros is an error.
 
     Why it matters
     --------------
     A download that reserves the space of the file first and is interrupted leaves zeros. If the integers that
     shape the graph are in the part that arrived, OpenVINO loads the model without an error message, and it
-    generates garbage. A blank lm_head gives every token the same logit.
+    generates garbage. A blank lm_head gives every token the same logit, a blank table every token the same embedding.
 
     How to fix it
     -------------
@@ -81,7 +82,9 @@ def blank_weights(context: Context) -> Iterator[Finding]:
             yield from _all_blank(context, document, norms, windows)
             continue
         runs = [list(group) for blank, group in groupby(windows, key=lambda window: window.blank) if blank]
-        found = [_Range(run, last=run[-1] is windows[-1]) for run in runs if _matters(run)]
+        part = context.target_facts if document is context.target else None
+        table = _token_table(part) if part is not None and any(map(_matters, runs)) else set()
+        found = [_Range(run, table, last=run[-1] is windows[-1]) for run in runs if _matters(run)]
         if found:
             yield _blank_ranges(document, found)
         zero = [sample for sample in norms if not any(any(piece) for _, piece in sample.windows)]
@@ -134,13 +137,30 @@ def _matters(run: list[_Window]) -> bool:
     return len(run) > 1 and last.end - first.start > _FRACTION * max(w.sample.weight.constant.size for w in run)
 
 
-class _Range:
-    """A blank range of a file: windows that follow each other; ``last`` if it ends with the last window."""
+def _token_table(part: PartFacts) -> set[int]:
+    """Layer ids of the ops that compute the tables in which the token ids are looked up."""
+    port, graph = part.input("input_ids"), part.graph
+    pending = [port.op] if port is not None else []
+    table: set[int] = set()
+    while pending:
+        for reader in graph.consumers(pending.pop()):
+            if graph.op_type(reader.op) == "Gather" and reader.input == 1:
+                table |= set(part.ancestors([graph.producers(reader.op)[0]]))
+            elif graph.op_type(reader.op) in _PASSING and reader.input == 0:
+                pending.append(reader.op)
+    return table
 
-    def __init__(self, run: list[_Window], *, last: bool) -> None:
+
+class _Range:
+    """A blank range of a file: windows that follow each other; ``last`` if it ends with the last window.
+
+    ``table`` are the layer ids of the table that the token ids are looked up in.
+    """
+
+    def __init__(self, run: list[_Window], table: set[int], *, last: bool) -> None:
         touched = list(dict.fromkeys(window.sample for window in run))
         whole = _whole(run)
-        telling = next((s for s in whole if s.weight.use in ("head", "scale")), None)
+        telling = next((s for s in whole if s.weight.use in ("head", "scale") or s.weight.constant.id in table), None)
         self.certain = telling is not None or len(touched) > 1 or last
         self.named = (telling or touched[0]).weight
         amount = "all" if (telling or touched[0]) in whole else "some"

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.lint.fix_makers import make_names_unique
+from irtools.lint.pair import pair
 from irtools.model.document import Document
+from irtools.model.guess import guess
 
 
 @rule("IR016", "duplicate-friendly-name", Severity.WARNING, "Two ops have the same friendly name")
@@ -36,7 +38,8 @@ def duplicate_friendly_name(context: Context) -> Iterator[Finding]:
     keeps duplicate names when it reads and saves a model.
     """
     # An annotation of which the locators can be looked up has findings of its own.
-    layers = context.stack.layers if context.stack is not None and context.annotated is None else ()
+    judged = context.annotated is not None or _guessed(context)
+    layers = context.stack.layers if context.stack is not None and not judged else ()
     tapped = {layer.locator.producer: layer.index for layer in layers if layer.obstacle}
     for document in context.all_documents:
         scan = document.scan
@@ -58,6 +61,15 @@ def duplicate_friendly_name(context: Context) -> Iterator[Finding]:
                 yield finding if layer is None else _about_producer(finding, layer)
                 counts[name] = 1
             seen.add(name)
+
+
+def _guessed(context: Context) -> bool:
+    """True if the draft of ``--draft`` needs no annotation: the runtime's guess finds its layers (DFL013 judges it)."""
+    target, paired = context.target_facts, pair(context)
+    if target is None or context.draft is None or paired is None or target.annotation is not None:
+        return False
+    layers = set(paired.draft.layers or ())
+    return paired.draft.kind == "dflash" and bool(layers) and layers == guess(target, layers).keys()
 
 
 def _about_producer(finding: Finding, layer: int) -> Finding:

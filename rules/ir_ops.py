@@ -43,7 +43,7 @@ def _unread(
         wanted = {
             (kind, opset)
             for kind, opset in context.op_types(document)
-            if kind and opset and not ops.reads(kind, opset, tokenizer=tokenizers) and applies(ops, kind, opset)
+            if not ops.reads(kind, opset, tokenizer=tokenizers) and applies(ops, kind, opset)
         }
         for one in _first_of_each(document, wanted):
             yield one, ops
@@ -57,7 +57,7 @@ def _first_of_each(document: Document, wanted: set[tuple[str, str]]) -> Iterator
     for scan, position in _created(document.scan):
         attributes = layer_attributes(scan.data, scan.spans[position])
         pair = attributes.get("type", ""), attributes.get("version", "")
-        if pair in wanted:
+        if pair in wanted and {"type", "version"} <= attributes.keys():  # IR010 reports a missing one
             found.setdefault(pair, []).append((scan, position))
     for (kind, opset), places in sorted(found.items()):
         scan, position = min(places, key=lambda place: place[0].spans[place[1]])

@@ -67,9 +67,10 @@ def fusion_order(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Swap the operands, or the names of the inputs. The names of the norms say which: a norm of the embeddings that
-    is computed from `hidden_states` means that the inputs are swapped. `--unsafe-fixes` does it, and only if these
-    names decide.
+    Swap the operands, or the names of the inputs. If tensor names and friendly names contradict each other
+    (MTP011), the tensor names are swapped. Otherwise the names of the norms say which: a norm of the embeddings
+    that is computed from `hidden_states` means that the inputs are swapped. `--unsafe-fixes` does it, and only if
+    these names decide.
 
     Source
     ------
@@ -83,12 +84,22 @@ def fusion_order(context: Context) -> Iterator[Finding]:
     first, second = fusion.operands
     if "hidden_states" in first and "inputs_embeds" not in first and "inputs_embeds" in second:
         message = "the fusion has the hidden state first, but must have the embeddings first"
-        meant = _meant(head, fusion)
-        if meant == "inputs":
+        meant = "tensors" if _crossed(head) else _meant(head, fusion)
+        if meant == "tensors":
+            message += " (by their friendly names, the tensor names of the two inputs are swapped)"
+        elif meant == "inputs":
             message += " (by its op name, the first operand is the embeddings: are the inputs' names swapped?)"
         hint = "swap the operands of the Concat, or the names of the inputs"
         fix = make_edits("Restore the order of the fusion", _exchanged(head, fusion, meant)) if meant else None
         yield finding_at(head.part, fusion.concat, message, hint, fix=fix)
+
+
+def _crossed(head: MtpHead) -> bool:
+    """True if each of the two inputs has the tensor name of the other, and its own friendly name."""
+    hidden, embeddings = head.part.input("hidden_states"), head.part.input("inputs_embeds")
+    if hidden is None or embeddings is None:
+        return False
+    return (hidden.friendly, embeddings.friendly) == ("inputs_embeds", "hidden_states")
 
 
 def _meant(head: MtpHead, fusion: Fusion) -> str:
@@ -121,6 +132,9 @@ def _exchanged(head: MtpHead, fusion: Fusion, meant: str) -> tuple[Edit, ...]:
     hidden, embeddings = head.part.input("hidden_states"), head.part.input("inputs_embeds")
     if hidden is None or embeddings is None:  # the operands are computed from them
         return ()
+    if meant == "tensors":
+        pairs = ((hidden, embeddings), (embeddings, hidden))
+        return tuple(SetTensorNames(OpOutput(one.op), other.names) for one, other in pairs)
     wanted = [port.name for port in head.profile.inputs if port.name in ("hidden_states", "inputs_embeds")]
     present = [port.names[0] for port in head.part.inputs if port in (hidden, embeddings)]
     if wanted != present:  # the inputs are in the other order too, so their names were swapped

@@ -199,6 +199,9 @@ def unexpected_compression(context: Context) -> Iterator[Finding]:
             compression = context.compression(document) if document is not None else None
             if compression is not None and not compression.empty:
                 yield from _unexpected(compression, spec)
+            elif name and document is not None:
+                message = f"{document.path.name} has no weights that could be compressed as expected"
+                yield Finding(message, "Give --part only for parts with matrices of weights", document.path, 1)
 
 
 def _unexpected(compression: Compression, spec: CompressionSpec) -> Iterator[Finding]:

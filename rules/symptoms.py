@@ -42,6 +42,7 @@ MESSAGES = (
         "eagle3 is expected|num_decoder_layers|deduce layers|number of extracted hidden states|convert to: i from",
         ("DFL023", "DFL005", "DFL021"),
     ),
+    Symptom("stop_token_ids", ("DFL035",)),
     Symptom("FC weights", ("DFL026", "DFL024")),
     Symptom("could not convert to bool", ("DFL001", "DFL022")),
     Symptom("incompatible MatMul|hidden size mismatch", ("DFL027", "DFL009")),
@@ -55,7 +56,7 @@ MESSAGES = (
         "ScaledDotProductAttention|SDPAToPagedAttention|paged",
         ("MTP030", "MTP032", "RUN003", "RUN005", "DFL033", "DFL045"),
     ),
-    Symptom("Port for tensor name", ("MTP010", "RUN008", "DFL006", "DFL024", "RUN001", "DFL045")),
+    Symptom("Port for tensor name", ("MTP010", "RUN007", "RUN008", "DFL006", "DFL024", "RUN001", "DFL045")),
     Symptom(
         "ParameterMismatch|element.?type|precision|tensor type",
         ("MTP015", "RUN012", "DFL007", "DFL024", "DFL025", "DFL029", "RUN014", "RUN015", "MTP016", "DFL045"),

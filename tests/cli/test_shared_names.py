@@ -49,6 +49,22 @@ def test_verify_gives_the_reason_and_the_remedy(shared: Path) -> None:
     assert "could not be located" not in out
 
 
+def test_a_draft_whose_layers_the_runtime_guesses_needs_no_annotation(
+    export_copy: Callable[..., Path], fixtures: Path
+) -> None:
+    """GenAI 2026.4.1 runs this pair: without annotation, it takes the first Add with the name."""
+    path = export_copy("granite") / "openvino_model.xml"
+    data, taken = path.read_bytes(), b'name="__module.model.layers.2/aten::add/Add_1"'
+    other = b'name="__module.model.layers.2.self_attn/aten::scaled_dot_product_attention/ScaledDotProductAttention"'
+    assert (data.count(taken), data.count(other)) == (1, 1)
+    path.write_bytes(data.replace(other, taken))
+
+    alone, drafted = run("verify", path.parent), run("verify", path.parent, "--draft", fixtures / "qwen3_dflash")
+
+    assert "dflash: not available: 2 ops have the name of the producer of layer 2 (IR016)" in alone.stdout
+    assert "dflash: available: with at most 3 assistant tokens" in drafted.stdout
+
+
 @pytest.mark.parametrize("command", ["inspect", "annotate"])
 def test_the_reason_is_the_same_everywhere(command: str, shared: Path) -> None:
     before = (shared / "openvino_model.xml").read_bytes()

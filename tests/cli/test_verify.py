@@ -57,6 +57,7 @@ def test_usage_errors_are_sentences(cli: Cli, fixtures: Path) -> None:
         (("--draft", "nowhere"), "nowhere: no such file or directory"),
         (("--rules", "nowhere"), "nowhere: no such folder of rules"),
         (("--target-runtime", "new"), "'new' is not a runtime version"),
+        (("--target-runtime", "2026"), "'2026' is not a runtime version"),
         (("--format", "sarif", "--format", "junit"), "only one of sarif and junit can go to standard output"),
         (("--fail-on", "fatal"), "'fatal' is not one of"),
     ):
@@ -256,6 +257,8 @@ def test_expected_compression_is_required_of_target_and_head(cli: Cli, fixtures:
     assert (other.code, other.out.count("QNT017")) == (1, 2)
     assert cli("verify", compressed, "--expect-compression", "int8_sym", "--part", "text_embeddings").code == 0
     assert cli("verify", fixtures / "qwen3_5_vl", "--expect-compression", "int4_asym").code == 1
+    nothing = cli("verify", compressed, "--expect-compression", "int4_asym", "--part", "tokenizer")
+    assert (nothing.code, nothing.out.count("no weights that could be compressed")) == (1, 1)
 
 
 @pytest.mark.parametrize(

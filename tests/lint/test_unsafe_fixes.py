@@ -44,6 +44,13 @@ def exchanged_branches(ir: IR) -> None:
     ir.feed(edges[1], ports[0])
 
 
+def exchanged_tensor_names(ir: IR) -> None:
+    """Exchange the tensor names of two inputs, but not their friendly names."""
+    ports = [ir.parameter(name).find("output/port") for name in ("hidden_states", "inputs_embeds")]
+    for port, name in zip(ports, ("inputs_embeds", "hidden_states"), strict=True):
+        port.set("names", name)
+
+
 HOW = ("tensor", "friendly", "both")
 MTP_INPUTS = ("hidden_states", "inputs_embeds", "attention_mask", "position_ids", "beam_idx")
 DEFECTS: dict[str, tuple[str, Change]] = {
@@ -53,6 +60,7 @@ DEFECTS: dict[str, tuple[str, Change]] = {
     "target-output": (TARGET, lost_output("logits")),
     "operands": (MTP, defects_mtp.swapped),
     "names": (MTP, defects_mtp.swap_names),
+    "tensor-names": (MTP, exchanged_tensor_names),
     "branches": (MTP, exchanged_branches),
 }
 ALL = [(base, name) for base in BASES for name in DEFECTS]

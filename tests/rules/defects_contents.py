@@ -42,6 +42,7 @@ def constant(name: str) -> str:
 
 
 HEAD, UP = constant(r"self\.lm_head\.weight"), constant(r"[^\"]*layers\.1\.mlp\.up_proj\.weight")
+WORDS, PLACES = constant(r"self\.model\.embed_tokens\.weight"), constant(r"self\.transformer\.wpe\.weight")
 FC_SCALE = constant(r"self\.fc\.weight/scale")
 
 
@@ -90,6 +91,8 @@ DEFECTS = (
     changed("bin-zeros-in-the-last-tenth", "qwen3", B, zeros(0.9), "IR026"),
     changed("bin-of-embeddings-zeros-in-the-last-tenth", "qwen3_5_vl_int4", TABLE, zeros(0.9), "IR026"),
     seed("head-zeros", "llama", B, filled(B, HEAD, b"\0"), "IR026", causes=()),
+    seed("table-zeros", "llama", B, filled(B, WORDS, b"\0"), "IR026", causes=()),
+    seed("table-of-positions-zeros", "gpt2", B, filled(B, PLACES, b"\0"), "IR026", **WARNING, causes=()),
     seed("norm-zeros", "qwen3_5_vl", MTP, filled(MTP, NORM, b"\0"), "IR026", **WARNING, causes=()),
     seed(
         "scales-zeros",

@@ -136,6 +136,7 @@ DEFECTS = (
     pair("ord-logits-f16", in_draft(half_logits), "DFL045", X, LOGITS),
     pair("ord-ids-i32", in_draft(retyped("input_ids", "i32", "i64")), "DFL045", X, layer("input_ids")),
     pair("ord-ids-renamed", in_draft(renamed("input_ids")), "DFL045", X, NET),
+    pair("ord-positions-tensor", in_draft(renamed("position_ids", friendly=False)), "DFL045", X, layer("position_ids")),
     pair("ord-positions-renamed", in_draft(renamed("position_ids")), "DFL045", X, layer("position_ids_x"), **WARNING),
     pair(
         "ord-generation-config",

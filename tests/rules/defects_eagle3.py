@@ -14,7 +14,7 @@ from defects_dfl import ENTRY, PAIR, at_draft, operands_swapped, rt, scope_renam
 from defects_mtp import NET, NOTE, WARNING, layer
 from ir_edit import IR
 
-X, DRAFT = "openvino_model.xml", "../draft/openvino_model.xml"
+X, DRAFT, CONFIG = "openvino_model.xml", "../draft/openvino_model.xml", "../draft/config.json"
 ANNOTATION = "<hidden_states_decoder_layers "
 HIDDEN = '<layer [^>]*output_names="last_hidden_state"'
 PLACE = "<hidden_layers_list "
@@ -62,6 +62,19 @@ def unnamed_table(ir: IR) -> None:
 
 def without_table(ir: IR) -> None:
     ir.remove(next(op for op in ir.typed("Result") if ir.producer(op, 0).get("name") == "self.model.d2t"))
+
+
+def without_end(directory: Path, end: object = None) -> None:
+    """Leave a draft without tokenizer and without generation settings, with this end token in its config.json."""
+    draft = directory.parent / "draft"
+    for path in (*draft.glob("openvino_tokenizer.*"), draft / "generation_config.json"):
+        path.unlink()
+    content = json.loads((draft / "config.json").read_text())
+    (draft / "config.json").write_text(json.dumps(content | {"eos_token_id": end}, indent=2))
+
+
+def several_ends(directory: Path) -> None:
+    without_end(directory, [2, 3])
 
 
 def listed(name: str, value: str, code: str = "DFL023", at: str = PLACE, **more: Any) -> Defect:
@@ -203,6 +216,8 @@ EAGLE3 = (
     ),
     pair("eagle3-stateless", None, "DFL033", NET, variant={"lacking": "state"}),
     pair("eagle3-unfused", None, "DFL033", NET, variant={"lacking": "attention"}),
+    pair("eagle3-no-end-token", None, "DFL035", '"eos_token_id"', file=CONFIG, seeded=without_end),
+    pair("eagle3-several-end-tokens", None, "DFL035", '"eos_token_id"', file=CONFIG, seeded=several_ends),
     pair("eagle3-taken-output", None, "DFL034", HIDDEN, file=X, seeded=target(hidden_output)),
     pair("eagle3-later-entry", rt("1", "eagle3_later"), "DFL032", "<eagle3_later ", **NOTE),
 )

@@ -389,6 +389,8 @@ DEFECTS = (
         "IR022",
         LAYER % "FastGelu",
     ),
+    seed("op-without-opset", sub(X, 'type="Gelu" version="opset7"', 'type="Gelu" version=""'), "IR019", LAYER % "Gelu"),
+    seed("op-without-type", sub(X, 'type="Gelu" version="opset7"', 'type="" version="opset7"'), "IR022", LAYER % ""),
     seed(
         "op-of-the-future",
         sub(X, 'type="Gelu" version="opset7"', 'type="Gelu2" version="opset7"'),

@@ -82,6 +82,8 @@ DEFECTS = (
     Defect("template-of-wrapper-missing", "qwen3_5_vl", both(without_entry, remove(JINJA)), "EXP027", JINJA, **NOTE),
     seed("template-with-filter", "{{ messages | first }}", "EXP028", **WARNING),
     seed("template-with-test", "x\n{{ 1 if messages is undefined else 2 }}", "EXP028", 2, **WARNING),
+    seed("template-with-unknown-filter", "{{ messages[0].content | nosuchfilter }}", "EXP028", **WARNING),
+    seed("template-with-unknown-test", "{% if messages[0].content is nosuchtest %}x{% endif %}", "EXP028", **WARNING),
     seed("template-is-pointer", POINTER, "EXP029", **WARNING),
     seed("template-is-page", "<html><body>Not found</body></html>", "EXP029", **WARNING),
 )

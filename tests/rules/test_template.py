@@ -39,6 +39,11 @@ TEMPLATES = {
     "{# x": False,
     "x{{ messages | first }}": False,
     "x{{ messages is undefined }}": False,
+    "x{{ messages[0].role | nosuchfilter }}": False,
+    "x{% if messages[0].role is nosuchtest %}{% endif %}": False,
+    "{% macro f(a) %}x{% endmacro %}{{ messages | f }}": True,
+    "{{ messages | length | range }}": True,
+    "x{{ messages" + " ~ messages" + "[0].role" + " + 'a'" * 1500 + " }}": True,
 }
 """Templates, and whether the runtime writes a text from them."""
 
