@@ -6,8 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from defects_eagle3 import own_head
+from ir_edit import IR, edit
+from irtools.rules import dfl_pair
 
 import irtools
+from irtools.authoring import Context
+from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 from irtools.model.draft import draft, layer_ids, truthy
 from irtools.model.guess import default_layers, guess
@@ -108,3 +113,18 @@ def test_the_guess_is_the_hidden_state_where_the_family_suits_it(
 @pytest.mark.parametrize(("count", "layers"), [(9, ()), (10, (2, 5, 7)), (32, (2, 16, 29))])
 def test_eagle3_chooses_layers_of_targets_with_ten_or_more(count: int, layers: tuple[int, ...]) -> None:
     assert default_layers(count) == layers
+
+
+def test_logits_without_a_recorded_shape_are_not_compared(export_copy: Copier) -> None:
+    target, draft = export_copy("qwen3"), export_copy("qwen3_dflash", to="draft")
+    edit(draft / "openvino_model.xml", own_head(64))
+
+    def without_shape(ir: IR) -> None:
+        port = ir.port_of(ir.source(ir.result("logits"), 0))
+        for dim in port.findall("dim"):
+            port.remove(dim)
+
+    edit(target / "openvino_model.xml", without_shape)
+    context = Context(ModelDirectory.open(target), draft=ModelDirectory.open(draft))
+
+    assert not list(dfl_pair.draft_width.check(context))
