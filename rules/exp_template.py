@@ -39,6 +39,8 @@ _NO_FILTERS = frozenset(
 )
 _MORE_FILTERS = frozenset({"range", "equalto", "in"})
 """Functions that GenAI also takes as filters."""
+_BY_NAME = {"map": 0, "select": 0, "reject": 0, "selectattr": 1, "rejectattr": 1}
+"""Position of the argument that names a filter or test."""
 _NO_TESTS = frozenset(
     re.findall(
         r"\w+",
@@ -140,6 +142,17 @@ def _nodes(tree: nodes.Node) -> Iterator[nodes.Node]:
         node = pending.pop()
         yield node
         pending += reversed(list(node.iter_child_nodes()))
+
+
+def _named(node: nodes.Node) -> str:
+    """Filter or test that ``map``, ``select`` and the like get by name; ``""`` for another node."""
+    from jinja2 import nodes
+
+    position = _BY_NAME.get(node.name) if isinstance(node, nodes.Filter) else None
+    if not isinstance(node, nodes.Filter) or position is None or len(node.args) <= position:
+        return ""
+    value = node.args[position]
+    return value.value if isinstance(value, nodes.Const) and isinstance(value.value, str) else ""
 
 
 def _unsupported(source: str) -> tuple[int, str]:
@@ -288,7 +301,8 @@ def unsupported_in_chat_template(context: Context) -> Iterator[Finding]:
     What it checks
     --------------
     The filters and the tests (``is ...``) in the chat template that the runtime uses: those of Jinja that GenAI does
-    not have, and those that neither has.
+    not have, and those that neither has. The names in ``map('...')``, ``selectattr(..., '...')`` and the like count too:
+    GenAI looks them up among the filters, so that ``selectattr('x', 'defined')`` fails.
 
     Why it matters
     --------------
@@ -319,6 +333,9 @@ def unsupported_in_chat_template(context: Context) -> Iterator[Finding]:
                 used.append((f"the filter {node.name!r}", node.lineno))
             elif isinstance(node, nodes.Test) and node.name not in tests:
                 used.append((f"the test 'is {node.name}'", node.lineno))
+            name = _named(node)
+            if name and name not in filters | {"=="}:  # GenAI looks it up among the filters
+                used.append((f"{name!r} in a filter of a list", node.lineno))
         if used:
             listed = joined(dict.fromkeys(what for what, _ in used))
             message = f"the chat template in {template.name} uses {listed}, which GenAI does not have"

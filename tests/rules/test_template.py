@@ -43,6 +43,10 @@ TEMPLATES = {
     "x{% if messages[0].role is nosuchtest %}{% endif %}": False,
     "{% macro f(a) %}x{% endmacro %}{{ messages | f }}": True,
     "{{ messages | length | range }}": True,
+    "x{{ messages | selectattr('role', 'defined') | list | length }}": False,
+    "x{{ messages | selectattr('role', 'in', ['user']) | list | length }}": True,
+    "x{{ messages | map(attribute='role') | map('upper') | list | length }}": True,
+    "x{{ messages | map(attribute='role') | map('capitalize') | list | length }}": False,
     "x{{ messages" + " ~ messages" + "[0].role" + " + 'a'" * 1500 + " }}": True,
 }
 """Templates, and whether the runtime writes a text from them."""
