@@ -301,7 +301,7 @@ def unsupported_in_chat_template(context: Context) -> Iterator[Finding]:
     What it checks
     --------------
     The filters and the tests (``is ...``) in the chat template that the runtime uses: those of Jinja that GenAI does
-    not have, and those that neither has. The names in ``map('...')``, ``selectattr(..., '...')`` and the like count too:
+    not have, and those that neither has. The names in ``map('...')``, ``selectattr(..., '...')`` and the like count:
     GenAI looks them up among the filters, so that ``selectattr('x', 'defined')`` fails.
 
     Why it matters
