@@ -49,7 +49,7 @@ def wide_export(scratch: Path) -> Path:
     The archive has the graphs, made by the exporter, the small constants and the script that writes the others.
     """
     with tarfile.open(Path(__file__).with_name("wide.tar.xz")) as archive:
-        archive.extractall(scratch / "packed", filter="data")
+        archive.extractall(scratch / "packed")
     directory = scratch / "wide"
     subprocess.run([sys.executable, scratch / "packed" / "wide" / "make_weights.py", directory], check=True)
     return directory
