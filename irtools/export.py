@@ -966,7 +966,7 @@ class Export(ModelDirectory, Drawable):
 
     def _forget_files(self) -> None:
         """Drop what is cached, so the files are read again."""
-        for name in ("parts", "target", "config"):
+        for name in ("parts", "target", "config", "generation_config"):
             self.__dict__.pop(name, None)
 
 

@@ -8,7 +8,7 @@ from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.errors import IrtoolsError
 from irtools.ir.constants import ELEMENT_BITS
 from irtools.ir.op import DYNAMIC
-from irtools.lint.json_files import json_line, read_json
+from irtools.lint.json_files import json_line
 from irtools.lint.pair import eagle3_draft, pair
 from irtools.model.directory import ModelDirectory
 from irtools.model.draft import hidden_layers, truthy
@@ -252,12 +252,7 @@ def eagle3_without_end_token(context: Context) -> Iterator[Finding]:
 
 
 def _has_end_token(directory: ModelDirectory) -> bool:
-    try:
-        settings = read_json(directory.directory / "generation_config.json")
-    except (OSError, ValueError):
-        settings = None  # EXP010
-    given = settings.get("eos_token_id") if isinstance(settings, dict) else None
-    if given not in (None, UNSET, []):
+    if directory.generation_config.get("eos_token_id") not in (None, UNSET, []):
         return True
     try:
         return any(token.name == "eos" and token.id != UNSET for token in special_tokens(directory))

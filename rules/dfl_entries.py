@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.errors import IrtoolsError
-from irtools.lint.json_files import json_line, read_json
+from irtools.lint.json_files import json_line
 from irtools.lint.pair import dflash_draft, pair
+from irtools.model.config import integers
 from irtools.model.draft import block_size, most_assistant_tokens
 
 _READ = {
@@ -75,12 +76,8 @@ def draft_block_size(context: Context) -> Iterator[Finding]:
 
 def _assistant_tokens(context: Context) -> int | None:
     """``num_assistant_tokens`` in the target's generation_config.json, or None."""
-    try:
-        content = read_json(context.export.directory / "generation_config.json")
-    except (OSError, ValueError, RecursionError):
-        return None  # EXP011 reports it
-    wanted = content.get("num_assistant_tokens") if isinstance(content, dict) else None
-    return wanted if isinstance(wanted, int) and not isinstance(wanted, bool) else None
+    key = "num_assistant_tokens"
+    return integers(context.export.generation_config, (key,)).get(key)
 
 
 @rule(

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.graph.view import GraphView
-from irtools.lint.json_files import finding_in_config, read_json
+from irtools.ir.reading import read_json
+from irtools.lint.json_files import finding_in_config
 from irtools.lint.mtp import expected
 from irtools.model.config import LAYER_COUNT_KEYS, WIDTH_KEYS, integers
 

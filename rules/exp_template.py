@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irtools.authoring import STRATEGIES, Context, Finding, Severity, finding_at, rule
-from irtools.ir.reading import read_file
-from irtools.lint.json_files import json_line, read_json
+from irtools.ir.reading import read_file, read_json
+from irtools.lint.json_files import json_line
 from irtools.model.document import Document
 from irtools.text import joined
 

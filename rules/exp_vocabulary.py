@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
-from irtools.lint.json_files import json_line, read_json
+from irtools.ir.reading import read_json
+from irtools.lint.json_files import json_line
 from irtools.model.document import Document
 
 

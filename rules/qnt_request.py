@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
-from irtools.lint.json_files import read_json
+from irtools.ir.reading import read_json
 from irtools.model.compression import Compression, CompressionRequest, Matrix
 from irtools.model.document import Document
 from irtools.text import shape_text

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from irtools.advise.shipped import KINDS, ShippedPrompt, prompts, text_file
 from irtools.errors import UsageError
-from irtools.ir.reading import read_file
 from irtools.model.config import text_section
 from irtools.model.directory import ModelDirectory
 from irtools.runtime.child import Progress
@@ -212,17 +209,9 @@ def _before_end(tokens: Sequence[int], ends: frozenset[int]) -> tuple[int, ...]:
 
 def _end_tokens(export: ModelDirectory) -> frozenset[int]:
     """Ids of end-of-text tokens, from generation_config.json, else from config.json; empty if they are unknown."""
-    for content in (_generation_config(export), text_section(export.config), export.config):
+    for content in (export.generation_config, text_section(export.config), export.config):
         ends = content.get("eos_token_id")
         ids = [token for token in (ends if isinstance(ends, list) else [ends]) if isinstance(token, int)]
         if ids:
             return frozenset(ids)
     return frozenset()
-
-
-def _generation_config(export: ModelDirectory) -> Mapping[str, Any]:
-    try:
-        content = json.loads(read_file(export.directory / "generation_config.json"))
-    except (OSError, ValueError, RecursionError):  # `irtools verify` reports it
-        return {}
-    return content if isinstance(content, dict) else {}

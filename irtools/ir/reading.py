@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import stat
 from collections.abc import Iterator
 from io import BufferedReader, FileIO
 from pathlib import Path
+from typing import Any
 
-__all__ = ["LFS_POINTER", "chunks", "is_lfs_pointer", "open_file", "read_file", "read_into"]
+__all__ = ["LFS_POINTER", "chunks", "is_lfs_pointer", "open_file", "read_file", "read_into", "read_json"]
 
 LFS_POINTER = b"version https://git-lfs"
 """First bytes of a Git-LFS pointer, which a clone without Git-LFS contains instead of the file."""
@@ -42,6 +44,24 @@ def read_file(path: Path) -> bytes:
     """Bytes of a regular file; raises the same errors as :func:`open_file`."""
     with open_file(path) as file:
         return file.read()
+
+
+def read_json(path: Path) -> Any:
+    """Content of a JSON file; None if the file does not exist.
+
+    Raises
+    ------
+    ValueError
+        The file is not valid JSON in UTF-8.
+    OSError
+        The file cannot be read.
+    """
+    try:
+        return json.loads(read_file(path))
+    except FileNotFoundError:
+        return None
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def chunks(file: BufferedReader | FileIO, size: int | None = None) -> Iterator[memoryview]:

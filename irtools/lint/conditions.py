@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from irtools.lint.context import Context
 from irtools.lint.finding import Condition
-from irtools.lint.json_files import read_json
 from irtools.registry import collect
 
 __all__ = ["Requirement", "conditions", "violated_by"]
@@ -43,19 +42,10 @@ class Requirement:
         """The condition with the default that the export's generation_config.json gives."""
         if self.refuses is None:
             return self.condition
-        value = _generation(context).get(self.condition.setting.rpartition(".")[2])
+        value = context.export.generation_config.get(self.condition.setting.rpartition(".")[2])
         if value is None:
             return self.condition
         return replace(self.condition, default=f"{value} (generation_config.json)", met=not self.refuses(value))
-
-
-def _generation(context: Context) -> Mapping[str, object]:
-    """Content of generation_config.json; empty if it cannot be read (an EXP rule reports the error)."""
-    try:
-        content = read_json(context.export.directory / "generation_config.json")
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, Mapping) else {}
 
 
 def conditions(context: Context, strategy: str) -> tuple[Condition, ...]:

@@ -5,31 +5,12 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 from irtools.ir.reading import read_file
 from irtools.lint.context import Context
 from irtools.lint.finding import Finding, Severity
 
-__all__ = ["finding_in_config", "json_line", "read_json"]
-
-
-def read_json(path: Path) -> Any:
-    """Content of a JSON file; None if the file does not exist.
-
-    Raises
-    ------
-    ValueError
-        The file is not valid JSON in UTF-8.
-    OSError
-        The file cannot be read.
-    """
-    try:
-        return json.loads(read_file(path))
-    except FileNotFoundError:
-        return None
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+__all__ = ["finding_in_config", "json_line"]
 
 
 def json_line(path: Path, key: str, value: object) -> int | None:

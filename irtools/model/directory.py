@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any, Self
 
 from irtools.errors import ExportError, unreadable
 from irtools.ir.listing import meant_instead
-from irtools.ir.reading import read_file
+from irtools.ir.reading import read_json
 from irtools.model.document import Document, part_name
 
 __all__ = ["MTP_FILE", "TARGET_FILES", "ModelDirectory"]
@@ -91,16 +90,25 @@ class ModelDirectory:
         """
         path = self.directory / "config.json"
         try:
-            content = json.loads(read_file(path))
-        except FileNotFoundError:
-            return {}
+            content = read_json(path)
         except OSError as error:
             raise unreadable(path, error) from error
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise ExportError(f"is not valid JSON ({error}); restore it from the checkpoint", path=path) from error
+        if content is None and not path.exists():
+            return {}
         if not isinstance(content, dict):
             raise ExportError("is not a JSON object; restore it from the checkpoint", path=path)
         return content
+
+    @cached_property
+    def generation_config(self) -> Mapping[str, Any]:
+        """Content of ``generation_config.json``; empty if it is missing or unreadable, which a rule reports."""
+        try:
+            content = read_json(self.directory / "generation_config.json")
+        except (OSError, ValueError):
+            return {}
+        return content if isinstance(content, dict) else {}
 
     @property
     def target_candidates(self) -> tuple[Document, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from irtools.errors import ExportError
-from irtools.ir.reading import read_file
+from irtools.ir.reading import read_json
 from irtools.model.directory import ModelDirectory
 
 __all__ = ["UNSET", "SpecialToken", "UnreadableTokensError", "special_tokens"]
@@ -118,10 +117,8 @@ class _Reader:
 
     def _json(self, file: str) -> Mapping[str, Any]:
         try:
-            content = json.loads(read_file(self.directory / file))
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, RecursionError) as error:
+            content = read_json(self.directory / file)
+        except (OSError, ValueError) as error:
             raise ExportError(f"cannot be read ({error})", path=self.directory / file) from error
         return content if isinstance(content, Mapping) else {}
 

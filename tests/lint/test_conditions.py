@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import eagle3
 import openvino as ov
 import pytest
-from drafts import write_eagle3
 
 import irtools
 from irtools.lint.conditions import Requirement, conditions, violated_by
@@ -76,7 +76,7 @@ def make_pair(case: str, fixtures: Path, folder: Path) -> tuple[Path, Path, str,
     if case == "dflash":
         return fixtures / "qwen3", fixtures / "qwen3_dflash", "dflash", "LLMPipeline"
     if case == "eagle3":
-        write_eagle3(fixtures / "llama", folder / "draft")
+        eagle3.write(shutil.copytree(fixtures / "llama", folder / "draft"))
         return fixtures / "llama", folder / "draft", "eagle3", "LLMPipeline"
     return fixtures / "llama", fixtures / "llama", "draft", "LLMPipeline"
 
