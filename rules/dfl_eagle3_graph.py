@@ -111,7 +111,7 @@ def eagle3_projection_width(context: Context) -> Iterator[Finding]:
         return
     graph = draft.part.graph
     shape = graph.shape(graph.inputs(key)[1])
-    if graph.data(key).get("transpose_b", "").lower() not in ("true", "1"):
+    if not graph.flag(key, "transpose_b"):
         message = f"the weights of the projection, {shape_text(shape)}, are not transposed, as the runtime expects them"
         yield finding_at(draft.part, key, message, _EXPORT)
         return

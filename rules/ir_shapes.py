@@ -129,7 +129,7 @@ def _reshape(site: _Site) -> str | None:
     fault = _dimensions(target, -1)
     if fault:
         return fault
-    if site.integers.graph.data(site.op).get("special_zero", "false") in ("true", "1"):
+    if site.integers.graph.flag(site.op, "special_zero"):
         if shape and 0 in target[len(shape) :]:
             return (
                 f"the target {_shown(target)}, whose 0 stands for a dimension that {shape_text(shape)} does not have,"

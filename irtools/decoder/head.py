@@ -55,22 +55,22 @@ def find_head(view: GraphView) -> LmHead:
     LocateRefusedError
         There is no such output, or it is not computed by a single MatMul with constant weights.
     """
-    named = [result for result in view.results if "logits" in view.result_names(result)]
-    if not named:
-        outputs = [name for result in view.results for name in view.result_names(result)[:1]]
+    result = view.result_named("logits")
+    if result is None:
+        outputs = [name for key in view.results for name in view.result_names(key)[:1]]
         listed = ", ".join(outputs[:6]) + (", ..." if len(outputs) > 6 else "") if outputs else "none"
         raise LocateRefusedError(
             f"no output is named 'logits' (outputs: {listed}): this is not a language model that drafting could use, "
             "or the output lost its name"
         )
-    match, misses = Matcher(view).at("logits_tail", named[0])
+    match, misses = Matcher(view).at("logits_tail", result)
     if match is None:
         miss = misses[-1]
         where = f" ({view.op_name(miss.op)})" if miss.op is not None else ""
         raise LocateRefusedError(f"no lm_head was found above the output 'logits': {miss.reason}{where}")
     op = match.ops["head"]
     source = next(source for source in view.inputs(op) if not view.constant(source.op))
-    return LmHead(op, source, view.shape(source), view.shape(view.inputs(named[0])[0]), named[0], match.tail)
+    return LmHead(op, source, view.shape(source), view.shape(view.inputs(result)[0]), result, match.tail)
 
 
 def find_embeddings(view: GraphView, head: LmHead) -> tuple[tuple[Match, ...], set[int]]:

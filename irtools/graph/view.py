@@ -331,6 +331,14 @@ class GraphView(_DiGraph):
         own = layer_attributes(self.scan.data, self.span(key)).get("output_names", "")
         return split_names(own) if own else ()
 
+    def result_named(self, name: str) -> int | None:
+        """Layer id of the first model output with a tensor name, or None."""
+        return next((key for key in self.results if name in self.result_names(key)), None)
+
+    def flag(self, key: int, attribute: str) -> bool:
+        """Value of a boolean attribute of an op; False if it is missing."""
+        return self.data(key).get(attribute, "").lower() in ("true", "1")
+
     def bodies(self, key: int) -> dict[str, GraphView]:
         """Graphs in a Loop or TensorIterator (``body``) or an If (``then_body``, ``else_body``)."""
         return {name: GraphView(scan) for name, scan in bodies(self.scan, self.span(key))}

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import struct
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from irtools.ir.constants import Constant, byte_size
+from irtools.ir.numbers import INTEGER_CODES, unpack
 from irtools.ir.reading import is_lfs_pointer
 
 __all__ = ["Allowance", "WeightsReader"]
-
-# struct, not numpy: importing numpy takes 0.1 s.
-_INTEGERS = dict(zip(("i8", "u8", "boolean", "i16", "u16", "i32", "u32", "i64", "u64"), "bB?hHiIqQ", strict=True))
 
 
 @dataclass(slots=True)
@@ -70,14 +67,14 @@ class WeightsReader:
 
     def integers(self, constant: Constant, most: int) -> tuple[int, ...] | None:
         """Values of an integer constant with at most ``most`` elements; None if they cannot be read."""
-        code = _INTEGERS.get(constant.element_type)
-        if code is None or constant.faults or constant.elements > most:
+        kind = constant.element_type
+        if kind not in INTEGER_CODES or constant.faults or constant.elements > most:
             return None
         if not constant.elements:
             return ()
-        needed = byte_size(constant.element_type, constant.elements)
+        needed = byte_size(kind, constant.elements)
         piece = self.read(constant.offset, needed or 0) if constant.size == needed else None
-        return None if piece is None else struct.unpack(f"<{constant.elements}{code}", piece)
+        return None if piece is None else unpack(piece, kind)
 
 
 def _read_at(descriptor: int, size: int, offset: int) -> bytes:

@@ -56,7 +56,7 @@ class Graft:
 def find_graft(graph: GraphView) -> Graft | None:
     """Find the draft head of a target; None if the target has none, or if it is no target with logits."""
     results = graph.results
-    own = next((key for key in results if _LOGITS in graph.result_names(key)), None)
+    own = graph.result_named(_LOGITS)
     other = next((key for key in results if key != own and graph.op_name(key) == _LOGITS), None)
     if own is None or other is None or not graph.inputs(other):
         return None
@@ -68,7 +68,7 @@ def find_graft(graph: GraphView) -> Graft | None:
         result=other,
         matmul=source.op,
         rows=shape[-1] if shape else -1,
-        hidden=next((key for key in results if _HIDDEN in graph.result_names(key)), None),
+        hidden=graph.result_named(_HIDDEN),
         first=results.index(other) < results.index(own),
     )
 

@@ -57,12 +57,12 @@ def head_weights(graph: GraphView, matmul: int) -> HeadWeights:
     sources = graph.inputs(matmul)
     if len(sources) != 2 or graph.constant(sources[0].op) or not graph.constant(sources[1].op):
         raise EditError(f"the lm_head {op.name!r} does not have its weights at input 1, so its rows cannot be chosen")
-    if op.attributes.get("transpose_a", "false").lower() in ("true", "1"):
+    if graph.flag(matmul, "transpose_a"):
         raise EditError(f"the lm_head {op.name!r} transposes its activations, so its rows cannot be chosen")
     shape = graph.shape(sources[1])
     if len(shape) != 2:
         raise EditError(f"the weights of the lm_head {op.name!r} have the shape {list(shape)}, not two dimensions")
-    transposed = op.attributes.get("transpose_b", "false").lower() in ("true", "1")
+    transposed = graph.flag(matmul, "transpose_b")
     axis = 0 if transposed else 1
     axes: dict[int, int] = {}
     _follow(graph, sources[1].op, axis, shape[axis], axes)

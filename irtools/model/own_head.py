@@ -7,13 +7,14 @@ a few rows are read.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
 from irtools.graph.view import GraphView, Source
 from irtools.ir.constants import ELEMENT_BITS, Constant, read_constants
+from irtools.ir.numbers import unpack
+from irtools.ir.op import FLOATS
 from irtools.ir.pread import WeightsReader
 from irtools.model.document import Document
 from irtools.model.part import PartFacts
@@ -26,7 +27,6 @@ _ROWS = 8
 """Number of rows that are compared."""
 _MOST = 4096
 """Bytes of a row that are compared."""
-_FLOATS = {"f32": ("f", 4), "f16": ("e", 2)}
 _TOLERANCE = 2**-7
 """Relative rounding of bf16, the coarsest type that weights are exported in without compression."""
 
@@ -104,7 +104,7 @@ def _before_converts(graph: GraphView, key: int) -> int:
 def _projection(graph: GraphView, matmul: int) -> tuple[Weight, int] | None:
     """Weights of a MatMul that are stored row by row, and their number of rows."""
     found = [weight for weight in weights(graph) if matmul in weight.consumers and len(weight.constant.shape) > 1]
-    if len(found) != 1 or graph.data(matmul).get("transpose_b", "").lower() not in ("true", "1"):
+    if len(found) != 1 or not graph.flag(matmul, "transpose_b"):
         return None
     return found[0], found[0].constant.shape[0]
 
@@ -190,13 +190,10 @@ def _same_row(one: Weight, other: Weight, row: int, token: int, readers: tuple[W
 
 
 def _values(data: bytes, element_type: str) -> tuple[float, ...]:
-    if element_type == "bf16":  # the upper half of an f32
-        data = b"".join(b"\0\0" + data[start : start + 2] for start in range(0, len(data), 2))
-        element_type = "f32"
-    if element_type not in _FLOATS:
+    values = unpack(data, element_type) if element_type in FLOATS else None
+    if values is None:
         raise _NotComparableError
-    code, size = _FLOATS[element_type]
-    return struct.unpack(f"<{len(data) // size}{code}", data)
+    return values
 
 
 def _close(ours: tuple[float, ...], theirs: tuple[float, ...]) -> bool:

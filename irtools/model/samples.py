@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from irtools.graph.view import GraphView
 from irtools.ir.constants import ELEMENT_BITS, Constant, byte_size
+from irtools.ir.numbers import unpack
 from irtools.ir.op import FLOATS
 from irtools.ir.pread import WeightsReader
 
@@ -19,7 +19,6 @@ _WINDOW = 64
 """Bytes of one window, a multiple of the size of every element."""
 _MOST = {"head": 32, "embedding": 32, "matrix": 8, "norm": 2, "scale": 2}
 """Windows of one constant, by use."""
-_FORMATS = {"f16": "e", "f32": "f", "f64": "d"}
 _WEIGHT_TYPES = FLOATS | {kind for kind, bits in ELEMENT_BITS.items() if bits <= 8 and kind != "boolean"}
 _SMALLEST = 16
 _LARGEST = {"f16": 4096.0}
@@ -118,10 +117,7 @@ class Sample:
         """Values of a floating-point constant; empty for another."""
         kind = self.weight.constant.element_type
         data = b"".join(piece for _, piece in self.windows)
-        if kind == "bf16":
-            return tuple(number for (number,) in struct.iter_unpack("<f", _widened(data)))
-        code = _FORMATS.get(kind)
-        return struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data) if code else ()
+        return (unpack(data, kind) or ()) if kind in FLOATS else ()
 
     @property
     def extreme(self) -> float:
@@ -133,11 +129,6 @@ class Sample:
     def infinite(self) -> int:
         """Number of values that are infinite or not a number."""
         return sum(not math.isfinite(number) for number in self.numbers)
-
-
-def _widened(data: bytes) -> bytes:
-    """Bytes of f32 numbers with the values of bf16 numbers."""
-    return b"".join(b"\0\0" + data[at : at + 2] for at in range(0, len(data), 2))
 
 
 def take_samples(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +12,10 @@ from typing import Any
 
 from irtools.errors import EditError, ExportError, InvalidIRError
 from irtools.ir.constants import ELEMENT_BITS, Constant, iter_graphs, read_constants
+from irtools.ir.numbers import unpack
 from irtools.ir.op import DYNAMIC
-from irtools.ir.reading import open_file, read_file
+from irtools.ir.pread import Allowance, WeightsReader
+from irtools.ir.reading import read_file
 from irtools.model.compression import Compression
 from irtools.model.config import read_config, text_section
 from irtools.model.directory import MTP_FILE, ModelDirectory
@@ -32,7 +33,6 @@ _SAMPLED_ROWS = 64
 _SAMPLED_BYTES = 4096  # of a row
 _UNLIKE = 0.5
 """Correlation below which two embeddings are not those of a base and its fine-tune, whose correlation is near 1."""
-_FORMATS = {"f64": "d", "f32": "f", "f16": "e", "i8": "b", "u8": "B"}
 _ATTENTION_KEYS = (
     *("num_attention_heads", "n_head", "num_key_value_heads", "head_dim", "partial_rotary_factor"),
     *("rope_theta", "rope_scaling", "rope_parameters", "attn_output_gate"),
@@ -385,17 +385,15 @@ def _sampled(here: tuple[Path, Constant], there: tuple[Path, Constant]) -> Itera
     if len(lengths) != 1 or not rows:
         raise ValueError("the rows have different sizes")
     length = lengths.pop()
-    count = min(rows, _SAMPLED_ROWS)
-    with open_file(here[0]) as mine, open_file(there[0]) as others:
-        for number in range(count):
-            row = number * (rows - 1) // max(count - 1, 1)
-            pieces = []
-            for file, constant in ((mine, here[1]), (others, there[1])):
-                file.seek(constant.offset + row * length)
-                pieces.append(file.read(min(length, _SAMPLED_BYTES)))
-            if len(pieces[0]) != len(pieces[1]):
-                raise ValueError("a file is truncated")
-            yield pieces[0], pieces[1]
+    count, size = min(rows, _SAMPLED_ROWS), min(length, _SAMPLED_BYTES)
+    readers = [WeightsReader(path, Allowance(count * size)) for path, _ in (here, there)]
+    for number in range(count):
+        row = number * (rows - 1) // max(count - 1, 1)
+        starts = (constant.offset + row * length for _, constant in (here, there))
+        mine, others = (reader.read(start, size) for reader, start in zip(readers, starts, strict=True))
+        if mine is None or others is None:
+            raise ValueError("a file is truncated")
+        yield mine, others
 
 
 def _difference(mine: bytes, others: bytes, element_type: str) -> tuple[float, float | None]:
@@ -403,16 +401,8 @@ def _difference(mine: bytes, others: bytes, element_type: str) -> tuple[float, f
     size = max(ELEMENT_BITS.get(element_type, 8) // 8, 1)
     starts = range(0, len(mine), size)
     different = sum(mine[at : at + size] != others[at : at + size] for at in starts)
-    numbers = [_numbers(data, element_type) for data in (mine, others)]
+    numbers = [unpack(data, element_type) or () for data in (mine, others)]
     return different / max(len(starts), 1), _correlation(*numbers)
-
-
-def _numbers(data: bytes, element_type: str) -> tuple[float, ...]:
-    if element_type == "bf16":
-        data = b"".join(b"\0\0" + data[at : at + 2] for at in range(0, len(data), 2))
-        element_type = "f32"
-    form = _FORMATS.get(element_type)
-    return struct.unpack(f"<{len(data) // struct.calcsize(form)}{form}", data) if form is not None else ()
 
 
 def _correlation(a: tuple[float, ...], b: tuple[float, ...]) -> float | None:

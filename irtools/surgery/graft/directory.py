@@ -45,9 +45,9 @@ def require_graftable(export: ModelDirectory) -> None:
     """
     mtp = _mtp(export)
     with about(mtp.path):
-        if not any(_HIDDEN in mtp.graph.result_names(key) for key in mtp.graph.results):
+        if mtp.graph.result_named(_HIDDEN) is None:
             raise EditError(f"this MTP part has no output {_HIDDEN!r}, so the runtime does not draft with it")
-        if any(_LOGITS in mtp.graph.result_names(key) for key in mtp.graph.results):
+        if mtp.graph.result_named(_LOGITS) is not None:
             raise EditError(
                 "this MTP part has an output 'logits' of its own, so the runtime would ignore a draft head in the "
                 "target; `irtools graft --own-head --remove` removes it if irtools added it"

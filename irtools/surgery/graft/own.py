@@ -287,9 +287,9 @@ def own_head(
         if not force:
             raise EditError("this draft has a head of its own already; replace it with --force, or --remove it")
         edits, kept = _removal(graph, kept)
-    elif any(_LOGITS in graph.result_names(key) for key in graph.results):
+    elif graph.result_named(_LOGITS) is not None:
         raise EditError("this draft has an output 'logits' already, which irtools did not add")
-    result = next((key for key in graph.results if _HIDDEN in graph.result_names(key)), None)
+    result = graph.result_named(_HIDDEN)
     if result is None:
         raise EditError(f"this draft has no output {_HIDDEN!r} for a head to read")
     hidden = graph.inputs(result)[0]
@@ -391,9 +391,9 @@ def without_own_head(target: Document, draft: Document) -> DraftHead:
     size = sum(constant.size for constant in read_constants((target.graph.scan,)) if constant.id in head.axes)
     before, kept = _weights_size(draft), _size_without_rows(draft)
     edits, kept = _removal(graph, kept)
-    if edits and not any(_HIDDEN in graph.result_names(key) for key in graph.results):
+    if edits and graph.result_named(_HIDDEN) is None:
         raise EditError("this draft was made from another one, which is its original; use that one")
-    if not edits and any(_LOGITS in graph.result_names(key) for key in graph.results):
+    if not edits and graph.result_named(_LOGITS) is not None:
         raise EditError("this draft has a head that irtools did not add; restore the original files")
     left = (
         ["the weights keep the rows, because OpenVINO has written the files since"] if edits and kept == before else []

@@ -216,7 +216,7 @@ def _free_logits_name(graph: GraphView, own: int, before: Graft | None, prefix: 
 def _add_hidden(writer: OpWriter, hidden: Source) -> None:
     """Add the output ``last_hidden_state``: without it the runtime takes the empty input of the draft head."""
     graph = writer.graph
-    present = next((key for key in graph.results if _HIDDEN in graph.result_names(key)), None)
+    present = graph.result_named(_HIDDEN)
     if present is not None and not graph.op_name(present).startswith(GRAFT_PREFIX):
         if graph.inputs(present) == (hidden,):
             return
