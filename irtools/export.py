@@ -11,7 +11,6 @@ from irtools.display import Drawable
 from irtools.errors import EditError, OptionError, about
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
-from irtools.model.graft import GRAFT_OUTPUT
 
 if TYPE_CHECKING:
     from irtools.advise.advice import Advice
@@ -504,7 +503,8 @@ class Export(ModelDirectory, Drawable):
         >>> head.rows, head.vocabulary, head.patch.status
         (128, 512, 'would-write')
         """
-        from irtools.surgery.graft.directory import draft_with_own_head, mtp_with_own_head, require_graftable
+        from irtools.surgery.graft.directory import require_graftable, require_mtp, require_ungrafted
+        from irtools.surgery.graft.own import own_head as add_own_head
         from irtools.surgery.graft.writer import lm_head
 
         separate = own_head or draft is not None
@@ -527,17 +527,25 @@ class Export(ModelDirectory, Drawable):
         if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
             raise OptionError("vocabulary and tokens are whole numbers")
         chosen = range(vocabulary) if vocabulary is not None else tuple(numbers)
-        if draft is None:
-            self._require_one_draft_head(own_head)
-        if draft is not None:
-            head = draft_with_own_head(self, draft, chosen, compress=compress)
-            draft._keep(head.patch)
+        if separate:
+            if draft is None:
+                require_mtp(self)
+                require_ungrafted(self._current("target"))
+            owner, part = (draft, "target") if draft is not None else (self, "mtp")
+            document = owner._settled(part)
+            with about(document.path):
+                head = add_own_head(
+                    self.target,
+                    document,
+                    chosen,
+                    replaces_hidden=draft is not None,
+                    force=force and draft is None,
+                    compress=compress,
+                )
+            owner._keep(head.patch)
             return head
-        if own_head:
-            head = mtp_with_own_head(self, chosen, force=force, compress=compress)
-            self._keep(head.patch)
-            return head
-        require_graftable(self)
+        require_mtp(self)
+        require_graftable(self._current("mtp"))
         with self.edit() as editor:
             grafting = editor.graft(vocabulary or 0, force=force)
         return self._draft_head(editor, grafting)
@@ -555,22 +563,19 @@ class Export(ModelDirectory, Drawable):
         EditError
             The draft head was not added by :meth:`graft`.
         """
-        from irtools.surgery.graft.directory import mtp_without_own_head
+        from irtools.surgery.graft.directory import require_mtp
+        from irtools.surgery.graft.own import without_own_head
 
         if own_head:
-            self._require_one_draft_head(own_head)
-            head = mtp_without_own_head(self)
+            require_mtp(self)
+            document = self._settled("mtp")
+            with about(document.path):
+                head = without_own_head(self.target, document)
             self._keep(head.patch)
             return head
         with self.edit() as editor:
             grafting = editor.ungraft()
         return self._draft_head(editor, grafting)
-
-    def _require_one_draft_head(self, own_head: bool) -> None:
-        """Refuse to add a draft head where a pending change has one, or another one that excludes it."""
-        for patch in self.pending:
-            if patch.weights is not None or (own_head and GRAFT_OUTPUT.encode() in patch.data):
-                raise EditError("there is a pending draft head; save it first", path=patch.path)
 
     @staticmethod
     def _draft_head(editor: Editor, grafting: Grafting) -> DraftHead:
@@ -625,6 +630,14 @@ class Export(ModelDirectory, Drawable):
         document = self.part(part)
         known = self._patches.get(document.path)
         return Document(document.path, known.data, part=document.part) if known and known.changed else document
+
+    def _settled(self, part: str) -> Document:
+        """Part with its pending changes, of which none may be of the weights: they show only when they are saved."""
+        document = self._current(part)
+        known = self._patches.get(document.path)
+        if known is not None and known.weights is not None:
+            raise EditError("a change of the weights is pending; save it first", path=document.path)
+        return document
 
     def _keep(self, patch: Patch) -> Patch:
         """Add a pending change; the documents show the files until it is saved."""
@@ -768,18 +781,14 @@ class Export(ModelDirectory, Drawable):
         ('written', 'written')
         """
         from irtools.lint.attached import check_attachment
-        from irtools.surgery.attach import plan_attachment, write_attachment
+        from irtools.surgery.attach import plan_attachment
 
         self._require_saved()
         other = mtp_from if isinstance(mtp_from, ModelDirectory) else ModelDirectory.open(mtp_from)
         plan = plan_attachment(self, other, force=force)
         if check and plan.changed:
             plan = replace(plan, notes=plan.notes + check_attachment(plan))
-        if not plan.changed and output_dir is None:
-            return plan
-        done = write_attachment(plan, None if output_dir is None else Path(output_dir), progress=progress)
-        self._forget_files()
-        return done
+        return self._written(plan, output_dir, progress)
 
     def detach(
         self,
@@ -811,10 +820,15 @@ class Export(ModelDirectory, Drawable):
         SaveError
             A file could not be written or removed; the message says what was.
         """
-        from irtools.surgery.attach import plan_removal, write_attachment
+        from irtools.surgery.attach import plan_removal
 
         self._require_saved()
         plan = plan_removal(self, force=force)
+        return self._written(plan, output_dir, progress)
+
+    def _written(self, plan: Attachment, output_dir: str | Path | None, progress: CopyProgress | None) -> Attachment:
+        from irtools.surgery.attach import write_attachment
+
         if not plan.changed and output_dir is None:
             return plan
         done = write_attachment(plan, None if output_dir is None else Path(output_dir), progress=progress)

@@ -9,7 +9,6 @@ from irtools.authoring import Context, Finding, PartFacts, Severity, finding_at,
 from irtools.ir.constants import Constant
 from irtools.ir.op import DYNAMIC
 from irtools.lint.pair import eagle3_draft, pair
-from irtools.model.graft import find_graft
 from irtools.model.guess import midlayer
 from irtools.model.part import ModelOutput
 from irtools.model.target import find_embedding_gather, head_width
@@ -377,7 +376,7 @@ def taken_output_name(context: Context) -> Iterator[Finding]:
     output = part.output("last_hidden_state") if part is not None else None
     if part is None or output is None or part.output("logits") is None or not part.states:
         return
-    if find_graft(part.graph) is not None:  # MTP065 reports it
+    if part.graft is not None:  # MTP065 reports it
         return
     kinds = ("dflash", "eagle3")
     severity = None if paired is not None and paired.draft.kind in kinds else Severity.NOTE

@@ -8,21 +8,22 @@ from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.lint.mtp import own_target
 from irtools.lint.pair import pair
 from irtools.lint.versions import matches
-from irtools.model.graft import GRAFT_OUTPUT, Graft, find_graft, graft_ops
+from irtools.model.graft import GRAFT_OUTPUT, Graft, graft_ops
 from irtools.model.own_head import Likeness, find_own_head, like_lm_head
 from irtools.model.part import PartFacts
 from irtools.model.target import find_runtime_lm_head
 from irtools.model.weights import weights
 
 _REGRAFT = "run `irtools graft --remove`, then `irtools graft` again"
-_PROVEN = (">=2026.3,<2026.5",)
+_EXCLUDED = ("dflash", "eagle3")
+_PROVEN = ">=2026.3,<2026.5"
 
 
-def _grafted(context: Context) -> tuple[PartFacts, Graft] | None:
-    """The target and its draft head, if it has one."""
+def _grafts(context: Context) -> Iterator[tuple[PartFacts, Graft]]:
+    """Yield the target and its draft head, if it has one."""
     part = context.target_facts
-    graft = find_graft(part.graph) if part is not None else None
-    return (part, graft) if part is not None and graft is not None else None
+    if part is not None and part.graft is not None:
+        yield part, part.graft
 
 
 def _difference(context: Context, part: PartFacts) -> tuple[str, bool]:
@@ -62,11 +63,10 @@ def ignored_draft_head(context: Context) -> Iterator[Finding]:
     part = context.target_facts
     if part is None:
         return
-    graft = find_graft(part.graph)
-    if graft is not None and not graft.first:
+    if part.graft is not None and not part.graft.first:
         message = "the Result of the draft head follows the Result of the model's logits, so the runtime ignores it"
-        yield finding_at(part, graft.result, message, _REGRAFT)
-    elif graft is None and own_target(context) is not None:
+        yield finding_at(part, part.graft.result, message, _REGRAFT)
+    elif part.graft is None and own_target(context) is not None:
         for key in graft_ops(part.graph)[-1:]:
             message = "no Result before the model's logits is named 'logits', so the runtime ignores the draft head"
             yield finding_at(part, key, message, _REGRAFT)
@@ -93,21 +93,16 @@ def draft_head_with_rows(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.3.1 and 2026.4.1.
     """
-    grafted = _grafted(context)
-    if grafted is None or grafted[1].matmul is None:
-        return
-    part, graft = grafted
-    shape = part.graph.shape(part.graph.inputs(grafted[1].matmul)[0])
-    if len(shape) == 2 and shape[0] == 0:
-        return
-    old = matches("<2026.4", context.target_runtime) and len(shape) > 2
-    effect = (
-        f"OpenVINO GenAI {context.target_runtime} writes wrong text" if old else "each pass of the target computes it"
-    )
-    message = f"the draft head reads a value of shape {list(shape)} instead of an empty matrix, so {effect}"
-    yield finding_at(
-        part, graft.matmul, message, _REGRAFT, Severity.ERROR if old else None, rules_out=("plain",) if old else ()
-    )
+    for part, graft in _grafts(context):
+        shape = part.graph.shape(part.graph.inputs(graft.matmul)[0])
+        if len(shape) == 2 and shape[0] == 0:
+            continue
+        old = matches("<2026.4", context.target_runtime) and len(shape) > 2
+        wrong = f"OpenVINO GenAI {context.target_runtime} writes wrong text"
+        effect = wrong if old else "each pass of the target computes it"
+        message = f"the draft head reads a value of shape {list(shape)} instead of an empty matrix, so {effect}"
+        severity, rules_out = (Severity.ERROR, ("plain",)) if old else (None, ())
+        yield finding_at(part, graft.matmul, message, _REGRAFT, severity, rules_out=rules_out)
 
 
 @rule("MTP062", "draft-head-without-hidden-state", Severity.ERROR, "The draft head has no output last_hidden_state")
@@ -133,9 +128,9 @@ def draft_head_without_hidden_state(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4.
     """
-    grafted = _grafted(context)
-    if grafted is not None and grafted[1].first and grafted[1].hidden is None:
-        part, graft = grafted
+    for part, graft in _grafts(context):
+        if not graft.first or graft.hidden is not None:
+            continue
         message = "the target has a draft head and no output 'last_hidden_state', so the MTP head gets an empty tensor"
         yield finding_at(part, graft.result, message, _REGRAFT)
 
@@ -164,15 +159,12 @@ def draft_head_with_other_rows(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4: with shifted rows 0 of 20 tokens are accepted.
     """
-    grafted = _grafted(context)
-    if grafted is None or grafted[1].matmul is None:
-        return
-    part, graft = grafted
-    difference, precision = _difference(context, part)
-    if difference:
-        hint = "lm_head was changed after grafting, as NNCF does without all_layers; compress first and graft then"
-        message = f"the draft head does not have the first rows of lm_head: {difference}"
-        yield finding_at(part, graft.matmul, message, hint if precision else _REGRAFT)
+    for part, graft in _grafts(context):
+        difference, precision = _difference(context, part)
+        if difference:
+            hint = "lm_head was changed after grafting, as NNCF does without all_layers; compress first and graft then"
+            message = f"the draft head does not have the first rows of lm_head: {difference}"
+            yield finding_at(part, graft.matmul, message, hint if precision else _REGRAFT)
 
 
 @rule("MTP064", "unproven-draft-head", Severity.NOTE, "The draft head was not tried with this runtime release")
@@ -195,9 +187,9 @@ def unproven_draft_head(context: Context) -> Iterator[Finding]:
     ------
     Run with GenAI 2026.3.1 (plain decoding), 2026.4.0 and 2026.4.1.
     """
-    grafted = _grafted(context)
-    if grafted is not None and not any(matches(specifier, context.target_runtime) for specifier in _PROVEN):
-        part, graft = grafted
+    for part, graft in _grafts(context):
+        if matches(_PROVEN, context.target_runtime):
+            continue
         message = f"the draft head was not tried with OpenVINO GenAI {context.target_runtime}"
         yield finding_at(part, graft.result, message, "run `irtools prove` with that release")
 
@@ -230,14 +222,11 @@ def draft_head_excludes_drafts(context: Context) -> Iterator[Finding]:
     ------
     Reproduced with GenAI 2026.4.
     """
-    grafted = _grafted(context)
-    if grafted is None or grafted[1].hidden is None:
-        return
-    part, graft = grafted
-    message = f"the draft head covers {graft.rows} tokens for MTP, and with it DFlash and EAGLE-3 drafts do not work"
     paired = pair(context)
-    excluded = paired is not None and paired.draft.kind in ("dflash", "eagle3")
-    severity = Severity.ERROR if excluded else None
-    yield finding_at(
-        part, graft.result, message, "use a target without it for those", severity, rules_out=("dflash", "eagle3")
-    )
+    severity = Severity.ERROR if paired is not None and paired.draft.kind in _EXCLUDED else None
+    for part, graft in _grafts(context):
+        if graft.hidden is not None:
+            covered = f"the draft head covers {graft.rows} tokens for MTP"
+            message = f"{covered}, and with it DFlash and EAGLE-3 drafts do not work"
+            hint = "use a target without it for those"
+            yield finding_at(part, graft.result, message, hint, severity, rules_out=_EXCLUDED)

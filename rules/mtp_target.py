@@ -8,7 +8,6 @@ from itertools import groupby
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.op import DYNAMIC
 from irtools.lint.mtp import expected, head, own_target, runnable_head
-from irtools.model.graft import find_graft
 from irtools.model.part import PartFacts
 from irtools.model.target import find_runtime_lm_head, head_width
 from irtools.model.values import rotary_widths
@@ -106,8 +105,7 @@ def ungraftable_logits(context: Context) -> Iterator[Finding]:
     if runnable_head(context) is None or part is None:
         return
     projection = find_runtime_lm_head(part)
-    graft = find_graft(part.graph)
-    if graft is not None and graft.first and graft.matmul is not None:
+    if part.graft is not None and part.graft.first:
         return
     if projection.output is None:
         names = ", ".join(repr(output.label) for output in part.outputs) or "none"

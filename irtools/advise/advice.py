@@ -16,7 +16,7 @@ from irtools.model.directory import ModelDirectory
 from irtools.prove.break_even import WORTH_IT
 from irtools.prove.record_changes import read_record
 from irtools.runtime.child import Progress
-from irtools.surgery.graft.directory import require_graftable
+from irtools.surgery.graft.directory import require_graftable, require_mtp
 from irtools.text import short_repr
 
 __all__ = ["MOST_DRAFTS", "Advice", "Choice", "Row", "advise", "expected_tokens", "sizes"]
@@ -191,7 +191,7 @@ def advise(
         openvino-genai is not installed, or it cannot tokenize or run the export.
     """
     _require(corpus, generate, acceptance, record, calibrate)
-    require_graftable(export)
+    require_graftable(require_mtp(export))
     read = traffic(export)
     vocabulary = read.head.vocabulary
     calibration = None

@@ -158,7 +158,7 @@ def command(
 
     def work(path: Path) -> ModelResult:
         from irtools.export import open_export
-        from irtools.report.grafting import draft_head_entries, draft_head_text
+        from irtools.report.grafting import grafting_entries, grafting_text
 
         export = open_export(path)
         changed = open_export(draft) if draft is not None else export
@@ -188,8 +188,8 @@ def command(
             destinations[path],
             check=not no_check,
             nothing_to_do=f"{head.patch.path} has {'no draft head' if remove else 'this draft head already'}",
-            heading="" if remove else draft_head_text(head, ui.style),
-            details=draft_head_entries(head, removed=remove),
+            heading="" if remove else grafting_text(head, ui.style),
+            details=grafting_entries(head, removed=remove),
         )
 
     return run_models(ui, "graft", models, work)

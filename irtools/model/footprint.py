@@ -13,7 +13,6 @@ from irtools.ir.constants import ELEMENT_BITS, iter_graphs, read_constants
 from irtools.ir.op import DYNAMIC
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
-from irtools.model.graft import find_graft
 from irtools.model.head_weights import head_weights
 from irtools.model.part import PartFacts
 from irtools.model.ports import is_past
@@ -166,8 +165,8 @@ def _head_copy(target: Document, mtp: Document) -> Iterator[Term]:
     GenAI 2026.4 makes it even if the MTP head has a head of its own.
     """
     try:
-        graft = find_graft(target.graph)
-        matmul = find_runtime_lm_head(PartFacts(target)).matmul
+        part = PartFacts(target)
+        graft, matmul = part.graft, find_runtime_lm_head(part).matmul
         weights = head_weights(target.graph, matmul) if matmul is not None else None
     except (InvalidIRError, EditError):
         return

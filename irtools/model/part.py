@@ -12,6 +12,7 @@ from irtools.ir.op import DYNAMIC, parse_shape
 from irtools.ir.rt_info import RtInfo, RtInfoEntry, entries
 from irtools.model.annotation import Annotation, Locator, read_annotation, resolve_or_none
 from irtools.model.document import Document
+from irtools.model.graft import Graft, find_graft
 
 __all__ = ["ModelInput", "ModelOutput", "PartFacts", "State"]
 
@@ -128,6 +129,11 @@ class PartFacts:
     def output(self, name: str) -> ModelOutput | None:
         """The output with a tensor name."""
         return next((port for port in self.outputs if name in port.names), None)
+
+    @cached_property
+    def graft(self) -> Graft | None:
+        """Draft head of a target, or None."""
+        return find_graft(self.graph)
 
     # -- live ops ---------------------------------------------------------------------
 

@@ -10,10 +10,10 @@ from irtools.text import size_text, visible
 if TYPE_CHECKING:
     from irtools.surgery.graft.own import DraftHead
 
-__all__ = ["draft_head_entries", "draft_head_text"]
+__all__ = ["grafting_entries", "grafting_text"]
 
 
-def draft_head_entries(head: DraftHead, *, removed: bool) -> dict[str, object]:
+def grafting_entries(head: DraftHead, *, removed: bool) -> dict[str, object]:
     """JSON form of a draft head."""
     return {
         "draft_head": {
@@ -27,7 +27,7 @@ def draft_head_entries(head: DraftHead, *, removed: bool) -> dict[str, object]:
     }
 
 
-def draft_head_text(head: DraftHead, style: Style) -> str:
+def grafting_text(head: DraftHead, style: Style) -> str:
     """The file, the tokens that the draft head covers, and the bytes that it saves."""
     path = style.paint(visible(str(head.patch.path)), "bold")
     share = head.graft_bytes / head.head_bytes if head.head_bytes else 1.0

@@ -224,8 +224,10 @@ def test_a_pending_draft_head_excludes_the_other(fixtures: Path) -> None:
     for first in (False, True):
         export = irtools.open_export(fixtures / TRAINED)
         export.graft(100, own_head=first)
-        with pytest.raises(EditError, match="save it first"):
+        with pytest.raises(EditError, match="'logits' of its own" if first else "has a draft head already"):
             export.graft(100, own_head=not first)
+    with pytest.raises(EditError, match="save it first"):
+        export.ungraft(own_head=True)
 
 
 @pytest.mark.parametrize("own_head", [False, True])
@@ -293,7 +295,7 @@ def test_both_kinds_of_draft_head_exclude_each_other(export_copy: Callable[..., 
     export = irtools.open_export(path)
     export.graft(100)
     export.save(check=False)
-    with pytest.raises(EditError, match="the target has a draft head already"):
+    with pytest.raises(EditError, match="has a draft head already"):
         irtools.open_export(path).graft(100, own_head=True)
 
 

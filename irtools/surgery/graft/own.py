@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from irtools.model.document import Document
 from irtools.model.graft import GRAFT_PREFIX, graft_ops
 from irtools.model.head_weights import HeadWeights
 from irtools.surgery.edits import AddOp, Edit, NewPort, OpOutput, OpRef, RemoveOp, Rename
-from irtools.surgery.graft.writer import HeadCopy, OpWriter, lm_head
+from irtools.surgery.graft.writer import HeadCopy, OpWriter, head_bytes, lm_head
 from irtools.surgery.patch import Patch
 from irtools.surgery.transaction import apply
 from irtools.text import plural, short_repr
@@ -150,6 +150,7 @@ class _RowsCopy(HeadCopy):
         self._path = target.weights_path
         self._tokens = tokens
         self._appended = appended
+        self._every = {constant.id: constant for constant in read_constants((target.graph.scan,))}
         needed = max(constant.end for constant in self._constants.values())
         require_weights(self._path, needed, "lm_head")
 
@@ -181,7 +182,7 @@ class _RowsCopy(HeadCopy):
         if op.type != "Const":
             inputs = [self._whole(below) for below in graph.inputs(op.id)]
             return self.writer.add(op.type, name, inputs, output, op.attributes, opset=op.opset)
-        constant = next(constant for constant in read_constants((graph.scan,)) if constant.id == op.id)
+        constant = self._every[op.id]
         copied = partial(_range, self._path, constant.offset, constant.size)
         offset = self._appended.add((constant.offset, constant.size), constant.size, copied)
         return self.writer.constant(name, constant.element_type, constant.shape, offset, constant.size)
@@ -224,7 +225,7 @@ class _CompressedCopy(_RowsCopy):
         parts = _parts(self._compressed, constant.id, axis)
         size = sum(part.size for part in parts)
         self.read += size
-        offset = self._appended.add((constant.id, axis), size, partial(_joined, self._compressed, constant.id, axis))
+        offset = self._appended.add((constant.id, axis), size, partial(_joined, self._compressed, parts))
         return self.writer.constant(name, constant.element_type, (self.rows, *parts[0].shape[1:]), offset, size)
 
 
@@ -236,8 +237,9 @@ def _parts(rows: CompressedRows, key: int, axis: int) -> list[Rows]:
     return parts
 
 
-def _joined(rows: CompressedRows, key: int, axis: int) -> Iterator[bytes]:
-    for part in _parts(rows, key, axis):
+def _joined(_files: CompressedRows, parts: Sequence[Rows]) -> Iterator[bytes]:
+    """Yield the bytes of the parts, whose files exist as long as the first argument does."""
+    for part in parts:
         yield from part.pieces()
 
 
@@ -279,27 +281,9 @@ def own_head(
     graph = draft.graph
     head, _ = lm_head(target.graph)
     _require_tokens(tokens, head.vocabulary)
-    kept = _size_without_rows(draft)
-    edits: list[Edit] = []
-    if graft_ops(graph):
-        if replaces_hidden:
-            raise EditError("this draft has a head of its own already; give the draft that it was made from")
-        if not force:
-            raise EditError("this draft has a head of its own already; replace it with --force, or --remove it")
-        edits, kept = _removal(graph, kept)
-    elif graph.result_named(_LOGITS) is not None:
-        raise EditError("this draft has an output 'logits' already, which irtools did not add")
-    result = graph.result_named(_HIDDEN)
-    if result is None:
-        raise EditError(f"this draft has no output {_HIDDEN!r} for a head to read")
-    hidden = graph.inputs(result)[0]
-    port = graph.port(hidden)
-    if port is None or len(port.shape) != 3 or port.shape[-1] not in (head.width, DYNAMIC):
-        found = list(port.shape) if port is not None else []
-        raise EditError(
-            f"the output {_HIDDEN!r} of this draft has the shape {found}, and lm_head reads {head.width} values"
-        )
+    edits, kept = _cleared(draft, replaces_hidden=replaces_hidden, force=force)
     removed = {edit.op for edit in edits if isinstance(edit, RemoveOp)}
+    result, hidden, port = _last_hidden_state(graph, head)
     before = next(key for key in graph.results if key not in removed)
     writer = OpWriter(graph, f"{_OWN}{len(tokens)}/{kept}/", before)
     appended = _Appended(kept)
@@ -309,7 +293,8 @@ def own_head(
         else _CompressedCopy(writer, compress(target, tokens), tokens, appended)
     )
     if not replaces_hidden:
-        edits += _empty_hidden(copy, hidden, port, edits)
+        renamed: list[OpRef] = [edit.op for edit in edits if isinstance(edit, Rename) and edit.name == _HIDDEN]
+        edits += _empty_hidden(copy, hidden, port, [*renamed, *_named_results(graph, removed)])
     whole = list(tokens) == list(range(len(tokens)))
     kind = target.graph.output(head.matmul).element_type
     output = NewPort(kind, (*port.shape[:2], len(tokens)), (_LOGITS,) if whole else ())
@@ -321,8 +306,42 @@ def own_head(
         writer.edits.append(RemoveOp(result))
     patch = apply(draft, (*edits, *writer.edits))
     change = WeightsChange(draft.weights_path, kept, _weights_size(draft), appended.all)
-    size = sum(constant.size for constant in read_constants((target.graph.scan,)) if constant.id in head.axes)
+    size = head_bytes(target.graph, head)
     return DraftHead(replace(patch, weights=change), len(tokens), head.vocabulary, size, copy.read)
+
+
+def _cleared(draft: Document, *, replaces_hidden: bool, force: bool) -> tuple[list[Edit], int]:
+    """Edits that remove a head that irtools added, and the size of the weights without it."""
+    kept = _size_without_rows(draft)
+    if graft_ops(draft.graph):
+        if replaces_hidden:
+            raise EditError("this draft has a head of its own already; give the draft that it was made from")
+        if not force:
+            raise EditError("this draft has a head of its own already; replace it with --force, or --remove it")
+        return _removal(draft.graph, kept)
+    if draft.graph.result_named(_LOGITS) is not None:
+        raise EditError("this draft has an output 'logits' already, which irtools did not add")
+    return [], kept
+
+
+def _last_hidden_state(graph: GraphView, head: HeadWeights) -> tuple[int, Source, Port]:
+    """Result of the output ``last_hidden_state``, the value that it reads, and the port of that value."""
+    result = graph.result_named(_HIDDEN)
+    if result is None:
+        raise EditError(f"this draft has no output {_HIDDEN!r} for a head to read")
+    hidden = graph.inputs(result)[0]
+    port = graph.port(hidden)
+    if port is None or len(port.shape) != 3 or port.shape[-1] not in (head.width, DYNAMIC):
+        shape = list(port.shape) if port is not None else []
+        raise EditError(
+            f"the output {_HIDDEN!r} of this draft has the shape {shape}, and lm_head reads {head.width} values"
+        )
+    return result, hidden, port
+
+
+def _named_results(graph: GraphView, removed: Collection[OpRef]) -> list[int]:
+    """Results that keep the friendly name ``last_hidden_state``."""
+    return [key for key in graph.named.get(_HIDDEN, ()) if key not in removed and graph.op_type(key) == "Result"]
 
 
 def _require_tokens(tokens: Sequence[int], vocabulary: int) -> None:
@@ -360,17 +379,13 @@ def _size_without_rows(draft: Document) -> int:
     return before if magic == _MAGIC and whole == size and needed <= before <= size else size
 
 
-def _empty_hidden(copy: _RowsCopy, hidden: Source, like: Port, edits: Sequence[Edit]) -> list[Edit]:
-    """Add the Result that the runtime's copy of lm_head reads; free its friendly name."""
+def _empty_hidden(copy: _RowsCopy, hidden: Source, like: Port, taken: Sequence[OpRef]) -> list[Edit]:
+    """Add the Result that the runtime's copy of lm_head reads; rename the Results that have its friendly name."""
     writer = copy.writer
     zero, one = copy.integers("empty/zero", (0,), (1,)), copy.integers("empty/one", (1,), (1,))
     port = NewPort(like.element_type, (0, *like.shape[1:]), (_EMPTY,))
     empty = writer.add("Slice", "empty/hidden", (writer.of(hidden), zero, zero, one, zero), port, opset="opset8")
     writer.edits.append(AddOp("Result", _HIDDEN, (empty,), output_names=(_EMPTY,), before=writer.before))
-    removed = {edit.op for edit in edits if isinstance(edit, RemoveOp)}
-    taken: list[OpRef] = [edit.op for edit in edits if isinstance(edit, Rename) and edit.name == _HIDDEN]
-    named = writer.graph.named.get(_HIDDEN, ())
-    taken += [key for key in named if key not in removed and writer.graph.op_type(key) == "Result"]
     return [Rename(key, f"{writer.prefix}renamed/{_HIDDEN}") for key in taken]
 
 
@@ -388,9 +403,9 @@ def without_own_head(target: Document, draft: Document) -> DraftHead:
     """
     graph = draft.graph
     head, _ = lm_head(target.graph)
-    size = sum(constant.size for constant in read_constants((target.graph.scan,)) if constant.id in head.axes)
-    before, kept = _weights_size(draft), _size_without_rows(draft)
-    edits, kept = _removal(graph, kept)
+    size = head_bytes(target.graph, head)
+    before = _weights_size(draft)
+    edits, kept = _removal(graph, _size_without_rows(draft))
     if edits and graph.result_named(_HIDDEN) is None:
         raise EditError("this draft was made from another one, which is its original; use that one")
     if not edits and graph.result_named(_LOGITS) is not None:

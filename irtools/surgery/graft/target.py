@@ -26,7 +26,7 @@ from irtools.model.document import Document
 from irtools.model.graft import GRAFT_OUTPUT, GRAFT_PREFIX, RENAMED, Graft, find_graft, graft_ops
 from irtools.model.head_weights import HeadWeights
 from irtools.surgery.edits import AddOp, Edit, NewPort, OpOutput, RemoveOp, Rename, SetTensorNames
-from irtools.surgery.graft.writer import HeadCopy, OpWriter, head_constants, lm_head
+from irtools.surgery.graft.writer import HeadCopy, OpWriter, head_bytes, lm_head
 from irtools.text import short_repr
 
 __all__ = ["Grafting", "grafting", "ungrafting"]
@@ -52,7 +52,7 @@ class Grafting:
     edits : tuple of Edit
         Empty if there is nothing to do.
     rows : int
-        Tokens that the draft head covers, or covered.
+        Tokens that the draft head covers; for a removal, those of lm_head.
     vocabulary : int
         Tokens that lm_head covers.
     head_bytes, graft_bytes : int
@@ -167,13 +167,13 @@ def grafting(document: Document, rows: int, *, force: bool = False) -> Grafting:
             f"a draft head over {rows} tokens is out of range: this target has {head.vocabulary}; give a number "
             f"from 1 to {head.vocabulary - 1}"
         )
-    before = find_graft(graph)
-    size = sum(constant.size for constant in head_constants(graph, head).values())
+    before, added = find_graft(graph), graft_ops(graph)
+    size = head_bytes(graph, head)
     edits: list[Edit] = []
-    if before is not None or graft_ops(graph):
+    if before is not None or added:
         if before is not None and before.rows == rows and _is_own(graph, before):
             return Grafting((), rows, head.vocabulary, size, round(size * rows / head.vocabulary))
-        if not graft_ops(graph):
+        if not added:
             raise EditError("this target has a draft head that irtools did not add; restore the original file")
         if not force:
             covered = f"over {before.rows} tokens" if before is not None else "of which only parts are left"
@@ -251,13 +251,10 @@ def ungrafting(document: Document) -> Grafting:
     before = find_graft(graph)
     ops = graft_ops(graph)
     head, _ = lm_head(graph)
-    size = sum(constant.size for constant in head_constants(graph, head).values())
-    if before is None and not ops:
-        return Grafting((), head.vocabulary, head.vocabulary, size, size)
+    size = head_bytes(graph, head)
     if before is not None and not ops:
         raise EditError("this target has a draft head that irtools did not add; restore the original file")
-    rows = before.rows if before is not None else 0
-    return Grafting(tuple(_removal(graph, before)), rows, head.vocabulary, size, round(size * rows / head.vocabulary))
+    return Grafting(tuple(_removal(graph, before)), head.vocabulary, head.vocabulary, size, size)
 
 
 def _removal(graph: GraphView, graft: Graft | None) -> list[Edit]:

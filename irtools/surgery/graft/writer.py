@@ -13,7 +13,7 @@ from irtools.model.head_weights import HeadWeights, head_weights
 from irtools.surgery.edits import AddOp, Edit, NewPort, OpOutput, OpRef
 from irtools.surgery.spelling import runtime_attributes
 
-__all__ = ["HeadCopy", "OpWriter", "head_constants", "lm_head"]
+__all__ = ["HeadCopy", "OpWriter", "head_bytes", "head_constants", "lm_head"]
 
 
 def lm_head(graph: GraphView) -> tuple[HeadWeights, int]:
@@ -39,6 +39,11 @@ def head_constants(graph: GraphView, head: HeadWeights) -> Mapping[int, Constant
         if constant.faults or byte_size(constant.element_type, constant.elements) != constant.size:
             raise EditError(f"the constant {constant.name!r} of lm_head is malformed; `irtools verify` says how")
     return constants
+
+
+def head_bytes(graph: GraphView, head: HeadWeights) -> int:
+    """Bytes of the weights of lm_head."""
+    return sum(constant.size for constant in head_constants(graph, head).values())
 
 
 @dataclass(slots=True)
