@@ -19,6 +19,7 @@ from irtools.text import plural
 
 if TYPE_CHECKING:
     from irtools.export import Export
+    from irtools.surgery.graft.own import DraftHead
 
 __all__ = ["command"]
 
@@ -57,6 +58,60 @@ class Advising:
         """Arguments of :meth:`irtools.Export.advise` that the user gave."""
         values = {name: getattr(self, name) for name in ("corpus", "generate", "acceptance", "proof", "calibrate")}
         return {name: value for name, value in values.items() if value not in (None, (), False)}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Options that say what to change."""
+
+    vocabulary: int | str | None = None
+    own_head: bool = False
+    tokens: str | None = None
+    draft: Path | None = None
+    weights: str | None = None
+    remove: bool = False
+    force: bool = False
+    no_check: bool = False
+
+    def require(self, advising: Advising, *, copied: bool) -> None:
+        """Refuse options that contradict each other; ``copied`` is True for one export and an output directory."""
+        separate = self.own_head or self.draft is not None
+        chosen = (self.vocabulary, self.tokens, self.weights)
+        unused = next(iter(advising.given()), "")
+        refusals = (
+            (
+                self.remove and any(option is not None for option in chosen),
+                "--remove takes neither --vocabulary nor --tokens nor --weights",
+            ),
+            (
+                self.tokens is not None and not separate,
+                "--tokens needs --own-head; a draft head in the target covers the first tokens",
+            ),
+            (
+                self.weights is not None and not separate,
+                "--weights needs --own-head or --draft; a draft head in the target shares the bytes of lm_head",
+            ),
+            (
+                self.vocabulary == ALL and (not separate or self.tokens == CORPUS),
+                "--vocabulary all is for --own-head and --draft, without --tokens corpus; give a number such as 32k",
+            ),
+            (
+                self.vocabulary is None and not self.remove and (self.tokens == CORPUS or not separate),
+                "--vocabulary is missing: give a number of tokens such as 32k",
+            ),
+            (
+                bool(unused) and self.vocabulary != AUTO and self.tokens != CORPUS,
+                f"--{unused} needs --advise, --vocabulary auto or --tokens corpus",
+            ),
+            (
+                self.draft is not None and (self.remove or self.own_head or self.force or not copied),
+                "--draft writes a copy of the draft: give one MODEL_DIR and --output-dir, no --own-head, --remove, "
+                "--force",
+            ),
+        )
+        for refused, message in refusals:
+            if refused:
+                raise UsageError(message)
 
 
 def _advice_options(function: F) -> F:
@@ -104,19 +159,7 @@ def _advice_options(function: F) -> F:
 @click.option("--no-check", is_flag=True, help="Do not check the new file with OpenVINO.")
 @output_options()
 def command(
-    models: tuple[Path, ...],
-    vocabulary: int | str | None,
-    own_head: bool,
-    tokens: str | None,
-    draft: Path | None,
-    weights: str | None,
-    remove: bool,
-    advise: bool,
-    advising: Advising,
-    writing: Writing,
-    force: bool,
-    no_check: bool,
-    ui: Ui,
+    models: tuple[Path, ...], advise: bool, advising: Advising, writing: Writing, ui: Ui, **options: Any
 ) -> int:
     """Make drafting faster with a draft head over fewer tokens; the text stays the same.
 
@@ -133,27 +176,12 @@ def command(
 
     --weights int4 compresses a head of its own with NNCF. A head of 8 bits is decompressed first, piece by piece.
     """
+    request = Request(**options)
     if advise:
-        if (
-            vocabulary is not None
-            or own_head
-            or tokens
-            or draft
-            or weights
-            or remove
-            or force
-            or no_check
-            or writing != Writing()
-        ):
+        if request != Request() or writing != Writing():
             raise UsageError("--advise writes nothing, so it takes no option that changes files")
         return run_models(ui, "graft", models, functools.partial(_advise, ui, advising))
-    _require(vocabulary, own_head or draft is not None, tokens, weights, remove)
-    if advising.given() and vocabulary != AUTO and tokens != CORPUS:
-        raise UsageError(f"--{next(iter(advising.given()))} needs --advise, --vocabulary auto or --tokens corpus")
-    if draft is not None and (remove or own_head or force or writing.output_dir is None or len(models) != 1):
-        raise UsageError(
-            "--draft writes a copy of the draft: give one MODEL_DIR and --output-dir, no --own-head, --remove, --force"
-        )
+    request.require(advising, copied=writing.output_dir is not None and len(models) == 1)
     destinations = writing.destinations(models)
 
     def work(path: Path) -> ModelResult:
@@ -161,35 +189,25 @@ def command(
         from irtools.report.grafting import grafting_entries, grafting_text
 
         export = open_export(path)
-        changed = open_export(draft) if draft is not None else export
-        if not no_check and not writing.dry_run:
+        draft = open_export(request.draft) if request.draft is not None else None
+        if not request.no_check and not writing.dry_run:
             from irtools.runtime.check import warm_up
 
             warm_up()
-        with ui.working(f"{'Compressing lm_head of' if weights else 'Looking through'} {export.target.path}"):
-            if remove:
-                head = export.ungraft(own_head=own_head)
-            else:
-                rows, chosen = _selection(export, vocabulary, tokens, advising)
-                head = export.graft(
-                    rows,
-                    own_head=own_head,
-                    tokens=chosen,
-                    draft=changed if draft is not None else None,
-                    weights=weights,
-                    force=force,
-                )
+        with ui.working(f"{'Compressing lm_head of' if request.weights else 'Looking through'} {export.target.path}"):
+            head = _changed(export, draft, request, advising)
         return finish(
             ui,
             writing,
             path,
-            changed,
+            draft or export,
             head.patch,
             destinations[path],
-            check=not no_check,
-            nothing_to_do=f"{head.patch.path} has {'no draft head' if remove else 'this draft head already'}",
-            heading="" if remove else grafting_text(head, ui.style),
-            details=grafting_entries(head, removed=remove),
+            check=not request.no_check,
+            nothing_to_do=f"{head.patch.path} has {'no' if request.remove else 'this'} draft head"
+            + ("" if request.remove else " already"),
+            heading="" if request.remove else grafting_text(head, ui.style),
+            details=grafting_entries(head, removed=request.remove),
         )
 
     return run_models(ui, "graft", models, work)
@@ -204,50 +222,33 @@ def _advise(ui: Ui, advising: Advising, path: Path) -> ModelResult:
     return ModelResult(str(path), "ok", details=advice_details(advice), text=advice_text(advice, ui.style))
 
 
-def _require(
-    vocabulary: int | str | None, own_head: bool, tokens: str | None, weights: str | None, remove: bool
-) -> None:
-    """Require options that go together; ``own_head`` is True for any draft head with weights of its own."""
-    if remove and any(option is not None for option in (vocabulary, tokens, weights)):
-        raise UsageError("--remove takes neither --vocabulary nor --tokens nor --weights")
-    if tokens is not None and not own_head:
-        raise UsageError("--tokens needs --own-head; a draft head in the target covers the first tokens")
-    if weights is not None and not own_head:
-        raise UsageError(
-            "--weights needs --own-head or --draft; a draft head in the target shares the bytes of lm_head"
-        )
-    if not remove and vocabulary is None and (tokens == CORPUS or not own_head):
-        raise UsageError("--vocabulary is missing: give a number of tokens such as 32k")
-    if vocabulary == ALL and not own_head:
-        raise UsageError("--vocabulary all is for --own-head and --draft; a draft head in the target has fewer tokens")
+def _changed(export: Export, draft: Export | None, request: Request, advising: Advising) -> DraftHead:
+    if request.remove:
+        return export.ungraft(own_head=request.own_head)
+    rows, tokens = _selection(export, request, advising)
+    return export.graft(
+        rows, own_head=request.own_head, tokens=tokens, draft=draft, weights=request.weights, force=request.force
+    )
 
 
-def _selection(
-    export: Export, vocabulary: int | str | None, tokens: str | None, advising: Advising
-) -> tuple[int | None, Sequence[int] | None]:
-    """Number of first tokens, or the token ids that a head of its own covers."""
-    from irtools.surgery.graft.directory import token_file
-    from irtools.surgery.graft.writer import lm_head
-
-    rows = vocabulary
-    if vocabulary == ALL:
-        rows = lm_head(export.target.graph)[0].vocabulary
-    advice = None
-    if vocabulary == AUTO or tokens == CORPUS:
-        given = advising.given()
-        if vocabulary == AUTO and advising.proof is None:
-            given["calibrate"] = True
-        advice = export.advise(**given)
-    if vocabulary == AUTO:
-        best = advice.best if advice is not None else None
-        if best is None or best.drafts == 0 or best.tokens == lm_head(export.target.graph)[0].vocabulary:
+def _selection(export: Export, request: Request, advising: Advising) -> tuple[int | None, Sequence[int] | None]:
+    """Number of first tokens, None for all, or the token ids that a head of its own covers."""
+    rows = request.vocabulary if isinstance(request.vocabulary, int) else None
+    if request.vocabulary == AUTO or request.tokens == CORPUS:
+        calibrate = advising.calibrate or (request.vocabulary == AUTO and advising.proof is None)
+        advice = export.advise(**{**advising.given(), "calibrate": calibrate})
+    if request.vocabulary == AUTO:
+        best = advice.best
+        if best is None or best.drafts == 0 or best.tokens == advice.traffic.head.vocabulary:
             raise UsageError("no draft head is predicted to be faster; `--advise` shows the figures")
         rows = best.tokens
-    if tokens == CORPUS and advice is not None:
-        return None, advice.most_frequent(int(rows or 0))
-    if tokens is not None:
-        ids = token_file(Path(tokens))
-        if rows is not None and len(ids) < int(rows):
-            raise UsageError(f"{tokens} has {plural(len(ids), 'token id')}, fewer than --vocabulary {rows}")
-        return None, ids[: int(rows) if rows is not None else None]
-    return (int(rows) if rows is not None else None), None
+    if request.tokens == CORPUS:
+        return None, advice.most_frequent(rows or 0)
+    if request.tokens is None:
+        return rows, None
+    from irtools.surgery.graft.directory import token_file
+
+    ids = token_file(Path(request.tokens))
+    if rows is not None and len(ids) < rows:
+        raise UsageError(f"{request.tokens} has {plural(len(ids), 'token id')}, fewer than --vocabulary {rows}")
+    return None, ids[:rows]
