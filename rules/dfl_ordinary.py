@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from irtools.authoring import Context, Finding, PartFacts, Severity, finding_at, load_rules, rule
 from irtools.ir.op import DYNAMIC
+from irtools.lint.engine import findings_of
 from irtools.lint.pair import ordinary_pair
 from irtools.lint.versions import matches
 from irtools.model.directory import ModelDirectory
@@ -135,19 +136,17 @@ def unusable_draft(context: Context) -> Iterator[Finding]:
     if pair is None:
         return
     alone = Context(pair.directory, target_runtime=context.target_runtime)
-    for one in load_rules():
+    loaded = load_rules()
+    unreadable = next(one for one in loaded if one.unreadable)
+    for one in loaded:
         if one.code not in _OWN_FAULTS and one.group not in _OWN_FAULTS:
             continue
         if not matches(one.runtimes, context.target_runtime):
             continue
-        for finding in one.check(alone):
-            severity = finding.severity if finding.severity is not None else one.severity
-            rules_out = finding.rules_out
-            if rules_out is None:
-                rules_out = (one.rules_out or ()) if severity == Severity.ERROR else ()
-            if "draft" in rules_out:
-                message = f"{finding.message.replace('the target', 'the draft')} ({one.code})"
-                own = replace(finding, message=message, severity=Severity.ERROR, rules_out=_ONLY, needs={})
+        for finding in findings_of(one, alone, unreadable):
+            if "draft" in (finding.rules_out or ()):
+                message = f"{finding.message.replace('the target', 'the draft')} ({finding.code})"
+                own = replace(finding, message=message, severity=Severity.ERROR, code="", rules_out=_ONLY, needs={})
                 harmless = one.code in _HARMLESS and finding.op != "position_ids"
                 yield replace(own, severity=Severity.WARNING, rules_out=()) if harmless else own
 

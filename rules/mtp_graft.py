@@ -12,7 +12,6 @@ from irtools.model.graft import GRAFT_OUTPUT, Graft, graft_ops
 from irtools.model.own_head import Likeness, find_own_head, like_lm_head
 from irtools.model.part import PartFacts
 from irtools.model.target import find_runtime_lm_head
-from irtools.model.weights import weights
 
 _REGRAFT = "run `irtools graft --remove`, then `irtools graft` again"
 _EXCLUDED = ("dflash", "eagle3")
@@ -31,7 +30,7 @@ def _difference(context: Context, part: PartFacts) -> tuple[str, bool]:
     own, lm_head = find_own_head(part, GRAFT_OUTPUT), find_runtime_lm_head(part).matmul
     if own is None or lm_head is None:
         return "", False
-    theirs = next((weight for weight in weights(part.graph) if lm_head in weight.consumers and weight.learned), None)
+    theirs = next((weight for weight in part.weights if lm_head in weight.consumers and weight.learned), None)
     if theirs is not None and theirs.precision != own.weight.precision:
         return f"its weights are {own.weight.precision}, and those of lm_head {theirs.precision}", True
     likeness = like_lm_head(own, part, part, context.weights_reader)

@@ -21,6 +21,7 @@ from typing import Any
 from irtools.advise.shipped import prompts
 from irtools.advise.traffic import Traffic
 from irtools.errors import OptionError, UsageError
+from irtools.ir.listing import link_files
 from irtools.model.directory import ModelDirectory
 from irtools.prove.record import model_files
 from irtools.runtime.child import Progress
@@ -279,9 +280,7 @@ def _with_smaller_head(export: ModelDirectory, rows: int) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="irtools-advise-") as made:
         copy = Path(made)
         try:
-            for path in export.directory.iterdir():
-                if path.name != target.path.name and path.is_file():
-                    (copy / path.name).symlink_to(path.resolve())
+            link_files(export.directory, copy, {target.path.name})
         except OSError as error:
             raise UsageError(
                 f"the timed copy of the export cannot be made of links in {made} ({error}); give a record of "

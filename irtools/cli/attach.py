@@ -25,7 +25,7 @@ __all__ = ["command"]
 @click.option("--mtp-from", metavar="OTHER", type=PATH, help="Export of the same base that has an MTP head.")
 @click.option("--remove", is_flag=True, help="Remove an attached head, and restore config.json byte for byte.")
 @click.option("--force", is_flag=True, help="Replace another MTP head; with --remove, also one that changed since.")
-@click.option("--output-dir", metavar="DIR", type=PATH, help="Write a complete export here instead.")
+@click.option("-o", "--output-dir", metavar="DIR", type=PATH, help="Write a complete export here instead.")
 @click.option("--dry-run", is_flag=True, help="Write nothing; exit with 1 if something would change.")
 @click.option("--no-check", is_flag=True, help="Do not read the head with OpenVINO and do not apply the rules.")
 @output_options()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from irtools.errors import ExportError, SaveError
 
-__all__ = ["list_export", "meant_instead", "real_path", "require_empty"]
+__all__ = ["link_files", "list_export", "meant_instead", "real_path", "require_empty"]
 
 
 _SHOWN = 3
@@ -23,6 +23,13 @@ def meant_instead(directory: Path, targets: Collection[str]) -> str:
         return "give an OpenVINO export"
     more = ", ..." if len(exports) > _SHOWN else ""
     return f"did you mean {', '.join(map(str, exports[:_SHOWN]))}{more}?"
+
+
+def link_files(directory: Path, into: Path, leave_out: Collection[str]) -> None:
+    """Fill a directory with symbolic links to the files and folders of another one."""
+    for path in directory.iterdir():
+        if path.name not in leave_out:
+            (into / path.name).symlink_to(real_path(path))
 
 
 def require_empty(output_dir: Path, directory: Path, *, in_place: bool = True) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from irtools.errors import CheckError, os_reason
+from irtools.ir.listing import link_files, real_path
 from irtools.lint.engine import VerifyOptions, verify
 from irtools.lint.finding import Finding, Severity
 from irtools.model.directory import MTP_FILE, ModelDirectory
@@ -41,6 +41,7 @@ def check_attachment(attachment: Attachment) -> tuple[str, ...]:
         whole, bare = (Path(scratch) / side / directory.absolute().name for side in ("with", "without"))
         try:
             _stage(directory, whole, attachment)
+            _stage(directory, bare, None)
         except OSError as error:
             message = f"the new export cannot be checked ({os_reason(error)}); {_ANYWAY}"
             raise CheckError(message, path=directory) from error
@@ -50,7 +51,6 @@ def check_attachment(attachment: Attachment) -> tuple[str, ...]:
         errors = _errors(whole)
         if not errors:
             return ()
-        _stage(directory, bare, None)
         before = {_key(finding) for finding in _errors(bare)}
     new = [finding for finding in errors if _about_mtp(finding) or _key(finding) not in before]
     if new:
@@ -69,12 +69,10 @@ def _stage(directory: Path, staged: Path, attachment: Attachment | None) -> None
     if config is not None:
         (staged / "config.json").write_bytes(config)
         own.add("config.json")
-    for path in directory.iterdir():
-        if path.name not in own:
-            (staged / path.name).symlink_to(os.path.realpath(path))
+    link_files(directory, staged, own)
     if attachment is not None and attachment.source is not None:
         for source in (attachment.source, attachment.source.with_suffix(".bin")):
-            (staged / source.name).symlink_to(os.path.realpath(source))
+            (staged / source.name).symlink_to(real_path(source))
 
 
 def _errors(directory: Path) -> list[Finding]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from irtools.lint.pipelines import Pipeline
     from irtools.surgery.patch import Patch
 
-__all__ = ["ModelVerification", "Verification", "VerifyOptions", "selected_rules", "verify"]
+__all__ = ["ModelVerification", "Verification", "VerifyOptions", "findings_of", "selected_rules", "verify"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ def verify(export: ModelDirectory, options: VerifyOptions | None = None) -> Veri
         whole.part(name)  # raises ExportError
     context = Context(whole, options.expect_mtp, draft, options.target_runtime, specs)
     unreadable = next(rule for rule in loaded if rule.unreadable)
-    findings = [finding for rule in rules for finding in _run(rule, context, unreadable)]
+    findings = [finding for rule in rules for finding in findings_of(rule, context, unreadable)]
     others = [rule for rule in _applicable(loaded, options) if rule not in rules]
     all_findings = [*findings, *_left_out(others, context, unreadable)]
     judged = _judged(context, list(_drop_echoes(all_findings, unreadable)))
@@ -220,7 +220,7 @@ def _left_out(rules: Iterable[Rule], context: Context, unreadable: Rule) -> Iter
     for rule in rules:
         if rule.rules_out:
             with suppress(UsageError):  # a rule that fails may be deselected for exactly that reason
-                yield from _run(rule, context, unreadable)
+                yield from findings_of(rule, context, unreadable)
 
 
 def _whole_export(export: ModelDirectory) -> ModelDirectory:
@@ -232,7 +232,7 @@ def _whole_export(export: ModelDirectory) -> ModelDirectory:
     return whole if export.path == export.directory or side_part or targets == {export.path} else export
 
 
-def _run(rule: Rule, context: Context, unreadable: Rule) -> Iterator[Finding]:
+def findings_of(rule: Rule, context: Context, unreadable: Rule) -> Iterator[Finding]:
     """Findings of one rule, with every field filled in.
 
     Users write rules too, so any exception becomes an error that names the rule.

@@ -19,7 +19,7 @@ from irtools.ir.pread import WeightsReader
 from irtools.model.document import Document
 from irtools.model.part import PartFacts
 from irtools.model.target import find_runtime_lm_head
-from irtools.model.weights import Weight, weights
+from irtools.model.weights import Weight
 
 __all__ = ["Likeness", "OwnHead", "find_own_head", "like_lm_head"]
 
@@ -88,7 +88,7 @@ def find_own_head(part: PartFacts, name: str = "logits") -> OwnHead | None:
             return None
     if graph.op_type(key) != "MatMul":
         return None
-    found = _projection(graph, key)
+    found = _projection(part, key)
     if found is None or (tokens is not None and tokens.elements != found[1]):
         return None
     vocabulary = output.shape[-1] if output.shape else -1
@@ -101,12 +101,12 @@ def _before_converts(graph: GraphView, key: int) -> int:
     return key
 
 
-def _projection(graph: GraphView, matmul: int) -> tuple[Weight, int] | None:
+def _projection(part: PartFacts, matmul: int) -> tuple[Weight, int] | None:
     """Weights of a MatMul that are stored row by row, and their number of rows."""
-    found = [weight for weight in weights(graph) if matmul in weight.consumers and len(weight.constant.shape) > 1]
-    if len(found) != 1 or not graph.flag(matmul, "transpose_b"):
+    own = [weight for weight in part.weights if matmul in weight.consumers and len(weight.constant.shape) > 1]
+    if len(own) != 1 or not part.graph.flag(matmul, "transpose_b"):
         return None
-    return found[0], found[0].constant.shape[0]
+    return own[0], own[0].constant.shape[0]
 
 
 def like_lm_head(
@@ -123,7 +123,7 @@ def like_lm_head(
     """
     readers = reader_of(part.document), reader_of(target.document)
     lm_head = find_runtime_lm_head(target).matmul
-    theirs = _projection(target.graph, lm_head) if lm_head is not None else None
+    theirs = _projection(target, lm_head) if lm_head is not None else None
     wanted = target.output("logits")
     vocabulary = wanted.shape[-1] if wanted is not None and wanted.shape else -1
     if 0 < vocabulary < max(own.rows, own.vocabulary):

@@ -13,6 +13,7 @@ from irtools.ir.rt_info import RtInfo, RtInfoEntry, entries
 from irtools.model.annotation import Annotation, Locator, read_annotation, resolve_or_none
 from irtools.model.document import Document
 from irtools.model.graft import Graft, find_graft
+from irtools.model.weights import Weight, weights
 
 __all__ = ["ModelInput", "ModelOutput", "PartFacts", "State"]
 
@@ -129,6 +130,11 @@ class PartFacts:
     def output(self, name: str) -> ModelOutput | None:
         """The output with a tensor name."""
         return next((port for port in self.outputs if name in port.names), None)
+
+    @cached_property
+    def weights(self) -> tuple[Weight, ...]:
+        """Constants with their scales and zero points."""
+        return weights(self.graph)
 
     @cached_property
     def graft(self) -> Graft | None:

@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -95,7 +96,8 @@ class Attachment:
 def plan_attachment(export: ModelDirectory, other: ModelDirectory, *, force: bool = False) -> Attachment:
     """Compare two exports, and work out how the export gets the MTP head of the other one.
 
-    Nothing is written. The files of the head are read once, in pieces; of the other weights, a few kilobytes are.
+    Nothing is written. The files of the head are read in pieces, to compare them with present ones and to hash them.
+    Of other weights, a few kilobytes are read.
 
     Parameters
     ----------
@@ -123,12 +125,14 @@ def plan_attachment(export: ModelDirectory, other: ModelDirectory, *, force: boo
     require_weights(there / MTP_WEIGHTS, needed, MTP_FILE)
     known = read_record(here)
     equal = {name: _equal(here / name, path) for name, path in files.items()}
+    mark = cache(mark_of)
     if not force:
-        _require_free(here, known, files, equal)
+        begun = known is not None and known.files.get(MTP_WEIGHTS) == mark(files[MTP_WEIGHTS])[0]
+        _require_free(here, equal, begun=begun)
     edit, change, remarks = _declaration(export, other, known)
     steps: list[Step] = []
     if not all(equal.values()) or (known is not None and change is not None):
-        marks = {name: mark_of(path) for name, path in files.items()}
+        marks = {name: mark(path) for name, path in files.items()}
         record = AttachRecord(real_path(there).name, {name: mark for name, (mark, _) in marks.items()}, edit)
         puts = {name: Put(here / name, files[name], marks[name][1]) for name in files}
         # The record is written first: after a crash, attaching again and removing know what was begun.
@@ -160,15 +164,13 @@ def _equal(path: Path, source: Path) -> bool:
         raise unreadable(path, error, "; repair it, or remove it") from error
 
 
-def _require_free(here: Path, known: AttachRecord | None, files: dict[str, Path], equal: dict[str, bool]) -> None:
-    """Refuse a directory with another head; one that an interrupted run began to attach is none."""
+def _require_free(here: Path, equal: dict[str, bool], *, begun: bool) -> None:
+    """Refuse a directory with another head; weights that an interrupted run has ``begun`` with are allowed."""
     if os.path.lexists(here / MTP_FILE) and not all(equal.values()):
         raise EditError("has another MTP head already; give --force to replace it", path=here)
-    if os.path.lexists(here / MTP_WEIGHTS) and not equal[MTP_WEIGHTS]:
-        begun = known is not None and known.files.get(MTP_WEIGHTS) == mark_of(files[MTP_WEIGHTS])[0]
-        if not begun:
-            message = f"is there without {MTP_FILE} and has other content; remove it, or give --force to replace it"
-            raise EditError(message, path=here / MTP_WEIGHTS)
+    if os.path.lexists(here / MTP_WEIGHTS) and not equal[MTP_WEIGHTS] and not begun:
+        message = f"is there without {MTP_FILE} and has other content; remove it, or give --force to replace it"
+        raise EditError(message, path=here / MTP_WEIGHTS)
 
 
 def _declaration(
