@@ -48,7 +48,9 @@ class LmHead:
 
 
 def find_head(view: GraphView) -> LmHead:
-    """Find the lm_head above the output named ``logits``.
+    """Find the lm_head above the output named ``logits``, in whatever form the model has it.
+
+    For what the runtime finds, see :func:`irtools.model.target.find_runtime_lm_head`.
 
     Raises
     ------

@@ -50,7 +50,10 @@ _PATTERNS = ((), ("Add",), ("Transpose",), ("Multiply", "Tanh", "Divide"))
 
 
 def find_runtime_lm_head(part: PartFacts) -> RuntimeLmHead:
-    """Find the lm_head as ``find_llm_matmul`` of GenAI does."""
+    """Find the lm_head as ``find_llm_matmul`` of GenAI does.
+
+    It refuses forms that :func:`irtools.decoder.head.find_head` finds.
+    """
     output = part.output("logits")
     return RuntimeLmHead(None, None, ()) if output is None else find_lm_head(part, output)
 
