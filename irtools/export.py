@@ -46,6 +46,7 @@ class Export(ModelDirectory, Drawable):
     def __init__(self, path: str | Path) -> None:
         super().__init__(path)
         self._patches: dict[Path, Patch] = {}
+        self._relied: dict[Path, bytes] = {}
 
     def __repr__(self) -> str:
         return f"Export({str(self.path)!r})"
@@ -531,6 +532,7 @@ class Export(ModelDirectory, Drawable):
             if draft is None:
                 require_mtp(self)
                 require_ungrafted(self._current("target"))
+                self._rely_on(self.target)
             owner, part = (draft, "target") if draft is not None else (self, "mtp")
             document = owner._settled(part)
             with about(document.path):
@@ -544,8 +546,9 @@ class Export(ModelDirectory, Drawable):
                 )
             owner._keep(head.patch)
             return head
-        require_mtp(self)
+        mtp = require_mtp(self)
         require_graftable(self._current("mtp"))
+        self._rely_on(mtp)
         with self.edit() as editor:
             grafting = editor.graft(vocabulary or 0, force=force)
         return self._draft_head(editor, grafting)
@@ -638,6 +641,10 @@ class Export(ModelDirectory, Drawable):
         if known is not None and known.weights is not None:
             raise EditError("a change of the weights is pending; save it first", path=document.path)
         return document
+
+    def _rely_on(self, document: Document) -> None:
+        """Have the next save require that the file of a part is still as it was read: a change was computed from it."""
+        self._relied.setdefault(document.path, document.data)
 
     def _keep(self, patch: Patch) -> Patch:
         """Add a pending change; the documents show the files until it is saved."""
@@ -872,9 +879,10 @@ class Export(ModelDirectory, Drawable):
             FileChange(patch.path, patch.data, patch.original, checker(patch) if check else None, patch.weights)
             for patch in self.pending
         ]
+        relied = {path: data for path, data in self._relied.items() if path not in self._patches}
         if output_dir is not None:
-            return save_export(self.directory, changes, Path(output_dir), progress=progress)
-        return save_files(changes, written=lambda change: self._forget(change.path))
+            return save_export(self.directory, changes, Path(output_dir), read=relied, progress=progress)
+        return save_files(changes, written=lambda change: self._forget(change.path), read=relied)
 
     def prove(self, settings: ProveSettings | None = None, progress: Callable[[str], None] | None = None) -> Proof:
         """Run the export: taps, state, MTP head, speculative decoding.
@@ -976,6 +984,9 @@ class Export(ModelDirectory, Drawable):
     def _forget(self, path: Path) -> None:
         """Drop a saved change."""
         del self._patches[path]
+        self._relied.pop(path, None)
+        if not self._patches:
+            self._relied.clear()
         self._forget_files()
 
     def _forget_files(self) -> None:

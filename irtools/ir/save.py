@@ -138,7 +138,12 @@ class Saved:
 # -- in place --------------------------------------------------------------------------
 
 
-def save_files(changes: Sequence[FileChange], written: Callable[[FileChange], None] | None = None) -> tuple[Saved, ...]:
+def save_files(
+    changes: Sequence[FileChange],
+    written: Callable[[FileChange], None] | None = None,
+    *,
+    read: Mapping[Path, bytes] | None = None,
+) -> tuple[Saved, ...]:
     """Replace files atomically, each at most once, after all of them passed their checks.
 
     After a failure or crash at any point, the complete old or the complete new file is there. A crash can
@@ -150,6 +155,9 @@ def save_files(changes: Sequence[FileChange], written: Callable[[FileChange], No
     ----------
     written : callable, optional
         Called after each file that was replaced.
+    read : mapping of Path to bytes, optional
+        Other files with the content that the changes were computed from. They are locked meanwhile, so that they and
+        the files that are written fit together.
 
     Raises
     ------
@@ -161,6 +169,7 @@ def save_files(changes: Sequence[FileChange], written: Callable[[FileChange], No
         ``changes`` have been replaced.
     """
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_held(read or {}))
         ready = [stack.enter_context(_prepared(change)) for change in changes]
         saved = []
         for change, replace in zip(changes, ready, strict=True):
@@ -172,11 +181,22 @@ def save_files(changes: Sequence[FileChange], written: Callable[[FileChange], No
 
 
 @contextlib.contextmanager
+def _held(read: Mapping[Path, bytes]) -> Iterator[None]:
+    """Lock files that must still have this content."""
+    with contextlib.ExitStack() as stack:
+        for path, content in read.items():
+            with explained(path, "cannot be read", state="nothing was written"):
+                stack.enter_context(lock(path))
+                _unchanged(path, content)
+        yield
+
+
+@contextlib.contextmanager
 def _prepared(change: FileChange) -> Iterator[Callable[[], Saved]]:
     """Lock a file, write and check the temporary file, and yield the function that renames it."""
     path, state = change.path, "the old file is as it was"
     with explained(path, state=state), lock(path) as locked:
-        before = _unchanged(change)
+        before = _unchanged(path, change.original)
         if locked:
             _remove_stale(path)
         link = real_path(path) if path.is_symlink() else None
@@ -271,15 +291,15 @@ def _changed(path: Path) -> SaveError:
     return SaveError("changed while irtools was at work, so nothing was written; run the command again", path=path)
 
 
-def _unchanged(change: FileChange) -> os.stat_result:
+def _unchanged(path: Path, original: bytes) -> os.stat_result:
     """Status of a file, after checking that it still has its original content."""
     try:
-        status = change.path.stat()
-        content = change.path.read_bytes()
+        status = path.stat()
+        content = path.read_bytes()
     except FileNotFoundError:
-        raise _changed(change.path) from None
-    if content != change.original or identity(change.path.stat()) != identity(status):
-        raise _changed(change.path)
+        raise _changed(path) from None
+    if content != original or identity(path.stat()) != identity(status):
+        raise _changed(path)
     return status
 
 
@@ -299,6 +319,7 @@ def save_export(
     output_dir: Path,
     *,
     instead: Mapping[str, Path | None] | None = None,
+    read: Mapping[Path, bytes] | None = None,
     progress: CopyProgress | None = None,
 ) -> tuple[Saved, ...]:
     """Write a complete export to an empty or absent directory.
@@ -325,14 +346,15 @@ def save_export(
     changed = {change.path.relative_to(directory): change for change in changes}
     made: list[Path] = []
     try:
-        with explained(output_dir, state=UNDONE):
-            make_directories([output_dir, *(output_dir / folder for folder in folders)], made)
-        replaced = {*changed, *(c.weights.path.relative_to(directory) for c in changes if c.weights is not None)}
-        for relative, source in files.items():
-            if relative not in replaced:
-                with explained(output_dir / relative, state=UNDONE):
-                    transfer(source, output_dir / relative, made, progress)
-        return tuple(_place(output_dir, relative, change, made) for relative, change in changed.items())
+        with _held(read or {}):
+            with explained(output_dir, state=UNDONE):
+                make_directories([output_dir, *(output_dir / folder for folder in folders)], made)
+            replaced = {*changed, *(c.weights.path.relative_to(directory) for c in changes if c.weights is not None)}
+            for relative, source in files.items():
+                if relative not in replaced:
+                    with explained(output_dir / relative, state=UNDONE):
+                        transfer(source, output_dir / relative, made, progress)
+            return tuple(_place(output_dir, relative, change, made) for relative, change in changed.items())
     except BaseException:
         remove_made(made)
         raise
@@ -417,7 +439,7 @@ def _place(output_dir: Path, relative: Path, change: FileChange, made: list[Path
             made.append(weights)
             new.replace(weights)
     with explained(target, state=UNDONE):
-        before = _unchanged(change)
+        before = _unchanged(change.path, change.original)
         made.append(target)
         with temporary(target, change.data, before) as new:
             notes = change.check(new, weights) if change.check is not None else ()

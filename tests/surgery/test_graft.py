@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from openvino import opset13 as ops
 
 import irtools
-from irtools.errors import EditError, ExportError
+from irtools.errors import EditError, ExportError, SaveError
 from irtools.ir.save import FileChange, save_files
 from irtools.model.document import Document
 from irtools.surgery.graft.directory import token_file
@@ -297,6 +297,23 @@ def test_both_kinds_of_draft_head_exclude_each_other(export_copy: Callable[..., 
     export.save(check=False)
     with pytest.raises(EditError, match="has a draft head already"):
         irtools.open_export(path).graft(100, own_head=True)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("own_head", [False, True])
+def test_the_other_kind_of_draft_head_that_appeared_meanwhile_is_noticed(
+    export_copy: Callable[..., Path], tmp_path: Path, own_head: bool, elsewhere: bool
+) -> None:
+    path = export_copy(TRAINED)
+    late, early = irtools.open_export(path), irtools.open_export(path)
+    late.graft(100, own_head=own_head)
+    early.graft(100, own_head=not own_head)
+    early.save(check=False)
+    before = {file.name: file.read_bytes() for file in path.iterdir()}
+    with pytest.raises(SaveError, match="changed while irtools was at work"):
+        late.save(tmp_path / "made" if elsewhere else None, check=False)
+    assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+    assert not (tmp_path / "made").exists()
 
 
 def test_weights_that_are_a_link_are_replaced(export_copy: Callable[..., Path], tmp_path: Path) -> None:
