@@ -21,7 +21,7 @@ from irtools.model.part import PartFacts
 from irtools.model.target import find_runtime_lm_head
 from irtools.model.weights import Weight
 
-__all__ = ["Likeness", "OwnHead", "find_own_head", "like_lm_head"]
+__all__ = ["Likeness", "OwnHead", "find_own_head", "like_lm_head", "own_head_text"]
 
 _ROWS = 8
 """Number of rows that are compared."""
@@ -57,6 +57,11 @@ class OwnHead:
     rows: int
     tokens: Constant | None
     vocabulary: int
+
+
+def own_head_text(head: OwnHead) -> str:
+    """Tokens that a head covers, for example ``100 of 512 tokens``."""
+    return f"{head.rows:,} of {head.vocabulary:,} tokens" if head.vocabulary > head.rows else f"{head.rows:,} tokens"
 
 
 class Likeness(Enum):

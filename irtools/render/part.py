@@ -15,11 +15,16 @@ from irtools.graph.match import Match, Matcher
 from irtools.graph.view import GraphView, Source
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
+from irtools.model.graft import Graft, find_graft
+from irtools.model.own_head import OwnHead, find_own_head
+from irtools.model.part import PartFacts
 from irtools.model.weights import Weight, weights
 from irtools.text import size_text
 
-__all__ = ["DrawnPart", "shown_part", "weight_line"]
+__all__ = ["DRAFT_HEAD", "DrawnPart", "shown_part", "weight_line"]
 
+DRAFT_HEAD = "draft head"
+"""Purpose of the weights of a draft head in a target. They are bytes of lm_head, and no further ones."""
 _WEIGHT_KINDS = {
     **{kind: mixer.weights for kind, mixer in MIXERS.items()},
     "dense": "MLP",
@@ -129,6 +134,16 @@ class DrawnPart:
         matches = (matcher.at("mtp_fusion", key)[0] for key in self.view.by_type.get("Concat", ()))
         return next((match for match in matches if match), None)
 
+    @cached_property
+    def graft(self) -> Graft | None:
+        """The draft head that is grafted onto the part, if it is a target."""
+        return find_graft(self.view)
+
+    @cached_property
+    def own_head(self) -> OwnHead | None:
+        """The projection that computes the logits of the part, if it is a draft."""
+        return find_own_head(PartFacts(self.document))
+
     def _inputs(self, *names: str) -> list[int]:
         """Model inputs with one of the tensor names."""
         return [key for key in self.view.parameters if not set(names).isdisjoint(self.view.op(key).outputs[0].names)]
@@ -138,10 +153,12 @@ class DrawnPart:
         """Kind of each op for the weights table, by layer id."""
         if self.stack is not None:
             kinds = {self.stack.embedding: "embedding", self.stack.head: "head"}
+            kinds |= {self.graft.matmul: DRAFT_HEAD} if self.graft else {}
         else:
             matcher = Matcher(self.view)
             gathers = self.view.by_type.get("Gather", ())
             kinds = {key: "embedding" for key in gathers if matcher.at("embedding", key)[0]}
+            kinds |= {self.own_head.matmul: "head"} if self.own_head else {}
         if self.blocks is not None:
             if self.stack is None:
                 kinds |= dict.fromkeys(self._before_layers(self.blocks), "fusion")

@@ -12,8 +12,9 @@ from irtools.graph.closure import closure
 from irtools.graph.view import GraphView
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
+from irtools.model.own_head import own_head_text
 from irtools.render.layers import LayerDrawer, value_text
-from irtools.render.part import DrawnPart, weight_line
+from irtools.render.part import DRAFT_HEAD, DrawnPart, weight_line
 from irtools.render.picture import TIMES, Picture
 from irtools.render.sketch import Sketch
 from irtools.text import plural
@@ -91,7 +92,8 @@ class ExportDrawer:
     def _part_line(self, part: DrawnPart) -> str:
         layers = len(part.blocks.layers) if part.blocks else 0
         hidden = f", hidden size {part.stack.hidden_size}" if part.stack else ""
-        return f"{plural(layers, 'layer')}{hidden}, {weight_line(part.weights)}"
+        weights = [weight for weight in part.weights if weight.kind != DRAFT_HEAD]
+        return f"{plural(layers, 'layer')}{hidden}, {weight_line(weights)}"
 
     # -- inputs --------------------------------------------------------------------
 
@@ -141,6 +143,11 @@ class ExportDrawer:
         text = f"{port.element_type} {symbolic(port.shape, 'logits')}" if port else ""
         self.sketch.box("logits", "input", "logits", (text,))
         self.sketch.arrow(below, "logits")
+        if part.graft is not None:
+            facts = (f"the first {part.graft.rows:,} rows of the head", "" if part.graft.first else "not in use")
+            self.sketch.box("graft", "head", "Draft head", facts, op=view.op_name(part.graft.matmul))
+            self.sketch.arrow("head", "graft", style="below")
+            self.sketch.arrow("head", "graft", "same weights", "same")
 
     def _start(self, embeds: str) -> str:
         """Draw the embedding and its inputs; return the key of the box that enters layer 0."""
@@ -181,15 +188,19 @@ class ExportDrawer:
             self.omitted += draw_head(self.sketch, part, opened=opened)
         last = len(self.stack.layers) - 1
         tap = "taplast" if wired else self.sketch.box("taprepeated", "tap", f"tap {last} of the target")
-        self.sketch.box("headclone", "head", "Head", ("cloned from the target by the runtime",))
-        self.sketch.box("drafts", "input", "draft logits")
         inputs = {name: f"min{key}" for key in part.view.parameters for name in part.view.op(key).outputs[0].names}
         self.sketch.arrow(tap, inputs.get("hidden_states", ""), "hidden state", "wire")
         self.sketch.arrow("embeddings", inputs.get("inputs_embeds", ""), "next token", "wire")
+        if part.view.result_named("logits") is not None:
+            return
+        graft = self.target.graft
+        source = "draft head" if graft is not None and graft.first else "target"
+        self.sketch.box("headclone", "head", "Head", (f"cloned from the {source} by the runtime",))
+        self.sketch.box("drafts", "input", "draft logits")
         self.sketch.arrow("mout", "headclone", style="wire")
         self.sketch.arrow("headclone", "drafts", style="wire")
         if wired:
-            self.sketch.arrow("head", "headclone", "same weights", "same")
+            self.sketch.arrow("head" if source == "target" else "graft", "headclone", "same weights", "same")
 
 
 def _input_box(sketch: Sketch, view: GraphView, key: int, prefix: str) -> str:
@@ -223,4 +234,11 @@ def draw_head(sketch: Sketch, part: DrawnPart, *, opened: bool) -> list[str]:
     text = f"{out.element_type} {symbolic(out.shape, 'last_hidden_state')}" if out else ""
     sketch.box("mout", "input", "last_hidden_state", (text,))
     sketch.arrow(end, "mout")
+    if view.result_named("logits") is not None:
+        own = part.own_head
+        facts = (own_head_text(own), weight_line(part.weights_of([own.matmul]))) if own is not None else ()
+        sketch.box("mhead", "head", "Head of its own", facts, op=view.op_name(own.matmul) if own is not None else "")
+        sketch.box("mlogits", "input", "logits")
+        sketch.arrow(end, "mhead")
+        sketch.arrow("mhead", "mlogits")
     return drawer.omitted

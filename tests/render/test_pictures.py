@@ -135,6 +135,36 @@ def test_pair_is_wired_as_the_runtime_does(fixtures: Path) -> None:
     assert titles(shown, "layers") == ["layers 0-2", "layer 3"]
 
 
+def _target_lines(shown: Picture) -> tuple[str, ...]:
+    return next(item.lines for item in shown.items if isinstance(item, Frame) and item.title.startswith("target"))
+
+
+def test_a_draft_head_in_the_target_is_what_the_runtime_clones(export_copy: Callable[..., Path]) -> None:
+    path = export_copy("qwen3_5_vl_trained")
+    export = open_export(path)
+    plain = _target_lines(picture(path, pair=True))
+    export.graft(100)
+    export.save(check=False)
+    shown = picture(path, pair=True)
+    boxes = {box.key: box for box in shown.boxes}
+    same = [(boxes[arrow.tail].title, boxes[arrow.head].title) for arrow in shown.arrows if arrow.style == "same"]
+    assert same == [("Head", "Draft head"), ("Draft head", "Head")]
+    assert "the first 100 rows of the head" in boxes["graft"].lines
+    assert _target_lines(shown) == plain, "no more weights"
+
+
+def test_a_head_of_its_own_is_drawn_in_the_mtp_part(export_copy: Callable[..., Path]) -> None:
+    path = export_copy("qwen3_5_vl_trained")
+    export = open_export(path)
+    export.graft(tokens=[5, 7, 300], own_head=True)
+    export.save(check=False)
+    shown = picture(path, pair=True)
+    own = next(box for box in shown.boxes if box.title == "Head of its own")
+    assert own.lines == ("3 of 512 tokens", "weights 768 B f32")  # 3 rows of 64 values of 4 bytes
+    assert not [arrow for arrow in shown.arrows if arrow.style == "same"]
+    assert "draft logits" not in {box.title for box in shown.boxes}
+
+
 def test_shapes_and_precisions_are_on_the_edges(fixtures: Path) -> None:
     shown = picture(fixtures / "llama")
     labels = {arrow.label for arrow in shown.arrows if arrow.style == "data" and arrow.label}
