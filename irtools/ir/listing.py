@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection
 from pathlib import Path
 
 from irtools.errors import ExportError, SaveError
+from irtools.ir.reading import open_file
 
-__all__ = ["link_files", "list_export", "meant_instead", "real_path", "require_empty"]
+__all__ = ["holds_ir", "link_files", "list_export", "meant_instead", "real_path", "require_empty"]
 
 
+_ROOT = re.compile(rb"\s*(?:<\?.*?\?>\s*|<!--.*?-->\s*|<![A-Z].*?>\s*)*<([^\s/>!?]+)", re.DOTALL)
+_BEGINNING = 1 << 16
 _SHOWN = 3
 """Number of folders that a suggestion names."""
 
@@ -23,6 +27,29 @@ def meant_instead(directory: Path, targets: Collection[str]) -> str:
         return "give an OpenVINO export"
     more = ", ..." if len(exports) > _SHOWN else ""
     return f"did you mean {', '.join(map(str, exports[:_SHOWN]))}{more}?"
+
+
+def holds_ir(directory: Path) -> bool:
+    """True if a directory holds an IR, or an ``.xml`` that could be one because its root element cannot be told.
+
+    An ``.xml`` with another root element, such as a test report, is none.
+    """
+    try:
+        names = [entry.name for entry in os.scandir(directory) if entry.name.lower().endswith(".xml")]
+    except OSError:
+        return True  # nothing is known of it
+    return any(name.startswith("openvino_") for name in names) or any(_may_be_ir(directory / name) for name in names)
+
+
+def _may_be_ir(path: Path) -> bool:
+    try:
+        with open_file(path) as file:
+            # Without NUL bytes and the mark, text in UTF-16 is readable too.
+            beginning = file.read(_BEGINNING).replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe")
+    except OSError:
+        return True
+    root = _ROOT.match(beginning)
+    return root is None or root[1] == b"net"
 
 
 def link_files(directory: Path, into: Path, leave_out: Collection[str]) -> None:

@@ -30,7 +30,7 @@ from irtools.ir.files import (
     write_all,
 )
 from irtools.ir.listing import list_export, real_path, require_empty
-from irtools.ir.reading import chunks, open_file
+from irtools.ir.reading import chunks, open_file, read_file
 from irtools.text import short_repr
 
 try:
@@ -275,7 +275,7 @@ def _unchanged(change: FileChange) -> os.stat_result:
     """Status of a file, after checking that it still has its original content."""
     try:
         status = change.path.stat()
-        content = change.path.read_bytes()
+        content = read_file(change.path)
     except FileNotFoundError:
         raise _changed(change.path) from None
     if content != change.original or identity(change.path.stat()) != identity(status):
