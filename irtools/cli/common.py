@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
+from irtools.cli.defects import StdoutError, defect_text, is_defect
 from irtools.errors import AnnotationDiffersError, ExportError, IrtoolsError, LocateRefusedError, about, os_reason
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Style
@@ -22,7 +23,6 @@ from irtools.text import visible
 
 __all__ = [
     "PATH",
-    "StdoutError",
     "Ui",
     "about_model",
     "attempt",
@@ -78,10 +78,6 @@ part_option = click.option(
     show_default=True,
     help="Part of the export: target, mtp, or a file stem without openvino_ and _model.",
 )
-
-
-class StdoutError(Exception):
-    """Standard output cannot be written; the cause is an ``OSError``."""
 
 
 def write_stdout(text: str, *, exact: bool = False) -> None:
@@ -270,3 +266,7 @@ def attempt(path: Path, work: Callable[[Path], ModelResult]) -> ModelResult:
         refused = "refused" if isinstance(error, LocateRefusedError) else "failed"
         status = "differs" if isinstance(error, AnnotationDiffersError) else refused
         return ModelResult(str(path), status, error.exit_code, str(error))
+    except Exception as error:
+        if not is_defect(error):
+            raise
+        return ModelResult(str(path), "failed", 2, defect_text(error, path))

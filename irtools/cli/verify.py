@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irtools.cli.common import PATH, Ui, about_model, models_argument, print_error, write_stdout
+from irtools.cli.defects import defect_text, is_defect, print_traceback
 from irtools.errors import IrtoolsError, OptionError
 from irtools.report.formats import VERIFY, format_of, render, suffixes_text
 from irtools.report.terminal import Style
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from irtools.lint.session import VerifyCall
 
 __all__ = ["command"]
+
+_WHOSE = "unless the rule is your own, this is a defect of irtools; the findings of the other rules are complete"
 
 
 def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -162,8 +165,17 @@ def _verify(path: Path, call: VerifyCall, ui: Ui) -> ModelVerification:
     except IrtoolsError as error:
         print_error(str(error))
         return ModelVerification(path, error=str(error))
+    except Exception as error:
+        if not is_defect(error):
+            raise
+        text = defect_text(error, path)
+        print_error(text)
+        return ModelVerification(path, error=text)
     for note in verified.notes:
         ui.note(note)
+    for failure in verified.failures:
+        print_error(f"{path}: {failure.args[0]}; {_WHOSE}")
+        print_traceback(failure.__cause__)
     for file in verified.written:
         ui.note(f"wrote {file.path}")
         if file.link_note:
@@ -186,6 +198,6 @@ def _emit(format_: str, file: Path | None, verified: list[ModelVerification], ui
 
 
 def _exit_code(verified: list[ModelVerification], *, exit_zero: bool) -> int:
-    if any(model.verification is None for model in verified):
+    if any(model.verification is None or model.failures for model in verified):
         return 2
     return int(any(model.failed for model in verified) and not exit_zero)

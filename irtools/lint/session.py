@@ -14,7 +14,7 @@ from irtools.lint.apply_fixes import FixPlan, plan_fixes, write_fixes
 from irtools.lint.baseline import apply_baseline, read_baseline
 from irtools.lint.configuration import Config, comes_with_model, find_config, load_config
 from irtools.lint.context import DEFAULT_RUNTIME
-from irtools.lint.engine import ModelVerification, Verification, VerifyOptions, verify
+from irtools.lint.engine import ModelVerification, RuleFailedError, Verification, VerifyOptions, verify
 from irtools.lint.finding import Severity
 from irtools.model.directory import ModelDirectory
 from irtools.text import plural
@@ -87,8 +87,9 @@ def verify_model(path: Path, call: VerifyCall) -> ModelVerification:
         rules=call.rules or config.rules,
     )
     baseline = call.baseline or config.baseline
+    failures: list[RuleFailedError] = []
     try:
-        verification = verify(export, options)
+        verification = verify(export, options, failures=failures)
     except OptionError as error:  # such as a code of a rule that was not loaded
         error.hint = " ".join(filter(None, (error.hint, *(f"{note}." for note in notes))))
         raise
@@ -103,13 +104,16 @@ def verify_model(path: Path, call: VerifyCall) -> ModelVerification:
         elif plan.patches:
             written = write_fixes(plan.patches)
             notes += tuple(note for file in written for note in file.notes)
-            verification = verify(ModelDirectory.open(path), options)
+            failures.clear()
+            verification = verify(ModelDirectory.open(path), options, failures=failures)
     if baseline is not None and not call.ignore_baseline:
         verification = apply_baseline(verification, call.fingerprints(baseline))
     if call.fix or call.unsafe_fixes or call.diff:
         notes += tuple(_remaining(verification, refused=bool(plan.refused), unsafe=call.unsafe_fixes))
     threshold = call.fail_on or config.fail_on or Severity.ERROR
-    return ModelVerification(path, verification, None, threshold, plan.patches, written, notes)
+    return ModelVerification(
+        path, verification, None, threshold, plan.patches, written, notes, config.path, tuple(failures)
+    )
 
 
 def configured_rules(config: Path | None) -> tuple[tuple[Path, ...], tuple[str, ...]]:
