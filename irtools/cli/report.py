@@ -58,7 +58,7 @@ def tell(command: str, entry: ModelResult, output: Path, ui: Ui) -> int:
     elif ui.format == "text" and not ui.quiet and not _is_stdout(output):
         ui.result(f"wrote {visible(str(output))}")
     if ui.format == "json":
-        write_stdout(to_json(envelope(command, [entry])))
+        write_stdout(to_json(envelope(command, [entry])), "json")
     return entry.exit_code
 
 

@@ -115,4 +115,4 @@ def _load(folders: tuple[Path, ...], config: Path | None, ui: Ui) -> tuple[Rule,
 def _print_json(name: str, content: dict[str, object]) -> None:
     from irtools.report.json import envelope, to_json
 
-    write_stdout(to_json({**envelope(name, []), **content}))
+    write_stdout(to_json({**envelope(name, []), **content}), "json")

@@ -13,6 +13,7 @@ from irtools.cli.defects import defect_text, is_defect, print_traceback
 from irtools.errors import IrtoolsError, OptionError
 from irtools.report.formats import VERIFY, format_of, render, suffixes_text
 from irtools.report.terminal import Style
+from irtools.text import printable
 
 if TYPE_CHECKING:
     from irtools.lint.engine import ModelVerification
@@ -192,9 +193,9 @@ def _emit(format_: str, file: Path | None, verified: list[ModelVerification], ui
     )
     if file is None:
         diff = format_ == "text" and any(model.patches and not model.written for model in verified)
-        write_stdout(text, exact=diff)
+        write_stdout(text, VERIFY[format_].escapes, styled=style.colour, exact=diff)
     else:
-        write_output(file, text.encode("utf-8", "backslashreplace"))
+        write_output(file, printable(text, VERIFY[format_].escapes).encode("utf-8", "backslashreplace"))
 
 
 def _exit_code(verified: list[ModelVerification], *, exit_zero: bool) -> int:
