@@ -128,7 +128,7 @@ def shortened(text: str, most: int = 400) -> str:
     Examples
     --------
     >>> shortened("the op " + "abcdefghij" * 2000, 20)
-    'the op abcdefg...fghijabcde...abcdefghij'
+    'the op abcdefg...abcdefghij'
     """
     if len(text) <= most:
         return text

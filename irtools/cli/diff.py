@@ -43,13 +43,15 @@ def command(a: Path, b: Path, part: str | None, ignore: tuple[str, ...], output:
     def work(path: Path) -> ModelResult:
         from irtools.export import diff
         from irtools.ir.output import write_output
+        from irtools.model.directory import ModelDirectory
         from irtools.report.compare import comparison_result
 
         with ui.working(f"Comparing {path} with {b}"):
             comparison = diff(path, b, part=part, ignore=ignore)
         text = render(DIFF[form], comparison, style=ui.style if output is None else Style())
         if output is not None:
-            write_output(output, printable(text, DIFF[form].escapes).encode("utf-8", "backslashreplace"))
+            sides = [ModelDirectory(side).directory for side in (path, b)]
+            write_output(output, printable(text, DIFF[form].escapes).encode("utf-8", "backslashreplace"), sides)
         return comparison_result(comparison, text)
 
     form = _format(ui, output)

@@ -186,6 +186,7 @@ def _verify(path: Path, call: VerifyCall, ui: Ui) -> ModelVerification:
 
 def _emit(format_: str, file: Path | None, verified: list[ModelVerification], ui: Ui, *, exit_zero: bool) -> None:
     from irtools.ir.output import write_output
+    from irtools.model.directory import ModelDirectory
 
     code, style = _exit_code(verified, exit_zero=exit_zero), ui.style if file is None else Style()
     text = render(
@@ -195,7 +196,8 @@ def _emit(format_: str, file: Path | None, verified: list[ModelVerification], ui
         diff = format_ == "text" and any(model.patches and not model.written for model in verified)
         write_stdout(text, VERIFY[format_].escapes, styled=style.colour, exact=diff)
     else:
-        write_output(file, printable(text, VERIFY[format_].escapes).encode("utf-8", "backslashreplace"))
+        data = printable(text, VERIFY[format_].escapes).encode("utf-8", "backslashreplace")
+        write_output(file, data, [ModelDirectory(model.path).directory for model in verified])
 
 
 def _exit_code(verified: list[ModelVerification], *, exit_zero: bool) -> int:

@@ -105,7 +105,7 @@ def write_baseline(path: Path, models: Iterable[ModelVerification]) -> list[Mode
     """Write a baseline file with every finding; return the models without these findings."""
     models = list(models)
     done = [model.verification for model in models if model.verification is not None]
-    write_output(path, baseline_text(done).encode())
+    write_output(path, baseline_text(done).encode(), [one.export.directory for one in done])
     return [
         replace(model, verification=replace(v, findings=(), in_baseline=v.in_baseline + len(v.findings)))
         if (v := model.verification)
