@@ -24,6 +24,8 @@ __all__ = [
     "visible",
 ]
 
+_WORD = 400
+"""Longest word in a text; four times the longest names in exports."""
 _FACT, _FACTS = 100, 250
 """Characters of one fact, and of all facts, in a short ``repr``."""
 
@@ -122,7 +124,7 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() or 0xD800 <= ord(c) < 0xE000 else ascii(c)[1:-1] for c in text)
 
 
-def shortened(text: str, most: int = 400) -> str:
+def shortened(text: str, most: int = _WORD) -> str:
     """Leave out the middle of words longer than ``most``, and of a text longer than ten times that.
 
     Examples
@@ -132,7 +134,11 @@ def shortened(text: str, most: int = 400) -> str:
     """
     if len(text) <= most:
         return text
-    return _cut(re.sub(rf"\S{{{most + 1},}}", lambda match: _cut(match[0], most), text), 10 * most)
+    return _cut(_short_words(text, most), 10 * most)
+
+
+def _short_words(text: str, most: int) -> str:
+    return re.sub(rf"\S{{{most + 1},}}", lambda match: _cut(match[0], most), text)
 
 
 _KEPT = r"\r?\n|\t"
@@ -142,7 +148,7 @@ _COMMANDS = re.compile(r"##(?=\[|vso\[)|^[^\S\n]*:(?=:)", re.MULTILINE)
 _REFERENCES = {"text": r"\x{:02x}", "json": r"\u{:04x}", "html": "&#{};", "xml": "&#{};"}
 
 
-def printable(text: str, form: str = "text", *, styled: bool = False, runner: bool = False) -> str:
+def printable(text: str, form: str = "text", *, styled: bool = False, runner: bool = False, whole: bool = False) -> str:
     r"""Escape what would steer the reader of a text: control and bidirectional characters, workflow commands.
 
     Everything that irtools prints goes through it, so that no name in an export reaches a terminal or log as it is.
@@ -157,12 +163,16 @@ def printable(text: str, form: str = "text", *, styled: bool = False, runner: bo
         True to keep the colours of :class:`irtools.report.terminal.Style`.
     runner : bool
         True if a CI runner reads the text.
+    whole : bool
+        True to keep words of any length, as a diff needs; else names that no exporter writes are cut.
 
     Examples
     --------
     >>> printable("a\x1b[2Jb\n"), printable("::error::x", runner=True)
     ('a\\x1b[2Jb\n', '\\x3a:error::x')
     """
+    if form == "text" and not whole:
+        text = _short_words(text, _WORD)
     if form in _PLAIN and not _SAFE.fullmatch(text):
         pieces = re.split(f"({_STYLED if styled else _KEPT})", text)
         text = "".join(piece if number % 2 else visible(piece) for number, piece in enumerate(pieces))

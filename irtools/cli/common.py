@@ -98,7 +98,7 @@ def write_stdout(text: str, form: str = "text", *, styled: bool = False, exact: 
     # `click.echo` would write UTF-8 to a stream whose encoding is ASCII.
     if sys.stdout is None:
         return
-    text = printable(text, form, styled=styled, runner=_runner())
+    text = printable(text, form, styled=styled, runner=_runner(), whole=exact)
     try:
         if exact and hasattr(sys.stdout, "buffer"):
             sys.stdout.flush()

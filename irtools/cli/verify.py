@@ -192,11 +192,11 @@ def _emit(format_: str, file: Path | None, verified: list[ModelVerification], ui
     text = render(
         VERIFY[format_], verified, style=style, exit_code=code, brief=file is None and ui.quiet, verbose=ui.verbose
     )
+    diff = format_ == "text" and any(model.patches and not model.written for model in verified)
     if file is None:
-        diff = format_ == "text" and any(model.patches and not model.written for model in verified)
         write_stdout(text, VERIFY[format_].escapes, styled=style.colour, exact=diff)
     else:
-        data = printable(text, VERIFY[format_].escapes).encode("utf-8", "backslashreplace")
+        data = printable(text, VERIFY[format_].escapes, whole=diff).encode("utf-8", "backslashreplace")
         write_output(file, data, [ModelDirectory(model.path).directory for model in verified])
 
 

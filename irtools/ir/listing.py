@@ -230,7 +230,7 @@ def list_export(directory: Path, *, leave_out: str) -> tuple[list[Path], dict[Pa
 def _own_places(directory: Path) -> tuple[Path, ...]:
     """Directories whose files belong to an export: its own, and the blobs of a snapshot in a Hugging Face cache."""
     real = real_path(directory)
-    above = next((parent.parent for parent in (real, *real.parents) if parent.name == "snapshots"), None)
+    above = next((parent.parent for parent in (real, *real.parents) if parent.name in ("snapshots", "snapshot")), None)
     blobs = above / "blobs" if above is not None else None
     return (real, blobs) if blobs is not None and blobs.is_dir() and not blobs.is_symlink() else (real,)
 

@@ -48,11 +48,11 @@ def page(template: str, *, scripts: Sequence[str] = (), styles: Sequence[str] = 
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def packed(value: object) -> str:
+def packed(value: object) -> Markup:
     """Encode a value as JSON, raw deflate and base64, which needs no escaping in HTML."""
     text = json.dumps(value, separators=(",", ":"))
     squeezed = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
-    return base64.b64encode(squeezed.compress(text.encode()) + squeezed.flush()).decode()
+    return Markup(base64.b64encode(squeezed.compress(text.encode()) + squeezed.flush()).decode())
 
 
 @cache
