@@ -28,6 +28,8 @@ def hook(event, arguments):
         seen.append(("network", event))
     elif event == "subprocess.Popen":
         seen.append(("process", arguments[1][0] if arguments[1] else arguments[0]))
+    elif event == "os.remove" and arguments[1] not in (-1, None):
+        pass  # relative to a directory that is being removed
     elif event in ("os.rename", "os.remove", "os.mkdir", "os.link", "os.symlink"):
         changed = arguments[event in ("os.rename", "os.link", "os.symlink")]
         seen.append(("write", os.path.abspath(os.fsdecode(changed))))
