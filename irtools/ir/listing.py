@@ -93,7 +93,7 @@ def require_empty(output_dir: Path, directory: Path, *, in_place: bool = True) -
         raise SaveError(f"is the export itself; {instead}", path=output_dir)
     if source in output.parents:
         raise SaveError(f"lies inside the export; give an --output-dir outside of {directory}", path=output_dir)
-    refuse_link(output_dir, [directory])
+    refuse_link(output_dir, [directory], "directory")
     try:
         first = next(output_dir.iterdir(), None)
         if first is not None and any(map(_marks_leftover, output_dir.iterdir())):
@@ -108,7 +108,7 @@ def require_empty(output_dir: Path, directory: Path, *, in_place: bool = True) -
         )
 
 
-def refuse_link(path: Path, exports: Iterable[Path] = ()) -> None:
+def refuse_link(path: Path, exports: Iterable[Path] = (), noun: str = "file") -> None:
     """Refuse an output path with a link in it that could have come with an export.
 
     Parameters
@@ -132,10 +132,11 @@ def refuse_link(path: Path, exports: Iterable[Path] = ()) -> None:
         place = real_path(link.parent)
         near = place in roots and place.parent != place  # many have a link in the root of the file system
         if near or any(place.is_relative_to(export) for export in below) or holds_ir(place):
-            target = link.readlink()
+            if not link.exists():
+                raise SaveError(f"is a link to nothing; remove it, or give another {noun}", path=link)
             raise SaveError(
-                f"is a link to {target} that could have come with the export, so nothing is written through it; remove "
-                "the link, or give another output",
+                f"is a link to {link.readlink()} that could have come with the export, so nothing is written through "
+                f"it; remove the link, or give another {noun}",
                 path=link,
             )
 
