@@ -4,8 +4,13 @@ This module imports little before it handles signals, so an interrupt during the
 prints no traceback.
 """
 
-import signal
 import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path and sys.path and not __file__.startswith(sys.path[0]):
+    # `python -m` puts the working directory first, which is often a model directory: Python files in it must not run.
+    del sys.path[0]
+
+import signal
 from types import FrameType
 
 __all__ = ["main"]

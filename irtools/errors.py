@@ -68,7 +68,8 @@ def about(path: Path | None) -> Iterator[None]:
 
 def os_reason(error: OSError) -> str:
     """Reason of an ``OSError`` for the middle of a message."""
-    return (error.strerror or str(error) or type(error).__name__).lower()
+    reason = error.strerror or str(error) or type(error).__name__
+    return reason[:1].lower() + reason[1:]
 
 
 class UsageError(IrtoolsError):

@@ -267,7 +267,7 @@ class Export(ModelDirectory, Drawable):
         )
         drawing = render(self, request, form)
         if output is not None:
-            write_output(Path(output), drawing.data)
+            write_output(Path(output), drawing.data, [self.directory])
         return drawing
 
     def report(
@@ -319,7 +319,7 @@ class Export(ModelDirectory, Drawable):
         verification = self.verify(expect_mtp=expect_mtp, draft=draft, target_runtime=target_runtime)
         page = render_report(self, ModelVerification(self.path, verification), View(part, context, batch))
         if output is not None:
-            write_output(Path(output), page.encode())
+            write_output(Path(output), page.encode(), [self.directory])
         return page
 
     def diff(

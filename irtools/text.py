@@ -10,8 +10,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["given_fields", "joined", "listed", "plural", "ranges", "shape_text", "short_repr", "size_text", "visible"]
+__all__ = [
+    "given_fields",
+    "joined",
+    "listed",
+    "plural",
+    "printable",
+    "ranges",
+    "shape_text",
+    "short_repr",
+    "shortened",
+    "size_text",
+    "visible",
+]
 
+_WORD = 400
+"""Longest word in a text; four times the longest names in exports."""
 _FACT, _FACTS = 100, 250
 """Characters of one fact, and of all facts, in a short ``repr``."""
 
@@ -108,6 +122,71 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or 0xD800 <= ord(c) < 0xE000 else ascii(c)[1:-1] for c in text)
+
+
+def shortened(text: str, most: int = _WORD) -> str:
+    """Leave out the middle of words longer than ``most``, and of a text longer than ten times that.
+
+    Examples
+    --------
+    >>> shortened("the op " + "abcdefghij" * 2000, 20)
+    'the op abcdefg...abcdefghij'
+    """
+    if len(text) <= most:
+        return text
+    return _cut(_short_words(text, most), 10 * most)
+
+
+def _short_words(text: str, most: int) -> str:
+    return re.sub(rf"\S{{{most + 1},}}", lambda match: _cut(match[0], most), text)
+
+
+_KEPT = r"\r?\n|\t"
+_STYLED = rf"{_KEPT}|\x1b\[(?:0|[12](?:;3[1-6])?|3[1-6])m"
+_COMMANDS = re.compile(r"##(?=\[|vso\[)|^[^\S\n]*:(?=:)", re.MULTILINE)
+"""Starts of workflow commands, which the runner of GitHub or Azure obeys in the output of a step."""
+_REFERENCES = {"text": r"\x{:02x}", "json": r"\u{:04x}", "html": "&#{};", "xml": "&#{};"}
+
+
+def printable(text: str, form: str = "text", *, styled: bool = False, runner: bool = False, whole: bool = False) -> str:
+    r"""Escape what would steer the reader of a text: control and bidirectional characters, workflow commands.
+
+    Everything that irtools prints goes through it, so that no name in an export reaches a terminal or log as it is.
+    Lines, tabs and carriage returns at line ends stay.
+
+    Parameters
+    ----------
+    form : str
+        ``text``, ``github`` (workflow commands of its own), ``json``, ``xml`` or ``html``, which decides how a
+        character is escaped. The values on an HTML page are escaped when it is made.
+    styled : bool
+        True to keep the colours of :class:`irtools.report.terminal.Style`.
+    runner : bool
+        True if a CI runner reads the text.
+    whole : bool
+        True to keep words of any length, as a diff needs; else names that no exporter writes are cut.
+
+    Examples
+    --------
+    >>> printable("a\x1b[2Jb\n"), printable("::error::x", runner=True)
+    ('a\\x1b[2Jb\n', '\\x3a:error::x')
+    """
+    if form == "text" and not whole:
+        text = _short_words(text, _WORD)
+    if form in _PLAIN and not _SAFE.fullmatch(text):
+        pieces = re.split(f"({_STYLED if styled else _KEPT})", text)
+        text = "".join(piece if number % 2 else visible(piece) for number, piece in enumerate(pieces))
+    elif form in _CODED and not _SAFE.fullmatch(text):
+        text = _INVISIBLE.sub(lambda match: _REFERENCES[form].format(ord(match[0])), text)
+    if runner and form != "github":
+        reference = _REFERENCES.get(form, _REFERENCES["text"])
+        text = _COMMANDS.sub(lambda match: match[0][:-1] + reference.format(ord(match[0][-1])), text)
+    return text
+
+
+_PLAIN, _CODED = ("text", "github"), ("json", "xml")
+_INVISIBLE = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]")
+_SAFE = re.compile("[\n\t -~]*")
 
 
 def did_you_mean(word: str, known: Iterable[str], *, most: int = 1) -> str:

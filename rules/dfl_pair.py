@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.op import DYNAMIC
-from irtools.ir.reading import read_file
+from irtools.ir.reading import parse_json, read_file
 from irtools.lint.pair import DraftPair, pair
 from irtools.model.guess import guess
 from irtools.model.part import PartFacts
@@ -270,8 +269,8 @@ def other_tokenizer(context: Context) -> Iterator[Finding]:
 def _vocabulary(path: Path) -> object:
     """Tokens and ids of a tokenizer.json; None if it cannot be read."""
     try:
-        content = json.loads(read_file(path))
-    except (OSError, ValueError, RecursionError):
+        content = parse_json(read_file(path))
+    except (OSError, ValueError):
         return None
     model = content.get("model") if isinstance(content, dict) else None
     if not isinstance(model, dict):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from irtools.authoring import Context, Finding, Severity, rule
+from irtools.errors import os_reason
 from irtools.graph.view import GraphView
 from irtools.ir.reading import read_json
 from irtools.lint.json_files import finding_in_config
@@ -55,7 +56,7 @@ def unreadable_json(context: Context) -> Iterator[Finding]:
         except ValueError as error:
             message = f"the file is not valid JSON: {error}"
         except OSError as error:
-            message = f"the file cannot be read: {error.strerror}"
+            message = f"the file cannot be read: {os_reason(error)}"
         severity = None if path.name in _READ_BY_RUNTIME else Severity.WARNING
         # The runtime reads the configuration of the target, not that of a draft.
         rules_out = () if context.is_draft else None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irtools.authoring import STRATEGIES, Context, Finding, Severity, finding_at, rule
+from irtools.errors import os_reason
 from irtools.ir.reading import read_file, read_json
 from irtools.lint.json_files import json_line
 from irtools.model.document import Document
@@ -107,7 +108,7 @@ def _in_file(path: Path) -> Iterator[_Template]:
     except FileNotFoundError:
         return
     except OSError as error:
-        yield _Template(path, "", f"cannot be read: {error.strerror}")
+        yield _Template(path, "", f"cannot be read: {os_reason(error)}")
     except UnicodeDecodeError:
         yield _Template(path, "", "is not UTF-8")
 

@@ -10,7 +10,6 @@ is modelled as ``fixed + seconds_per_byte * bytes``. Two measurements determine 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from typing import Any
 from irtools.advise.shipped import prompts
 from irtools.advise.traffic import Traffic
 from irtools.errors import OptionError, UsageError
+from irtools.ir.files import scratch
 from irtools.ir.listing import link_files
 from irtools.model.directory import ModelDirectory
 from irtools.prove.record import model_files
@@ -277,13 +277,12 @@ def _with_smaller_head(export: ModelDirectory, rows: int) -> Iterator[Path]:
     """A temporary copy of the export, made of links, whose target has a draft head over ``rows`` tokens."""
     target = export.target
     patch = apply(target, grafting(target, rows, force=True).edits)
-    with tempfile.TemporaryDirectory(prefix="irtools-advise-") as made:
-        copy = Path(made)
+    with scratch("advise") as copy:
         try:
             link_files(export.directory, copy, {target.path.name})
         except OSError as error:
             raise UsageError(
-                f"the timed copy of the export cannot be made of links in {made} ({error}); give a record of "
+                f"the timed copy of the export cannot be made of links in {copy} ({error}); give a record of "
                 "`irtools prove` instead of --calibrate"
             ) from error
         (copy / target.path.name).write_bytes(patch.data)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import pkgutil
+import re
 import signal
 import sys
 from importlib import import_module
@@ -16,7 +17,8 @@ from importlib import import_module
 import click
 
 from irtools._version import __version__
-from irtools.cli.common import StdoutError, print_error, system_error
+from irtools.cli.common import print_error, system_error
+from irtools.cli.defects import StdoutError, defect_text, is_defect, show_tracebacks
 from irtools.errors import IrtoolsError
 from irtools.text import did_you_mean
 
@@ -26,6 +28,8 @@ _COMPRESSION = "NNCF compresses weights: https://github.com/openvinotoolkit/nncf
 _CONVERSION = "Optimum Intel exports models: optimum-cli export openvino"
 _ELSEWHERE = {"compress": _COMPRESSION, "quantize": _COMPRESSION, "export": _CONVERSION, "convert": _CONVERSION}
 """Commands that users expect here, with the tools that have them."""
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+_SIZE = re.compile(r"([0-9]{1,15}) ?([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _SIGPIPE = 13  # the signal module of Windows lacks it
 
 
@@ -62,6 +66,14 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def _size(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int:
+    """Bytes of a size with an optional unit."""
+    match = _SIZE.fullmatch(value or "0")
+    if match is None:
+        raise click.BadParameter(f"{value!r} is not a size; write it as in 600MiB or 2GiB")
+    return int(match[1]) << _UNITS[match[2].upper()]
+
+
 @click.group(
     "irtools",
     cls=Commands,
@@ -69,11 +81,21 @@ class Commands(click.Group):
     epilog="Exit codes: 0 success, 1 findings or differences, 2 the command failed.",
 )
 @click.version_option(__version__, message="irtools %(version)s")
-def cli() -> None:
+@click.option(
+    "--read-limit",
+    metavar="SIZE",
+    callback=_size,
+    help="Read files of up to this size, such as 2GiB. By default, the largest is "
+    "512 MiB for an .xml, 128 MiB for a tokenizer.json, 16 MiB for another .json, 1 MiB for a .toml.",
+)
+def cli(read_limit: int) -> None:
     """Locate, annotate, check, prove, draw and edit OpenVINO IR exports of language models.
 
     MODEL_DIR is a model directory or the path of one .xml. The default is the current directory.
     """
+    from irtools.ir.reading import set_read_limit
+
+    set_read_limit(read_limit)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -106,6 +128,11 @@ def _run(arguments: list[str] | None) -> int:
     except OSError as error:
         print_error(str(system_error(error)))
         code = 2
+    except Exception as error:
+        if not is_defect(error):
+            raise
+        print_error(defect_text(error))
+        code = 2
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -117,7 +144,9 @@ def _run(arguments: list[str] | None) -> int:
 def _invoke(arguments: list[str] | None) -> int:
     # `cli.main` would print on an interrupt and use its own exit code for a closed pipe.
     try:
-        with cli.make_context("irtools", sys.argv[1:] if arguments is None else list(arguments)) as context:
+        words = sys.argv[1:] if arguments is None else list(arguments)
+        show_tracebacks(words)
+        with cli.make_context("irtools", words) as context:
             code = cli.invoke(context)
     except click.exceptions.Exit as error:
         return error.exit_code

@@ -15,14 +15,14 @@ from typing import Any, TypeVar
 
 import click
 
+from irtools.cli.defects import StdoutError, defect_text, is_defect
 from irtools.errors import AnnotationDiffersError, ExportError, IrtoolsError, LocateRefusedError, about, os_reason
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Style
-from irtools.text import visible
+from irtools.text import printable, shortened, visible
 
 __all__ = [
     "PATH",
-    "StdoutError",
     "Ui",
     "about_model",
     "attempt",
@@ -80,15 +80,13 @@ part_option = click.option(
 )
 
 
-class StdoutError(Exception):
-    """Standard output cannot be written; the cause is an ``OSError``."""
-
-
-def write_stdout(text: str, *, exact: bool = False) -> None:
+def write_stdout(text: str, form: str = "text", *, styled: bool = False, exact: bool = False) -> None:
     """Write a result.
 
     Parameters
     ----------
+    form, styled
+        As for :func:`irtools.text.printable`, which every text goes through.
     exact : bool
         Write UTF-8 and unchanged line ends, as a diff needs, instead of the encoding and line ends of the stream.
 
@@ -100,6 +98,7 @@ def write_stdout(text: str, *, exact: bool = False) -> None:
     # `click.echo` would write UTF-8 to a stream whose encoding is ASCII.
     if sys.stdout is None:
         return
+    text = printable(text, form, styled=styled, runner=_runner(), whole=exact)
     try:
         if exact and hasattr(sys.stdout, "buffer"):
             sys.stdout.flush()
@@ -110,10 +109,15 @@ def write_stdout(text: str, *, exact: bool = False) -> None:
         raise StdoutError from error
 
 
-def _write_stderr(text: str) -> None:
+def _write_stderr(text: str, style: Style) -> None:
     if sys.stderr is not None:
         with suppress(OSError):  # there is no other place for the message
-            sys.stderr.write(text)
+            sys.stderr.write(printable(text, styled=style.colour, runner=_runner()))
+
+
+def _runner() -> bool:
+    """True if a CI runner reads the output and obeys workflow commands in it."""
+    return any(os.environ.get(name, "").lower() == "true" for name in ("GITHUB_ACTIONS", "TF_BUILD"))
 
 
 def print_error(message: str) -> None:
@@ -123,7 +127,7 @@ def print_error(message: str) -> None:
 
 def _print_line(kind: str, message: str, colour: str) -> None:
     style = Style.of(sys.stderr)
-    _write_stderr(f"irtools: {style.paint(f'{kind}:', 'bold', colour)} {visible(message)}\n")
+    _write_stderr(f"irtools: {style.paint(f'{kind}:', 'bold', colour)} {visible(shortened(message))}\n", style)
 
 
 def system_error(error: OSError, path: Path | None = None) -> ExportError:
@@ -160,10 +164,10 @@ class Ui:
     verbose: bool = False
     style: Style = field(default_factory=Style)
 
-    def result(self, text: str, *, exact: bool = False) -> None:
+    def result(self, text: str, form: str = "text", *, exact: bool = False) -> None:
         """Write a result to stdout; for ``exact`` see :func:`write_stdout`."""
         if text:
-            write_stdout(f"{text}\n", exact=exact)
+            write_stdout(f"{text}\n", form, styled=self.style.colour, exact=exact)
 
     def note(self, message: str) -> None:
         """Write a note to stderr, unless ``--quiet`` is given."""
@@ -173,7 +177,7 @@ class Ui:
     def detail(self, message: str) -> None:
         """Write a progress message to stderr if ``--verbose`` is given."""
         if self.verbose:
-            _write_stderr(f"irtools: {visible(message)}\n")
+            _write_stderr(f"irtools: {visible(message)}\n", Style())
 
     @contextmanager
     def working(self, task: str) -> Iterator[Callable[[int, int], None]]:
@@ -257,7 +261,7 @@ def run_models(ui: Ui, command: str, paths: Iterable[Path], work: Callable[[Path
             ui.result(entry.text, exact=entry.exact)
         entries.append(entry)
     if ui.format == "json":
-        write_stdout(to_json(envelope(command, entries)))
+        write_stdout(to_json(envelope(command, entries)), "json")
     return max((entry.exit_code for entry in entries), default=0)
 
 
@@ -270,3 +274,7 @@ def attempt(path: Path, work: Callable[[Path], ModelResult]) -> ModelResult:
         refused = "refused" if isinstance(error, LocateRefusedError) else "failed"
         status = "differs" if isinstance(error, AnnotationDiffersError) else refused
         return ModelResult(str(path), status, error.exit_code, str(error))
+    except Exception as error:
+        if not is_defect(error):
+            raise
+        return ModelResult(str(path), "failed", 2, defect_text(error, path))

@@ -11,6 +11,7 @@ from irtools.cli.common import PATH, Ui, attempt, output_options, print_error
 from irtools.report.formats import DIFF, format_of, render, suffixes_text
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Style
+from irtools.text import printable
 
 __all__ = ["command"]
 
@@ -42,13 +43,15 @@ def command(a: Path, b: Path, part: str | None, ignore: tuple[str, ...], output:
     def work(path: Path) -> ModelResult:
         from irtools.export import diff
         from irtools.ir.output import write_output
+        from irtools.model.directory import ModelDirectory
         from irtools.report.compare import comparison_result
 
         with ui.working(f"Comparing {path} with {b}"):
             comparison = diff(path, b, part=part, ignore=ignore)
         text = render(DIFF[form], comparison, style=ui.style if output is None else Style())
         if output is not None:
-            write_output(output, text.encode("utf-8", "backslashreplace"))
+            sides = [ModelDirectory(side).directory for side in (path, b)]
+            write_output(output, printable(text, DIFF[form].escapes).encode("utf-8", "backslashreplace"), sides)
         return comparison_result(comparison, text)
 
     form = _format(ui, output)
@@ -58,9 +61,9 @@ def command(a: Path, b: Path, part: str | None, ignore: tuple[str, ...], output:
     if output is not None and entry.text:
         ui.note(f"wrote {output}")
     elif form == "json":
-        ui.result(entry.text.rstrip("\n") or to_json(envelope("diff", [entry])).rstrip("\n"))
+        ui.result(entry.text.rstrip("\n") or to_json(envelope("diff", [entry])).rstrip("\n"), "json")
     elif form == "html" or not ui.quiet:
-        ui.result(entry.text.rstrip("\n"))
+        ui.result(entry.text.rstrip("\n"), DIFF[form].escapes)
     return entry.exit_code
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -121,10 +120,10 @@ def _read_prompts(path: Path | None) -> tuple[str, ...]:
     """Prompts of a file: a JSON list of strings, else the lines that are not empty."""
     if path is None:
         return ()
-    from irtools.ir.reading import read_file
+    from irtools.ir.reading import parse_json, read_file
 
     try:
-        text = read_file(path).decode("utf-8-sig")
+        text = read_file(path, "prompts").decode("utf-8-sig")
     except OSError as error:
         raise OptionError(f"{path}: cannot be read: {os_reason(error)}") from error
     except UnicodeDecodeError as error:
@@ -132,8 +131,8 @@ def _read_prompts(path: Path | None) -> tuple[str, ...]:
     prompts: Any = [line for line in text.splitlines() if line.strip()]
     if text.lstrip().startswith("["):
         try:
-            prompts = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            prompts = parse_json(text)
+        except ValueError as error:
             raise OptionError(f"{path}: starts like a JSON list but is not valid ({error})") from error
     if not prompts or not all(isinstance(item, str) and item for item in prompts):
         raise OptionError(f"{path}: contains no prompts; write one per line, or a JSON list of strings")

@@ -55,8 +55,9 @@ def command(model: Path, output: Path, part: str, max_nodes: int | None, ui: Ui,
         from irtools.render.drawing import render
 
         with ui.working(f"Drawing {path}"):
-            drawing = render(open_export(path), request, form)
-        write_output(output, drawing.data)
+            export = open_export(path)
+            drawing = render(export, request, form)
+        write_output(output, drawing.data, [export.directory])
         for sentence in drawing.picture.omitted:
             ui.note(f"omitted: {sentence}")
         if max_nodes is not None and len(drawing.picture.boxes) > max_nodes and not request.limited:

@@ -58,7 +58,7 @@ def tell(command: str, entry: ModelResult, output: Path, ui: Ui) -> int:
     elif ui.format == "text" and not ui.quiet and not _is_stdout(output):
         ui.result(f"wrote {visible(str(output))}")
     if ui.format == "json":
-        write_stdout(to_json(envelope(command, [entry])))
+        write_stdout(to_json(envelope(command, [entry])), "json")
     return entry.exit_code
 
 
@@ -81,7 +81,7 @@ def write_page(path: Path, output: Path, call: VerifyCall, view: View, ui: Ui) -
         if verification is None:
             return ModelResult(str(path), "failed", 2, verified.error)
         data = render_report(verification.export, verified, view).encode()
-        write_output(output, data)
+        write_output(output, data, [verification.export.directory])
     for note in verified.notes:
         ui.note(note)
     counts = {f"{severity}s": number for severity, number in verification.counts.items()}

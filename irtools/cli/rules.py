@@ -28,8 +28,9 @@ _folders = click.option(
     metavar="DIR",
     multiple=True,
     type=PATH,
-    help="Folder of your own rules, in addition to the installed ones.  [default: from the configuration file]",
+    help="Folder of your own rules, in addition to the installed ones.",
 )
+_config = click.option("--config", metavar="FILE", type=PATH, help="Configuration file that names folders of rules.")
 
 
 @click.group("rules")
@@ -39,12 +40,13 @@ def command() -> None:
 
 @command.command("list")
 @_folders
+@_config
 @output_options()
-def list_(folders: tuple[Path, ...], ui: Ui) -> int:
+def list_(folders: tuple[Path, ...], config: Path | None, ui: Ui) -> int:
     """List the rules: code, severity, name and title."""
     from irtools.report.rules import rule_details, rules_text
 
-    rules = _load(folders)
+    rules = _load(folders, config, ui)
     if ui.format == "json":
         _print_json("rules list", {"rules": [rule_details(rule) for rule in rules]})
     else:
@@ -55,8 +57,9 @@ def list_(folders: tuple[Path, ...], ui: Ui) -> int:
 @command.command("explain")
 @click.argument("text", metavar="CODE|MESSAGE|-")
 @_folders
+@_config
 @output_options()
-def explain(text: str, folders: tuple[Path, ...], ui: Ui) -> int:
+def explain(text: str, folders: tuple[Path, ...], config: Path | None, ui: Ui) -> int:
     """Explain one rule by its code or name, or a message of the runtime by the rules that find its cause.
 
     For a rule, prints the check, its reason, the fix and the source. A message is given in quotes, or on standard input
@@ -67,7 +70,7 @@ def explain(text: str, folders: tuple[Path, ...], ui: Ui) -> int:
     from irtools.report.rules import message_details, message_text, rule_details, rule_text
     from irtools.runtime.messages import pasted_message
 
-    rules = _load(folders)
+    rules = _load(folders, config, ui)
     text = (_standard_input() if text == "-" else text).strip()
     if _RULE.fullmatch(text):
         rule = find_rule(rules, text)
@@ -98,14 +101,18 @@ def _unknown(message: str) -> str:
     return f"no rule is known to explain {start!r}; {advice}"
 
 
-def _load(folders: tuple[Path, ...]) -> tuple[Rule, ...]:
+def _load(folders: tuple[Path, ...], config: Path | None, ui: Ui) -> tuple[Rule, ...]:
     from irtools.lint.rule import load_rules
     from irtools.lint.session import configured_rules
 
-    return load_rules(folders or configured_rules())
+    if not folders:
+        folders, notes = configured_rules(config)
+        for note in notes:
+            ui.note(note)
+    return load_rules(folders)
 
 
 def _print_json(name: str, content: dict[str, object]) -> None:
     from irtools.report.json import envelope, to_json
 
-    write_stdout(to_json({**envelope(name, []), **content}))
+    write_stdout(to_json({**envelope(name, []), **content}), "json")

@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING
 import click
 
 from irtools.cli.common import PATH, Ui, about_model, models_argument, print_error, write_stdout
+from irtools.cli.defects import defect_text, is_defect, print_traceback
 from irtools.errors import IrtoolsError, OptionError
 from irtools.report.formats import VERIFY, format_of, render, suffixes_text
 from irtools.report.terminal import Style
+from irtools.text import printable
 
 if TYPE_CHECKING:
     from irtools.lint.engine import ModelVerification
     from irtools.lint.session import VerifyCall
 
 __all__ = ["command"]
+
+_WHOSE = "unless the rule is your own, this is a defect of irtools; the findings of the other rules are complete"
 
 
 def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -162,8 +166,17 @@ def _verify(path: Path, call: VerifyCall, ui: Ui) -> ModelVerification:
     except IrtoolsError as error:
         print_error(str(error))
         return ModelVerification(path, error=str(error))
+    except Exception as error:
+        if not is_defect(error):
+            raise
+        text = defect_text(error, path)
+        print_error(text)
+        return ModelVerification(path, error=text)
     for note in verified.notes:
         ui.note(note)
+    for failure in verified.failures:
+        print_error(f"{path}: {failure.args[0]}; {_WHOSE}")
+        print_traceback(failure.__cause__)
     for file in verified.written:
         ui.note(f"wrote {file.path}")
         if file.link_note:
@@ -173,19 +186,21 @@ def _verify(path: Path, call: VerifyCall, ui: Ui) -> ModelVerification:
 
 def _emit(format_: str, file: Path | None, verified: list[ModelVerification], ui: Ui, *, exit_zero: bool) -> None:
     from irtools.ir.output import write_output
+    from irtools.model.directory import ModelDirectory
 
     code, style = _exit_code(verified, exit_zero=exit_zero), ui.style if file is None else Style()
     text = render(
         VERIFY[format_], verified, style=style, exit_code=code, brief=file is None and ui.quiet, verbose=ui.verbose
     )
+    diff = format_ == "text" and any(model.patches and not model.written for model in verified)
     if file is None:
-        diff = format_ == "text" and any(model.patches and not model.written for model in verified)
-        write_stdout(text, exact=diff)
+        write_stdout(text, VERIFY[format_].escapes, styled=style.colour, exact=diff)
     else:
-        write_output(file, text.encode("utf-8", "backslashreplace"))
+        data = printable(text, VERIFY[format_].escapes, whole=diff).encode("utf-8", "backslashreplace")
+        write_output(file, data, [ModelDirectory(model.path).directory for model in verified])
 
 
 def _exit_code(verified: list[ModelVerification], *, exit_zero: bool) -> int:
-    if any(model.verification is None for model in verified):
+    if any(model.verification is None or model.failures for model in verified):
         return 2
     return int(any(model.failed for model in verified) and not exit_zero)

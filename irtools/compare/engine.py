@@ -8,7 +8,7 @@ from pathlib import Path
 from irtools.compare.differences import CATEGORIES, Comparison, Difference, PartDiff
 from irtools.compare.entries import config_changes, file_changes, surplus
 from irtools.compare.parts import compare_parts
-from irtools.errors import ExportError, IrtoolsError, UsageError
+from irtools.errors import ExportError, IrtoolsError, UsageError, os_reason
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 from irtools.text import did_you_mean
@@ -132,5 +132,5 @@ def _directories(
     try:
         files = tuple(file_changes(a.directory, b.directory, compared))
     except OSError as error:
-        errors.append(f"{error.filename}: cannot be read: {error.strerror}")
+        errors.append(f"{error.filename}: cannot be read: {os_reason(error)}")
     return config, versions, files, tuple(errors)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from irtools.ir.files import UNDONE, explained, flush_directory, make_directories, remove_made, temporary
-from irtools.ir.listing import require_empty
+from irtools.ir.listing import UNFINISHED, remove_leftover, require_empty
 
 __all__ = ["create_files"]
 
@@ -22,8 +22,8 @@ def create_files(
     """Write files to an empty or absent directory.
 
     The files are written under temporary names, flushed to the disk, checked, and renamed in their order. A
-    failure removes everything that was created. A killed process can leave hidden temporary files; killed
-    between two renames, it also leaves the files renamed so far.
+    failure removes everything that was created. What a killed process leaves is removed by the next call for the
+    same directory.
 
     Parameters
     ----------
@@ -49,11 +49,14 @@ def create_files(
     """
     with explained(output_dir, state="nothing was created"):
         require_empty(output_dir, directory, in_place=False)
+        remove_leftover(output_dir, set(map(Path, files)))
     made: list[Path] = []
     try:
         with explained(output_dir, state=UNDONE):
             make_directories([output_dir], made)
         with contextlib.ExitStack() as stack:
+            with explained(output_dir, state=UNDONE):
+                stack.enter_context(temporary(output_dir / UNFINISHED, b"", None))
             ready: dict[Path, Path] = {}
             for name, data in files.items():
                 target = output_dir / name

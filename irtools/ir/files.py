@@ -1,7 +1,8 @@
 """Low-level file writing: write a temporary file beside the target, flush it to the disk, rename it.
 
 All files are written with :func:`temporary`. :mod:`irtools.ir.save` uses it for parts of an export,
-:mod:`irtools.ir.output` for pictures and reports.
+:mod:`irtools.ir.output` for pictures and reports. Temporary names contain the process that made them, so that a later
+run removes what a killed one has left.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,13 +21,16 @@ __all__ = [
     "NEW",
     "SUFFIX",
     "UNDONE",
+    "abandoned",
     "beside",
     "explained",
     "flush_directory",
     "identity",
     "make_directories",
     "remove_made",
+    "scratch",
     "stale",
+    "sweep",
     "temporary",
     "write_all",
 ]
@@ -37,7 +42,8 @@ NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 UNDONE = "what had been created was removed"
 """State after a failure to fill a new directory."""
 
-_LONGEST = 255 - len("..12345678") - len(SUFFIX)
+_MAKER = re.compile(r"[.-]([0-9a-f]{4})-([0-9a-f]{1,8})-[0-9a-f]{8}(?:\.irtools-tmp)?$")
+_LONGEST = 255 - len("..1234-12345678-12345678") - len(SUFFIX)
 _ADVICE = {
     errno.EACCES: "get write permission for its directory, or give {elsewhere}",
     errno.EPERM: "get write permission for its directory, or give {elsewhere}",
@@ -95,7 +101,70 @@ def _stem(path: Path) -> str:
 
 def beside(path: Path) -> Path:
     """A new temporary name in the directory of a file."""
-    return path.with_name(f"{_stem(path)}{os.urandom(4).hex()}{SUFFIX}")
+    return path.with_name(f"{_stem(path)}{_maker()}{SUFFIX}")
+
+
+def _maker() -> str:
+    """Text that names this process, and is new with each call."""
+    return f"{_host()}-{os.getpid():x}-{os.urandom(4).hex()}"
+
+
+def _host() -> str:
+    # Not `socket.gethostname` and a hash: a process that has given up its rights may not be able to import them.
+    name = os.uname().nodename if hasattr(os, "uname") else ""
+    return f"{int.from_bytes(os.fsencode(name), 'big') % 65521:04x}"
+
+
+def abandoned(name: str) -> bool:
+    """True for a temporary name of a process that was running on this machine and has ended."""
+    match = _MAKER.search(name)
+    if match is None or match[1] != _host() or os.name != "posix":  # elsewhere, signal 0 ends a process
+        return False
+    process = int(match[2], 16)
+    if process in (0, os.getpid()):
+        return False
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:  # it runs as another user
+        return False
+    try:  # a process that was killed keeps its number until its parent asks for its exit code
+        return Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
+    except (OSError, IndexError):
+        return False
+
+
+def sweep(directory: Path) -> None:
+    """Remove the temporary files that killed processes have left in a directory."""
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(directory):
+            if entry.name.endswith(SUFFIX) and abandoned(entry.name) and not entry.is_dir(follow_symlinks=False):
+                with contextlib.suppress(OSError):
+                    Path(entry.path).unlink()
+
+
+@contextlib.contextmanager
+def scratch(purpose: str) -> Iterator[Path]:
+    """A directory for temporary files, removed at the end; what killed processes have left is removed before."""
+    import shutil  # imported late, with tempfile: few commands need it
+    import tempfile
+
+    root = Path(tempfile.gettempdir())
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(root):
+            if entry.name.startswith("irtools-") and abandoned(entry.name) and _own_directory(entry):
+                shutil.rmtree(entry.path, ignore_errors=True)
+    directory = root / f"irtools-{purpose}-{_maker()}"
+    try:
+        directory.mkdir(0o700)
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _own_directory(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
 
 
 def stale(path: Path) -> Iterator[Path]:

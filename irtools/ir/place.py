@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from irtools.errors import SaveError
-from irtools.ir.files import beside, explained, flush_directory, identity, stale, temporary
+from irtools.ir.files import beside, explained, flush_directory, identity, stale, sweep, temporary
 from irtools.ir.listing import real_path
 from irtools.ir.reading import chunks, open_file, read_file
 from irtools.ir.save import CopyProgress, Saved, lock, transfer
@@ -81,6 +81,8 @@ def place_files(steps: Sequence[Step], *, locked: Path, progress: CopyProgress |
         stack.enter_context(explained(locked, "cannot be locked", state=_STATE))
         if stack.enter_context(lock(locked)):
             _remove_stale(steps)
+        for directory in {step.path.parent for step in steps}:
+            sweep(directory)
         ready = []
         for step in steps:
             stack.enter_context(explained(step.path, state=_STATE))

@@ -1,20 +1,100 @@
-"""Read regular files of an export; a pipe or device is refused because reading it could block forever."""
+"""Read regular files of an export, up to a ceiling that depends on the kind of the file.
+
+A pipe or device is refused because reading it could block forever, and a file above its ceiling because a sparse file
+of terabytes takes a few kilobytes in an archive. Whatever irtools reads as a whole, it reads here.
+"""
 
 from __future__ import annotations
 
 import errno
 import json
+import os
 import stat
 from collections.abc import Iterator
+from dataclasses import dataclass
 from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import Any
 
-__all__ = ["LFS_POINTER", "chunks", "is_lfs_pointer", "open_file", "read_file", "read_into", "read_json"]
+from irtools.text import size_text
+
+__all__ = [
+    "KINDS",
+    "LFS_POINTER",
+    "Kind",
+    "chunks",
+    "is_lfs_pointer",
+    "kind_of",
+    "open_file",
+    "parse_json",
+    "read_file",
+    "read_into",
+    "read_json",
+    "read_limit",
+    "require_size",
+    "set_read_limit",
+]
 
 LFS_POINTER = b"version https://git-lfs"
 """First bytes of a Git-LFS pointer, which a clone without Git-LFS contains instead of the file."""
 _CHUNK = 8 << 20
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Ceilings of one kind of file.
+
+    Attributes
+    ----------
+    noun : str
+        With its article, for messages.
+    size : int
+        Largest file in bytes.
+    elements : int
+        Largest number of elements: start tags of an XML, or values of a JSON file; 0 for text. A Python object takes
+        up to 30 times the bytes of a short element, so the size alone does not bound the memory.
+    """
+
+    noun: str
+    size: int
+    elements: int = 0
+
+
+KINDS = {
+    "xml": Kind("an IR", 512 * _MIB, 12_000_000),
+    "json": Kind("a JSON file", 16 * _MIB, 1_000_000),
+    "tokenizer": Kind("a tokenizer.json", 128 * _MIB, 8_000_000),
+    "template": Kind("a chat template", 4 * _MIB),
+    "toml": Kind("a TOML file", _MIB),
+    "baseline": Kind("a baseline", 64 * _MIB, 4_000_000),
+    "prompts": Kind("a file of prompts", 64 * _MIB, 4_000_000),
+    "corpus": Kind("a file of texts", 4096 * _MIB),  # read in pieces
+    "ids": Kind("a file of token ids", 16 * _MIB, 4_000_000),
+    "record": Kind("a record", 64 * _MIB, 4_000_000),
+}
+"""Ceilings by kind; the largest real files that are known have less than a quarter of them."""
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.json")
+_BY_SUFFIX = {".xml": "xml", ".json": "json", ".jinja": "template", ".toml": "toml"}
+_raised = [0]
+
+
+def set_read_limit(size: int) -> None:
+    """Read files of every kind up to a size in bytes, if their ceiling is lower; the elements grow in proportion."""
+    _raised[0] = size
+
+
+def read_limit(kind: str) -> Kind:
+    """The ceilings that count for a kind of file."""
+    known = KINDS[kind]
+    if _raised[0] <= known.size:
+        return known
+    return Kind(known.noun, _raised[0], known.elements * _raised[0] // known.size)
+
+
+def kind_of(path: Path) -> str:
+    """Kind of a file of an export by its name; an unknown one is text, such as a template."""
+    return "tokenizer" if path.name in _TOKENIZER_FILES else _BY_SUFFIX.get(path.suffix.lower(), "template")
 
 
 def is_lfs_pointer(path: Path) -> bool:
@@ -34,19 +114,83 @@ def open_file(path: Path) -> BufferedReader:
     OSError
         The file cannot be opened, or is not a regular file.
     """
-    mode = path.stat().st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # `open` reports a directory itself
+    _require_regular(path.stat().st_mode, path)  # before it is opened: that alone can rewind a tape
+    # Not blocking, because another process can put a pipe in its place now.
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
+    try:
+        _require_regular(os.fstat(handle).st_mode, path)
+        return open(handle, "rb")  # noqa: PTH123
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def _require_regular(mode: int, path: Path) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "is not a regular file", str(path))
-    return path.open("rb")
 
 
-def read_file(path: Path) -> bytes:
-    """Bytes of a regular file; raises the same errors as :func:`open_file`."""
+def read_file(path: Path, kind: str = "") -> bytes:
+    """Bytes of a regular file.
+
+    Parameters
+    ----------
+    kind : str
+        A key of ``KINDS``; by default :func:`kind_of` the file.
+
+    Raises
+    ------
+    OSError
+        As :func:`open_file`; or the file is larger than the ceiling of its kind, which is found before it is read.
+    """
+    kind = kind or kind_of(path)
+    ceiling = read_limit(kind)
     with open_file(path) as file:
-        return file.read()
+        size = os.fstat(file.fileno()).st_size
+        _require_size(path, size, ceiling)
+        data = file.read(size + 1)
+        if len(data) > size:  # it grows, or is one of /proc, which have the size 0
+            data += file.read(ceiling.size + 1 - len(data))
+            _require_size(path, len(data), ceiling)
+    mark = b"<" if kind == "xml" else b","
+    if ceiling.elements and len(data) > ceiling.elements and data.count(mark) > ceiling.elements:
+        raise _too_large(path, "it has too many elements", f"{ceiling.elements:,} of {ceiling.noun}")
+    return data
 
 
-def read_json(path: Path) -> Any:
+def require_size(path: Path, kind: str) -> None:
+    """Refuse a file above the ceiling of its kind, for a caller that reads it in pieces.
+
+    Raises
+    ------
+    OSError
+        As :func:`read_file`.
+    """
+    with open_file(path) as file:
+        _require_size(path, os.fstat(file.fileno()).st_size, read_limit(kind))
+
+
+def _require_size(path: Path, size: int, ceiling: Kind) -> None:
+    if size > ceiling.size:
+        raise _too_large(path, f"it has {size_text(size)}", f"{size_text(ceiling.size)} of {ceiling.noun}")
+
+
+def _too_large(path: Path, what: str, most: str) -> OSError:
+    advice = "if it should be so large, give `irtools --read-limit SIZE` before the command"
+    return OSError(errno.EFBIG, f"{what}, and irtools reads at most {most}; {advice}", str(path))
+
+
+def parse_json(data: bytes | str) -> Any:
+    """Parse JSON; raises ``ValueError``, also for nesting that is too deep."""
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def read_json(path: Path, kind: str = "") -> Any:
     """Content of a JSON file; None if the file does not exist.
 
     Raises
@@ -57,11 +201,9 @@ def read_json(path: Path) -> Any:
         The file cannot be read.
     """
     try:
-        return json.loads(read_file(path))
+        return parse_json(read_file(path, kind))
     except FileNotFoundError:
         return None
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
 
 
 def chunks(file: BufferedReader | FileIO, size: int | None = None) -> Iterator[memoryview]:

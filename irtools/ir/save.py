@@ -26,11 +26,12 @@ from irtools.ir.files import (
     make_directories,
     remove_made,
     stale,
+    sweep,
     temporary,
     write_all,
 )
-from irtools.ir.listing import list_export, real_path, require_empty
-from irtools.ir.reading import chunks, open_file
+from irtools.ir.listing import UNFINISHED, list_export, real_path, remove_leftover, require_empty
+from irtools.ir.reading import chunks, open_file, read_file
 from irtools.text import short_repr
 
 try:
@@ -199,6 +200,7 @@ def _prepared(change: FileChange) -> Iterator[Callable[[], Saved]]:
         before = _unchanged(path, change.original)
         if locked:
             _remove_stale(path)
+        sweep(path.parent)
         link = real_path(path) if path.is_symlink() else None
         with temporary(path, change.data, before) as new, _prepared_weights(change.weights, locked) as weights:
             notes = change.check(new, weights.new if weights else None) if change.check is not None else ()
@@ -295,7 +297,7 @@ def _unchanged(path: Path, original: bytes) -> os.stat_result:
     """Status of a file, after checking that it still has its original content."""
     try:
         status = path.stat()
-        content = path.read_bytes()
+        content = read_file(path)
     except FileNotFoundError:
         raise _changed(path) from None
     if content != original or identity(path.stat()) != identity(status):
@@ -344,20 +346,36 @@ def save_export(
         if source is not None:
             files[Path(name)] = source
     changed = {change.path.relative_to(directory): change for change in changes}
+    with explained(output_dir, state="nothing was created"):
+        remove_leftover(output_dir, {*folders, *files, *changed})
     made: list[Path] = []
     try:
-        with _held(read or {}):
-            with explained(output_dir, state=UNDONE):
-                make_directories([output_dir, *(output_dir / folder for folder in folders)], made)
-            replaced = {*changed, *(c.weights.path.relative_to(directory) for c in changes if c.weights is not None)}
-            for relative, source in files.items():
-                if relative not in replaced:
-                    with explained(output_dir / relative, state=UNDONE):
-                        transfer(source, output_dir / relative, made, progress)
-            return tuple(_place(output_dir, relative, change, made) for relative, change in changed.items())
+        with explained(output_dir, state=UNDONE):
+            make_directories([output_dir], made)
+        with _held(read or {}), explained(output_dir, state=UNDONE), temporary(output_dir / UNFINISHED, b"", None):
+            return _fill(directory, output_dir, folders, files, changed, made, progress)
     except BaseException:
         remove_made(made)
         raise
+
+
+def _fill(
+    directory: Path,
+    output_dir: Path,
+    folders: Iterable[Path],
+    files: Mapping[Path, Path],
+    changed: Mapping[Path, FileChange],
+    made: list[Path],
+    progress: CopyProgress | None,
+) -> tuple[Saved, ...]:
+    with explained(output_dir, state=UNDONE):
+        make_directories([output_dir / folder for folder in folders], made)
+    replaced = {*changed, *(c.weights.path.relative_to(directory) for c in changed.values() if c.weights is not None)}
+    for relative, source in files.items():
+        if relative not in replaced:
+            with explained(output_dir / relative, state=UNDONE):
+                transfer(source, output_dir / relative, made, progress)
+    return tuple(_place(output_dir, relative, change, made) for relative, change in changed.items())
 
 
 def transfer(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from irtools.errors import CheckError, os_reason
+from irtools.ir.files import scratch
 from irtools.ir.listing import link_files, real_path
 from irtools.lint.engine import VerifyOptions, verify
 from irtools.lint.finding import Finding, Severity
@@ -37,8 +37,8 @@ def check_attachment(attachment: Attachment) -> tuple[str, ...]:
         OpenVINO cannot read the head, a rule finds an error, or the check could not run.
     """
     directory = attachment.path.parent
-    with TemporaryDirectory(prefix="irtools-") as scratch:
-        whole, bare = (Path(scratch) / side / directory.absolute().name for side in ("with", "without"))
+    with scratch("attached") as made:
+        whole, bare = (made / side / directory.absolute().name for side in ("with", "without"))
         try:
             _stage(directory, whole, attachment)
             _stage(directory, bare, None)

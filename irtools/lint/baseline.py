@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from irtools.errors import UsageError
+from irtools.errors import UsageError, os_reason
 from irtools.ir.output import write_output
+from irtools.ir.reading import parse_json, read_file
 from irtools.lint.engine import ModelVerification, Verification
 from irtools.lint.finding import Finding
 
@@ -54,14 +55,14 @@ def _message(finding: Finding) -> str:
 def read_baseline(path: Path) -> Counter[str]:
     """Count the fingerprints of a baseline file; raises ``UsageError`` if it is unreadable or not a baseline."""
     try:
-        content = json.loads(path.read_bytes())
+        content = parse_json(read_file(path, "baseline"))
         if content["schema_version"] != _VERSION:
             raise ValueError(f"schema_version {content['schema_version']!r}, not {_VERSION}")
         return Counter(str(entry["fingerprint"]) for entry in content["findings"])
     except OSError as error:
         hint = "Create one with --write-baseline."
-        raise UsageError(f"the baseline cannot be read: {error.strerror}", hint=hint, path=path) from error
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise UsageError(f"the baseline cannot be read: {os_reason(error)}", hint=hint, path=path) from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         hint = "Create it again with --write-baseline."
         raise UsageError(f"is not an irtools baseline ({error})", hint=hint, path=path) from error
 
@@ -104,7 +105,7 @@ def write_baseline(path: Path, models: Iterable[ModelVerification]) -> list[Mode
     """Write a baseline file with every finding; return the models without these findings."""
     models = list(models)
     done = [model.verification for model in models if model.verification is not None]
-    write_output(path, baseline_text(done).encode())
+    write_output(path, baseline_text(done).encode(), [one.export.directory for one in done])
     return [
         replace(model, verification=replace(v, findings=(), in_baseline=v.in_baseline + len(v.findings)))
         if (v := model.verification)

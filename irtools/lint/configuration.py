@@ -1,22 +1,24 @@
 """The configuration file: ``irtools.toml``, or ``[tool.irtools]`` in ``pyproject.toml``.
 
-irtools searches the working directory and its parents. A file inside the export under test could hide
-that export's findings, so it counts only if the user names it.
+irtools searches the working directory and its parents. A file that it finds never loads code, because it may come
+with a downloaded repository. A file beside an IR could hide the findings about it, so it counts only if the user
+trusts it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from irtools.errors import OptionError, UsageError
-from irtools.ir.listing import real_path
+from irtools.errors import OptionError, UsageError, os_reason
+from irtools.ir.listing import holds_ir, real_path
+from irtools.ir.reading import read_file
 from irtools.lint.finding import Severity
 from irtools.model.compression import parse_spec
 
-__all__ = ["Config", "find_config", "load_config", "parse_severity"]
+__all__ = ["Config", "comes_with_model", "find_config", "load_config", "parse_severity"]
 
 T = TypeVar("T")
 _FILES = ("irtools.toml", "pyproject.toml")
@@ -66,13 +68,19 @@ def parse_severity(text: str, key: str, path: Path) -> Severity:
         raise UsageError(f"{key}: {text!r} is not a severity", hint="Use error, warning or note.", path=path) from None
 
 
-def find_config(start: Path, *, outside: Path | None = None) -> tuple[Path | None, tuple[Path, ...]]:
+def find_config(
+    start: Path, *, outside: Iterable[Path] = (), trust: bool = False
+) -> tuple[Path | None, tuple[Path, ...]]:
     """Find the configuration file in a directory or its parents.
+
+    A file beside an IR could come with the model, so it does not count, and its content is not parsed.
 
     Parameters
     ----------
-    outside : Path, optional
-        Directory whose files do not count: the export under test.
+    outside : iterable of Path
+        Directories whose files do not count, at any depth: the export under test, and its draft.
+    trust : bool
+        True to accept files beside an IR and in ``outside``.
 
     Returns
     -------
@@ -81,30 +89,53 @@ def find_config(start: Path, *, outside: Path | None = None) -> tuple[Path | Non
     """
     skipped: list[Path] = []
     start = real_path(start)
-    barred = real_path(outside) if outside is not None else None
+    barred = tuple(map(real_path, outside))
     for directory in (start, *start.parents):
         for name in _FILES:
             path = directory / name
-            if not _configures(path):
+            if not path.is_file():
                 continue
-            if barred is not None and real_path(path).is_relative_to(barred):
-                skipped.append(path)
-            else:
+            if not trust and comes_with_model(path, barred):
+                skipped += [path] if _mentions_irtools(path) else []
+            elif _configures(path):
                 return path, tuple(skipped)
     return None, tuple(skipped)
 
 
+def comes_with_model(path: Path, barred: Iterable[Path] = ()) -> bool:
+    """True if a file, or the target of a link, lies beside an IR or below one of some directories, resolved."""
+    places = {path.parent.absolute(), real_path(path).parent}
+    return any(place.is_relative_to(bar) for place in places for bar in barred) or any(map(holds_ir, places))
+
+
+def _mentions_irtools(path: Path) -> bool:
+    """True for an irtools.toml, and for a pyproject.toml that could have a table for irtools."""
+    if path.name != "pyproject.toml":
+        return True
+    try:
+        return b"irtools" in read_file(path)
+    except OSError:
+        return False
+
+
 def _configures(path: Path) -> bool:
     """True for an irtools.toml, and for a pyproject.toml with a table [tool.irtools]."""
-    if path.name != "pyproject.toml" or not path.is_file():
-        return path.is_file()
-    import tomllib
-
+    if path.name != "pyproject.toml":
+        return True
     try:
-        tool = tomllib.loads(path.read_text("utf-8")).get("tool")
+        tool = _parsed(path).get("tool")
     except (OSError, ValueError):
         return False  # it may be another tool's file, so its faults are not reported
     return isinstance(tool, dict) and "irtools" in tool
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    import tomllib  # imported late: few runs have such a file
+
+    try:
+        return tomllib.loads(read_file(path, "toml").decode())
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def load_config(path: Path | None) -> Config:
@@ -120,17 +151,15 @@ def load_config(path: Path | None) -> Config:
     UsageError
         The file cannot be read, or contains an invalid key or value.
     """
-    import tomllib  # imported late, here and above: few runs have such a file
-
     if path is None:
         return Config()
     try:
-        content: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+        content = _parsed(path)
     except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", path=path) from error
+        raise UsageError(f"cannot be read: {os_reason(error)}", path=path) from error
     except UnicodeDecodeError as error:
         raise UsageError("is not UTF-8, which TOML requires", path=path) from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise UsageError(f"is not valid TOML: {error}", path=path) from error
     if path.name == "pyproject.toml":
         tool = content.get("tool")

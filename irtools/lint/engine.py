@@ -30,7 +30,26 @@ if TYPE_CHECKING:
     from irtools.lint.pipelines import Pipeline
     from irtools.surgery.patch import Patch
 
-__all__ = ["ModelVerification", "Verification", "VerifyOptions", "findings_of", "selected_rules", "verify"]
+__all__ = [
+    "ModelVerification",
+    "RuleFailedError",
+    "Verification",
+    "VerifyOptions",
+    "findings_of",
+    "selected_rules",
+    "verify",
+]
+
+
+class RuleFailedError(UsageError):
+    """A rule that raised an exception which nobody expected; ``__cause__`` is the exception."""
+
+    def __init__(self, rule: Rule, error: Exception) -> None:
+        super().__init__(
+            f"the rule {rule.code} ({rule.name}) of {source_of(rule)} failed: {type(error).__name__}: {error}",
+            hint=f"Correct it, or skip it with --ignore {rule.code}.",
+        )
+        self.rule = rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +142,10 @@ class ModelVerification:
         Lowest severity that fails the verification.
     patches : tuple of Patch
         Changes that the fixes made, or would make.
+    config : Path or None
+        Configuration file that counted.
+    failures : tuple of RuleFailedError
+        Rules that failed; each also has a finding.
     """
 
     path: Path
@@ -132,6 +155,8 @@ class ModelVerification:
     patches: tuple[Patch, ...] = ()
     written: tuple[Saved, ...] = ()
     notes: tuple[str, ...] = ()
+    config: Path | None = None
+    failures: tuple[RuleFailedError, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -172,13 +197,17 @@ def _applicable(rules: Iterable[Rule], options: VerifyOptions) -> list[Rule]:
     return [rule for rule in rules if matches(rule.runtimes, options.target_runtime)]
 
 
-def verify(export: ModelDirectory, options: VerifyOptions | None = None) -> Verification:
+def verify(
+    export: ModelDirectory, options: VerifyOptions | None = None, *, failures: list[RuleFailedError] | None = None
+) -> Verification:
     """Run every selected rule over the files of an export.
 
     Parameters
     ----------
     export : ModelDirectory
         A directory, or one of its ``.xml`` files; with a file, only findings about this file are reported.
+    failures : list of RuleFailedError, optional
+        Gets the rules that fail; each becomes a finding, and the others run. Without it, the first one is raised.
 
     Raises
     ------
@@ -202,7 +231,7 @@ def verify(export: ModelDirectory, options: VerifyOptions | None = None) -> Veri
         whole.part(name)  # raises ExportError
     context = Context(whole, options.expect_mtp, draft, options.target_runtime, specs)
     unreadable = next(rule for rule in loaded if rule.unreadable)
-    findings = [finding for rule in rules for finding in findings_of(rule, context, unreadable)]
+    findings = [finding for rule in rules for finding in _findings_or_failure(rule, context, unreadable, failures)]
     others = [rule for rule in _applicable(loaded, options) if rule not in rules]
     all_findings = [*findings, *_left_out(others, context, unreadable)]
     judged = _judged(context, list(_drop_echoes(all_findings, unreadable)))
@@ -213,6 +242,20 @@ def verify(export: ModelDirectory, options: VerifyOptions | None = None) -> Veri
     if export.path.suffix == ".xml" and not export.path.is_dir():
         findings = [f for f in findings if export.path in map(_xml_of, (*filter(None, (f.file,)), *f.also))]
     return Verification(export, _sorted(findings), rules, *judged)
+
+
+def _findings_or_failure(
+    rule: Rule, context: Context, unreadable: Rule, failures: list[RuleFailedError] | None
+) -> Iterator[Finding]:
+    try:
+        yield from findings_of(rule, context, unreadable)
+    except RuleFailedError as error:
+        if failures is None:
+            raise
+        failures.append(error)
+        file = context.export.directory
+        broken = Finding(str(error.args[0]), error.hint or "", file, severity=Severity.ERROR)
+        yield _filled_in(broken, error.rule, context)
 
 
 def _left_out(rules: Iterable[Rule], context: Context, unreadable: Rule) -> Iterator[Finding]:
@@ -247,10 +290,7 @@ def findings_of(rule: Rule, context: Context, unreadable: Rule) -> Iterator[Find
     except IrtoolsError:
         raise
     except Exception as error:
-        raise UsageError(
-            f"the rule {rule.code} ({rule.name}) of {source_of(rule)} failed: {type(error).__name__}: {error}",
-            hint=f"Correct it, or skip it with --ignore {rule.code}.",
-        ) from error
+        raise RuleFailedError(rule, error) from error
 
 
 def _check(finding: object) -> None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from irtools.errors import UsageError
+from irtools.errors import OptionError, UsageError
 from irtools.ir.listing import real_path
 from irtools.ir.save import Saved
 from irtools.lint.apply_fixes import FixPlan, plan_fixes, write_fixes
 from irtools.lint.baseline import apply_baseline, read_baseline
-from irtools.lint.configuration import Config, find_config, load_config
+from irtools.lint.configuration import Config, comes_with_model, find_config, load_config
 from irtools.lint.context import DEFAULT_RUNTIME
-from irtools.lint.engine import ModelVerification, Verification, VerifyOptions, verify
+from irtools.lint.engine import ModelVerification, RuleFailedError, Verification, VerifyOptions, verify
 from irtools.lint.finding import Severity
 from irtools.model.directory import ModelDirectory
 from irtools.text import plural
@@ -87,7 +87,12 @@ def verify_model(path: Path, call: VerifyCall) -> ModelVerification:
         rules=call.rules or config.rules,
     )
     baseline = call.baseline or config.baseline
-    verification = verify(export, options)
+    failures: list[RuleFailedError] = []
+    try:
+        verification = verify(export, options, failures=failures)
+    except OptionError as error:  # such as a code of a rule that was not loaded
+        error.hint = " ".join(filter(None, (error.hint, *(f"{note}." for note in notes))))
+        raise
     written: tuple[Saved, ...] = ()
     plan = FixPlan((), (), ())
     if call.fix or call.unsafe_fixes or call.diff:
@@ -99,25 +104,26 @@ def verify_model(path: Path, call: VerifyCall) -> ModelVerification:
         elif plan.patches:
             written = write_fixes(plan.patches)
             notes += tuple(note for file in written for note in file.notes)
-            verification = verify(ModelDirectory.open(path), options)
+            failures.clear()
+            verification = verify(ModelDirectory.open(path), options, failures=failures)
     if baseline is not None and not call.ignore_baseline:
         verification = apply_baseline(verification, call.fingerprints(baseline))
     if call.fix or call.unsafe_fixes or call.diff:
         notes += tuple(_remaining(verification, refused=bool(plan.refused), unsafe=call.unsafe_fixes))
     threshold = call.fail_on or config.fail_on or Severity.ERROR
-    return ModelVerification(path, verification, None, threshold, plan.patches, written, notes)
+    return ModelVerification(
+        path, verification, None, threshold, plan.patches, written, notes, config.path, tuple(failures)
+    )
 
 
-def configured_rules() -> tuple[Path, ...]:
-    """Folders of rules in the configuration of the working directory.
-
-    As in :func:`verify_model`, a configuration file beside an IR is ignored, because it could come with the model.
-    """
-    here = real_path(Path())
-    path, _ = find_config(here)
-    if path is not None and ModelDirectory(path.parent).parts:
-        path, _ = find_config(here, outside=path.parent)
-    return load_config(path).rules
+def configured_rules(config: Path | None) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+    """Folders of rules in a configuration file that the user names, and notes about one that is found instead."""
+    if config is not None:
+        chosen, notes = _named(config, (), trust=False)
+    else:
+        chosen, notes = _found((), trust=False)
+        notes = tuple(note for note in notes if "--rules" in note)  # no other key matters here
+    return chosen.rules, notes
 
 
 def _remaining(verification: Verification, *, refused: bool, unsafe: bool) -> Iterator[str]:
@@ -131,29 +137,53 @@ def _remaining(verification: Verification, *, refused: bool, unsafe: bool) -> It
 
 
 def _configuration(export: ModelDirectory, call: VerifyCall) -> tuple[Config, tuple[str, ...]]:
-    """The effective configuration for an export, and notes about the files that are ignored."""
-    inside = "lies inside the export that is verified"
+    """The effective configuration for an export, and notes about the file that counts and those that are ignored."""
+    barred = [export.directory]
+    if call.draft is not None:
+        barred.append(ModelDirectory(call.draft).directory)
     if call.config is not None:
-        inside_export = real_path(call.config).is_relative_to(real_path(export.directory))
-        if inside_export and not call.trust_model_config:
-            raise UsageError(inside, hint="Pass --trust-model-config to use it.", path=call.config)
-        config = load_config(call.config)
-        return _without_code(config) if inside_export else config, ()
+        return _named(call.config, barred, trust=call.trust_model_config)
     if call.trust_model_config:
-        path, _ = find_config(export.directory)
-        if path is not None and real_path(path).is_relative_to(real_path(export.directory)):
-            return _without_code(load_config(path)), ()
-        return load_config(find_config(real_path(Path()))[0]), ()
-    path, skipped = find_config(real_path(Path()), outside=export.directory)
+        own, _ = find_config(export.directory, trust=True)
+        if own is not None and real_path(own).is_relative_to(real_path(export.directory)):
+            return _without_code(load_config(own))
+    config, notes = _found(barred, trust=call.trust_model_config)
     own = export.directory / "irtools.toml"
-    ignored = dict.fromkeys([*skipped, *([real_path(own)] if own.is_file() else [])])
-    notes = tuple(f"{file} {inside} and is ignored; pass --trust-model-config to use it" for file in ignored)
-    return load_config(path), notes
+    if own.is_file() and not call.trust_model_config and not any(str(real_path(own)) in note for note in notes):
+        notes += (_ignored(real_path(own)),)
+    return config, notes
 
 
-def _without_code(config: Config) -> Config:
-    """Refuse a configuration inside an export that names folders of rules, because rules are code."""
+def _named(path: Path, barred: Sequence[Path], *, trust: bool) -> tuple[Config, tuple[str, ...]]:
+    """The configuration file that the user names; its rules count unless it could come with a model."""
+    if not comes_with_model(path, map(real_path, barred)):
+        return load_config(path), ()
+    if not trust:
+        hint = "Pass --trust-model-config to use it."
+        raise UsageError("lies beside an IR or inside an export", hint=hint, path=path)
+    return _without_code(load_config(path))
+
+
+def _found(barred: Sequence[Path], *, trust: bool) -> tuple[Config, tuple[str, ...]]:
+    """The configuration file that counts in the working directory."""
+    path, skipped = find_config(real_path(Path()), outside=barred, trust=trust)
+    config, notes = _without_code(load_config(path))
+    return config, (*map(_ignored, skipped), *notes)
+
+
+def _ignored(path: Path) -> str:
+    return f"{path} lies beside an IR or inside an export and is ignored; pass --trust-model-config to use it"
+
+
+def _without_code(config: Config) -> tuple[Config, tuple[str, ...]]:
+    """A configuration file that was found, without its folders of rules, because rules are code."""
+    if config.path is None:
+        return config, ()
+    notes = [f"using the configuration {config.path}"]
     if config.rules:
-        message = "a file inside the export may not name folders of rules"
-        raise UsageError(message, hint="Use --rules.", path=config.path)
-    return config
+        folders = " ".join(f"--rules {folder}" for folder in config.rules)
+        notes.append(
+            f"{config.path}: `rules` is ignored, because rules are code and the file was not named; "
+            f"give {folders}, or --config {config.path}"
+        )
+    return replace(config, rules=()), tuple(notes)

@@ -64,7 +64,7 @@ class Document(Drawable):
     def data(self) -> bytes:
         """Bytes of the file, not validated."""
         try:
-            return read_file(self.path)
+            return read_file(self.path, "xml")
         except OSError as error:
             raise unreadable(self.path, error) from error
 

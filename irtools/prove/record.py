@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from irtools._version import __version__
 from irtools.errors import ExportError, InvalidIRError
+from irtools.ir.reading import open_file
 from irtools.model.directory import ModelDirectory
 from irtools.model.graft import draft_head_text
 from irtools.model.provenance import versions
@@ -150,7 +151,7 @@ def _file(path: Path) -> dict[str, Any]:
     """Size of a file, and the hash unless it holds weights."""
     hashed = None
     if path.suffix in _HASHED:
-        with suppress(OSError), path.open("rb") as file:
+        with suppress(OSError), open_file(path) as file:
             hashed = hashlib.file_digest(file, "sha256").hexdigest()
     return {"size": path.stat().st_size, "sha256": hashed}
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from irtools.errors import OptionError, os_reason
-from irtools.ir.reading import read_file
+from irtools.ir.reading import parse_json, read_file
 from irtools.prove.decoding import first_difference
 from irtools.prove.record import RECORD_VERSION, settled
 
@@ -52,10 +51,10 @@ def read_record(path: Path) -> Mapping[str, Any]:
         The file cannot be read or holds no record of the current version.
     """
     try:
-        content = json.loads(read_file(path))
+        content = parse_json(read_file(path, "record"))
     except OSError as error:
         raise OptionError(f"{path}: cannot be read: {os_reason(error)}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise OptionError(f"{path}: is not valid JSON; give a file that `irtools prove --format json` wrote") from error
     if isinstance(content, dict) and isinstance(content.get("models"), list) and content["models"]:
         content = content["models"][0]

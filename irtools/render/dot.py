@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from html import escape
 
 import graphviz
 
 from irtools.render.picture import KINDS, Arrow, Box, Frame, Picture
+from irtools.text import shortened
 
 __all__ = ["FONT", "to_dot"]
 
@@ -24,12 +24,20 @@ _ARROWS = {
 }
 _LEGEND_COLUMNS = 4
 _CELL_STYLES = ("rounded", "dashed", "dotted")
-_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_NAME, _HINT = 160, 1000
+"""Longest words of a line and of a tooltip; Graphviz, viewers and PDF have limits of their own."""
 
 
 def _text(value: str) -> str:
-    """Escape text for an HTML-like label and replace characters that XML does not allow."""
-    return escape(_INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", value))
+    """Escape text for an HTML-like label; cut long names."""
+    return escape(_harmless(shortened(value, _NAME)))
+
+
+def _harmless(value: str) -> str:
+    """Replace characters that XML does not allow, or that would turn the text around."""
+    if value.isprintable():
+        return value
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in value)
 
 
 def _label(box: Box) -> str:
@@ -52,7 +60,7 @@ def _node(graph: graphviz.Digraph, box: Box) -> None:
     if box.column:
         attributes["group"] = box.column
     if box.hint:
-        attributes["tooltip"] = graphviz.escape(_INVISIBLE.sub(" ", box.hint))
+        attributes["tooltip"] = graphviz.escape(_harmless(" ".join(shortened(box.hint, _HINT).splitlines())))
     graph.node(box.key, label=_label(box), **attributes)
 
 

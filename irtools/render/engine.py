@@ -7,13 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
+from contextlib import ExitStack
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 from irtools.errors import RenderError
+from irtools.ir.files import scratch
 from irtools.render.metrics import fit_text
 
 __all__ = ["DPI", "FORMATS", "LARGEST_SIDE", "LARGE_DPI", "Layout", "engine_command"]
@@ -64,8 +65,8 @@ class Layout:
 
     def __init__(self, dot: str, form: str, *, dpi: int = DPI) -> None:
         self._form = form
-        self._folder = tempfile.TemporaryDirectory(prefix="irtools-")
-        folder = Path(self._folder.name)
+        self._folder = ExitStack()
+        folder = self._folder.enter_context(scratch("draw"))
         (folder / "in.dot").write_text(dot, encoding="utf-8")
         (folder / "fonts.conf").write_text(_font_configuration(dot, folder), encoding="utf-8")
         self._output, self._messages = folder / f"out.{form}", folder / "messages"
@@ -79,7 +80,7 @@ class Layout:
                     command, stdin=subprocess.DEVNULL, stdout=messages, stderr=messages, env=environment
                 )
             except OSError as error:
-                self._folder.cleanup()
+                self._folder.close()
                 raise RenderError(f"{command[0]}: cannot be run: {error.strerror}") from error
 
     def result(self) -> bytes | None:
@@ -105,7 +106,7 @@ class Layout:
         """Kill the process if it is running, and remove its files."""
         self._process.kill()
         self._process.wait()
-        self._folder.cleanup()
+        self._folder.close()
 
 
 def _font_configuration(dot: str, folder: Path) -> str:

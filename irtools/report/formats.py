@@ -15,25 +15,26 @@ __all__ = ["DIFF", "VERIFY", "Format", "format_of", "render", "suffixes_text"]
 
 
 class Format(NamedTuple):
-    """Renderer of a format, and the suffixes of files that have the format by default."""
+    """Renderer of a format, the suffixes of files that have it by default, and the ``form`` of ``text.printable``."""
 
     module: str
     function: str
     suffixes: tuple[str, ...] = ()
+    escapes: str = "text"
 
 
 VERIFY = {
     "text": Format("irtools.report.verification", "verification_text"),
-    "json": Format("irtools.report.verification", "verification_json", (".json",)),
-    "sarif": Format("irtools.report.sarif", "sarif", (".sarif",)),
-    "junit": Format("irtools.report.junit", "junit", (".xml",)),
-    "github": Format("irtools.report.github", "github"),
-    "html": Format("irtools.report.html", "verification_html", (".html", ".htm")),
+    "json": Format("irtools.report.verification", "verification_json", (".json",), "json"),
+    "sarif": Format("irtools.report.sarif", "sarif", (".sarif",), "json"),
+    "junit": Format("irtools.report.junit", "junit", (".xml",), "xml"),
+    "github": Format("irtools.report.github", "github", (), "github"),
+    "html": Format("irtools.report.html", "verification_html", (".html", ".htm"), "html"),
 }
 DIFF = {
     "text": Format("irtools.report.compare", "comparison_text"),
-    "json": Format("irtools.report.compare", "comparison_json", (".json",)),
-    "html": Format("irtools.report.compare_html", "comparison_html", (".html", ".htm")),
+    "json": Format("irtools.report.compare", "comparison_json", (".json",), "json"),
+    "html": Format("irtools.report.compare_html", "comparison_html", (".html", ".htm"), "html"),
 }
 
 

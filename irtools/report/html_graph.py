@@ -9,9 +9,12 @@ from itertools import chain
 from irtools.graph.view import GraphView
 from irtools.ir.op import Port
 from irtools.model.document import Document
-from irtools.text import shape_text
+from irtools.text import shape_text, shortened
 
 __all__ = ["Columns", "columns"]
+
+_LONGEST = 1000
+"""Longest names on the page; no exporter writes names near that length, and no browser lays them out well."""
 
 
 class _Numbering(dict[object, int]):
@@ -122,10 +125,10 @@ class _GraphReader:
             inputs += (position.get(source.op, -1), view.output_index(source), declared)
         outputs: list[int] = []
         for port in op.outputs:
-            outputs += (self.ports[_value(port)], self.words[", ".join(port.names)])
+            outputs += (self.ports[_value(port)], self.words[shortened(", ".join(port.names), _LONGEST)])
         return (
             key,
-            op.name,
+            shortened(op.name, _LONGEST),
             line,
             self.words[op.type],
             self.words[op.opset],

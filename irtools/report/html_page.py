@@ -19,7 +19,7 @@ import jinja2
 from markupsafe import Markup
 
 from irtools._version import __version__
-from irtools.text import visible
+from irtools.text import printable, shortened, visible
 
 __all__ = ["packed", "page"]
 
@@ -48,11 +48,11 @@ def page(template: str, *, scripts: Sequence[str] = (), styles: Sequence[str] = 
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def packed(value: object) -> str:
+def packed(value: object) -> Markup:
     """Encode a value as JSON, raw deflate and base64, which needs no escaping in HTML."""
     text = json.dumps(value, separators=(",", ":"))
     squeezed = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
-    return base64.b64encode(squeezed.compress(text.encode()) + squeezed.flush()).decode()
+    return Markup(base64.b64encode(squeezed.compress(text.encode()) + squeezed.flush()).decode())
 
 
 @cache
@@ -61,11 +61,17 @@ def _environment() -> jinja2.Environment:
         loader=jinja2.PackageLoader(_FOLDER, "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_harmless,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["shown"] = lambda value: visible(str(value))
+    environment.filters["shown"] = lambda value: visible(shortened(str(value)))
     return environment
+
+
+def _harmless(value: object) -> object:
+    """Every value of a template without control and bidirectional characters; they can come from the export."""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 @cache

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-from irtools.text import visible
+from irtools.text import shortened, visible
 
 __all__ = ["Column", "Style", "numbers", "paragraph", "table"]
 
@@ -94,7 +94,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], style: St
         0  a/Add
        10  b/Add
     """
-    cells = [[visible(str(cell)) for cell in row] for row in rows]
+    cells = [[visible(shortened(str(cell))) for cell in row] for row in rows]
     titles = [column.title for column in columns]
     spaces = indent + 2 * (len(columns) - 1)
     widths = _widths(columns, [titles, *cells], None if style.width is None else style.width - spaces)

@@ -67,7 +67,8 @@ def _entry(model: ModelVerification) -> ModelResult:
     if model.verification is None:
         return ModelResult(str(model.path), "failed", 2, model.error)
     status = "findings" if model.failed else "ok"
-    return ModelResult(str(model.path), status, int(model.failed), details=_details(model, model.verification))
+    code = 2 if model.failures else int(model.failed)
+    return ModelResult(str(model.path), status, code, details=_details(model, model.verification))
 
 
 def _details(model: ModelVerification, verification: Verification) -> dict[str, object]:
@@ -92,6 +93,8 @@ def _details(model: ModelVerification, verification: Verification) -> dict[str, 
         "strategies": [asdict(strategy) for strategy in verification.strategies],
         "pipelines": [asdict(pipeline) for pipeline in verification.pipelines],
         "written": [str(file.path) for file in model.written],
+        "configuration": str(model.config) if model.config is not None else None,
+        "failed_rules": [failure.rule.code for failure in model.failures],
     }
     if model.patches and not model.written:
         details["diff"] = "".join(patch.diff() for patch in model.patches)

@@ -6,18 +6,18 @@ alone and together with others. Rows that are compressed already are computed in
 
 from __future__ import annotations
 
-import shutil
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
 from math import gcd
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 from irtools.errors import EditError, OptionError
 from irtools.ir.constants import ELEMENT_BITS
+from irtools.ir.files import scratch
 from irtools.ir.op import PRECISIONS as SPELLED
 from irtools.model.document import Document
 from irtools.runtime.child import Child, Progress, serve
@@ -92,8 +92,8 @@ def _compressed(precision: str, target: Document, tokens: Sequence[int]) -> Comp
         raise EditError(
             f"lm_head reads {head.width} values, an odd number, and OpenVINO misreads such rows of 4 bits; use int8"
         )
-    directory = Path(mkdtemp(prefix="irtools-head-"))
-    clean = partial(shutil.rmtree, directory, ignore_errors=True)
+    stack = ExitStack()
+    directory = stack.enter_context(scratch("head"))
     try:
         # Pieces of equal size, of an even number of rows so that values of 4 bits fill whole bytes.
         step = -(-len(tokens) // -(-len(tokens) * head.width // _ELEMENTS) // 2) * 2
@@ -109,10 +109,10 @@ def _compressed(precision: str, target: Document, tokens: Sequence[int]) -> Comp
                     raise EditError(f"NNCF could not compress lm_head: {fault}; leave the precision out to copy it")
                 heads.append(Document(path))
     except BaseException:
-        clean()
+        stack.close()
         raise
     rows = CompressedRows(tuple(heads))
-    weakref.finalize(rows, clean)
+    weakref.finalize(rows, stack.close)
     return rows
 
 

@@ -9,8 +9,8 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-from irtools.errors import UsageError
-from irtools.ir.reading import open_file
+from irtools.errors import UsageError, os_reason
+from irtools.ir.reading import open_file, require_size
 from irtools.runtime.child import Child, Progress, serve
 from irtools.runtime.genai import NOT_INSTALLED, available
 from irtools.runtime.messages import short_message
@@ -44,7 +44,7 @@ class TokenCounts:
 
 
 def count_tokens(directory: Path, files: Sequence[Path], progress: Progress | None = None) -> tuple[TokenCounts, ...]:
-    """Count the tokens of text files, without special tokens; files of any size, in constant memory.
+    """Count the tokens of text files, without special tokens, in constant memory.
 
     Parameters
     ----------
@@ -58,6 +58,11 @@ def count_tokens(directory: Path, files: Sequence[Path], progress: Progress | No
     """
     if not available():
         raise UsageError(f"the texts cannot be tokenized: {NOT_INSTALLED}")
+    for path in files:
+        try:
+            require_size(path, "corpus")
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be read: {os_reason(error)}") from error
     results = []
     with Child("irtools.runtime.token_counts") as child:
         for path in files:
@@ -90,7 +95,7 @@ class _Counting:
                 if number % 1000 == 999:
                     progress(f"tokenizing {request['file']}, {number + 1} pieces done")
         except OSError as error:
-            return {"fault": f"{request['file']}: cannot be read: {(error.strerror or str(error)).lower()}"}
+            return {"fault": f"{request['file']}: cannot be read: {os_reason(error)}"}
         except UnicodeDecodeError:
             return {"fault": f"{request['file']}: is not text in UTF-8"}
         except (RuntimeError, ValueError) as error:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from irtools.errors import EditError, unreadable
 from irtools.ir.constants import iter_graphs, read_constants
+from irtools.ir.files import scratch
 from irtools.ir.json_text import set_number
 from irtools.ir.listing import real_path
 from irtools.ir.markup import spliced
@@ -287,20 +287,20 @@ def write_attachment(
         removed = tuple(path for path in _dropped(attachment.steps) if path not in written)
         return replace(attachment, written=written, removed=removed, notes=attachment.notes + links)
     instead: dict[str, Path | None] = {path.name: None for path in _dropped(attachment.steps)}
-    with TemporaryDirectory(prefix="irtools-") as scratch:
+    with scratch("attach") as made:
         for step in attachment.steps:
             if isinstance(step, Put):
-                instead[step.path.name] = _as_file(step, Path(scratch))
+                instead[step.path.name] = _as_file(step, made)
         save_export(directory, (), output_dir, instead=instead, progress=progress)
     placed = tuple(output_dir / name for name, source in instead.items() if source is not None)
     return replace(attachment, written=placed or (output_dir,))
 
 
-def _as_file(step: Put, scratch: Path) -> Path:
+def _as_file(step: Put, into: Path) -> Path:
     """The file with the new content; its mode is that of the old one."""
     if isinstance(step.source, Path):
         return step.source
-    path = scratch / step.path.name
+    path = into / step.path.name
     path.write_bytes(step.source)
     if step.path.exists():
         path.chmod(stat.S_IMODE(step.path.stat().st_mode))

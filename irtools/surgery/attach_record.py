@@ -13,7 +13,7 @@ from typing import Any
 from irtools._version import __version__
 from irtools.errors import EditError, unreadable
 from irtools.ir.markup import Splice, spliced
-from irtools.ir.reading import open_file, read_file
+from irtools.ir.reading import open_file, parse_json, read_file
 
 __all__ = ["RECORD_FILE", "AttachRecord", "ConfigEdit", "FileMark", "mark_of", "read_record"]
 
@@ -124,7 +124,7 @@ def read_record(directory: Path) -> AttachRecord | None:
     """
     path = directory / RECORD_FILE
     try:
-        content: Any = json.loads(read_file(path))
+        content: Any = parse_json(read_file(path, "record"))
         files = {str(name): FileMark(int(mark["size"]), str(mark["sha256"])) for name, mark in content["files"].items()}
         edit = content["config"]
         config = None
@@ -136,6 +136,6 @@ def read_record(directory: Path) -> AttachRecord | None:
         return None
     except OSError as error:
         raise unreadable(path, error) from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         message = "is not a record of `irtools attach`; remove it, and the MTP head yourself if it was attached"
         raise EditError(message, path=path) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from irtools.ir.constants import ELEMENT_BITS, Constant, iter_graphs, read_const
 from irtools.ir.numbers import unpack
 from irtools.ir.op import DYNAMIC
 from irtools.ir.pread import Allowance, WeightsReader
-from irtools.ir.reading import read_file
+from irtools.ir.reading import parse_json, read_file
 from irtools.model.compression import Compression
 from irtools.model.config import read_config, text_section
 from irtools.model.directory import MTP_FILE, ModelDirectory
@@ -324,14 +323,14 @@ def _optional(path: Path) -> bytes | None:
 def _tokens(data: bytes) -> dict[int, str] | None:
     """Tokens by id of a tokenizer.json; None if it has another form."""
     try:
-        content = json.loads(data)
+        content = parse_json(data)
         vocabulary = content["model"]["vocab"]
         if isinstance(vocabulary, list):
             tokens = {number: str(entry[0]) for number, entry in enumerate(vocabulary)}
         else:
             tokens = {int(number): str(token) for token, number in vocabulary.items()}
         return tokens | {int(added["id"]): str(added["content"]) for added in content.get("added_tokens") or ()}
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
         return None
 
 

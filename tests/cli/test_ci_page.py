@@ -59,9 +59,9 @@ def test_the_example_prints_what_the_page_shows(cli: Cli, workplace: Path) -> No
 
 def test_all_that_the_configuration_shows_has_its_effect(cli: Cli, workplace: Path) -> None:
     (workplace / "my-model" / "config.json").unlink()
-    first = cli("verify", "my-model", "--write-baseline", "known.json")
+    first = cli("verify", "my-model", "--config", "irtools.toml", "--write-baseline", "known.json")
     (workplace / "known.json").write_text('{"schema_version": 1, "findings": []}')
-    done = cli("verify", "my-model", "--format", "json")
+    done = cli("verify", "my-model", "--config", "irtools.toml", "--format", "json")
     severities, ran = codes(done), {code[:-3] for code in json.loads(done.out)["models"][0]["rules"]}
 
     assert first.code == 0
@@ -74,8 +74,17 @@ def test_all_that_the_configuration_shows_has_its_effect(cli: Cli, workplace: Pa
 
 
 def test_the_rule_of_the_page_is_listed_and_explained(cli: Cli, workplace: Path) -> None:
-    assert "ACME001  error" in cli("rules", "list").out
-    assert cli("rules", "explain", "ACME001").code == 0
+    assert "ACME001  error" in cli("rules", "list", "--rules", "lint").out
+    assert "ACME001  error" in cli("rules", "list", "--config", "irtools.toml").out
+    assert cli("rules", "explain", "ACME001", "--rules", "lint").code == 0
+
+
+def test_a_configuration_that_is_found_loads_no_rules(cli: Cli, workplace: Path) -> None:
+    for arguments in (("rules", "list"), ("verify", "my-model")):
+        done = cli(*arguments)
+        assert "ACME001" not in done.out
+        assert "`rules` is ignored" in done.err
+        assert f"--rules {workplace / 'lint'}" in done.err
 
 
 def test_rules_beside_a_model_are_not_loaded(cli: Cli, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

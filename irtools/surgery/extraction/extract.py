@@ -7,8 +7,11 @@ from functools import partial
 from pathlib import Path
 
 from irtools.decoder.stack import DecoderStack
-from irtools.errors import LocateRefusedError, OptionError, about
+from irtools.errors import CheckError, LocateRefusedError, OptionError, about
+from irtools.ir.constants import byte_size, iter_graphs, read_constants
 from irtools.ir.create import create_files
+from irtools.ir.integrity import find_faults
+from irtools.ir.scan import scan_ir
 from irtools.ir.weights_file import require_weights
 from irtools.model.document import Document
 from irtools.surgery.extraction.carve import carve
@@ -94,12 +97,14 @@ def save_piece(
     ExportError
         The weights are missing, too short or unreadable; nothing was written.
     CheckError
-        OpenVINO cannot read the piece; nothing was written.
+        OpenVINO cannot read the piece, or its ops are wired wrongly, which is found without OpenVINO too; nothing was
+        written.
     SaveError
         The files could not be written; new files were removed.
     """
     if plan.ranges.needed:
         require_weights(document.weights_path, plan.ranges.needed, "the piece")
+    _require_sound(document, plan)
     notes = create_files(
         output_dir,
         {f"{_STEM}.bin": plan.ranges.read(document.weights_path, progress), f"{_STEM}.xml": plan.data},
@@ -118,3 +123,18 @@ def save_piece(
         constants=plan.constants,
         notes=(*plan.notes, *notes),
     )
+
+
+def _require_sound(document: Document, plan: Plan) -> None:
+    """Refuse a piece with a fault that it took over from the graph; ``--no-check`` leaves out only OpenVINO."""
+    with about(document.path):
+        graphs = list(iter_graphs(scan_ir(plan.data)))
+        for fault in find_faults(graphs)[:1]:
+            raise CheckError(f"the piece would be faulty: {fault.message}; `irtools verify` shows all faults")
+        for constant in read_constants(graphs):
+            size = byte_size(constant.element_type, constant.elements)
+            if size is not None and size > constant.size:
+                raise CheckError(
+                    f"the piece would be faulty: the constant {constant.name!r} has {constant.size:,} bytes, but its "
+                    f"shape needs {size:,}; export the model again"
+                )

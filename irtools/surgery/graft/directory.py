@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from irtools.errors import EditError, about, unreadable
-from irtools.ir.reading import read_file
+from irtools.ir.reading import parse_json, read_file
 from irtools.model.directory import MTP_FILE, ModelDirectory
 from irtools.model.document import Document
 from irtools.model.graft import find_graft
@@ -60,11 +59,11 @@ def token_file(path: Path) -> tuple[int, ...]:
     """
     fault = EditError("this file has no token ids; write one id on each line, or a JSON array", path=path)
     try:
-        text = read_file(path).decode("utf-8-sig")
-        ids = json.loads(text) if text.lstrip().startswith("[") else [_number(word) for word in text.split()]
+        text = read_file(path, "ids").decode("utf-8-sig")
+        ids = parse_json(text) if text.lstrip().startswith("[") else [_number(word) for word in text.split()]
     except OSError as error:
         raise unreadable(path, error) from error
-    except (ValueError, RecursionError):
+    except ValueError:
         raise fault from None
     if not all(isinstance(token, int) and not isinstance(token, bool) for token in ids):
         raise fault

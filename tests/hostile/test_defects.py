@@ -1,0 +1,104 @@
+"""An exception that nobody expected: one sentence, exit code 2, and where to report it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import irtools
+from irtools.lint.engine import VerifyOptions
+from irtools.lint.rule import load_rules
+from tests.cli.conftest import Done
+
+Cli = Callable[..., Done]
+ERRORS = (
+    KeyError("x\x1b[31m\n::error::y"),
+    RecursionError("deep"),
+    MemoryError(),
+    AssertionError(),
+    IndexError("z" * 5000),
+)
+RULE = '''
+from irtools.authoring import Finding, Severity, rule
+@rule("ACME00{n}", "acme-rule-{n}", Severity.WARNING, "A title")
+def check(context):
+    """A title."""
+    yield Finding("number {n}")
+    {body}
+'''
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("command", ["inspect", "locate", "verify", "diff"])
+def test_a_defect_is_one_sentence(
+    cli: Cli, fixtures: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, command: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("irtools.model.directory.ModelDirectory.open", fail)
+    models = [fixtures / "falcon"] * (2 if command == "diff" else 1)
+    done = cli(command, *models)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    if isinstance(error, MemoryError):
+        assert "not enough memory" in done.err
+    else:
+        assert f"this is a defect of irtools {irtools.__version__} ({type(error).__name__}" in done.err
+        assert "issue tracker" in done.err
+    assert "\x1b" not in done.err
+    assert len(done.err) < 1000
+    verbose = cli(command, "-v", *models) if command != "diff" else cli("diff", *models, "-v")
+    assert "Traceback" in verbose.err
+    assert "\x1b" not in verbose.err
+    with pytest.raises(type(error)):  # the Python API does not hide it
+        irtools.open_export(fixtures / "falcon")
+
+
+def test_other_models_are_still_worked_on(cli: Cli, fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = irtools.Export.inspect
+
+    def sometimes(self: irtools.Export, *arguments: object, **options: object) -> object:
+        if self.directory.name == "falcon":
+            raise KeyError("x")
+        return real(self, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(irtools.Export, "inspect", sometimes)
+    done = cli("inspect", fixtures / "falcon", fixtures / "llama")
+    assert done.code == 2
+    assert "llama" in done.out
+    assert done.err.count("defect of irtools") == 1
+
+
+def test_a_rule_that_fails_leaves_the_others(cli: Cli, export_copy: Callable[..., Path], tmp_path: Path) -> None:
+    export, rules = export_copy("falcon"), tmp_path / "rules"
+    (export / "openvino_tokenizer.xml").unlink()
+    rules.mkdir()
+    for n, body in ((1, "raise KeyError('gone')"), (2, "raise RecursionError"), (3, "pass")):
+        (rules / f"r{n}.py").write_text(RULE.format(n=n, body=body))
+    options = ("verify", export, "--rules", rules, "--select", "ACME,EXP003")
+
+    done = cli(*options)
+    assert done.code == 2
+    for text in ("number 1", "number 2", "number 3", "EXP003", "the rule ACME001 (acme-rule-1)", "KeyError: 'gone'"):
+        assert text in done.out
+    assert done.err.count("failed:") == 2
+    assert "Traceback" in cli(*options, "-v").err
+    for form in ("json", "sarif", "junit", "github", "html"):
+        assert "ACME002 (acme-rule-2)" in cli(*options, "--format", form, "--exit-zero").out or form == "html"
+    from irtools.errors import UsageError
+
+    with pytest.raises(UsageError, match="ACME001"):
+        irtools.open_export(export).verify(rules=[rules])
+    assert load_rules([rules])
+    assert VerifyOptions(rules=(rules,))
+
+
+def test_an_interrupt_is_not_a_defect(cli: Cli, fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("irtools.model.directory.ModelDirectory.open", stop)
+    done = cli("inspect", fixtures / "falcon")
+    assert (done.code, done.err) == (130, "irtools: error: interrupted\n")
