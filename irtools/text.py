@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["given_fields", "joined", "listed", "plural", "ranges", "shape_text", "short_repr", "size_text", "visible"]
+__all__ = ["clipped", "given_fields", "joined", "listed", "plural", "ranges", "shape_text", "short_repr", "size_text", "visible", "whole_number"]
 
 _FACT, _FACTS = 100, 250
 """Characters of one fact, and of all facts, in a short ``repr``."""
@@ -25,6 +25,37 @@ def plural(number: int, noun: str) -> str:
     ('1 layer', '4 layers', '2 entries')
     """
     return f"1 {noun}" if number == 1 else f"{number} {re.sub('(?<![aeiou])y$', 'ie', noun)}s"
+
+
+def whole_number(text: str, *, digits: int = 18) -> int | None:
+    """Integer of a text; None if it is anything but a number of ASCII digits, with a minus or without.
+
+    All numbers of files are read with this function: ``int`` also reads digits of other scripts, underscores and spaces,
+    and fails for thousands of digits.
+
+    Parameters
+    ----------
+    digits : int
+        Most digits of a number. With 18 it fits into the 64 bits that the runtime has for it.
+
+    Examples
+    --------
+    >>> whole_number("-12"), whole_number("1_2"), whole_number("٣"), whole_number("9" * 5000)
+    (-12, None, None, None)
+    """
+    number = text.removeprefix("-")
+    return int(text) if number.isascii() and number.isdecimal() and len(number) <= digits else None
+
+
+def clipped(text: str, most: int = 80) -> str:
+    """Text for a message, cut if it is long.
+
+    Examples
+    --------
+    >>> clipped("9" * 5000, 4)
+    '9999... (5000 characters)'
+    """
+    return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
 
 
 def joined(items: Iterable[object]) -> str:

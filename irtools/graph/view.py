@@ -12,7 +12,7 @@ import networkx as nx
 
 from irtools.errors import MalformedValueError, about
 from irtools.graph.closure import closure
-from irtools.ir.integrity import FaultKind, wiring_error
+from irtools.ir.integrity import prove
 from irtools.ir.op import RESHAPES, Op, Port, data_attributes, layer_attributes, parse_element, parse_op, split_names
 from irtools.ir.scan import Scan, Span, bodies, line_of
 from irtools.text import plural, short_repr
@@ -73,7 +73,7 @@ class GraphView(_DiGraph):
     Raises
     ------
     InvalidIRError
-        Two ops have the same id.
+        The wiring has a fault, such as a cycle: every walk of a view ends.
 
     Examples
     --------
@@ -98,23 +98,8 @@ class GraphView(_DiGraph):
 
     def _build(self) -> None:
         scan = self.scan
-        self.index = {key: position for position, key in enumerate(scan.ids)}
-        if len(self.index) != len(scan.ids):
-            raise wiring_error(scan, FaultKind.DUPLICATE_ID)
-        gathered: dict[int, list[tuple[int, int, int]]] = {}
-        position = self.index.get
-        self._in_order = True  # OpenVINO writes each op after its inputs
-        for source, source_port, target, target_port in scan.edges:
-            here, there = position(source), position(target)
-            if here is None or there is None:
-                continue
-            if here >= there:
-                self._in_order = False
-            gathered.setdefault(target, []).append((target_port, source, source_port))
-        self._inputs = {
-            target: tuple([(source, port) for _, source, port in (sorted(ports) if len(ports) > 1 else ports)])
-            for target, ports in gathered.items()
-        }
+        wiring = prove(scan)
+        self.index, self._inputs, self._order = wiring.index, wiring.inputs, wiring.order
         self._constant = self._find_constants()
         self.add_nodes_from(
             (key, {"name": name, "type": kind})
@@ -132,16 +117,15 @@ class GraphView(_DiGraph):
     def _find_constants(self) -> set[int]:
         """Layer ids of constants and of ops computed from constants alone."""
         constants: set[int] = set()
-        inputs, never = self._inputs, {"Result", "Assign", "ReadValue"} | _RANDOM
-        while True:
-            before = len(constants)
-            for key, kind in zip(self.scan.ids, self.scan.types, strict=True):
-                sources = inputs.get(key, ())
-                computed = sources and kind not in never and all(source in constants for source, _ in sources)
-                if computed or kind in ("Const", "Constant"):
-                    constants.add(key)
-            if self._in_order or len(constants) == before:
-                return constants
+        inputs, never = self._inputs, {"Parameter", "Result", "Assign", "ReadValue"} | _RANDOM
+        ids, types = self.scan.ids, self.scan.types
+        for position in self._order:
+            key, kind = ids[position], types[position]
+            sources = inputs.get(key, ())
+            computed = sources and kind not in never and all([source in constants for source, _ in sources])
+            if computed or kind in ("Const", "Constant"):
+                constants.add(key)
+        return constants
 
     # -- ops ---------------------------------------------------------------------------
 
@@ -159,7 +143,7 @@ class GraphView(_DiGraph):
 
     def line(self, key: int) -> int:
         """Line number of an op in the file."""
-        return line_of(self.scan.data, self.span(key).start)
+        return self.scan.line(self.span(key).start)
 
     def op(self, key: int) -> Op:
         """Op with its ports, attributes and rt_info, constants included."""
@@ -252,22 +236,9 @@ class GraphView(_DiGraph):
 
     @cached_property
     def topological(self) -> tuple[int, ...]:
-        """Layer ids in topological order, constants included.
-
-        Raises
-        ------
-        InvalidIRError
-            The graph has a cycle.
-        """
-        if self._in_order:
-            return tuple(self.scan.ids)
-        whole: nx.DiGraph[int] = nx.DiGraph()
-        whole.add_nodes_from(self.scan.ids)
-        whole.add_edges_from((source, target) for target, sources in self._inputs.items() for source, _ in sources)
-        try:
-            return tuple(nx.lexicographical_topological_sort(whole, key=self.index.__getitem__))
-        except nx.NetworkXUnfeasible:
-            raise wiring_error(self.scan, FaultKind.CYCLE) from None
+        """Layer ids in topological order, constants included."""
+        ids = self.scan.ids
+        return tuple([ids[position] for position in self._order])
 
     @cached_property
     def rank(self) -> dict[int, int]:
