@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["clipped", "given_fields", "joined", "listed", "plural", "ranges", "shape_text", "short_repr", "size_text", "visible", "whole_number"]
+__all__ = [
+    "clipped",
+    "given_fields",
+    "joined",
+    "listed",
+    "plural",
+    "ranges",
+    "shape_text",
+    "short_repr",
+    "size_text",
+    "visible",
+    "whole_number",
+]
 
 _FACT, _FACTS = 100, 250
 """Characters of one fact, and of all facts, in a short ``repr``."""

@@ -14,8 +14,8 @@ from irtools.errors import MalformedValueError, about
 from irtools.graph.closure import closure
 from irtools.ir.integrity import prove
 from irtools.ir.op import RESHAPES, Op, Port, data_attributes, layer_attributes, parse_element, parse_op, split_names
-from irtools.ir.scan import Scan, Span, bodies, line_of
-from irtools.text import plural, short_repr
+from irtools.ir.scan import Scan, Span, bodies
+from irtools.text import clipped, plural, short_repr, whole_number
 
 __all__ = ["Consumer", "GraphView", "Source"]
 
@@ -205,14 +205,30 @@ class GraphView(_DiGraph):
         """
         ports = self.op(key).outputs
         if index >= len(ports):
-            line = self.line(key)
-            raise MalformedValueError(
-                f"line {line}: the op {self.op_name(key)!r} has no output {index}",
-                line=line,
-                path=self.scan.path,
-                hint="export the model again",
-            )
+            raise self._lacks(key, f"output {index}")
         return ports[index]
+
+    def input(self, key: int, index: int = 0) -> Source:
+        """Source of one input of an op.
+
+        Raises
+        ------
+        MalformedValueError
+            The op has no such input in the file.
+        """
+        sources = self._inputs.get(key, ())
+        if index >= len(sources):
+            raise self._lacks(key, f"input {index}")
+        return Source(*sources[index])
+
+    def _lacks(self, key: int, what: str) -> MalformedValueError:
+        line = self.line(key)
+        return MalformedValueError(
+            f"line {line}: the {self.op_type(key)} {clipped(self.op_name(key))!r} has no {what}",
+            line=line,
+            path=self.scan.path,
+            hint="export the model again",
+        )
 
     def output_shape(self, key: int, index: int = 0) -> tuple[int, ...]:
         """Shape of an output of an op, by output index; ``()`` if it has no such output."""
@@ -320,12 +336,14 @@ class GraphView(_DiGraph):
 
     def port_map(self, key: int) -> tuple[tuple[int, int], ...]:
         """Inputs of a Loop or TensorIterator: pairs of outer input port id and layer id of the body Parameter."""
-        element = parse_element(self.scan.data, self.span(key))
-        return tuple(
-            (int(entry.get("external_port_id", "-1")), int(entry.get("internal_layer_id", "-1")))
+        with about(self.scan.path):
+            element = parse_element(self.scan.data, self.span(key))
+        pairs = (
+            (whole_number(entry.get("external_port_id", "-1")), whole_number(entry.get("internal_layer_id", "-1")))
             for entry in element.iterfind("port_map/input")
-            if entry.get("external_port_id", "-1") != "-1"
         )
+        found = tuple((outer, inner) for outer, inner in pairs if outer is not None and inner is not None)
+        return tuple(pair for pair in found if pair[0] >= 0)
 
     def to_networkx(self) -> nx.MultiDiGraph[int]:
         """Copy all ops and edges to a plain MultiDiGraph.

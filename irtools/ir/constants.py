@@ -125,7 +125,12 @@ def _constant(data: bytes, key: int, name: str, span: Span, in_body: bool) -> Co
     dims = [whole_number(dim.strip()) for dim in shape_text.split(",")] if shape_text else []
     shape = tuple(dim for dim in dims if dim is not None and dim >= 0)
     faults = [key for key, number in numbers.items() if number is None or number < 0]
-    if len(shape) < len(dims) or len(dims) > MOST_DIMENSIONS or prod(shape) > MOST_ELEMENTS or "shape" not in attributes:
+    if (
+        len(shape) < len(dims)
+        or len(dims) > MOST_DIMENSIONS
+        or prod(shape) > MOST_ELEMENTS
+        or "shape" not in attributes
+    ):
         faults.append("shape")
     return Constant(
         key,

@@ -60,7 +60,7 @@ _NO_MARKUP = re.compile(rb"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>", re.DOTALL)
 _DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml\s")
 _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 _REFERENCE = re.compile(r"&(?:#x([0-9a-fA-F]+)|#([0-9]+)|(lt|gt|amp|quot|apos));")
-_MAX_NESTING = 64  # levels of nested graphs
+_MAX_NESTING = 64  # levels of nested graphs, and of nested rt_info
 _BLOCK = 1 << 12  # bytes between two counted lines
 _REENCODE = "read it with OpenVINO and save it again to get UTF-8"
 _WHITESPACE = str.maketrans("\t\n\r", "   ")
@@ -251,8 +251,8 @@ def scan_ir(data: bytes) -> Scan:
     Raises
     ------
     InvalidIRError
-        The file is not well-formed, its root is not ``<net>``, a layer id is not a number, or more than 64 graphs are
-        nested. That limit bounds the time, because each level is scanned with all levels in it.
+        The file is not well-formed, its root is not ``<net>``, a layer id is not a number, or more than 64 graphs or
+        elements of rt_info are nested. The limit bounds the time, because each level is scanned with all levels in it.
     UnsupportedEncodingError
         The file is UTF-16 or UTF-32, or declares an encoding other than UTF-8.
     """
@@ -278,10 +278,18 @@ def _scan_file(data: bytes, *, whole: bool) -> Scan:
     if not root[4]:
         scan.net_end = _scan_children(scan, root.end(), whole)
     if scan.nesting > _MAX_NESTING:
-        message = f"{scan.nesting} graphs are nested in each other, but irtools reads at most {_MAX_NESTING}"
-        line = line_of(data, scan.layers.start)
-        raise InvalidIRError(f"line {line}: {message}; export the model again", line=line)
+        raise _too_deep(scan, f"{scan.nesting} graphs", scan.layers)
+    for span in (*scan.rt_infos, *((scan.meta_data,) if scan.meta_data is not None else ())):
+        depth = max(accumulate(0 if tag[4] else -1 if tag[1] else 1 for tag in TAG.finditer(masked, *span)), default=0)
+        if depth > _MAX_NESTING:
+            raise _too_deep(scan, f"{depth} elements of rt_info", span)
     return scan
+
+
+def _too_deep(scan: Scan, nested: str, span: Span) -> InvalidIRError:
+    line = line_of(scan.data, span.start)
+    message = f"{nested} are nested in each other, but irtools reads at most {_MAX_NESTING}"
+    return InvalidIRError(f"line {line}: {message}; export the model again", line=line)
 
 
 def bodies(scan: Scan, span: Span) -> Iterator[tuple[str, Scan]]:
