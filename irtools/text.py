@@ -42,8 +42,8 @@ def plural(number: int, noun: str) -> str:
 def whole_number(text: str, *, digits: int = 18) -> int | None:
     """Integer of a text; None if it is anything but a number of ASCII digits, with a minus or without.
 
-    All numbers of files are read with this function: ``int`` also reads digits of other scripts, underscores and spaces,
-    and fails for thousands of digits.
+    All numbers of files are read with this function. ``int`` also reads digits of other scripts, underscores and
+    spaces, and fails for thousands of digits.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ class GraphView(_DiGraph):
         for position in self._order:
             key, kind = ids[position], types[position]
             sources = inputs.get(key, ())
-            computed = sources and kind not in never and all([source in constants for source, _ in sources])
+            computed = sources and kind not in never and constants.issuperset([source for source, _ in sources])
             if computed or kind in ("Const", "Constant"):
                 constants.add(key)
         return constants

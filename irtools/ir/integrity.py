@@ -31,15 +31,17 @@ _FEWEST = {
     for number, kinds in enumerate(
         (
             "",
-            "Abs Assign Atan Ceiling Clamp Concat Convert Cos Einsum Elu Erf Exp Floor Gelu HSigmoid HSwish If IsFinite "
-            "IsInf IsNaN Log LogSoftmax LogicalNot MVN Mish Negative NonZero Relu Result Round ShapeOf Sigmoid Sign Sin "
-            "SoftMax SoftPlus SoftSign Softmax Sqrt Squeeze Swish Tan Tanh TensorIterator",
-            "Add AdaptiveAvgPool Broadcast ConvertLike Convolution CumSum Divide Equal FloorMod GatherElements GatherND "
-            "Greater GreaterEqual GroupConvolution Less LessEqual LogicalAnd LogicalOr LogicalXor Loop MatMul Maximum "
-            "Minimum Mod Multiply NotEqual PRelu Power ReduceL1 ReduceL2 ReduceLogicalAnd ReduceLogicalOr ReduceMax "
-            "ReduceMean ReduceMin ReduceProd ReduceSum Reshape Split SquaredDifference Subtract Tile TopK Transpose "
-            "Unsqueeze",
-            "Gather Pad RandomUniform Range ScaledDotProductAttention ScatterNDUpdate Select StridedSlice VariadicSplit",
+            "Abs Assign Atan Ceiling Clamp Concat Convert Cos Einsum Elu Erf Exp Floor Gelu HSigmoid HSwish If "
+            "IsFinite IsInf IsNaN Log LogSoftmax LogicalNot MVN Mish Negative NonZero RMS RMSNorm Relu Result "
+            "Round ShapeOf Sigmoid Sign Sin SoftMax SoftPlus SoftSign Softmax Sqrt Squeeze Swish Tan Tanh "
+            "TensorIterator",
+            "AdaptiveAvgPool Add Broadcast ConvertLike Convolution CumSum Divide Equal FloorMod GatherElements "
+            "GatherND Greater GreaterEqual GroupConvolution Less LessEqual LogicalAnd LogicalOr LogicalXor Loop "
+            "MatMul Maximum Minimum Mod Multiply NotEqual PRelu Power ReduceL1 ReduceL2 ReduceLogicalAnd "
+            "ReduceLogicalOr ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum Reshape Split SquaredDifference "
+            "Subtract Tile TopK Transpose Unsqueeze",
+            "Gather GroupNormalization Pad RandomUniform Range ScaledDotProductAttention ScatterNDUpdate Select "
+            "StridedSlice VariadicSplit",
             "OneHot ScatterElementsUpdate ScatterUpdate Slice",
             "FakeQuantize",
         )
@@ -276,7 +278,7 @@ def _graph_faults(scan: Scan) -> Iterator[Fault]:
     malformed, lacking = [], []
     for position, (kind, own) in enumerate(zip(scan.types, ports, strict=True)):
         problem = _port_problem((kind, own))
-        if problem.startswith("has a port") or problem.startswith("has two ports"):
+        if problem.startswith(("has a port", "has two ports")):
             malformed.append(_fault(FaultKind.MALFORMED_PORT, scan, position, problem))
         elif problem:
             lacking.append(_fault(FaultKind.UNCONNECTED_INPUT, scan, position, problem))

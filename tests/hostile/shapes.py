@@ -210,8 +210,8 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "empty-attributes": lambda n: re.sub(r'(name|type|version|precision)="[^"]*"', r'\1=""', filled(n, "Relu", "")),
     # much of one thing
     "dims": lambda n: filled(1, "Relu", "").replace("<dim>1</dim>", "<dim>1</dim>" * n),
-    "names": lambda n: filled(1, "Relu", "").replace('<port id="1"', '<port names="%s" id="1"' % ",".join(
-        f"t{i}" for i in range(n))),
+    "names": lambda n: filled(1, "Relu", "").replace(
+        '<port id="1"', '<port names="' + ",".join(f"t{i}" for i in range(n)) + '" id="1"'),
     "parameters": lambda n: simple(n, lambda net, _: net.add(
         "Parameter", data='shape="1" element_type="f32"', names=f"p{len(net.layers)}")).xml(),
     "results": lambda n: simple(n, lambda net, _: net.result(0) * 0).xml(),
@@ -234,8 +234,8 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "equal-rt-info": lambda n: rt_info('<hidden_states_decoder_layers value="x"/>' * n),
     "prefixed-rt-info": lambda n: rt_info("<a>" + "<ab/>" * n + "</a>"),
     # annotation
-    "annotated-layers": lambda n: annotated('{"layers":{%s}}' % ",".join(
-        f'"{i}":{{"producer":"n1","output_index":0}}' for i in range(n))),
+    "annotated-layers": lambda n: annotated(
+        '{"layers":{' + ",".join(f'"{i}":{{"producer":"n1","output_index":0}}' for i in range(n)) + "}}"),
     "annotated-deep": lambda n: annotated('{"layers":' + "[" * n + "]" * n + "}"),
     "annotated-numbers": lambda n: annotated('{"layers":{"0":{"producer":"n1","output_index":%s}}}' % ("9" * n)),
 }  # fmt: skip
