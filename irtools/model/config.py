@@ -38,8 +38,8 @@ class TextConfig:
 
 def _sections(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Sections about the language model, innermost first, each with the keys that lead to it (``text_config.``)."""
-    found = []
-    pending = [("", config)]
+    found: list[tuple[str, Mapping[str, Any]]] = []
+    pending: list[tuple[str, Mapping[str, Any]]] = [("", config)]
     while pending and len(found) < _MOST_SECTIONS:
         prefix, section = pending.pop()
         found.append((prefix, section))

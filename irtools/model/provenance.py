@@ -49,13 +49,13 @@ def origin(key: str) -> str:
 def flat_rt_info(document: Document) -> Mapping[str, str]:
     """Model-level rt_info with nested keys joined by ``/``."""
     flat: dict[str, str] = {}
-    pending: list[tuple[str, str | RtInfo]] = list(reversed(document.rt_info.items()))
+    pending: list[tuple[str, str | RtInfo]] = list(document.rt_info.items())[::-1]
     while pending:
         path, value = pending.pop()
         if isinstance(value, str):
             flat[path] = value
         else:
-            pending += [(f"{path}/{key}", inner) for key, inner in reversed(value.items())]
+            pending += [(f"{path}/{key}", inner) for key, inner in value.items()][::-1]
     return flat
 
 
