@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 __all__ = [
+    "clipped",
+    "cut",
     "given_fields",
     "joined",
     "listed",
@@ -22,6 +24,7 @@ __all__ = [
     "shortened",
     "size_text",
     "visible",
+    "whole_number",
 ]
 
 _WORD = 400
@@ -39,6 +42,37 @@ def plural(number: int, noun: str) -> str:
     ('1 layer', '4 layers', '2 entries')
     """
     return f"1 {noun}" if number == 1 else f"{number} {re.sub('(?<![aeiou])y$', 'ie', noun)}s"
+
+
+def whole_number(text: str, *, digits: int = 18) -> int | None:
+    """Integer of a text; None if it is anything but a number of ASCII digits, with a minus or without.
+
+    All numbers of files are read with this function. ``int`` also reads digits of other scripts, underscores and
+    spaces, and fails for thousands of digits.
+
+    Parameters
+    ----------
+    digits : int
+        Most digits of a number. With 18 it fits into the 64 bits that the runtime has for it.
+
+    Examples
+    --------
+    >>> whole_number("-12"), whole_number("1_2"), whole_number("٣"), whole_number("9" * 5000)
+    (-12, None, None, None)
+    """
+    number = text.removeprefix("-")
+    return int(text) if number.isascii() and number.isdecimal() and len(number) <= digits else None
+
+
+def clipped(text: str, most: int = 80) -> str:
+    """Leave out the middle of a long value, and add its length.
+
+    Examples
+    --------
+    >>> clipped("9" * 5000, 12)
+    '999...999999 (5,000 characters)'
+    """
+    return text if len(text) <= most else f"{cut(text, most)} ({len(text):,} characters)"
 
 
 def joined(items: Iterable[object]) -> str:
@@ -134,11 +168,11 @@ def shortened(text: str, most: int = _WORD) -> str:
     """
     if len(text) <= most:
         return text
-    return _cut(_short_words(text, most), 10 * most)
+    return cut(_short_words(text, most), 10 * most)
 
 
 def _short_words(text: str, most: int) -> str:
-    return re.sub(rf"\S{{{most + 1},}}", lambda match: _cut(match[0], most), text)
+    return re.sub(rf"\S{{{most + 1},}}", lambda match: cut(match[0], most), text)
 
 
 _KEPT = r"\r?\n|\t"
@@ -216,8 +250,8 @@ def short_repr(shown: object, *facts: str) -> str:
     >>> short_repr(ValueError(), "fixtures/falcon", "", "2 notes")
     '<ValueError fixtures/falcon, 2 notes>'
     """
-    text = ", ".join(_cut(visible(fact), _FACT) for fact in facts if fact)
-    return f"<{type(shown).__name__} {_cut(text, _FACTS)}>" if text else f"<{type(shown).__name__}>"
+    text = ", ".join(cut(visible(fact), _FACT) for fact in facts if fact)
+    return f"<{type(shown).__name__} {cut(text, _FACTS)}>" if text else f"<{type(shown).__name__}>"
 
 
 def given_fields(shown: DataclassInstance) -> Iterator[str]:
@@ -229,6 +263,6 @@ def given_fields(shown: DataclassInstance) -> Iterator[str]:
             yield f"{entry.name}={value!r}"
 
 
-def _cut(text: str, most: int) -> str:
+def cut(text: str, most: int) -> str:
     """Leave out the middle of a long text."""
     return text if len(text) <= most else f"{text[: most // 2 - 3]}...{text[-most // 2 :]}"

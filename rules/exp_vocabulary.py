@@ -10,6 +10,7 @@ from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.reading import read_json
 from irtools.lint.json_files import json_line
 from irtools.model.document import Document
+from irtools.text import whole_number
 
 
 def _vocabulary(context: Context, part: str) -> tuple[int, Document, int] | None:
@@ -27,11 +28,11 @@ def _vocabulary(context: Context, part: str) -> tuple[int, Document, int] | None
             continue
         for key in keys:
             sizes = [
-                int(shape)
+                size
                 for source in graph.producers(key)
                 if graph.op_type(source) in ("Const", "Constant")
                 and graph.data(source).get("element_type") == "i32"
-                and (shape := graph.data(source).get("shape", "")).isdecimal()
+                and (size := whole_number(graph.data(source).get("shape", ""))) is not None
             ]
             if sizes and (best is None or max(sizes) > best[0]):
                 best = (max(sizes), document, key)

@@ -8,16 +8,14 @@ from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.integrity import FaultKind
 
 _AGAIN = "Export the model again, or restore the file."
-_LIMIT = 20  # findings of one kind in one file; a damaged file can have thousands
 
 
 def _of_kind(context: Context, kind: FaultKind, hint: str = _AGAIN) -> Iterator[Finding]:
     for document in context.all_documents:
-        faults = [fault for fault in context.faults(document) if fault.kind is kind]
-        for number, fault in enumerate(faults[:_LIMIT], 1):
-            left = len(faults) - _LIMIT
-            more = f" ({left} more like this)" if number == _LIMIT and left > 0 else ""
-            yield Finding(fault.message + more, hint, file=document.path, line=document.line(fault.offset), op=fault.op)
+        for fault in context.faults(document):
+            if fault.kind is kind:
+                line = document.line(fault.offset)
+                yield Finding(fault.message, hint, file=document.path, line=line, op=fault.op)
 
 
 @rule("IR011", "duplicate-layer-id", Severity.ERROR, "Two ops have the same layer id")
@@ -76,7 +74,8 @@ def unconnected_input(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That every input port of every op has an edge.
+    That every input port of every op has an edge, and that an op has the inputs and outputs that its type
+    requires: a MatMul has two inputs, a Parameter has an output and no input.
 
     Why it matters
     --------------

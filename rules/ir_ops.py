@@ -66,6 +66,17 @@ def _first_of_each(document: Document, wanted: set[tuple[str, str]]) -> Iterator
 
 def _created(scan: Scan) -> Iterator[tuple[Scan, int]]:
     """Ops that OpenVINO creates, bodies included: a Result or an Assign depends on them. It drops all others."""
+    graphs = [scan]
+    while graphs:
+        graph = graphs.pop()
+        for position in _live(graph):
+            yield graph, position
+            if graph.types[position] in BODY_OWNERS:
+                graphs += [body for _, body in bodies(graph, graph.spans[position])]
+
+
+def _live(scan: Scan) -> Iterator[int]:
+    """Positions of the ops of one graph that a Result or an Assign depends on."""
     positions = {layer: position for position, layer in enumerate(scan.ids)}
     sources: dict[int, list[int]] = {}
     for source, _, reader, _ in scan.edges:
@@ -77,10 +88,7 @@ def _created(scan: Scan) -> Iterator[tuple[Scan, int]]:
         if layer not in positions:
             continue
         position = positions[layer]
-        yield scan, position
-        if scan.types[position] in BODY_OWNERS:
-            for _, body in bodies(scan, scan.spans[position]):
-                yield from _created(body)
+        yield position
         new = [source for source in sources.get(layer, ()) if source not in seen]
         seen.update(new)
         pending += new

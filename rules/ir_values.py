@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.errors import MalformedValueError
@@ -14,7 +14,6 @@ from irtools.ir.scan import Scan, parse_attributes
 from irtools.model.document import Document
 
 _AGAIN = "Export the model again, or restore the file."
-_LIMIT = 20
 _BAD_DIM = re.compile(rb"<dim(?!>(?:-1|[0-9]{1,18})</dim>)[^<>]*>")
 _PRECISION = re.compile(rb' precision="([^"]*)"')
 _PORT = re.compile(rb"<port\s[^<>]*>")
@@ -53,7 +52,7 @@ def malformed_value(context: Context) -> Iterator[Finding]:
         if isinstance(error, MalformedValueError):
             yield Finding(str(error.args[0]), _AGAIN, file=document.path, line=error.line)
     for document in context.all_documents:
-        for offset, op, message in islice(_malformed(context, document), _LIMIT):
+        for offset, op, message in _malformed(context, document):
             yield Finding(message, _AGAIN, file=document.path, line=document.line(offset), op=op)
 
 
@@ -88,8 +87,8 @@ def _precisions(document: Document) -> Iterator[tuple[int, str | None, str]]:
 def _op_at(document: Document, offset: int) -> str | None:
     """Friendly name of the top-level op around an offset."""
     scan = document.scan
-    at = (name for name, span in zip(scan.names, scan.spans, strict=True) if span.start <= offset < span.end)
-    return next(at, None)
+    position = bisect_right(scan.spans, offset, key=lambda span: span.start) - 1
+    return scan.names[position] if position >= 0 and offset < scan.spans[position].end else None
 
 
 def _parameters(document: Document) -> Iterator[tuple[int, str | None, str]]:

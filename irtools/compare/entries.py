@@ -22,6 +22,7 @@ from irtools.text import plural, size_text
 
 __all__ = ["config_changes", "file_changes", "mappings", "metadata", "ports", "surplus"]
 
+_DEEPEST = 64
 _NUMBERED = re.compile(r"(Parameter|Result)_\d+")
 _COMPRESSION = "nncf/"
 _VERSION_KEY = "OpenVINO Runtime"
@@ -101,17 +102,22 @@ def _is_version(key: str) -> bool:
 
 def config_changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
     """Entries of config.json that differ: first the entries that are not versions, then the versions."""
-    changes = list(mappings(dict(_flat(a)), dict(_flat(b))))
+    changes = list(mappings(_flat(a), _flat(b)))
     versions = tuple(change for change in changes if _is_version(change.what))
     return tuple(change for change in changes if change not in versions), versions
 
 
-def _flat(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
-    for key, inner in sorted(value.items()):
-        if isinstance(inner, dict) and inner:
-            yield from _flat(inner, f"{path}{key}/")
+def _flat(value: Mapping[str, Any]) -> dict[str, str]:
+    """Entries by path; what is nested deeper than 64 levels is one entry."""
+    flat: dict[str, str] = {}
+    pending: list[tuple[str, Any, int]] = [(key, inner, 1) for key, inner in sorted(value.items(), reverse=True)]
+    while pending:
+        path, inner, depth = pending.pop()
+        if isinstance(inner, dict) and inner and depth < _DEEPEST:
+            pending += [(f"{path}/{key}", below, depth + 1) for key, below in sorted(inner.items(), reverse=True)]
         else:
-            yield f"{path}{key}", json.dumps(inner, sort_keys=True)
+            flat[path] = json.dumps(inner, sort_keys=True)
+    return flat
 
 
 def file_changes(a: Path, b: Path, skipped: Collection[str]) -> Iterator[Difference]:

@@ -13,7 +13,7 @@ from irtools.graph.view import GraphView
 
 __all__ = ["Scopes", "read_names"]
 
-_NUMBERED = re.compile(r"(?<=[./])(\d+)(?=[./])")
+_NUMBERED = re.compile(r"(?<=[./])([0-9]{1,18})(?=[./])")
 _SAMPLE = 96  # names read per sublayer: enough to outvote the ops that two layers share
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
+from irtools.errors import LocateRefusedError
 from irtools.graph.view import GraphView, Source
 from irtools.ir.op import RESHAPES
 
@@ -21,6 +22,8 @@ __all__ = ["PASSES_ON", "Stream", "Sum", "ancestors"]
 SHAPE_OPS = ("ShapeOf",)
 PASSES_ON = RESHAPES | {"Convert", "FakeQuantize", "Clamp"}
 """Value-preserving ops (reshape, convert, clamp)."""
+_STEPS = 100
+"""Most steps of all walks that read sums, per op; 75 exports of all families take up to 4."""
 _SCALES = PASSES_ON | {"Multiply", "Divide", "Transpose", "Add"}  # with one stream operand, an Add is a bias
 
 
@@ -74,6 +77,14 @@ def _descendants(view: GraphView, roots: Iterable[int], within: Collection[int])
     return seen
 
 
+class _UnreadError(Exception):
+    """An Add has to be read before another one."""
+
+    def __init__(self, add: int) -> None:
+        super().__init__(add)
+        self.add = add
+
+
 class Stream:
     """The subgraph between the embeddings and the value that the lm_head reads.
 
@@ -98,6 +109,7 @@ class Stream:
             op: () if op in self.roots else tuple([source for source in view.pred[op] if source in ops]) for op in ops
         }
         self.rank = view.rank
+        self._left = _STEPS * (len(ops) + 10_000)
         self._residuals: dict[int, Sum | None] = {}
         self._read_all = False
         self._meeting_points: dict[int, int] = {}
@@ -107,6 +119,21 @@ class Stream:
     def consumers(self) -> Counter[int]:
         """Number of ops of the stream that read each op."""
         return Counter(chain.from_iterable(self.sources.values()))
+
+    def _spend(self, steps: int) -> None:
+        """Count the steps of a walk; without a limit, thousands of Adds on one path would take quadratic time.
+
+        Raises
+        ------
+        LocateRefusedError
+            All walks together took too many steps.
+        """
+        self._left -= steps
+        if self._left < 0:
+            raise LocateRefusedError(
+                f"the sums between the embeddings and the lm_head cannot be read in {_STEPS} steps per op, so this is "
+                "not a decoder stack; give the directory of an export of a decoder-only language model"
+            )
 
     def meeting_point(self, op: int) -> int:
         """The nearest op at or above ``op`` that does not read exactly one value of the stream."""
@@ -126,12 +153,13 @@ class Stream:
         while pending:
             current = pending.pop()
             if current == on:
-                return True
+                break
             for source in self.sources[current]:
                 if source not in seen and rank[source] >= floor:
                     seen.add(source)
                     pending.append(source)
-        return False
+        self._spend(len(seen))
+        return on in seen
 
     def above(self, op: int) -> int | None:
         """The nearest op on every path from the embeddings to ``op``; None at a root."""
@@ -140,17 +168,20 @@ class Stream:
         pending = [(-rank[source], source) for source in self.sources[op]]
         heapq.heapify(pending)
         seen = set(self.sources[op])
+        found = None
         while pending:
             _, current = heapq.heappop(pending)
             if not pending:
-                return current
+                found = current
+                break
             if not self.sources[current]:
-                return None  # a root, while other paths are still open
+                break  # a root, while other paths are still open
             for source in self.sources[current]:
                 if source not in seen:
                     seen.add(source)
                     heapq.heappush(pending, (-rank[source], source))
-        return None
+        self._spend(len(seen))
+        return found
 
     def terms(self, add: int) -> tuple[list[int], list[int]]:
         """The terms of an Add on the stream, and the nested Adds that only it reads, which are split into terms."""
@@ -165,6 +196,7 @@ class Stream:
             else:
                 inner.append(nested)
                 pending += self._operands(nested)[::-1]
+        self._spend(len(terms))
         return terms, inner
 
     def _operands(self, add: int) -> list[int]:
@@ -178,6 +210,7 @@ class Stream:
             if self.view.op_type(op) not in PASSES_ON or not self.sources[op]:
                 return None
             op = self.sources[op][0]
+            self._spend(1)
         return None
 
     def unscaled(self, op: int) -> list[int]:
@@ -186,6 +219,7 @@ class Stream:
         while len(self.sources[op]) == 1 and self.view.op_type(op) in _SCALES:
             op = self.sources[op][0]
             ops.append(op)
+        self._spend(len(ops))
         return ops
 
     def residual(self, add: int) -> Sum | None:
@@ -193,23 +227,30 @@ class Stream:
         if self.view.op_type(add) != "Add" or len(self.sources.get(add, ())) < 2:
             return None
         self._read_from_below()
-        if add not in self._residuals:
-            self._residuals[add] = self._read(add)
+        self._resolve(add)
         return self._residuals[add]
 
-    def _read_from_below(self) -> None:
-        """Read all Adds once, in topological order, except those that only another Add reads.
+    def _resolve(self, add: int) -> None:
+        """Read an Add, and before it those whose results it needs: a chain of them can be as deep as the graph."""
+        pending = [add]
+        while pending:
+            current = pending[-1]
+            try:
+                if current not in self._residuals:
+                    self._residuals[current] = self._read(current)
+                pending.pop()
+            except _UnreadError as needed:
+                pending.append(needed.add)
 
-        Reading an Add may need the results of the Adds above it. Started from the last Add, the recursion would go as
-        deep as the model.
-        """
+    def _read_from_below(self) -> None:
+        """Read all Adds once, in topological order, except those that only another Add reads."""
         if self._read_all:
             return
         self._read_all = True
         adds = [op for op in self.view.by_type.get("Add", ()) if len(self.sources.get(op, ())) > 1]
         serving = {source for add in adds for source in self.sources[add] if self.consumers[source] == 1}
         for add in sorted(set(adds) - serving, key=self.rank.__getitem__):
-            self._residuals[add] = self._read(add)
+            self._resolve(add)
 
     def _read(self, add: int) -> Sum | None:
         for base, others in self._bases(self._operands(add)):
@@ -255,19 +296,22 @@ class Stream:
 
     def _upstream(self, op: int) -> int | None:
         """The stream value that a residual sum, or an Add that mixes in an earlier value, continues from."""
-        residual = self.residual(op)
+        if self.view.op_type(op) == "Add" and len(self.sources[op]) > 1 and op not in self._residuals:
+            raise _UnreadError(op)
+        residual = self._residuals.get(op)
         return residual.skip if residual is not None else self._carriers.get(op)
 
     def same_value(self, op: int) -> list[int]:
         """``op`` and the ops below it that keep its elements and their order, such as Reshape."""
-        ops = [op]
+        ops, seen = [op], {op}
         for current in ops:  # the loop appends to it
-            ops += [
-                target
-                for target in self.view.succ[current]
-                if target in self.ops
-                and self.view.op_type(target) in RESHAPES
-                and self.view.producers(target)[0] == current
-                and target not in ops
-            ]
+            for target in self.view.succ[current]:
+                if (
+                    target in self.ops
+                    and self.view.op_type(target) in RESHAPES
+                    and self.view.producers(target)[0] == current
+                    and target not in seen
+                ):
+                    seen.add(target)
+                    ops.append(target)
         return ops

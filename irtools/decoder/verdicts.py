@@ -17,7 +17,7 @@ from irtools.model.config import TextConfig
 
 __all__ = ["Evidence", "layer_verdicts", "stack_verdicts"]
 
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"(?<![0-9])[0-9]{1,18}(?![0-9])")
 
 
 @dataclass(frozen=True, slots=True)

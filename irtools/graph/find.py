@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from irtools.errors import UsageError
 from irtools.graph.view import GraphView
-from irtools.text import did_you_mean
+from irtools.text import clipped, did_you_mean, whole_number
 
 __all__ = ["find_op"]
 
@@ -23,8 +23,9 @@ def find_op(view: GraphView, wanted: str) -> int:
         No op or more than one op matches.
     """
     ops = list(view.named.get(wanted, ()))
-    if not ops and wanted.isdecimal() and int(wanted) in view.index:
-        ops = [int(wanted)]
+    number = whole_number(wanted)
+    if not ops and number in view.index:
+        ops = [number] if number is not None else []
     elif not ops and not (ops := _ports(view, wanted)):
         ops = [key for name, keys in view.named.items() if wanted and wanted in name for key in keys]
         computed = [key for key in ops if not view.constant(key)]
@@ -33,10 +34,10 @@ def find_op(view: GraphView, wanted: str) -> int:
         return ops[0]
     if not ops:
         hint = did_you_mean(wanted, view.named, most=3) or "`irtools locate` and `irtools inspect` print some names."
-        raise UsageError(f"no op is called {wanted!r}.", hint=hint)
+        raise UsageError(f"no op is called {clipped(wanted)!r}.", hint=hint)
     some = ", ".join(f"{view.op_name(key)!r} (id {key})" for key in ops[:_SHOWN])
     more = ", ..." if len(ops) > _SHOWN else ""
-    raise UsageError(f"{wanted!r} could be {len(ops)} ops: {some}{more}; give the whole name or the id")
+    raise UsageError(f"{clipped(wanted)!r} could be {len(ops)} ops: {some}{more}; give the whole name or the id")
 
 
 def _ports(view: GraphView, wanted: str) -> list[int]:

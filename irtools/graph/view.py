@@ -12,10 +12,10 @@ import networkx as nx
 
 from irtools.errors import MalformedValueError, about
 from irtools.graph.closure import closure
-from irtools.ir.integrity import FaultKind, wiring_error
+from irtools.ir.integrity import prove
 from irtools.ir.op import RESHAPES, Op, Port, data_attributes, layer_attributes, parse_element, parse_op, split_names
-from irtools.ir.scan import Scan, Span, bodies, line_of
-from irtools.text import plural, short_repr
+from irtools.ir.scan import Scan, Span, bodies
+from irtools.text import clipped, plural, short_repr, whole_number
 
 __all__ = ["Consumer", "GraphView", "Source"]
 
@@ -73,7 +73,7 @@ class GraphView(_DiGraph):
     Raises
     ------
     InvalidIRError
-        Two ops have the same id.
+        The wiring has a fault, such as a cycle: every walk of a view ends.
 
     Examples
     --------
@@ -98,23 +98,8 @@ class GraphView(_DiGraph):
 
     def _build(self) -> None:
         scan = self.scan
-        self.index = {key: position for position, key in enumerate(scan.ids)}
-        if len(self.index) != len(scan.ids):
-            raise wiring_error(scan, FaultKind.DUPLICATE_ID)
-        gathered: dict[int, list[tuple[int, int, int]]] = {}
-        position = self.index.get
-        self._in_order = True  # OpenVINO writes each op after its inputs
-        for source, source_port, target, target_port in scan.edges:
-            here, there = position(source), position(target)
-            if here is None or there is None:
-                continue
-            if here >= there:
-                self._in_order = False
-            gathered.setdefault(target, []).append((target_port, source, source_port))
-        self._inputs = {
-            target: tuple([(source, port) for _, source, port in (sorted(ports) if len(ports) > 1 else ports)])
-            for target, ports in gathered.items()
-        }
+        wiring = prove(scan)
+        self.index, self._inputs, self._order = wiring.index, wiring.inputs, wiring.order
         self._constant = self._find_constants()
         self.add_nodes_from(
             (key, {"name": name, "type": kind})
@@ -132,16 +117,15 @@ class GraphView(_DiGraph):
     def _find_constants(self) -> set[int]:
         """Layer ids of constants and of ops computed from constants alone."""
         constants: set[int] = set()
-        inputs, never = self._inputs, {"Result", "Assign", "ReadValue"} | _RANDOM
-        while True:
-            before = len(constants)
-            for key, kind in zip(self.scan.ids, self.scan.types, strict=True):
-                sources = inputs.get(key, ())
-                computed = sources and kind not in never and all(source in constants for source, _ in sources)
-                if computed or kind in ("Const", "Constant"):
-                    constants.add(key)
-            if self._in_order or len(constants) == before:
-                return constants
+        inputs, never = self._inputs, {"Parameter", "Result", "Assign", "ReadValue"} | _RANDOM
+        ids, types = self.scan.ids, self.scan.types
+        for position in self._order:
+            key, kind = ids[position], types[position]
+            sources = inputs.get(key, ())
+            computed = sources and kind not in never and constants.issuperset([source for source, _ in sources])
+            if computed or kind in ("Const", "Constant"):
+                constants.add(key)
+        return constants
 
     # -- ops ---------------------------------------------------------------------------
 
@@ -159,7 +143,7 @@ class GraphView(_DiGraph):
 
     def line(self, key: int) -> int:
         """Line number of an op in the file."""
-        return line_of(self.scan.data, self.span(key).start)
+        return self.scan.line(self.span(key).start)
 
     def op(self, key: int) -> Op:
         """Op with its ports, attributes and rt_info, constants included."""
@@ -221,14 +205,30 @@ class GraphView(_DiGraph):
         """
         ports = self.op(key).outputs
         if index >= len(ports):
-            line = self.line(key)
-            raise MalformedValueError(
-                f"line {line}: the op {self.op_name(key)!r} has no output {index}",
-                line=line,
-                path=self.scan.path,
-                hint="export the model again",
-            )
+            raise self._lacks(key, f"output {index}")
         return ports[index]
+
+    def input(self, key: int, index: int = 0) -> Source:
+        """Source of one input of an op.
+
+        Raises
+        ------
+        MalformedValueError
+            The op has no such input in the file.
+        """
+        sources = self._inputs.get(key, ())
+        if index >= len(sources):
+            raise self._lacks(key, f"input {index}")
+        return Source(*sources[index])
+
+    def _lacks(self, key: int, what: str) -> MalformedValueError:
+        line = self.line(key)
+        return MalformedValueError(
+            f"line {line}: the {self.op_type(key)} {clipped(self.op_name(key))!r} has no {what}",
+            line=line,
+            path=self.scan.path,
+            hint="export the model again",
+        )
 
     def output_shape(self, key: int, index: int = 0) -> tuple[int, ...]:
         """Shape of an output of an op, by output index; ``()`` if it has no such output."""
@@ -252,22 +252,9 @@ class GraphView(_DiGraph):
 
     @cached_property
     def topological(self) -> tuple[int, ...]:
-        """Layer ids in topological order, constants included.
-
-        Raises
-        ------
-        InvalidIRError
-            The graph has a cycle.
-        """
-        if self._in_order:
-            return tuple(self.scan.ids)
-        whole: nx.DiGraph[int] = nx.DiGraph()
-        whole.add_nodes_from(self.scan.ids)
-        whole.add_edges_from((source, target) for target, sources in self._inputs.items() for source, _ in sources)
-        try:
-            return tuple(nx.lexicographical_topological_sort(whole, key=self.index.__getitem__))
-        except nx.NetworkXUnfeasible:
-            raise wiring_error(self.scan, FaultKind.CYCLE) from None
+        """Layer ids in topological order, constants included."""
+        ids = self.scan.ids
+        return tuple([ids[position] for position in self._order])
 
     @cached_property
     def rank(self) -> dict[int, int]:
@@ -349,12 +336,14 @@ class GraphView(_DiGraph):
 
     def port_map(self, key: int) -> tuple[tuple[int, int], ...]:
         """Inputs of a Loop or TensorIterator: pairs of outer input port id and layer id of the body Parameter."""
-        element = parse_element(self.scan.data, self.span(key))
-        return tuple(
-            (int(entry.get("external_port_id", "-1")), int(entry.get("internal_layer_id", "-1")))
+        with about(self.scan.path):
+            element = parse_element(self.scan.data, self.span(key))
+        pairs = (
+            (whole_number(entry.get("external_port_id", "-1")), whole_number(entry.get("internal_layer_id", "-1")))
             for entry in element.iterfind("port_map/input")
-            if entry.get("external_port_id", "-1") != "-1"
         )
+        found = tuple((outer, inner) for outer, inner in pairs if outer is not None and inner is not None)
+        return tuple(pair for pair in found if pair[0] >= 0)
 
     def to_networkx(self) -> nx.MultiDiGraph[int]:
         """Copy all ops and edges to a plain MultiDiGraph.

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import prod
 
-from irtools.ir.op import data_attributes
+from irtools.ir.op import MOST_DIMENSIONS, data_attributes
 from irtools.ir.scan import BODY_OWNERS, Scan, Span, bodies
+from irtools.text import whole_number
 
 __all__ = ["ELEMENT_BITS", "Constant", "byte_size", "iter_graphs", "read_constants"]
 
@@ -25,8 +26,14 @@ ELEMENT_BITS = {
 }
 """Bits per element. Strings are absent because their size depends on the content."""
 
-_PLAIN = re.compile(rb'<data element_type="(\w+)" shape="([\d, ]*)" offset="(\d{1,19})" size="(\d{1,19})"\s*/?>')
-_NUMBER = re.compile(r"\d{1,19}")
+_PLAIN = re.compile(
+    rb'<data element_type="(\w+)" shape="((?:[0-9]{1,18}(?:, ?[0-9]{1,18})*)?)" offset="([0-9]{1,18})" '
+    rb'size="([0-9]{1,18})"\s*/?>'
+)
+
+_PLAIN_SHAPE = 19  # characters of a shape whose product needs no check
+MOST_ELEMENTS = 2**60
+"""Elements in the largest constant; the number of its bytes fits into 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +94,14 @@ def byte_size(element_type: str, elements: int) -> int | None:
 
 
 def iter_graphs(scan: Scan) -> Iterator[Scan]:
-    """Yield a graph and all graphs nested in it."""
-    yield scan
-    if frozenset(BODY_OWNERS).isdisjoint(scan.types):
-        return
-    for kind, span in zip(scan.types, scan.spans, strict=True):
-        if kind in BODY_OWNERS:
-            for _, body in bodies(scan, span):
-                yield from iter_graphs(body)
+    """Yield a graph and all graphs nested in it, each before those inside it."""
+    pending = [scan]
+    while pending:
+        graph = pending.pop()
+        yield graph
+        if not frozenset(BODY_OWNERS).isdisjoint(graph.types):
+            owners = (span for kind, span in zip(graph.types, graph.spans, strict=True) if kind in BODY_OWNERS)
+            pending += [body for span in owners for _, body in bodies(graph, span)][::-1]
 
 
 def read_constants(graphs: Iterable[Scan]) -> tuple[Constant, ...]:
@@ -109,22 +116,29 @@ def read_constants(graphs: Iterable[Scan]) -> tuple[Constant, ...]:
 
 def _constant(data: bytes, key: int, name: str, span: Span, in_body: bool) -> Constant:
     plain = _PLAIN.search(data, span.start, span.end)
-    if plain is not None:
-        shape = tuple([int(dim) for dim in plain[2].split(b",")]) if plain[2].strip() else ()
+    if plain is not None and len(plain[2]) < _PLAIN_SHAPE:
+        shape = tuple([int(dim) for dim in plain[2].split(b",")]) if plain[2] else ()
         return Constant(key, name, plain[1].decode(), shape, int(plain[3]), int(plain[4]), span, in_body)
     attributes = data_attributes(data, span)
+    numbers = {key: whole_number(attributes.get(key, "")) for key in ("offset", "size")}
     shape_text = attributes.get("shape", "").strip()
-    dims = [dim.strip() for dim in shape_text.split(",")] if shape_text else []
-    faults = [key for key in ("offset", "size") if not _NUMBER.fullmatch(attributes.get(key, ""))]
-    if not all(_NUMBER.fullmatch(dim) for dim in dims) or "shape" not in attributes:
+    dims = [whole_number(dim.strip()) for dim in shape_text.split(",")] if shape_text else []
+    shape = tuple(dim for dim in dims if dim is not None and dim >= 0)
+    faults = [key for key, number in numbers.items() if number is None or number < 0]
+    if (
+        len(shape) < len(dims)
+        or len(dims) > MOST_DIMENSIONS
+        or prod(shape) > MOST_ELEMENTS
+        or "shape" not in attributes
+    ):
         faults.append("shape")
     return Constant(
         key,
         name,
         attributes.get("element_type", ""),
-        () if "shape" in faults else tuple(map(int, dims)),
-        0 if "offset" in faults else int(attributes["offset"]),
-        0 if "size" in faults else int(attributes["size"]),
+        () if "shape" in faults else shape,
+        0 if "offset" in faults else numbers["offset"] or 0,
+        0 if "size" in faults else numbers["size"] or 0,
         span,
         in_body,
         tuple(faults),

@@ -1,25 +1,56 @@
-"""Find faults in the wiring of an IR: duplicate ids, bad edges, cycles.
+"""The gate: prove that the wiring of an IR is sound before anything walks it, or list its faults.
 
-OpenVINO rejects most of these faults with a message that names neither the file nor the op, and accepts some
-silently. One pass reads the bytes; only ops in an unusual spelling are parsed in full.
+A graph is sound if ids are unique, every edge joins an output port with an input port, every input has one edge, every
+op has the inputs and outputs that its type requires, and no op depends on itself. All of it takes one pass over the
+layers and one over the edges. OpenVINO rejects most faults with a message that names neither the file nor the op, and
+accepts some silently.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from heapq import heapify, heappop, heappush
 
 from irtools.errors import InvalidIRError
-from irtools.ir.scan import TAG, Scan, Span, child_spans, has_markup, line_of
+from irtools.ir.scan import TAG, Scan, Span, child_spans, edge_offsets, line_of
+from irtools.text import clipped, plural
 
-__all__ = ["Fault", "FaultKind", "find_faults", "wiring_error"]
+__all__ = ["Fault", "FaultKind", "Wiring", "find_faults", "prove", "wiring_error"]
 
-_PORT_ID = re.compile(rb'<port id="(\d{1,9})"')
-_ID = re.compile(rb"""\sid\s*=\s*["'](\d{1,9})["']""")
+_PORT_ID = re.compile(rb'<port id="([0-9]{1,9})"')
+_ID = re.compile(rb"""\sid\s*=\s*["']([0-9]{1,9})["']""")
+
+_FEWEST = {
+    kind: number
+    for number, kinds in enumerate(
+        (
+            "",
+            "Abs Assign Atan Ceiling Clamp Concat Convert Cos Einsum Elu Erf Exp Floor Gelu HSigmoid HSwish If "
+            "IsFinite IsInf IsNaN Log LogSoftmax LogicalNot MVN Mish Negative NonZero RMS RMSNorm Relu Result "
+            "Round ShapeOf Sigmoid Sign Sin SoftMax SoftPlus SoftSign Softmax Sqrt Squeeze Swish Tan Tanh "
+            "TensorIterator",
+            "AdaptiveAvgPool Add Broadcast ConvertLike Convolution CumSum Divide Equal FloorMod GatherElements "
+            "GatherND Greater GreaterEqual GroupConvolution Less LessEqual LogicalAnd LogicalOr LogicalXor Loop "
+            "MatMul Maximum Minimum Mod Multiply NotEqual PRelu Power ReduceL1 ReduceL2 ReduceLogicalAnd "
+            "ReduceLogicalOr ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum Reshape Split SquaredDifference "
+            "Subtract Tile TopK Transpose Unsqueeze",
+            "Gather GroupNormalization Pad RandomUniform Range ScaledDotProductAttention ScatterNDUpdate Select "
+            "StridedSlice VariadicSplit",
+            "OneHot ScatterElementsUpdate ScatterUpdate Slice",
+            "FakeQuantize",
+        )
+    )
+    for kind in kinds.split()
+}
+"""Fewest inputs by op type, as OpenVINO requires them; other types may have none."""
+_SOURCES = frozenset({"Parameter", "Const", "Constant"})
+_NO_OUTPUT = frozenset({"Result", "Assign"})
 
 
 class FaultKind(Enum):
@@ -27,7 +58,7 @@ class FaultKind(Enum):
 
     DUPLICATE_ID = "two ops have the same layer id"
     DANGLING_EDGE = "an edge refers to a layer or port that does not exist"
-    UNCONNECTED_INPUT = "no edge leads to an input"
+    UNCONNECTED_INPUT = "an op lacks an edge into an input, or an input or output that its type requires"
     DOUBLED_INPUT = "several edges lead to one input"
     CYCLE = "an op depends on itself"
     MALFORMED_PORT = "a port has no usable id"
@@ -51,63 +82,132 @@ class Fault:
     op: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """The wiring of a sound graph.
+
+    Attributes
+    ----------
+    index : mapping of int to int
+        Positions in the scan, by layer id.
+    inputs : mapping of int to tuple
+        Layer id and output port id of the producers by input index, by layer id; ops without inputs are absent.
+    order : sequence of int
+        Positions in topological order; among ops whose order is free, the first in the file comes first.
+    """
+
+    index: Mapping[int, int]
+    inputs: Mapping[int, tuple[tuple[int, int], ...]]
+    order: Sequence[int]
+
+
 def find_faults(graphs: Iterable[Scan]) -> tuple[Fault, ...]:
     """Faults of all graphs of a file, which :func:`irtools.ir.constants.iter_graphs` yields."""
-    plain: bool | None = None
-    faults: list[Fault] = []
-    for graph in graphs:
-        if plain is None:
-            # Checked once: all graphs share the bytes of the file. A plain search would find ports in comments.
-            plain = not has_markup(graph.data)
-        faults += _graph_faults(graph, plain)
-    return tuple(faults)
+    return tuple(fault for graph in graphs if _sound(graph) is None for fault in _graph_faults(graph))
+
+
+def prove(scan: Scan) -> Wiring:
+    """Wiring of one graph, whose walks end: it is proved to be sound.
+
+    Raises
+    ------
+    InvalidIRError
+        The graph has a fault; the message names the first one.
+    """
+    wiring = _sound(scan)
+    if wiring is None:
+        first, *others = _graph_faults(scan)
+        more = f", and it has {plural(len(others), 'other fault')}" if others else ""
+        raise _error(scan, first, f"{more}; `irtools verify` lists the faults of a file")
+    return wiring
 
 
 def wiring_error(scan: Scan, kind: FaultKind) -> InvalidIRError:
     """Error for a graph with a fault that prevents its traversal: ``DUPLICATE_ID`` or ``CYCLE``."""
     index = {key: position for position, key in enumerate(scan.ids)}
     fault = next(_duplicate_ids(scan) if kind is FaultKind.DUPLICATE_ID else _cycle(scan, index))
+    return _error(scan, fault, "")
+
+
+def _error(scan: Scan, fault: Fault, more: str) -> InvalidIRError:
     line = line_of(scan.data, fault.offset)
-    message = f"line {line}: {fault.message}; export the model again, or restore the file"
+    message = f"line {line}: {fault.message}{more}; export the model again, or restore the file"
     return InvalidIRError(message, line=line, path=scan.path)
 
 
-def _graph_faults(scan: Scan, plain: bool) -> Iterator[Fault]:
+# -- the proof -------------------------------------------------------------------------
+
+
+def _sound(scan: Scan) -> Wiring | None:
+    """Wiring of a graph without faults; None if it has one."""
     index = {key: position for position, key in enumerate(scan.ids)}
-    if len(index) != len(scan.ids):
-        # Edges are ambiguous if ids repeat, so no other fault can be determined.
-        yield from _duplicate_ids(scan)
-        return
-    ports = [(plain and _plain_ports(scan.data, span)) or _ports(scan.data, span) for span in scan.spans]
-    for position, (inputs, outputs) in enumerate(ports):
-        if None in inputs or None in outputs:
-            yield _fault(FaultKind.MALFORMED_PORT, scan, position, "has a port whose id is missing or not a number")
-    yield from _edge_faults(scan, index, ports)
-    yield from _cycle(scan, index)
+    ports = _all_ports(scan)
+    if len(index) != len(scan.ids) or any(map(_port_problem, set(zip(scan.types, ports, strict=True)))):
+        return None
+    outputs = [out if isinstance(out, range) else frozenset(out) for _, out in ports]
+    position = index.get
+    in_order = True  # OpenVINO writes each op after its inputs
+    gathered: dict[int, list[tuple[int, int, int]]] = {}
+    for source, source_port, target, target_port in scan.edges:
+        here, there = position(source), position(target)
+        if here is None or there is None or source_port not in outputs[here]:
+            return None
+        if here >= there:
+            in_order = False
+        gathered.setdefault(target, []).append((target_port, source, source_port))
+    inputs: dict[int, tuple[tuple[int, int], ...]] = {}
+    connected = 0
+    for target, edges in gathered.items():
+        wanted = ports[index[target]][0]
+        if len(edges) > 1:
+            edges.sort()
+        if [port for port, _, _ in edges] != list(wanted):
+            return None
+        connected += 1
+        inputs[target] = tuple([(source, port) for _, source, port in edges])
+    if connected != sum(1 for wanted, _ in ports if wanted):
+        return None
+    order = range(len(index)) if in_order else _topological(scan, index)
+    return Wiring(index, inputs, order) if len(order) == len(index) else None
 
 
-def _fault(kind: FaultKind, scan: Scan, position: int, problem: str) -> Fault:
-    name = scan.names[position]
-    return Fault(kind, f"{scan.types[position]} {name!r} {problem}", scan.spans[position].start, name)
+def _topological(scan: Scan, index: Mapping[int, int]) -> list[int]:
+    """Positions in topological order, those on or below a cycle left out; all edges join layers of the graph."""
+    waiting = [0] * len(scan.ids)
+    targets: list[list[int]] = [[] for _ in scan.ids]
+    for source, _, target, _ in scan.edges:
+        targets[index[source]].append(index[target])
+        waiting[index[target]] += 1
+    ready = [position for position, count in enumerate(waiting) if not count]
+    heapify(ready)
+    order = []
+    while ready:
+        current = heappop(ready)
+        order.append(current)
+        for target in targets[current]:
+            waiting[target] -= 1
+            if not waiting[target]:
+                heappush(ready, target)
+    return order
 
 
-def _duplicate_ids(scan: Scan) -> Iterator[Fault]:
-    seen: dict[int, str] = {}
-    for key, name, span in zip(scan.ids, scan.names, scan.spans, strict=True):
-        if key in seen:
-            message = f"two ops have the id {key}: {seen[key]!r} and {name!r}"
-            yield Fault(FaultKind.DUPLICATE_ID, message, span.start, name)
-        seen.setdefault(key, name)
+# -- ports -----------------------------------------------------------------------------
 
-
-_PortIds = tuple[Sequence[int | None], Sequence[int | None]]
+_Ids = range | tuple[int | None, ...]
+_PortIds = tuple[_Ids, _Ids]
 _CONSECUTIVE = [[b"%d" % i for i in range(n)] for n in range(64)]
+
+
+def _all_ports(scan: Scan) -> list[_PortIds]:
+    """Ids of the input and output ports of each layer; None for an id that is not a number."""
+    data = scan.masked
+    return [_plain_ports(data, span) or _ports(data, span) for span in scan.spans]
 
 
 @cache
 def _numbered(inputs: int, ports: int) -> _PortIds:
     """Port ids as OpenVINO numbers them; cached because thousands of ops share few combinations."""
-    return tuple(range(inputs)), tuple(range(inputs, ports))
+    return range(inputs), range(inputs, ports)
 
 
 def _plain_ports(data: bytes, span: Span) -> _PortIds | None:
@@ -115,14 +215,16 @@ def _plain_ports(data: bytes, span: Span) -> _PortIds | None:
     start, end = span
     ids = _PORT_ID.findall(data, start, end)
     count = len(ids)
-    if count != data.count(b"<port", start, end) or count >= len(_CONSECUTIVE) or ids != _CONSECUTIVE[count]:
+    if count != data.count(b"<port", start, end):
+        return None
+    if ids != _CONSECUTIVE[count] if count < 64 else list(map(int, ids)) != list(range(count)):
         return None
     border = data.find(b"</input", start, end)
     return _numbered(data.count(b"<port", start, border) if border > 0 else 0, count)
 
 
 def _ports(data: bytes, span: Span) -> _PortIds:
-    """Port ids of a layer in any spelling; None for an id that is not a number."""
+    """Port ids of a layer in any spelling, those of inputs in the order of the numbers if all are usable."""
     layer = data[span.start : span.end]
     ids: dict[str, list[int | None]] = {"input": [], "output": []}
     for side, where in child_spans(layer, Span(0, len(layer))):
@@ -131,58 +233,110 @@ def _ports(data: bytes, span: Span) -> _PortIds:
                 opening = TAG.match(layer, port.start)
                 number = _ID.search(opening[3]) if opening else None
                 ids[side].append(int(number[1]) if number else None)
-    return ids["input"], ids["output"]
+    inputs, outputs = (_compact(side) for side in ids.values())
+    return inputs, outputs
+
+
+def _compact(ids: list[int | None]) -> _Ids:
+    """Ids as a range if they are consecutive, because an op may have thousands; else in order."""
+    known = [number for number in ids if number is not None]
+    if len(known) < len(ids):
+        return tuple(ids)
+    known.sort()
+    whole = range(known[0], known[-1] + 1) if known else range(0)
+    return whole if len(whole) == len(known) == len(set(known)) else tuple(known)
+
+
+def _port_problem(typed: tuple[str, _PortIds]) -> str:
+    """What the ports of an op of a type lack; empty if nothing."""
+    kind, (inputs, outputs) = typed
+    if None in inputs or None in outputs:
+        return "has a port whose id is missing or not a number"
+    for side in (inputs, outputs):
+        if not isinstance(side, range) and len(set(side)) < len(side):
+            return "has two ports with the same id"
+    fewest = _FEWEST.get(kind, 0)
+    if len(inputs) < fewest:
+        return f"has {plural(len(inputs), 'input')}, and a {kind} needs at least {fewest}"
+    if inputs and kind in _SOURCES:
+        return f"has {plural(len(inputs), 'input')}, and a {kind} takes none"
+    if not outputs and (kind in _SOURCES or kind == "ReadValue" or (fewest and kind not in _NO_OUTPUT)):
+        return f"has no output, and a {kind} needs one"
+    return ""
+
+
+# -- the faults ------------------------------------------------------------------------
+
+
+def _graph_faults(scan: Scan) -> Iterator[Fault]:
+    index = {key: position for position, key in enumerate(scan.ids)}
+    if len(index) != len(scan.ids):
+        # Edges are ambiguous if ids repeat, so no other fault can be determined.
+        yield from _duplicate_ids(scan)
+        return
+    ports = _all_ports(scan)
+    malformed, lacking = [], []
+    for position, (kind, own) in enumerate(zip(scan.types, ports, strict=True)):
+        problem = _port_problem((kind, own))
+        if problem.startswith(("has a port", "has two ports")):
+            malformed.append(_fault(FaultKind.MALFORMED_PORT, scan, position, problem))
+        elif problem:
+            lacking.append(_fault(FaultKind.UNCONNECTED_INPUT, scan, position, problem))
+    yield from malformed
+    yield from _edge_faults(scan, index, ports)
+    yield from lacking
+    yield from _cycle(scan, index)
+
+
+def _fault(kind: FaultKind, scan: Scan, position: int, problem: str) -> Fault:
+    name = scan.names[position]
+    return Fault(kind, f"{scan.types[position]} {clipped(name)!r} {problem}", scan.spans[position].start, name)
+
+
+def _duplicate_ids(scan: Scan) -> Iterator[Fault]:
+    seen: dict[int, str] = {}
+    for key, name, span in zip(scan.ids, scan.names, scan.spans, strict=True):
+        if key in seen:
+            message = f"two ops have the id {key}: {clipped(seen[key])!r} and {clipped(name)!r}"
+            yield Fault(FaultKind.DUPLICATE_ID, message, span.start, name)
+        seen.setdefault(key, name)
 
 
 def _edge_faults(scan: Scan, index: dict[int, int], ports: list[_PortIds]) -> Iterator[Fault]:
-    feeds: list[list[int]] = [[] for _ in scan.ids]
+    sets = [tuple(side if isinstance(side, range) else frozenset(side) for side in own) for own in ports]
+    feeds: list[Counter[int]] = [Counter() for _ in scan.ids]
+    offsets = edge_offsets(scan)
     for number, (source, source_port, target, target_port) in enumerate(scan.edges):
         at = index.get(source)
         if at is None:
-            yield _dangling(scan, number, f"starts at layer {source}, which does not exist", index.get(target))
-        elif source_port not in ports[at][1]:
-            problem = f"starts at output port {source_port} of {scan.names[at]!r}, which does not exist"
-            yield _dangling(scan, number, problem, at)
+            problem = f"starts at layer {source}, which does not exist"
+            yield _dangling(scan, number, offsets, problem, index.get(target))
+        elif source_port not in sets[at][1]:
+            problem = f"starts at output port {source_port} of {clipped(scan.names[at])!r}, which does not exist"
+            yield _dangling(scan, number, offsets, problem, at)
         to = index.get(target)
         if to is None:
-            yield _dangling(scan, number, f"ends at layer {target}, which does not exist", at)
-        elif target_port not in ports[to][0]:
-            problem = f"ends at input port {target_port} of {scan.names[to]!r}, which does not exist"
-            yield _dangling(scan, number, problem, to)
+            yield _dangling(scan, number, offsets, f"ends at layer {target}, which does not exist", at)
+        elif target_port not in sets[to][0]:
+            problem = f"ends at input port {target_port} of {clipped(scan.names[to])!r}, which does not exist"
+            yield _dangling(scan, number, offsets, problem, to)
         else:
-            feeds[to].append(target_port)
+            feeds[to][target_port] += 1
     for position, fed in enumerate(feeds):
-        wanted = ports[position][0]
-        if len(fed) == len(wanted) and (len(fed) < 2 or set(fed) == set(wanted)):
-            continue
-        for port in wanted:
+        for port in ports[position][0]:
             if port is not None and port not in fed:
-                yield _fault(
-                    FaultKind.UNCONNECTED_INPUT, scan, position, f"has nothing connected to its input port {port}"
-                )
-        for port in sorted({port for port in fed if fed.count(port) > 1}):
-            problem = f"has {fed.count(port)} edges into its input port {port}"
+                problem = f"has nothing connected to its input port {port}"
+                yield _fault(FaultKind.UNCONNECTED_INPUT, scan, position, problem)
+        for port in sorted(port for port, count in fed.items() if count > 1):
+            problem = f"has {fed[port]} edges into its input port {port}"
             yield _fault(FaultKind.DOUBLED_INPUT, scan, position, problem)
 
 
-def _dangling(scan: Scan, number: int, problem: str, op: int | None) -> Fault:
+def _dangling(scan: Scan, number: int, offsets: Sequence[int], problem: str, op: int | None) -> Fault:
     source, source_port, target, target_port = scan.edges[number]
     message = f"the edge from layer {source} port {source_port} to layer {target} port {target_port} {problem}"
     name = scan.names[op] if op is not None else None
-    return Fault(FaultKind.DANGLING_EDGE, message, _edge_offset(scan, number), name)
-
-
-def _edge_offset(scan: Scan, number: int) -> int:
-    """Offset of an edge in the file; searched only for faulty edges."""
-    wanted = [
-        rb"""%s\s*=\s*["']\s*0*%d\s*["']""" % (key.encode(), value)
-        for key, value in zip(("from-layer", "from-port", "to-layer", "to-port"), scan.edges[number], strict=True)
-    ]
-    start, end = scan.edges_section
-    for tag in re.finditer(rb"<edge\s[^>]*>", scan.data[start:end]):
-        if all(re.search(pattern, tag[0]) for pattern in wanted):
-            return start + tag.start()
-    return max(start, 0)
+    return Fault(FaultKind.DANGLING_EDGE, message, offsets[number], name)
 
 
 def _cycle(scan: Scan, index: dict[int, int]) -> Iterator[Fault]:
@@ -201,6 +355,6 @@ def _cycle(scan: Scan, index: dict[int, int]) -> Iterator[Fault]:
         cycle = error.args[1][1:]  # each op feeds the next one
     first = cycle.index(min(cycle))
     cycle = cycle[first:] + cycle[:first]
-    path = [repr(scan.names[position]) for position in cycle[1:4]] + (["'...'"] if len(cycle) > 4 else [])
+    path = [repr(clipped(scan.names[position])) for position in cycle[1:4]] + (["'...'"] if len(cycle) > 4 else [])
     through = f", by way of {' -> '.join(path)}" if path else ""
     yield _fault(FaultKind.CYCLE, scan, cycle[0], f"is in a cycle: it depends on its own output{through}")

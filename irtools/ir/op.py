@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from irtools.errors import InvalidIRError, MalformedValueError
 from irtools.ir.scan import ATTRIBUTES, Scan, Span, line_of, parse_attributes
+from irtools.text import clipped, whole_number
 
 if TYPE_CHECKING:
     from lxml import etree
@@ -19,6 +20,7 @@ __all__ = [
     "DYNAMIC",
     "FLOATS",
     "INTEGERS",
+    "MOST_DIMENSIONS",
     "PRECISIONS",
     "RESHAPES",
     "Op",
@@ -35,6 +37,8 @@ __all__ = [
 
 DYNAMIC = -1
 """Value of a dynamic dimension, as in the IR."""
+MOST_DIMENSIONS = 64
+"""Dimensions of the largest shape that is read; no op of OpenVINO has as many."""
 
 _DATA = re.compile(rb"<data(" + ATTRIBUTES + rb")\s*/?>")
 _TYPED = re.compile(rb'" type="([^"]+)" version="([^"]+)"')
@@ -48,7 +52,7 @@ INTEGERS = frozenset(("i64", "i32", "u64", "u32"))
 RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Identity"})
 """Ops that keep the elements, their order and their element type."""
 _PORT = re.compile(rb"<port\b" + ATTRIBUTES + rb"\s*(?:/>|>(.*?)</port>)", re.DOTALL)
-_DIM = re.compile(rb"<dim>(-?[0-9]+)</dim>")
+_DIM = re.compile(rb"<dim>(-?[0-9]{1,18})</dim>")
 _NAME_SEPARATOR = re.compile(r"(?<!\\),")
 
 
@@ -112,7 +116,7 @@ def op_types(text: str) -> frozenset[str]:
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
-    """Dimensions of a ``shape`` attribute; ``DYNAMIC`` for anything but a number.
+    """Dimensions of a ``shape`` attribute, at most 64; ``DYNAMIC`` for anything but a number.
 
     Examples
     --------
@@ -120,7 +124,8 @@ def parse_shape(text: str) -> tuple[int, ...]:
     ((1, -1, 32), ())
     """
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    return tuple(int(part) if part.isdecimal() else DYNAMIC for part in parts)
+    numbers = (whole_number(part) for part in parts[:MOST_DIMENSIONS])
+    return tuple(number if number is not None and number >= 0 else DYNAMIC for number in numbers)
 
 
 def split_names(value: str) -> tuple[str, ...]:
@@ -167,15 +172,17 @@ def _parser() -> etree.XMLParser:
 
 
 def _integer(text: str, field_name: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"a port whose {field_name} is {text!r}, which is not a number") from None
+    number = whole_number(text)
+    if number is None:
+        raise ValueError(f"a port whose {field_name} is {clipped(text)!r}, which is not a number of at most 18 digits")
+    return number
 
 
 def _port(element: etree._Element) -> Port:
     precision = element.get("precision", "")
-    dims = tuple(_integer(dim.text, "dimension") if dim.text else DYNAMIC for dim in element.iterchildren("dim"))
+    dims = tuple([_integer(dim.text, "dimension") if dim.text else DYNAMIC for dim in element.iterchildren("dim")])
+    if len(dims) > MOST_DIMENSIONS:
+        raise ValueError(f"a port with {len(dims)} dimensions, but irtools reads at most {MOST_DIMENSIONS}")
     names = split_names(element.get("names", ""))
     number = _integer(element.get("id", "0"), "id")
     return Port(number, PRECISIONS.get(precision, precision.lower()), dims, names)
@@ -207,15 +214,22 @@ def parse_op(data: bytes, span: Span) -> Op:
         return _op(layer, span)
     except ValueError as error:
         line = line_of(data, span.start)
-        name = layer.get("name", "")
+        name = clipped(layer.get("name", ""))
         message, hint = f"line {line}: the op {name!r} has {error}", "export the model again, or restore the file"
         raise MalformedValueError(message, line=line, hint=hint) from None
+
+
+def _layer_id(text: str) -> int:
+    number = whole_number(text)
+    if number is None:
+        raise ValueError(f"the id {clipped(text)!r}, which is not a number of at most 18 digits")
+    return number
 
 
 def _op(layer: etree._Element, span: Span) -> Op:
     attributes, rt_info = layer.find("data"), layer.find("rt_info")
     return Op(
-        id=int(layer.get("id", "0")),
+        id=_layer_id(layer.get("id", "0")),
         name=layer.get("name", ""),
         type=layer.get("type", ""),
         opset=layer.get("version", ""),

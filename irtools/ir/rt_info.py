@@ -35,7 +35,6 @@ from irtools.ir.scan import (
     Scan,
     Span,
     child_spans,
-    line_of,
     parse_attributes,
     same_graph,
     scan_outline,
@@ -129,7 +128,7 @@ def _children(scan: Scan) -> Iterator[tuple[str, Mapping[str, str], Span]]:
 def entries(scan: Scan, key: str) -> tuple[RtInfoEntry, ...]:
     """Entries of a file with a key, in file order; OpenVINO reads the last one."""
     return tuple(
-        RtInfoEntry(attributes.get("value"), span, line_of(scan.data, span.start), attributes.get(_REPLACED))
+        RtInfoEntry(attributes.get("value"), span, scan.line(span.start), attributes.get(_REPLACED))
         for name, attributes, span in _children(scan)
         if name == key
     )

@@ -12,12 +12,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 from xml.parsers import expat
 
 from irtools.errors import InvalidIRError, MalformedValueError, UnsupportedEncodingError, about
 from irtools.ir.reading import LFS_POINTER
+from irtools.text import clipped, whole_number
 
 __all__ = [
     "ATTRIBUTES",
@@ -28,11 +30,11 @@ __all__ = [
     "Span",
     "bodies",
     "child_spans",
+    "edge_offsets",
     "has_markup",
     "line_of",
     "parse_attributes",
     "same_graph",
-    "scan_graph",
     "scan_ir",
     "scan_outline",
 ]
@@ -53,13 +55,13 @@ _EDGE = re.compile(rb"<edge(?=[\s/>])(" + ATTRIBUTES + rb")\s*/?>")
 _PLAIN_EDGE = re.compile(
     rb'<edge from-layer="(\d{1,18})" from-port="(\d{1,18})" to-layer="(\d{1,18})" to-port="(\d{1,18})"\s*/>'
 )
-_INTEGER = re.compile(r"-?[0-9]{1,18}")
 _PLAIN_LAYER = re.compile(rb' id="(\d{1,18})" name="([^"]*)" type="([^"]*)"')
 _NO_MARKUP = re.compile(rb"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>", re.DOTALL)
 _DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml\s")
 _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 _REFERENCE = re.compile(r"&(?:#x([0-9a-fA-F]+)|#([0-9]+)|(lt|gt|amp|quot|apos));")
-_MAX_NESTING = 64  # levels of nested graphs
+_MAX_NESTING = 64  # levels of nested graphs, and of nested rt_info
+_BLOCK = 1 << 12  # bytes between two counted lines
 _REENCODE = "read it with OpenVINO and save it again to get UTF-8"
 _WHITESPACE = str.maketrans("\t\n\r", "   ")
 
@@ -84,6 +86,8 @@ class Scan:
     ----------
     data : bytes
         Content of the file; spans are offsets in it.
+    masked : bytes
+        The same with spaces in place of comments; the same object if there are none.
     net : dict
         Attributes of ``<net>``; empty for a body.
     ids, names, types, spans : list
@@ -108,6 +112,7 @@ class Scan:
     """
 
     data: bytes
+    masked: bytes = field(default=b"", repr=False)
     net: dict[str, str] = field(default_factory=dict)
     ids: list[int] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -122,6 +127,15 @@ class Scan:
     nesting: int = 0
     layers: Span = field(default=Span(0, 0))
     edges_section: Span = field(default=Span(0, 0))
+    _lines: list[int] | None = field(default=None, init=False, repr=False)
+
+    def line(self, offset: int) -> int:
+        """Line number (from 1) of a byte offset; fast for many offsets of one file, unlike :func:`line_of`."""
+        if self._lines is None:
+            blocks = range(0, len(self.data), _BLOCK)
+            self._lines = [0, *accumulate(self.data.count(b"\n", start, start + _BLOCK) for start in blocks)]
+        block = offset // _BLOCK
+        return self._lines[block] + self.data.count(b"\n", block * _BLOCK, offset) + 1
 
 
 def line_of(data: bytes, offset: int) -> int:
@@ -141,7 +155,10 @@ def _text(raw: bytes) -> str:
 
 def _character(reference: re.Match[str]) -> str:
     hexadecimal, decimal, entity = reference.groups()
-    return _ENTITIES[entity] if entity else chr(int(hexadecimal, 16) if hexadecimal else int(decimal))
+    if entity:
+        return _ENTITIES[entity]
+    # Expat permits any number of leading zeros, `int` does not.
+    return chr(int(hexadecimal, 16) if hexadecimal else int(decimal.lstrip("0") or "0"))
 
 
 def parse_attributes(raw: bytes) -> dict[str, str]:
@@ -151,11 +168,12 @@ def parse_attributes(raw: bytes) -> dict[str, str]:
 
 def _number(data: bytes, offset: int, attributes: dict[str, str], key: str, tag: str) -> int:
     value = attributes.get(key, "")
-    if not _INTEGER.fullmatch(value):
-        problem = f"has {key}={value!r}, which is not a number" if key in attributes else f"has no {key}"
+    number = whole_number(value)
+    if number is None:
+        problem = f"has {key}={clipped(value)!r}, which is not a number" if key in attributes else f"has no {key}"
         line = line_of(data, offset)
         raise MalformedValueError(f"line {line}: <{tag}> {problem}", line=line, hint="export the model again")
-    return int(value)
+    return number
 
 
 def _validate(data: bytes) -> None:
@@ -216,11 +234,15 @@ def _mask(data: bytes) -> bytes:
     return _NO_MARKUP.sub(lambda match: b" " * len(match[0]), data)
 
 
-def _mask_span(data: bytes, span: Span) -> bytes:
-    """Mask one element; the file is copied only if there is something to mask."""
+def _masked_span(data: bytes, span: Span) -> tuple[bytes, int]:
+    """Bytes in which one element is masked, and the offset of their first byte in the file.
+
+    Only the element is copied, and only if there is something to mask: an element for each comment would otherwise
+    take quadratic time.
+    """
     if data.find(b"<!", span.start, span.end) < 0 and data.find(b"<?", span.start, span.end) < 0:
-        return data
-    return _mask(data[: span.end])
+        return data, 0
+    return _mask(data[span.start : span.end]), span.start
 
 
 def scan_ir(data: bytes) -> Scan:
@@ -229,7 +251,8 @@ def scan_ir(data: bytes) -> Scan:
     Raises
     ------
     InvalidIRError
-        The file is not well-formed, its root is not ``<net>``, or a layer id is not a number.
+        The file is not well-formed, its root is not ``<net>``, a layer id is not a number, or more than 64 graphs or
+        elements of rt_info are nested. The limit bounds the time, because each level is scanned with all levels in it.
     UnsupportedEncodingError
         The file is UTF-16 or UTF-32, or declares an encoding other than UTF-8.
     """
@@ -251,39 +274,34 @@ def _scan_file(data: bytes, *, whole: bool) -> Scan:
     if root is None or root[2] != b"net":
         name = root[2].decode("utf-8", "replace") if root else "?"
         raise InvalidIRError(f"the root element is <{name}>, not <net>: this is not an OpenVINO IR", line=1)
-    scan = Scan(data, net=parse_attributes(root[3]), net_tag=Span(*root.span()), net_end=root.end())
+    scan = Scan(data, masked, net=parse_attributes(root[3]), net_tag=Span(*root.span()), net_end=root.end())
     if not root[4]:
-        scan.net_end = _scan_children(scan, masked, root.end(), whole)
+        scan.net_end = _scan_children(scan, root.end(), whole)
+    if scan.nesting > _MAX_NESTING:
+        raise _too_deep(scan, f"{scan.nesting} graphs", scan.layers)
+    for span in (*scan.rt_infos, *((scan.meta_data,) if scan.meta_data is not None else ())):
+        depth = max(accumulate(0 if tag[4] else -1 if tag[1] else 1 for tag in TAG.finditer(masked, *span)), default=0)
+        if depth > _MAX_NESTING:
+            raise _too_deep(scan, f"{depth} elements of rt_info", span)
     return scan
 
 
-def scan_graph(data: bytes, span: Span, path: Path | None = None) -> Scan:
-    """Scan the body of a Loop, TensorIterator or If at ``span``.
-
-    Raises
-    ------
-    InvalidIRError
-        More than 64 graphs are nested. The limit bounds the time, because each level scans all levels in it.
-    """
-    masked = _mask_span(data, span)
-    opening = TAG.match(masked, span.start)
-    scan = Scan(data, path=path)
-    if opening is not None and not opening[4]:
-        with about(path):
-            _scan_children(scan, masked, opening.end())
-            if scan.nesting >= _MAX_NESTING:
-                message = (
-                    f"{scan.nesting + 1} graphs are nested in each other, but irtools reads at most {_MAX_NESTING}"
-                )
-                raise InvalidIRError(f"line {line_of(data, span.start)}: {message}; export the model again")
-    return scan
+def _too_deep(scan: Scan, nested: str, span: Span) -> InvalidIRError:
+    line = line_of(scan.data, span.start)
+    message = f"{nested} are nested in each other, but irtools reads at most {_MAX_NESTING}"
+    return InvalidIRError(f"line {line}: {message}; export the model again", line=line)
 
 
 def bodies(scan: Scan, span: Span) -> Iterator[tuple[str, Scan]]:
     """Name and scan of each graph in the Loop, TensorIterator or If at ``span``."""
-    for name, body in child_spans(scan.data, span):
+    for name, body in child_spans(scan.masked, span):
         if name in ("body", "then_body", "else_body"):
-            yield name, scan_graph(scan.data, body, scan.path)
+            opening = TAG.match(scan.masked, body.start)
+            inner = Scan(scan.data, scan.masked, path=scan.path)
+            if opening is not None and not opening[4]:
+                with about(scan.path):
+                    _scan_children(inner, opening.end())
+            yield name, inner
 
 
 def same_graph(one: Scan, other: Scan) -> bool:
@@ -294,31 +312,32 @@ def same_graph(one: Scan, other: Scan) -> bool:
 
 def child_spans(data: bytes, span: Span) -> Iterator[tuple[str, Span]]:
     """Name and byte range of each child of the element at ``span``."""
-    masked = _mask_span(data, span)
-    opening = TAG.match(masked, span.start)
+    masked, first = _masked_span(data, span)
+    opening = TAG.match(masked, span.start - first)
     if opening is None or opening[4]:
         return
     position = opening.end()
     while (tag := TAG.search(masked, position)) is not None and not tag[1]:
         position = tag.end() if tag[4] else _skip_element(masked, tag)
-        yield tag[2].decode(), Span(tag.start(), position)
+        yield tag[2].decode(), Span(tag.start() + first, position + first)
 
 
-def _scan_children(scan: Scan, data: bytes, position: int, whole: bool = True) -> int:
+def _scan_children(scan: Scan, position: int, whole: bool = True) -> int:
     """Scan the children of ``<net>`` or of a body; returns the offset of the end tag."""
+    data = scan.masked
     while (tag := TAG.search(data, position)) is not None:
         closing, name, _, empty = tag.groups()
         if closing:
             return tag.start()
         if empty:
             position = tag.end()
-        elif name == b"layers" and whole:
+        elif name == b"layers" and whole and not scan.layers.end:
             position = _scan_layers(scan, data, tag.end())
         else:
             position = _skip_element(data, tag)
-        if name == b"layers":
+        if name == b"layers" and not scan.layers.end:  # OpenVINO reads the first of several
             scan.layers = Span(tag.start(), position)
-        elif name == b"edges":
+        elif name == b"edges" and not scan.edges_section.end:
             scan.edges_section = Span(tag.start(), position)
             if whole:
                 _scan_edges(scan, data, tag.end(), position)
@@ -333,11 +352,13 @@ def _skip_element(data: bytes, tag: re.Match[bytes]) -> int:
     """Offset after the element that ``tag`` opens.
 
     Only tags with the name of the element are searched: for the layers of a 130 MB file this takes 0.1 s, while
-    a regular expression that stops at every tag takes 0.5 s.
+    a regular expression that stops at every tag takes 0.5 s. The next end tag is searched once for all start tags
+    before it, so that the time is linear in nested elements too.
     """
-    name, depth, position = tag[2], 1, tag.end()
+    name, depth, position, end = tag[2], 1, tag.end(), -1
     while depth:
-        end = data.find(b"</" + name, position)
+        if end < position:
+            end = data.find(b"</" + name, position)
         if end < 0:
             return len(data)
         start = data.find(b"<" + name, position, end)
@@ -412,3 +433,8 @@ def _scan_edges(scan: Scan, data: bytes, start: int, end: int) -> None:
             _number(scan.data, tag.start(), values, key, "edge") for key in keys
         )
         scan.edges.append((source, source_port, target, target_port))
+
+
+def edge_offsets(scan: Scan) -> list[int]:
+    """Offsets of the edges in the file, in the order of ``Scan.edges``."""
+    return [tag.start() for tag in _EDGE.finditer(scan.masked, *scan.edges_section)]

@@ -22,6 +22,7 @@ __all__ = [
 _NESTED = ("text_config", "language_config", "llm_config", "thinker_config", "decoder", "language_model", "text_model")
 LAYER_COUNT_KEYS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "num_decoder_layers", "decoder_layers")
 _KINDS = ("layer_types", "layers_block_type", "hybrid_override_pattern")  # one entry, or letter, per layer
+_MOST_SECTIONS = 64
 WIDTH_KEYS = ("hidden_size", "n_embd", "d_model", "dim", "model_dim", "word_embed_proj_dim")
 MTP_KEYS = ("mtp_num_hidden_layers", "num_nextn_predict_layers", "num_mtp_layers")
 
@@ -35,19 +36,26 @@ class TextConfig:
     layer_types: tuple[str, ...]
 
 
-def _sections(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _sections(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Sections about the language model, innermost first, each with the keys that lead to it (``text_config.``)."""
-    for key in _NESTED:
-        inner = config.get(key)
-        if isinstance(inner, Mapping):
-            yield from _sections(inner, f"{prefix}{key}.")
-    yield prefix, config
+    found: list[tuple[str, Mapping[str, Any]]] = []
+    pending: list[tuple[str, Mapping[str, Any]]] = [("", config)]
+    while pending and len(found) < _MOST_SECTIONS:
+        prefix, section = pending.pop()
+        found.append((prefix, section))
+        inner = ((f"{prefix}{key}.", section.get(key)) for key in _NESTED)
+        pending += [(name, value) for name, value in inner if isinstance(value, Mapping)]
+    return reversed(found)  # the last of a section's own sections comes first in `found`
 
 
 def integers(section: Mapping[str, Any], keys: Iterable[str]) -> dict[str, int]:
-    """Values of the given keys that are integers, in the order of the keys; booleans do not count."""
+    """Values of the given keys that are integers of 64 bits, in the order of the keys; booleans do not count."""
     values = ((key, section.get(key)) for key in keys)
-    return {key: value for key, value in values if isinstance(value, int) and not isinstance(value, bool)}
+    return {
+        key: value
+        for key, value in values
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+    }
 
 
 def _positive(section: Mapping[str, Any], keys: Iterable[str]) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from irtools.errors import about, unreadable
 from irtools.ir.op import Op, data_attributes, parse_op
 from irtools.ir.reading import read_file
 from irtools.ir.rt_info import ANNOTATION_KEY, RtInfo, read_rt_info
-from irtools.ir.scan import Scan, Span, line_of, scan_ir
+from irtools.ir.scan import Scan, Span, scan_ir
 
 if TYPE_CHECKING:
     from irtools.graph.view import GraphView
@@ -94,17 +95,21 @@ class Document(Drawable):
         Raises
         ------
         InvalidIRError
-            Two layers have the same id, so the edges are ambiguous. A cycle is reported only by
-            ``GraphView.topological``.
+            The wiring of the model or of a body in it has a fault, such as a cycle.
         """
         from irtools.graph.view import GraphView  # Imported late: rt_info needs no networkx.
+        from irtools.ir.constants import iter_graphs
+        from irtools.ir.integrity import prove
 
-        return GraphView(self.scan)
+        graph = GraphView(self.scan)
+        for body in islice(iter_graphs(self.scan), 1, None):
+            prove(body)
+        return graph
 
     def line(self, where: int | Span | Op) -> int:
         """Line number of a byte offset, a span or an op."""
         offset = where if isinstance(where, int) else where.span.start if isinstance(where, Op) else where.start
-        return line_of(self.data, offset)
+        return self.scan.line(offset)
 
     def op(self, index: int) -> Op:
         """Op at a position in ``scan``; for a layer id use ``graph.op``."""

@@ -12,6 +12,7 @@ from irtools.ir.op import DYNAMIC
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 from irtools.model.part import PartFacts
+from irtools.text import whole_number
 
 __all__ = [
     "Draft",
@@ -29,7 +30,7 @@ _TRUE = {"true", "yes", "on", "1"}
 _FALSE = {"false", "no", "off", "0", ""}
 _LEADING_NUMBER = re.compile(r"[+-]?[0-9]+")
 _SPACES = " \t\n\r\v\f"
-_LAYER_ID = re.compile(r"[ \t\n\r\v\f]*([+-]?[0-9]{1,10})[ \t\n\r\v\f]*")
+_LAYER_ID = re.compile(r"[ \t\n\r\v\f]*([+-]?[0-9]+)[ \t\n\r\v\f]*")
 
 
 def truthy(value: object) -> bool | None:
@@ -40,6 +41,13 @@ def truthy(value: object) -> bool | None:
     return True if word in _TRUE else False if word in _FALSE else None
 
 
+def _int32(text: str) -> int | None:
+    """A number with a sign as ``std::stoi`` reads it: any number of zeros first; None beyond 32 bits."""
+    sign, digits = ("-" if text[0] == "-" else ""), text.lstrip("+-").lstrip("0") or "0"
+    number = whole_number(sign + digits)
+    return number if number is not None and -(2**31) <= number < 2**31 else None
+
+
 def layer_ids(text: str) -> list[int] | None:
     """Parse layer ids as the runtime does: numbers separated by commas, empty items skipped.
 
@@ -48,9 +56,10 @@ def layer_ids(text: str) -> list[int] | None:
     layers = []
     for item in filter(None, text.split(",")):
         match = _LAYER_ID.fullmatch(item)
-        if match is None or abs(int(match[1])) >= 2**31:
+        number = _int32(match[1]) if match is not None else None
+        if number is None:
             return None
-        layers.append(int(match[1]))
+        layers.append(number)
     return layers
 
 
@@ -66,9 +75,10 @@ def hidden_layers(text: str) -> list[int] | None:
     layers = []
     for word in filter(None, re.split(f"[{_SPACES}]", text)):
         match = _LEADING_NUMBER.match(word)
-        if match is None or not -(2**31) <= int(match[0][:20]) < 2**31:
+        number = _int32(match[0]) if match is not None else None
+        if number is None:
             return None
-        layers.append(int(match[0]))
+        layers.append(number)
     return layers
 
 
@@ -108,7 +118,8 @@ def block_size(draft: Draft, config: Mapping[str, Any]) -> int | None:
     tables = (nested, config, training)
     given = (table["block_size"] for table in tables if isinstance(table, Mapping) and "block_size" in table)
     text = str(next(given, ""))
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 and int(text) > 1 else None
+    number = whole_number(text, digits=9)
+    return number if number is not None and number > 1 else None
 
 
 def most_assistant_tokens(draft: Draft, export: ModelDirectory) -> int | None:

@@ -20,10 +20,10 @@ GRAFT_PREFIX = "irtools.graft/"
 
 GRAFT_OUTPUT = "irtools.graft.logits"
 """Name of the output of a draft head in the target."""
-RENAMED = re.compile(re.escape(GRAFT_PREFIX) + r"\d+/own/(.+)", re.DOTALL)
+RENAMED = re.compile(re.escape(GRAFT_PREFIX) + r"[0-9]+/own/(.+)", re.DOTALL)
 """Friendly name of the model's own Result if it was named ``logits``: the graft takes that name."""
 
-_OWN = re.compile(re.escape(GRAFT_PREFIX) + r"own/(\d+)/")
+_OWN = re.compile(re.escape(GRAFT_PREFIX) + r"own/([0-9]{1,18})/")
 _LOGITS = "logits"
 _HIDDEN = "last_hidden_state"
 

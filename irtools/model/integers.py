@@ -74,8 +74,8 @@ class GraphIntegers:
                 if inner is not None:
                     return inner
             if kind == "Concat":
-                pieces = [self.of(piece, depth + 1) for piece in inputs]
-                if all(piece is not None for piece in pieces):
+                pieces = [self.of(piece, depth + 1) for piece in inputs] if len(inputs) <= _MOST else [None]
+                if all(piece is not None for piece in pieces) and sum(len(piece or ()) for piece in pieces) <= _MOST:
                     return tuple(value for piece in pieces for value in piece or ())
         # Only the output that is read has a shape to offer; ops with two integer outputs shape no graph.
         shape = self.shape(source.op, len(inputs))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from irtools.ir.rt_info import ANNOTATION_KEY, RtInfo
 from irtools.model.document import Document
@@ -48,15 +48,15 @@ def origin(key: str) -> str:
 
 def flat_rt_info(document: Document) -> Mapping[str, str]:
     """Model-level rt_info with nested keys joined by ``/``."""
-    return dict(_flat(document.rt_info, ""))
-
-
-def _flat(entries: RtInfo, path: str) -> Iterator[tuple[str, str]]:
-    for key, value in entries.items():
+    flat: dict[str, str] = {}
+    pending: list[tuple[str, str | RtInfo]] = list(document.rt_info.items())[::-1]
+    while pending:
+        path, value = pending.pop()
         if isinstance(value, str):
-            yield path + key, value
+            flat[path] = value
         else:
-            yield from _flat(value, f"{path}{key}/")
+            pending += [(f"{path}/{key}", inner) for key, inner in value.items()][::-1]
+    return flat
 
 
 def recorded_versions(document: Document) -> Mapping[str, str]:

@@ -6,7 +6,7 @@ import re
 
 __all__ = ["parse_version", "release_numbers"]
 
-_NUMBERS = re.compile(r"\s*v?(\d+(?:\.\d+)*)")
+_NUMBERS = re.compile(r"\s*v?([0-9]+(?:\.[0-9]+)*)")
 
 
 def parse_version(text: str) -> tuple[int, ...]:

@@ -23,6 +23,9 @@ _PASSING = ("Convert", "Reshape", "Transpose", "Squeeze", "Unsqueeze")
 _NOT_LEARNED = (*INTEGERS, "boolean", "string")
 _PLAIN = (*FLOATS, *_NOT_LEARNED)
 
+_LONGEST = 64  # ops in the longest chain from a stored constant to the value that is used
+_STEPS = 20  # most steps of the walks from all constants, per edge
+
 
 @dataclass(frozen=True, slots=True)
 class Weight:
@@ -108,15 +111,29 @@ def weights(graph: GraphView, kinds: Mapping[int, str] | None = None) -> tuple[W
     tuple of Weight
         In file order, bodies last. Every constant is in one of them, as values, scale or zero point.
     """
-    return tuple(_weights(graph, kinds or {}))
+    found: list[Weight] = []
+    pending: list[tuple[GraphView, str, int | None]] = [(graph, "", None)]
+    while pending:
+        current, body, owner = pending.pop()
+        found += _weights(current, kinds or {}, body, owner)
+        inner = [
+            (view, f"{body}/{current.op_name(key)}/{name}".lstrip("/"), key if owner is None else owner)
+            for kind in BODY_OWNERS
+            for key in current.by_type.get(kind, ())
+            for name, view in current.bodies(key).items()
+        ]
+        pending += reversed(inner)
+    return tuple(found)
 
 
-def _weights(graph: GraphView, kinds: Mapping[int, str], body: str = "", owner: int | None = None) -> Iterator[Weight]:
+def _weights(graph: GraphView, kinds: Mapping[int, str], body: str, owner: int | None) -> Iterator[Weight]:
     table = {constant.id: constant for constant in read_constants((graph.scan,))}
     candidates: dict[int, Weight] = {}
     taken: set[int] = set()
+    left = _STEPS * (len(graph.scan.edges) + 1000)
     for key, constant in table.items():
-        end, users = _users(graph, key)
+        end, users, steps = _users(graph, key, left)
+        left -= steps
         values, scale, zero_point = _decompression(graph, end, table)
         if scale is None or values != key:
             scale = zero_point = None
@@ -126,19 +143,22 @@ def _weights(graph: GraphView, kinds: Mapping[int, str], body: str = "", owner: 
         candidates[key] = weight
         taken |= {part.id for part in weight.parts[1:]}
     yield from (weight for key, weight in candidates.items() if key not in taken)
-    for key in (key for kind in BODY_OWNERS for key in graph.by_type.get(kind, ())):
-        for name, inner in graph.bodies(key).items():
-            path = f"{body}/{graph.op_name(key)}/{name}".lstrip("/")
-            yield from _weights(inner, kinds, path, key if owner is None else owner)
 
 
-def _users(graph: GraphView, key: int) -> tuple[int, tuple[int, ...]]:
-    """Last constant op after a constant, and all non-constant consumers of the constant ops."""
+def _users(graph: GraphView, key: int, most: int) -> tuple[int, tuple[int, ...], int]:
+    """Last constant op after a constant, all non-constant consumers of the constant ops, and the steps that it took.
+
+    The walk ends after ``most`` steps: the constants of a damaged file can all lead to all of its ops.
+    """
     users: dict[int, None] = {}
-    pending, seen, end = [key], {key}, key
+    pending, seen, end, steps = [key], {key}, key, 0
     for current in pending:
+        if steps > most:
+            break
         inner = False
-        for consumer in graph.consumers(current):
+        consumers = graph.consumers(current)
+        steps += len(consumers)
+        for consumer in consumers:
             if not graph.constant(consumer.op):
                 users[consumer.op] = None
             elif consumer.op not in seen:
@@ -147,7 +167,7 @@ def _users(graph: GraphView, key: int) -> tuple[int, tuple[int, ...]]:
                 inner = True
         if not inner and end == key:
             end = current
-    return end, tuple(users)
+    return end, tuple(users), steps
 
 
 def _decompression(
@@ -156,7 +176,10 @@ def _decompression(
     """Constant with the values (layer id), scale and zero point of the value computed by ``end``."""
     scale = zero_point = None
     key = end
-    while key not in table:
+    for _ in range(_LONGEST):
+        if key in table:
+            # A product of two uncompressed constants is not a decompression.
+            return (key, None, None) if table[key].element_type in _PLAIN else (key, scale, zero_point)
         sources = graph.producers(key)
         kind = graph.op_type(key)
         if kind == "Multiply" and len(sources) == 2 and scale is None:
@@ -169,18 +192,19 @@ def _decompression(
             key = sources[0]
         else:
             return key, None, None
-    # A product of two uncompressed constants is not a decompression.
-    return (key, None, None) if table[key].element_type in _PLAIN else (key, scale, zero_point)
+    return key, None, None
 
 
 def _leaf(graph: GraphView, key: int, table: Mapping[int, Constant]) -> Constant | None:
     """Constant at the start of a chain of conversions; of a scale with a scale of its own, the larger one."""
-    while key not in table:
+    for _ in range(_LONGEST):
+        if key in table:
+            return table[key]
         sources = graph.producers(key)
         if not sources or graph.op_type(key) not in (*_PASSING, "Multiply"):
             return None
         key = max(sources, key=lambda source: prod(graph.output_shape(source))) if len(sources) > 1 else sources[0]
-    return table[key]
+    return None
 
 
 def covered_bytes(constants: Iterable[Constant]) -> int:

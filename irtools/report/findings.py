@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from irtools.text import plural, visible
 __all__ = ["counts_text", "findings_text", "listing", "shown_path"]
 
 _CONDITIONS = (Column(""), Column(""), Column("", fold="words", effects=("dim",)))
+_SHOWN = 10
+"""Findings of one rule in one file that the text shows."""
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
@@ -53,8 +56,22 @@ def listing(verification: Verification, style: Style) -> str:
     for file, findings in groupby(verification.findings, key=lambda finding: finding.file):
         if file is not None and file != directory:
             lines.append("  " + visible(shown_path(file, directory)))
-        lines += [_line(finding, style) for finding in findings]
+        lines += _capped(findings, style)
     return "\n".join(lines)
+
+
+def _capped(findings: Iterable[Finding], style: Style) -> Iterator[str]:
+    """Lines of the findings of one file, of each rule the first ones; a damaged file can have thousands."""
+    shown: Counter[str] = Counter()
+    found = list(findings)
+    counts = Counter(finding.code for finding in found)
+    for finding in found:
+        shown[finding.code] += 1
+        if shown[finding.code] <= _SHOWN:
+            yield _line(finding, style)
+        elif shown[finding.code] == counts[finding.code]:
+            left = counts[finding.code] - _SHOWN
+            yield f"    {'':<7}  {finding.code}  and {left:,} more; --format json lists all"
 
 
 def _line(finding: Finding, style: Style) -> str:

@@ -95,8 +95,7 @@ class _GraphReader:
         position = self._graph(self.view)
         data_end = max((span.end for span in self.view.scan.spans), default=0)
         names = ("ids", "names", "lines", "types", "opsets", "attributes", "rt_info", "inputs", "outputs", "constant")
-        data: dict[str, object] = dict(zip(names, map(list, zip(*self.rows, strict=True)), strict=True))
-        data |= {name: [] for name in names if name not in data}
+        data: dict[str, object] = {name: [row[number] for row in self.rows] for number, name in enumerate(names)}
         data |= {"words": list(self.words), "pairs": list(self.pairs), "ports": list(self.ports)}
         data["bodies"] = [[body.owner, body.name, body.ops.start, body.ops.stop] for body in self.bodies]
         return Columns(data, position, tuple(self.bodies), self.starts, self._line(data_end))

@@ -34,7 +34,7 @@ __all__ = ["DEFAULT_NAME", "Exposed", "ExposedValue", "Exposure", "concealing", 
 DEFAULT_NAME = "hidden_states.{layer}"
 """Default name of the output for a layer."""
 
-_MARK = re.compile(r"irtools\.expose/(\d+(?:,\d+)*)(=?)/(.+)", re.DOTALL)
+_MARK = re.compile(r"irtools\.expose/([0-9]{1,9}(?:,[0-9]{1,9})*)(=?)/(.+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from irtools.ir.markup import (
 from irtools.ir.op import PRECISIONS, split_names
 from irtools.ir.scan import TAG, Scan, Span, child_spans, parse_attributes
 from irtools.surgery.edits import AddOp, NewPort
+from irtools.text import whole_number
 
 __all__ = ["Spelling", "append_to", "join_names", "runtime_attributes", "tensor_names"]
 
@@ -168,7 +169,7 @@ class Spelling:
         where = _ports(layer, "input")[index]
         attributes, _ = attributes_at(layer, where.start)
         number = attributes["id"].value if "id" in attributes else Span(0, 0)
-        lines = self._port(int(layer[number.start : number.end] or 0), port)
+        lines = self._port(whole_number(layer[number.start : number.end].decode()) or 0, port)
         return spliced(layer, [Splice(*where, self._join([(0, lines[0][1]), *lines[1:]]))])
 
     def _value(self, text: str, quote: bytes) -> bytes:

@@ -27,7 +27,7 @@ from irtools.text import shape_text
 
 __all__ = ["carve", "state_names"]
 
-_OFFSET = re.compile(rb"<data" + ATTRIBUTES + rb"""?\s+offset\s*=\s*["'](\d+)""")  # lazy: the first offset
+_OFFSET = re.compile(rb"<data" + ATTRIBUTES + rb"""?\s+offset\s*=\s*["']([0-9]+)""")  # lazy: the first offset
 
 
 def state_names(variable: str, names: Iterable[str]) -> tuple[str, str]:

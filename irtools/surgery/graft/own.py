@@ -42,7 +42,7 @@ _LOGITS = "logits"
 _HIDDEN = "last_hidden_state"
 _EMPTY = "irtools.graft.last_hidden_state"
 _OWN = f"{GRAFT_PREFIX}own/"
-_MARK = re.compile(re.escape(_OWN) + r"(\d+)/(\d+)/(.+)", re.DOTALL)
+_MARK = re.compile(re.escape(_OWN) + r"([0-9]{1,18})/([0-9]{1,18})/(.+)", re.DOTALL)
 _LINE = 64  # bytes of a cache line
 _NEVER = -65504.0
 """Logit of the tokens that the head does not cover: the lowest value that f16 can represent."""
