@@ -81,7 +81,9 @@ def judge(target: object, case: Case) -> str:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/tests/" not in frame.filename]
         places = [frame for frame in frames if "/irtools/" in frame.filename or "/rules/" in frame.filename]
         place = places[-1] if places else None
-        where = f"{Path(place.filename).parent.name}/{Path(place.filename).name}:{place.name}" if place else "?"
+        where = f"{Path(place.filename).parent.name}/{Path(place.filename).name}" if place else f"? ({error})"
+        if place and not isinstance(error, RecursionError):  # whose innermost function differs
+            where += f":{place.name}"
         return f"{type(error).__name__} at {where}"
     return ""
 

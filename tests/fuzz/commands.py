@@ -109,9 +109,14 @@ class Commands:
         try:
             case.build(directory / "model")
             gc.enable()
+            (directory / "tmp").mkdir()
+            tempfile.tempdir = str(directory / "tmp")
             with self.watch.over(directory):
                 self._roundtrip(case, directory) if case.arguments == ("roundtrip",) else self._command(case, directory)
+            if left := sorted(path.name for path in (directory / "tmp").iterdir()):
+                raise Broken(f"it leaves {left[0]} among the temporary files")
         finally:
+            tempfile.tempdir = None
             gc.unfreeze()
             shutil.rmtree(directory, ignore_errors=True)
 

@@ -51,9 +51,10 @@ class Watch:
             if writes and isinstance(path, str | bytes):
                 self._outside("writes", path)
         elif event in ("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.chmod"):
-            for path in arguments[:2] if event in ("os.rename", "os.link", "os.symlink") else arguments[:1]:
-                if isinstance(path, str | bytes) and event != "os.symlink":
-                    self._outside(event, path)
+            relative = arguments[-1] not in (-1, None)  # to an open directory, as when one is removed
+            for path in arguments[:2] if event in ("os.rename", "os.link") else arguments[:1]:
+                if isinstance(path, str | bytes) and event != "os.symlink" and not relative:
+                    self._outside(event.replace('os.', 'calls '), path)
         elif event == "socket.connect":
             self.events.append("connects to a network")
         elif event == "exec" and isinstance(code := arguments[0], CodeType) and self._inside(code.co_filename):

@@ -59,14 +59,18 @@ def scan(data: bytes) -> None:
     except IrtoolsError:
         return
     assert len(found.ids) == len(found.names) == len(found.types) == len(found.spans)
-    root = ElementTree.fromstring(data)
-    layers = [layer for section in root.findall("layers") for layer in section.findall("layer")]
-    edges = [edge for section in root.findall("edges")[-1:] for edge in section.iter("edge")]
-    if len(root.findall("layers")) < 2 and not root.findall(".//layers//rt_info//layer"):
-        if [layer.get("name", "") for layer in layers] != found.names:
-            raise Broken("the scan names other layers than an XML parser")
-        if len(edges) != len(found.edges):
-            raise Broken(f"the scan finds {len(found.edges)} edges, an XML parser {len(edges)}")
+    try:
+        root = ElementTree.fromstring(data)
+    except ElementTree.ParseError:  # a prefix without a namespace, which the scan and OpenVINO take
+        return
+    sections = {name: root.findall(name) for name in ("layers", "edges")}
+    if any(len(listed) != 1 for listed in sections.values()):
+        return
+    (layers,), (edges,) = sections["layers"], sections["edges"]
+    if {child.tag for child in layers} <= {"layer"} and [layer.get("name", "") for layer in layers] != found.names:
+        raise Broken("the scan names other layers than an XML parser")
+    if {child.tag for child in edges} <= {"edge"} and len(edges) != len(found.edges):
+        raise Broken(f"the scan finds {len(found.edges)} edges, an XML parser {len(edges)}")
 
 
 def op(data: bytes) -> None:
