@@ -33,6 +33,7 @@ def _run(*command: object, **environment: str) -> str:
         cwd=ROOT,
         env={**os.environ, **environment},
         stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         check=False,
     )

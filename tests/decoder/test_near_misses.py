@@ -173,5 +173,3 @@ def test_a_loop_that_multiplies_activations_mixes_tokens_and_one_with_weights_do
 
     assert (match is None) == weights
     assert weights == any("multiplies by weights" in mismatch.reason for mismatch in mismatches)
-
-

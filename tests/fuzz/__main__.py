@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import random
 import resource
 import sys
 import time
 import traceback
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
-
-sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
 from tests.fuzz.case import Case
 from tests.fuzz.commands import NAME, Commands, scratch
@@ -24,8 +24,8 @@ from tests.fuzz.guard import Broken, Coverage, Hang, limit_memory
 from tests.fuzz.targets import TARGETS
 
 HERE = Path(__file__).resolve().parent
-OPEN = HERE / "finds" / "open.txt"
-"""Signatures of finds that are not mended yet; they are counted, and do not fail."""
+FINDS = HERE / "finds"
+"""Inputs that once broke something. Those with a key ``open`` still do; their signature is counted and does not fail."""
 _SHARES = {NAME: 12, "scan": 2, "op": 2, "rt_info": 2, "annotation": 1, "config": 1, "matcher": 2}
 _KEPT = 400
 
@@ -88,7 +88,7 @@ def judge(target: object, case: Case) -> str:
     return ""
 
 
-def _short(signature: str) -> str:
+def short_form(signature: str) -> str:
     """A signature without numbers and names of one input."""
     return "".join("#" if letter.isdigit() else letter for letter in signature.split("irtools-fuzz-")[0])[:110]
 
@@ -100,7 +100,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--target", choices=sorted(_SHARES), action="append")
     parser.add_argument("--finds", type=Path, default=Path("build/fuzz"), help="where reduced inputs are written")
-    parser.add_argument("--replay", type=Path, help="run one input again, without limits on the output")
+    parser.add_argument("--replay", type=Path, help="run one input again and show the traceback")
     parser.add_argument("--log", type=Path, help="append the figures to this file")
     options = parser.parse_args()
     with scratch() as directory:
@@ -114,25 +114,27 @@ def main() -> int:
 def run(fuzzer: Fuzzer, options: argparse.Namespace) -> int:
     """Fuzz until the time is over; returns the exit code."""
     limit_memory()
-    known = set(OPEN.read_text().splitlines()) if OPEN.exists() else set()
+    known = {json.loads(path.read_text()).get("open") for path in FINDS.glob("*.json")} - {None}
     found: Counter[str] = Counter()
     print(f"seed {options.seed}: make fuzz SEED={options.seed} replays this run", flush=True)
     started, number = time.monotonic(), 0
-    while time.monotonic() - started < options.seconds:
-        number += 1
-        case, signature = fuzzer.step(random.Random(f"{options.seed}/{number}"), trace=number % 3 != 0)
-        if not signature:
-            continue
-        short = _short(signature)
-        found[short] += 1
-        if found[short] == 1:
-            _keep(fuzzer, options.finds, case, signature, number, known=short in known)
+    with suppress(KeyboardInterrupt):
+        while time.monotonic() - started < options.seconds:
+            number += 1
+            case, signature = fuzzer.step(random.Random(f"{options.seed}/{number}"), trace=number % 3 != 0)
+            if not signature:
+                continue
+            short = short_form(signature)
+            found[short] += 1
+            if found[short] == 1:
+                _keep(fuzzer, options.finds, case, signature, number, known=short in known)
     commands = fuzzer.targets[NAME]
     assert isinstance(commands, Commands)
     commands.reader.close()
     spent = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     new = {short: count for short, count in found.items() if short not in known}
-    figures = f"{number} inputs ({fuzzer.counts[NAME]} of commands), {fuzzer.coverage.lines} lines reached, {spent / 60:.1f} core-minutes"
+    inputs = f"{number} inputs ({fuzzer.counts[NAME]} of commands)"
+    figures = f"{inputs}, {fuzzer.coverage.lines} lines reached, {spent / 60:.1f} core-minutes"
     print(f"seed {options.seed}: {figures}, {len(new)} finds, {len(found) - len(new)} known")
     if options.log:
         with options.log.open("a") as log:
@@ -146,9 +148,13 @@ def _keep(fuzzer: Fuzzer, folder: Path, case: Case, signature: str, number: int,
     case = fuzzer.reduced(case, signature) if "took" not in signature and "Hang" not in signature else case
     text = case.to_json()
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{hashlib.sha256(_short(signature).encode()).hexdigest()[:10]}.json"
+    path = folder / f"{hashlib.sha256(short_form(signature).encode()).hexdigest()[:10]}.json"
     path.write_text(text)
-    print(f"{'known' if known else 'FIND'} (input {number}): {signature[:300]}\n  {path}: {case.arguments} on {case.base}", flush=True)
+    print(
+        f"{'known' if known else 'FIND'} (input {number}): {signature[:300]}\n"
+        f"  {path}: {case.arguments} on {case.base}",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

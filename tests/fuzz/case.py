@@ -83,7 +83,7 @@ def _write(path: Path, data: bytes, edits: list[Edit]) -> None:
             continue
         what = edit.new.decode()
         if what == "absent":
-            return
+            return None
         if what == "directory":
             return path.mkdir()
         if what == "fifo":

@@ -9,6 +9,7 @@ import io
 import random
 import re
 import shutil
+import sys
 import tempfile
 from dataclasses import replace
 from functools import lru_cache
@@ -21,11 +22,24 @@ from tests.fuzz.guard import Broken, Watch, bounded
 from tests.fuzz.mutate import NUMBERS, TEXTS, mutate
 from tests.fuzz.reading import Reader
 
+sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # it would connect to a network
+
 NAME = "command"
 BASES = (
     *("fixtures/falcon", "fixtures/gpt2", "fixtures/qwen3_dflash", "fixtures/qwen3_5_vl_trained", "fixtures/llama"),
-    *("fixtures/zoo/hand_mlp3att", "fixtures/zoo/hand_post", "fixtures/zoo/llama_onelayer", "fixtures/zoo/falcon_mamba"),
-    *("fixtures/qwen3_5_vl_int4", "fixtures/mixtral", "fixtures/zoo/gpt2_eager", "fixtures/zoo/whisper", "tests/fuzz/corpus/tiny"),
+    *(
+        "fixtures/zoo/hand_mlp3att",
+        "fixtures/zoo/hand_post",
+        "fixtures/zoo/llama_onelayer",
+        "fixtures/zoo/falcon_mamba",
+    ),
+    *(
+        "fixtures/qwen3_5_vl_int4",
+        "fixtures/mixtral",
+        "fixtures/zoo/gpt2_eager",
+        "fixtures/zoo/whisper",
+        "tests/fuzz/corpus/tiny",
+    ),
 )
 _OTHERS = ("fixtures/falcon", "fixtures/qwen3_5_vl_trained", "fixtures/qwen3_dflash", "fixtures/zoo/hand_post")
 _LAYERS = ("0", "all", "last", "0,1", "1-3", "7", "-1", "", "0-", "9" * 40, "a", "0,0", "1-0")
@@ -41,20 +55,53 @@ def _options(rng: random.Random, command: str) -> list[str]:
     pick = rng.choice
     some = {
         "locate": [["--explain"], ["--part", pick(_PARTS)], []],
-        "inspect": [["--draft", f"{{root}}/{pick(_OTHERS)}"], ["--snippet"], ["--context", "100000"], ["--part", pick(_PARTS)], []],
+        "inspect": [
+            ["--draft", f"{{root}}/{pick(_OTHERS)}"],
+            ["--snippet"],
+            ["--context", "100000"],
+            ["--part", pick(_PARTS)],
+            [],
+        ],
         "annotate": [["--dry-run"], ["--diff"], ["--force"], ["-o", "{out}"], ["--part", pick(_PARTS)], []],
         "strip": [["--dry-run"], ["--diff"], ["-o", "{out}"], []],
         "expose": [["--dry-run"], ["--diff"], ["--remove"], ["--concat", pick(TEXTS)], ["-o", "{out}"], []],
         "extract": [["--stateless"], ["--dry-run"], ["--from", pick(_OPS), "--to", pick(_OPS)], []],
         "graft": [["--vocabulary", pick(("32", "auto", *NUMBERS))], ["--own-head"], ["--remove"], ["--advise"]],
-        "attach": [["--mtp-from", "{root}/fixtures/qwen3_5_vl_trained"], ["--remove"], ["--dry-run", "--mtp-from", "{model}"]],
+        "attach": [
+            ["--mtp-from", "{root}/fixtures/qwen3_5_vl_trained"],
+            ["--remove"],
+            ["--dry-run", "--mtp-from", "{model}"],
+        ],
         "diff": [["--ignore", "names"], ["--part", pick(_PARTS)], ["-o", "{out}.html"], []],
-        "render": [["--layer", pick(("0", "1", "99"))], ["--around", pick(_OPS)], ["--between", pick(_OPS), pick(_OPS)], ["--full"], ["--pair"], []],
+        "render": [
+            ["--layer", pick(("0", "1", "99"))],
+            ["--around", pick(_OPS)],
+            ["--between", pick(_OPS), pick(_OPS)],
+            ["--full"],
+            ["--pair"],
+            [],
+        ],
         "report": [["--draft", f"{{root}}/{pick(_OTHERS)}"], ["--expect-mtp"], ["--part", pick(_PARTS)], []],
         "verify": [
-            *(["--fix"], ["--unsafe-fixes", "--diff"], ["--expect-mtp"], ["--draft", f"{{root}}/{pick(_OTHERS)}"], ["--exit-zero"]),
-            *(["--expect-compression", "int4_asym"], ["--target-runtime", "2026.1"], ["--baseline", "{model}/config.json"], []),
-            *(["--write-baseline", "{out}.json"], ["--config", "{model}/irtools.toml"], ["--trust-model-config"], ["-v"]),
+            *(
+                ["--fix"],
+                ["--unsafe-fixes", "--diff"],
+                ["--expect-mtp"],
+                ["--draft", f"{{root}}/{pick(_OTHERS)}"],
+                ["--exit-zero"],
+            ),
+            *(
+                ["--expect-compression", "int4_asym"],
+                ["--target-runtime", "2026.1"],
+                ["--baseline", "{model}/config.json"],
+                [],
+            ),
+            *(
+                ["--write-baseline", "{out}.json"],
+                ["--config", "{model}/irtools.toml"],
+                ["--trust-model-config"],
+                ["-v"],
+            ),
         ],
     }[command]
     options = list(pick(some))
@@ -86,7 +133,26 @@ class Commands:
     def case(self, rng: random.Random) -> Case:
         """A new input."""
         base = rng.choice(BASES)
-        command = rng.choice(("verify", "verify", "inspect", "locate", "annotate", "annotate", "strip", "expose", "extract", "diff", "render", "report", "graft", "attach", "roundtrip", "roundtrip"))
+        command = rng.choice(
+            (
+                "verify",
+                "verify",
+                "inspect",
+                "locate",
+                "annotate",
+                "annotate",
+                "strip",
+                "expose",
+                "extract",
+                "diff",
+                "render",
+                "report",
+                "graft",
+                "attach",
+                "roundtrip",
+                "roundtrip",
+            )
+        )
         case = Case(NAME, base, (), ("roundtrip",))
         if command != "roundtrip":
             arguments = [command, "{model}", *_options(rng, command)]
@@ -138,7 +204,14 @@ class Commands:
 
     def _roundtrip(self, case: Case, directory: Path) -> None:
         model = directory / "model"
-        target = next((path for name in ("openvino_language_model.xml", "openvino_model.xml") if (path := model / name).is_file()), None)
+        target = next(
+            (
+                path
+                for name in ("openvino_language_model.xml", "openvino_model.xml")
+                if (path := model / name).is_file()
+            ),
+            None,
+        )
         before = tree(model)
         old = target.read_bytes() if target is not None else b""
         code, _ = call(["annotate", "--no-check", "-q", str(model)], before)
@@ -213,7 +286,12 @@ def _entry(path: Path) -> str:
 def _files(base: str) -> tuple[list[str], list[int]]:
     """Files of an export and how often each is mutated: most often the target."""
     names = sorted(path.name for path in (ROOT / base).iterdir() if path.is_file() and path.name != "truth.json")
-    weight = {"openvino_model.xml": 60, "openvino_language_model.xml": 60, "openvino_mtp_model.xml": 30, "config.json": 20}
+    weight = {
+        "openvino_model.xml": 60,
+        "openvino_language_model.xml": 60,
+        "openvino_mtp_model.xml": 30,
+        "config.json": 20,
+    }
     return names, [weight.get(name, 8 if name.endswith((".xml", ".json")) else 2) for name in names]
 
 

@@ -16,7 +16,7 @@ from tests.fuzz.case import ROOT
 
 SECONDS, SECONDS_PER_MB = 6.0, 40.0
 """CPU time that a command may take: an allowance, and what grows with the bytes of the input."""
-WALL = 90.0
+WALL = 600.0
 """Seconds without use of the CPU, as when waiting for a FIFO."""
 MEMORY, MEMORY_PER_BYTE = 150 << 20, 8
 """Bytes that a command may add at its peak, as SECURITY.md promises."""
@@ -54,7 +54,7 @@ class Watch:
             relative = arguments[-1] not in (-1, None)  # to an open directory, as when one is removed
             for path in arguments[:2] if event in ("os.rename", "os.link") else arguments[:1]:
                 if isinstance(path, str | bytes) and event != "os.symlink" and not relative:
-                    self._outside(event.replace('os.', 'calls '), path)
+                    self._outside(event.replace("os.", "calls "), path)
         elif event == "socket.connect":
             self.events.append("connects to a network")
         elif event == "exec" and isinstance(code := arguments[0], CodeType) and self._inside(code.co_filename):
@@ -88,8 +88,6 @@ def limit_memory() -> None:
     """Bound the address space, so that a runaway allocation is a MemoryError and not the end of the machine."""
     now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (now + _HARD, resource.RLIM_INFINITY))
-    signal.signal(signal.SIGPROF, _alarm)
-    signal.signal(signal.SIGALRM, _alarm)
 
 
 def _status(key: str) -> int:
@@ -102,6 +100,8 @@ def bounded(size: int) -> Iterator[None]:
     """Bound the CPU time and the memory of a call that reads ``size`` bytes."""
     Path("/proc/self/clear_refs").write_text("5")  # restart the count of the peak
     before = _status("VmRSS")
+    signal.signal(signal.SIGPROF, _alarm)
+    signal.signal(signal.SIGALRM, _alarm)
     signal.setitimer(signal.ITIMER_PROF, SECONDS + SECONDS_PER_MB * size / 1e6)
     signal.setitimer(signal.ITIMER_REAL, WALL)
     try:

@@ -10,19 +10,101 @@ from functools import lru_cache
 from tests.fuzz.case import ROOT, WHOLE, Edit
 
 NUMBERS = (
-    *("0", "1", "-1", "2", "7", "-2", "", " ", "?", "1.5", "1e9", "00", "+1", "0x10", "nan", "1,", ",", "1,,2", "1;2", "{}"),
+    *(
+        "0",
+        "1",
+        "-1",
+        "2",
+        "7",
+        "-2",
+        "",
+        " ",
+        "?",
+        "1.5",
+        "1e9",
+        "00",
+        "+1",
+        "0x10",
+        "nan",
+        "1,",
+        ",",
+        "1,,2",
+        "1;2",
+        "{}",
+    ),
     *("-9223372036854775808", "9223372036854775807", "18446744073709551616", "4294967295", "9" * 30, "9" * 5000),
     *("\N{ARABIC-INDIC DIGIT THREE}", "\N{SUPERSCRIPT TWO}", "1_000", "1 ", "\u00a01", "?,?,64", "1," * 500 + "1"),
 )
 TEXTS = (
-    *("", " ", "a", "logits", "input_ids", "inputs_embeds", "hidden_states", "beam_idx", "true", "null", "-0", "[]", "{}"),
-    *("&lt;script&gt;alert(1)&lt;/script&gt;", "&#1;", "&#x202e;", "&#27;[31m", "::error::x", "##[error]x", "../../etc/passwd"),
-    *("a,b", "a\\,b", "%s%n{0}", "a" * 3000, "\u00e9\u4e2d", "&amp;", "&#10;", "'", "/", "__module.model.layers.0/aten::add/Add_1"),
+    *(
+        "",
+        " ",
+        "a",
+        "logits",
+        "input_ids",
+        "inputs_embeds",
+        "hidden_states",
+        "beam_idx",
+        "true",
+        "null",
+        "-0",
+        "[]",
+        "{}",
+    ),
+    *(
+        "&lt;script&gt;alert(1)&lt;/script&gt;",
+        "&#1;",
+        "&#x202e;",
+        "&#27;[31m",
+        "::error::x",
+        "##[error]x",
+        "../../etc/passwd",
+    ),
+    *(
+        "a,b",
+        "a\\,b",
+        "%s%n{0}",
+        "a" * 3000,
+        "\u00e9\u4e2d",
+        "&amp;",
+        "&#10;",
+        "'",
+        "/",
+        "__module.model.layers.0/aten::add/Add_1",
+    ),
 )
-TYPES = tuple(
-    "Parameter Result Const Add MatMul Multiply Gather Reshape Convert ReadValue Assign Loop If TensorIterator Concat "
-    "ScaledDotProductAttention Softmax Transpose Unsqueeze ShapeOf Split VariadicSplit MVN ReduceMean Power Divide RMS "
-    "Slice StridedSlice Select Squeeze Subtract Identity Tanh Swish TopK Exotic".split()
+TYPES = (
+    *(
+        "Parameter",
+        "Result",
+        "Const",
+        "Add",
+        "MatMul",
+        "Multiply",
+        "Gather",
+        "Reshape",
+        "Convert",
+        "ReadValue",
+        "Assign",
+        "Loop",
+        "If",
+    ),
+    *("TensorIterator", "Concat", "ScaledDotProductAttention", "Softmax", "Transpose", "Unsqueeze", "ShapeOf", "Split"),
+    *(
+        "VariadicSplit",
+        "MVN",
+        "ReduceMean",
+        "Power",
+        "Divide",
+        "RMS",
+        "Slice",
+        "StridedSlice",
+        "Select",
+        "Squeeze",
+        "Subtract",
+        "Identity",
+    ),
+    *("Tanh", "Swish", "TopK", "Exotic"),
 )
 _ATTRIBUTE = re.compile(rb"""\s([\w:.-]+)="([^"]*)\"""")
 _ELEMENTS = {
@@ -39,9 +121,23 @@ _ELEMENTS = {
 _JSON = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null')
 _MARKUP = (
     *(b"<!-- x -->", b"<!-- <layer id='1'> -->", b"<![CDATA[ <edge/> ]]>", b"<?pi x?>", b"<x/>", b"</layer>", b"</x>"),
-    *(b"<layer/>", b"<edge/>", b"<rt_info/>", b"<layers/>", b"&x;", b"<a:b c:d='e'/>", b"text", b"\0", b"\xff\xfe", b"]]>"),
+    *(
+        b"<layer/>",
+        b"<edge/>",
+        b"<rt_info/>",
+        b"<layers/>",
+        b"&x;",
+        b"<a:b c:d='e'/>",
+        b"text",
+        b"\0",
+        b"\xff\xfe",
+        b"]]>",
+    ),
     *(b'<hidden_states_decoder_layers value="{&quot;layers&quot;:{}}" />', b'<info name="a b" value="1"/>'),
-    *(b"<layer id='0' name='x' type='Const' version='opset1'/>", b'<edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>'),
+    *(
+        b"<layer id='0' name='x' type='Const' version='opset1'/>",
+        b'<edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>',
+    ),
 )
 _FILES = ("absent", "directory", "empty", "lfs", "bom", "crlf", "utf-16", "utf-32", "latin-1", "ascii")
 _LINKS = ("link nothing", "link .", "link /dev/null", "link /etc/hostname", "sparse 1099511627776", "fifo")
@@ -178,9 +274,19 @@ def _toml(rng: random.Random, file: str, data: bytes) -> list[Edit]:
     if not lines:
         return _noise(rng, file, data)
     start, end = rng.choice(lines)
-    value = rng.choice((*(text.encode() for text in NUMBERS), b"true", b'"x"', b"[]", b"{}", b"[" * 2000, b"1979-05-27", b"'''"))
+    value = rng.choice(
+        (*(text.encode() for text in NUMBERS), b"true", b'"x"', b"[]", b"{}", b"[" * 2000, b"1979-05-27", b"'''")
+    )
     key = data[start:end].partition(b"=")[0]
-    new = rng.choice((key + b"= " + value, b"[" + key.strip() + b"]", b'"a" = 1', b"a." * 3000 + b"a = 1", data[slice(*rng.choice(lines))]))
+    new = rng.choice(
+        (
+            key + b"= " + value,
+            b"[" + key.strip() + b"]",
+            b'"a" = 1',
+            b"a." * 3000 + b"a = 1",
+            data[slice(*rng.choice(lines))],
+        )
+    )
     return [Edit(file, start, end, new)]
 
 

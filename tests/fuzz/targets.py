@@ -27,7 +27,6 @@ from tests.fuzz.mutate import mutate
 _CORPUS = "tests/fuzz/corpus"
 
 
-
 @dataclass(frozen=True, slots=True)
 class Target:
     """One harness."""
@@ -180,4 +179,3 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         )
     }
 )
-

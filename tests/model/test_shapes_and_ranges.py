@@ -42,4 +42,6 @@ def test_a_cache_has_rank_4_and_a_dynamic_length(shape: tuple[int, ...], grows: 
 def test_shared_bytes_count_once(ranges: list[tuple[int, int]], covered: int) -> None:
     nowhere = Span(0, 0)
     constants = [Constant(1, "c", "u8", (size,), offset, size, nowhere, False) for offset, size in ranges]
-    assert covered_bytes(constants) == covered == len({at for start, size in ranges for at in range(start, start + size)})
+    assert (
+        covered_bytes(constants) == covered == len({at for start, size in ranges for at in range(start, start + size)})
+    )

@@ -27,8 +27,14 @@ from tests.mutants.changes import Change, changes
 ROOT = Path(__file__).resolve().parents[2]
 AREAS = {
     "irtools/decoder": (20, "tests/decoder tests/anatomy tests/cli/test_locate.py tests/cli/test_annotate.py"),
-    "irtools/ir": (18, "tests/ir tests/graph tests/model tests/surgery/test_annotating.py tests/surgery/test_transaction.py"),
-    "irtools/surgery": (15, "tests/surgery tests/cli/test_annotate.py tests/cli/test_extract.py tests/cli/test_expose.py"),
+    "irtools/ir": (
+        18,
+        "tests/ir tests/graph tests/model tests/surgery/test_annotating.py tests/surgery/test_transaction.py",
+    ),
+    "irtools/surgery": (
+        15,
+        "tests/surgery tests/cli/test_annotate.py tests/cli/test_extract.py tests/cli/test_expose.py",
+    ),
     "irtools/lint": (10, "tests/lint tests/cli/test_verify.py tests/rules tests/report/test_verification.py"),
     "rules": (15, "tests/rules tests/lint/test_clean.py tests/lint tests/decoder tests/model"),
     "irtools/prove": (10, "tests/prove tests/cli/test_prove.py"),
@@ -147,41 +153,59 @@ def main() -> int:
     parser.add_argument("--direct-only", action="store_true", help="run no tests but those that cover the line")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="draw no further change after this time")
     parser.add_argument("--log", type=Path, default=ROOT / "build" / "mutants.jsonl")
+    parser.add_argument("--reverse", action="store_true", help="begin at the end, beside another run with the same log")
     parser.add_argument("--list", action="store_true", help="print the changes and run nothing")
     options = parser.parse_args()
     drawn = draw(options.number, options.seed)
     options.log.parent.mkdir(parents=True, exist_ok=True)
     print(f"seed {options.seed}: {len(drawn)} changes", flush=True)
     started, missed, done = time.monotonic(), [], 0
-    before = options.log.read_text().splitlines() if options.log.exists() else []
-    seen = {entry["change"] for entry in map(json.loads, before) if entry["seed"] == options.seed}
     with tempfile.TemporaryDirectory(prefix="irtools-mutants-") as scratch:
         tree = Path(scratch)
         copy_tree(tree)
-        for change in drawn:
+        for change in reversed(drawn) if options.reverse else drawn:
             if options.list or time.monotonic() - started > options.seconds:
                 if options.list:
                     print(shown(change))
                 continue
-            if shown(change) in seen:
+            if shown(change) in judged(options.log, options.seed):
                 continue
             begun = time.monotonic()
             found, why = judge(tree, change, options.coverage, options.direct_only)
             done += 1
             missed += [] if found else [change]
-            print(f"{'noticed' if found else 'UNNOTICED'} {time.monotonic() - begun:.0f} s  {shown(change)}  {why}", flush=True)
+            print(
+                f"{'noticed' if found else 'UNNOTICED'} {time.monotonic() - begun:.0f} s  {shown(change)}  {why}",
+                flush=True,
+            )
             with options.log.open("a") as log:
-                log.write(json.dumps({"seed": options.seed, "change": shown(change), "noticed": found, "by": why}) + "\n")
+                log.write(
+                    json.dumps({"seed": options.seed, "change": shown(change), "noticed": found, "by": why}) + "\n"
+                )
     print(f"seed {options.seed}: {done} changes, {done - len(missed)} noticed, {len(missed)} not:")
     for change in missed:
         print(f"  {shown(change)}")
     return 0
 
 
+def judged(log: Path, seed: int) -> set[str]:
+    """Changes of the same draw that the log has."""
+    entries = map(json.loads, log.read_text().splitlines()) if log.exists() else ()
+    return {entry["change"] for entry in entries if entry["seed"] == seed}
+
+
 def shown(change: Change) -> str:
     """Place, line and new text of a change."""
     line = (ROOT / change.file).read_text().splitlines()[change.line - 1].encode()
-    after = (line[: change.start] + b"[" + line[change.start : change.end] + b" -> " + change.new.encode() + b"]" + line[change.end :]).decode()
+    after = (
+        line[: change.start]
+        + b"["
+        + line[change.start : change.end]
+        + b" -> "
+        + change.new.encode()
+        + b"]"
+        + line[change.end :]
+    ).decode()
     return f"{change.file}:{change.line} {after.strip()}"
 
 

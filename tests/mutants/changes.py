@@ -8,8 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _COMPARISONS = {
-    **{ast.Eq: "!=", ast.NotEq: "==", ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">"},
-    **{ast.In: "not in", ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is"},
+    ast.Eq: "!=",
+    ast.NotEq: "==",
+    ast.Lt: "<=",
+    ast.LtE: "<",
+    ast.Gt: ">=",
+    ast.GtE: ">",
+    ast.In: "not in",
+    ast.NotIn: "in",
+    ast.Is: "is not",
+    ast.IsNot: "is",
 }
 _CALLS = {"any": "all", "all": "any", "min": "max", "max": "min"}
 _BINARY = {ast.Add: "-", ast.Sub: "+", ast.Mult: "//", ast.BitAnd: "|", ast.BitOr: "&"}
@@ -94,7 +102,9 @@ def _of_node(node: ast.AST, lines: list[bytes]) -> Iterator[_Piece]:
         for left, right in zip(node.values, node.values[1:], strict=False):
             yield from _between(left, right, lines, "or" if isinstance(node.op, ast.And) else "and", "and/or")
     elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        if not any(isinstance(side, ast.Constant) and isinstance(side.value, str | bytes) for side in (node.left, node.right)):
+        if not any(
+            isinstance(side, ast.Constant) and isinstance(side.value, str | bytes) for side in (node.left, node.right)
+        ):
             yield from _between(node.left, node.right, lines, _BINARY[type(node.op)], "arithmetic")
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) and node.lineno == node.operand.lineno:
         yield node.lineno, node.col_offset, node.operand.col_offset, "", "not"
@@ -114,10 +124,15 @@ def _of_node(node: ast.AST, lines: list[bytes]) -> Iterator[_Piece]:
             boolean = isinstance(node.value, ast.Compare | ast.BoolOp)
             new = f"not ({value})" if boolean else "None"
             yield node.value.lineno, node.value.col_offset, node.value.end_col_offset, new, "return"
-    elif isinstance(node, ast.IfExp) and node.test.lineno == node.test.end_lineno and node.test.end_col_offset is not None:
+    elif (
+        isinstance(node, ast.IfExp)
+        and node.test.lineno == node.test.end_lineno
+        and node.test.end_col_offset is not None
+    ):
         value = lines[node.test.lineno - 1][node.test.col_offset : node.test.end_col_offset].decode()
         yield node.test.lineno, node.test.col_offset, node.test.end_col_offset, f"(not ({value}))", "condition"
-    elif isinstance(node, ast.If | ast.While) and node.test.lineno == node.test.end_lineno:
-        if isinstance(node.test, ast.Name | ast.Attribute | ast.Call) and node.test.end_col_offset is not None:
-            value = lines[node.test.lineno - 1][node.test.col_offset : node.test.end_col_offset].decode()
-            yield node.test.lineno, node.test.col_offset, node.test.end_col_offset, f"not ({value})", "condition"
+    elif isinstance(node, ast.If | ast.While) and isinstance(node.test, ast.Name | ast.Attribute | ast.Call):
+        test = node.test
+        if test.lineno == test.end_lineno and test.end_col_offset is not None:
+            value = lines[test.lineno - 1][test.col_offset : test.end_col_offset].decode()
+            yield test.lineno, test.col_offset, test.end_col_offset, f"not ({value})", "condition"

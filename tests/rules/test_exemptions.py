@@ -22,7 +22,7 @@ def codes(directory: Path, *select: str) -> list[str]:
 
 @pytest.mark.parametrize(("scope", "found"), [("", ["QNT001"]), ("<patterns value=\"['.*']\" />", [])])
 def test_nothing_is_missing_if_the_request_left_it_out(scope: str, found: list[str], export_copy: Copier) -> None:
-    """An uncompressed part whose rt_info asks for four bits: with everything on the ignore list, that is what it got."""
+    """An uncompressed part whose rt_info asks for four bits: with all weights ignored, it is as asked."""
     request = re.search(
         rb"<nncf>.*?</nncf>", (Path(__file__).parents[2] / "fixtures/qwen3_5_vl_int4" / MTP).read_bytes(), re.DOTALL
     )
