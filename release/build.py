@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 VENDORED = ROOT / "release" / "vendored.json"
 """Files of other projects in the wheel. A test compares the hashes."""
-SBOM = DIST / "ov-irtools.cdx.json"
+SBOM = DIST / "sbom.cdx.json"
 
 
 def _run(*command: object, **environment: str) -> str:

@@ -25,7 +25,7 @@ from tests.fuzz.targets import TARGETS
 
 HERE = Path(__file__).resolve().parent
 FINDS = HERE / "finds"
-"""Inputs that once broke something. Those with a key ``open`` still do; their signature is counted and does not fail."""
+"""Inputs that once broke something. Those with a key ``open`` still do: they are counted, and do not fail."""
 _SHARES = {NAME: 12, "scan": 2, "op": 2, "rt_info": 2, "annotation": 1, "config": 1, "matcher": 2}
 _KEPT = 400
 

@@ -93,7 +93,8 @@ def covering(database: Path, change: Change) -> list[str]:
 
 def noticed(tree: Path, tests: list[str]) -> tuple[bool, str]:
     """Whether a test fails, and the last line of pytest."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", "-m", "not slow"]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-m", "not slow"]
+    command += ["-p", "no:cacheprovider", "-p", "tests.mutants.plugin"]
     environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(
@@ -115,7 +116,7 @@ def noticed(tree: Path, tests: list[str]) -> tuple[bool, str]:
     return done.returncode not in (0, 5), last[:160]
 
 
-def judge(tree: Path, change: Change, coverage: Path | None, direct_only: bool) -> tuple[bool, str]:
+def judge(tree: Path, change: Change, coverage: Path | None, *, direct_only: bool) -> tuple[bool, str]:
     """Make one change in the copy, run the tests and take it back."""
     path = tree / change.file
     source = path.read_text()
@@ -130,8 +131,10 @@ def judge(tree: Path, change: Change, coverage: Path | None, direct_only: bool) 
         direct = covering(coverage, change) if coverage else []
         if direct:
             found, why = noticed(tree, direct)
-            if found or direct_only:
+            if found:
                 return found, why
+        if direct_only:
+            return False, "no test that covers the line"
         first = [change.file] if ">>>" in source else []
         stem = path.stem if area != "rules" else path.stem.partition("_")[0]
         first += sorted(str(test.relative_to(tree)) for test in (tree / "tests").rglob(f"test_{stem}*.py"))
@@ -150,7 +153,9 @@ def main() -> int:
     parser.add_argument("--number", type=int, default=100)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--coverage", type=Path, help="coverage file with one context for each test")
-    parser.add_argument("--direct-only", action="store_true", help="run no tests but those that cover the line")
+    parser.add_argument(
+        "--direct", action="store_true", help="run only tests that cover the line, and skip changes without one"
+    )
     parser.add_argument("--seconds", type=float, default=float("inf"), help="draw no further change after this time")
     parser.add_argument("--log", type=Path, default=ROOT / "build" / "mutants.jsonl")
     parser.add_argument("--reverse", action="store_true", help="begin at the end, beside another run with the same log")
@@ -170,8 +175,10 @@ def main() -> int:
                 continue
             if shown(change) in judged(options.log, options.seed):
                 continue
+            if options.direct and not (options.coverage and covering(options.coverage, change)):
+                continue
             begun = time.monotonic()
-            found, why = judge(tree, change, options.coverage, options.direct_only)
+            found, why = judge(tree, change, options.coverage, direct_only=options.direct)
             done += 1
             missed += [] if found else [change]
             print(
