@@ -35,6 +35,7 @@ def _run(*command: object, **environment: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        umask=0o022,  # a wheel keeps the modes of its files
         check=False,
     )
     if done.returncode:
@@ -59,6 +60,7 @@ def build_wheel(out: Path, date: str) -> Path:
             if not name.startswith(("fixtures/", "tests/")) and (ROOT / name).is_file():
                 (Path(scratch) / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(ROOT / name, Path(scratch) / name)
+                (Path(scratch) / name).chmod(0o644)
         _run(sys.executable, "-m", "build", "--wheel", "--outdir", out, scratch, SOURCE_DATE_EPOCH=date)
     (wheel,) = out.glob("*.whl")
     return wheel

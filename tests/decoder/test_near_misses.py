@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import openvino as ov
@@ -11,10 +12,11 @@ import pytest
 from openvino import opset13 as op
 
 from irtools.decoder import locate
+from irtools.decoder.causal import looks_causal
 from irtools.decoder.head import find_embeddings, find_head
 from irtools.errors import LocateRefusedError
 from irtools.export import open_export
-from irtools.graph.match import Matcher
+from irtools.graph.match import Match, Matcher, Mismatch, Pattern, Probe
 from irtools.model.document import Document
 from tests.decoder.build import ROWS, WIDTH, Decoder
 
@@ -173,3 +175,36 @@ def test_a_loop_that_multiplies_activations_mixes_tokens_and_one_with_weights_do
 
     assert (match is None) == weights
     assert weights == any("multiplies by weights" in mismatch.reason for mismatch in mismatches)
+
+
+@pytest.mark.parametrize(
+    ("states", "mixer", "causal"),
+    [
+        (("past.0.key",), "full_attention", True),  # a cache, whatever the mask
+        ((), "linear_attention", True),
+        ((), "state_space", True),
+        ((), "full_attention", False),
+        ((), "sliding_attention", False),
+    ],
+)
+def test_a_state_or_an_order_makes_a_decoder(states: tuple[str, ...], mixer: str, causal: bool, tmp_path: Path) -> None:
+    sublayer = SimpleNamespace(states=states, mixer=mixer, mixing_match=None)
+    view = Decoder(1).document(tmp_path).graph
+
+    assert looks_causal(view, [sublayer]) is causal
+    assert looks_causal(view, [SimpleNamespace(states=(), mixer="none", mixing_match=None), sublayer]) is causal
+    assert not looks_causal(view, [])
+
+
+def test_an_input_that_an_op_does_not_have_has_no_shape(tmp_path: Path) -> None:
+    graph = Decoder(1).document(tmp_path).graph
+    op_id = graph.by_type["MatMul"][0]
+    shapes = []
+
+    def function(probe: Probe, key: int) -> Match | Mismatch:
+        shapes.extend(probe.input_shape(key, index) for index in range(4))
+        return probe.fail("seen", key)
+
+    function(Probe(graph, (), (), Pattern("norm", "x", (), 1, "", function)), op_id)
+
+    assert [len(shape) for shape in shapes] == [3, 2, 0, 0]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 WHOLE = -1
 """Start of an edit that does something to a whole file; ``new`` names what."""
+_REPEATED = re.compile(r"([^\s]{1,24}?)\1{39,}", re.DOTALL)
 _LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935\nsize 12345\n"
 
 
@@ -35,14 +38,16 @@ class Case:
     arguments: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        edits = [[edit.file, edit.start, edit.end, edit.new.decode("latin-1")] for edit in self.edits]
+        edits = [[edit.file, edit.start, edit.end, shortened(edit.new.decode("latin-1"))] for edit in self.edits]
         content = {"target": self.target, "base": self.base, "edits": edits, "arguments": list(self.arguments)}
         return json.dumps(content, indent=1) + "\n"
 
     @staticmethod
     def of_json(text: str) -> Case:
         content = json.loads(text)
-        edits = tuple(Edit(file, start, end, new.encode("latin-1")) for file, start, end, new in content["edits"])
+        edits = tuple(
+            Edit(file, start, end, _whole(new).encode("latin-1")) for file, start, end, new in content["edits"]
+        )
         return Case(content["target"], content["base"], edits, tuple(content["arguments"]))
 
     def data(self) -> bytes:
@@ -64,6 +69,20 @@ class Case:
     def without(self, index: int) -> Case:
         """The case without one edit."""
         return replace(self, edits=self.edits[:index] + self.edits[index + 1 :])
+
+
+def shortened(text: str) -> str | list[list[Any]]:
+    """The text, or pieces of it with the number of their repetitions."""
+    pieces: list[list[Any]] = []
+    last = 0
+    for match in _REPEATED.finditer(text):
+        pieces += [[text[last : match.start()], 1], [match[1], len(match[0]) // len(match[1])]]
+        last = match.end()
+    return [piece for piece in [*pieces, [text[last:], 1]] if piece[0]] if pieces else text
+
+
+def _whole(text: str | list[list[Any]]) -> str:
+    return text if isinstance(text, str) else "".join(piece * count for piece, count in text)
 
 
 def edited(data: bytes, edits: Iterable[Edit]) -> bytes:

@@ -113,6 +113,9 @@ def test_a_command_that_changes_the_export_is_noticed(commands: Commands, monkey
 def test_an_input_is_the_same_when_it_is_read_again() -> None:
     case = Case("scan", PLAIN, (Edit("", 3, 5, b"\xff\0"), Edit("", WHOLE, WHOLE, b"crlf")), ("verify", "{model}"))
     assert Case.of_json(case.to_json()) == case
+    deep = Case("op", PLAIN, (Edit("", 3, 5, b"<a>" * 3000 + b"x<y>" + b"</a>" * 3000 + b"9" * 5000),))
+    assert Case.of_json(deep.to_json()) == deep
+    assert len(deep.to_json()) < 400
     assert edited(b"0123456789", [Edit("", 4, 6, b"x"), Edit("", 1, 2, b""), Edit("", 5, 9, b"y")]) == b"023x6789"
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from irtools.ir.constants import Constant
 from irtools.ir.scan import Span
+from irtools.model.directory import ModelDirectory
 from irtools.model.part import State
 from irtools.model.weights import covered_bytes
 
@@ -45,3 +48,17 @@ def test_shared_bytes_count_once(ranges: list[tuple[int, int]], covered: int) ->
     assert (
         covered_bytes(constants) == covered == len({at for start, size in ranges for at in range(start, start + size)})
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [('{"eos_token_id": 2}', {"eos_token_id": 2}), ("[1]", {}), ("null", {}), ("7", {}), ("{", {}), (None, {})],
+)
+def test_a_generation_config_that_is_no_object_counts_as_none(
+    text: str | None, content: dict[str, int], tmp_path: Path
+) -> None:
+    (tmp_path / "openvino_model.xml").write_text("<net/>")
+    if text is not None:
+        (tmp_path / "generation_config.json").write_text(text)
+
+    assert ModelDirectory.open(tmp_path).generation_config == content

@@ -61,3 +61,16 @@ def test_states_are_counted_unless_one_of_them_is_read_twice(reads: int, export_
     edit(directory / MTP, more)
 
     assert ("MTP021" in codes(directory, "MTP021")) == (reads == 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("attention_mask", "RUN008"), ("beam_idx", "RUN008"), ("position_ids", "RUN007")]
+)
+def test_an_input_that_lost_its_name_is_reported_once(name: str, code: str, export_copy: Copier) -> None:
+    """As the input that is missing or as the one that is not fed, but not as both."""
+    directory = export_copy("llama")
+    path = directory / "openvino_model.xml"
+    data = path.read_text().replace(f'names="{name}"', 'names="odd"').replace(f'name="{name}"', 'name="odd"')
+    path.write_text(data)
+
+    assert codes(directory, "RUN007", "RUN008") == [code]
