@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from irtools.ir.constants import Constant
+from irtools.ir.pread import Allowance, WeightsReader
 from irtools.ir.scan import Span
 from irtools.model.directory import ModelDirectory
 from irtools.model.part import State
@@ -62,3 +63,14 @@ def test_a_generation_config_that_is_no_object_counts_as_none(
         (tmp_path / "generation_config.json").write_text(text)
 
     assert ModelDirectory.open(tmp_path).generation_config == content
+
+
+@pytest.mark.parametrize(("most", "values"), [(4, (1, 2, 3, 4)), (5, (1, 2, 3, 4)), (3, None)])
+def test_a_constant_of_as_many_integers_as_allowed_is_read(
+    most: int, values: tuple[int, ...] | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "openvino_model.bin"
+    path.write_bytes(bytes([9, 9, 1, 2, 3, 4]))
+    constant = Constant(1, "c", "u8", (2, 2), 2, 4, Span(0, 0))
+
+    assert WeightsReader(path, Allowance(100)).integers(constant, most) == values
