@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint docs-check bench clean
+.PHONY: demo test test-slow lint docs-check fuzz mutants bench wheel sbom audit clean
 
 demo: .venv/installed
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
@@ -23,6 +23,28 @@ lint: .venv/installed-dev
 docs-check: .venv/installed-dev
 	$(BIN)/python docs/check.py
 
+# For example `make fuzz SECONDS=600 SEED=7`. Without SEED, a new seed each time; it is printed.
+SECONDS ?= 120
+fuzz: .venv/installed-dev
+	@$(BIN)/python fixtures/pack.py
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+# Small changes to the code, drawn at random: which of them does a test notice? Takes hours; not in CI.
+MUTANTS ?= 100
+mutants: .venv/installed-dev
+	$(BIN)/python -m tests.mutants --number $(MUTANTS) $(if $(SEED),--seed $(SEED))
+
+# Known vulnerabilities of what is installed. Needs the network; a package that cannot be judged fails.
+audit: .venv/installed-release
+	$(BIN)/python -m pip freeze --exclude-editable > .venv/audited.txt
+	$(BIN)/python -m pip_audit --strict --no-deps --disable-pip -r .venv/audited.txt
+
+wheel: .venv/installed-release
+	$(BIN)/python release/build.py wheel
+
+sbom: wheel
+	$(BIN)/python release/build.py sbom
+
 bench: .venv/installed-dev
 	$(BIN)/python -m tests.benchmarks.bench
 
@@ -40,3 +62,7 @@ clean:
 .venv/installed-dev: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install -q -e '.[dev]'
 	@touch $@ .venv/installed
+
+.venv/installed-release: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install -q -e '.[release]'
+	@touch $@

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -117,3 +118,26 @@ def test_it_ships_its_types_and_its_schemas(installed: Path, tmp_path: Path) -> 
     said = run(installed / "python", "-c", code, cwd=tmp_path)
     assert said.startswith("True Output of every irtools command")
     assert "Record of a proof" in said
+
+
+def test_it_has_the_same_bytes_whenever_and_wherever_it_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = importlib.util.spec_from_file_location("irtools_release_build", ROOT / "release" / "build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    release = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(release)
+    wheels = []
+    for number, (mask, zone) in enumerate([(0o022, "UTC"), (0o077, "Asia/Tokyo")]):
+        monkeypatch.setenv("TZ", zone)
+        monkeypatch.setenv("PYTHONHASHSEED", str(number + 1))
+        before = os.umask(mask)
+        try:
+            wheels.append(release.build_wheel(tmp_path / str(number), "1700000000"))
+        finally:
+            os.umask(before)
+
+    assert release.sha256(wheels[0]) == release.sha256(wheels[1])
+    dates = {entry.date_time[0] for entry in zipfile.ZipFile(wheels[0]).infolist()}
+    assert dates == {2023}
