@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["given_fields", "joined", "listed", "plural", "ranges", "shape_text", "short_repr", "size_text", "visible"]
+__all__ = [
+    "given_fields",
+    "joined",
+    "listed",
+    "plural",
+    "ranges",
+    "shape_text",
+    "short_repr",
+    "shortened",
+    "size_text",
+    "visible",
+]
 
 _FACT, _FACTS = 100, 250
 """Characters of one fact, and of all facts, in a short ``repr``."""
@@ -122,6 +133,17 @@ def did_you_mean(word: str, known: Iterable[str], *, most: int = 1) -> str:
 
     close = get_close_matches(word, list(known), most)
     return f"Did you mean {', '.join(map(repr, close))}?" if close else ""
+
+
+def shortened(text: str, most: int = 100) -> str:
+    """Leave out the middle of a long text, and add its length.
+
+    Examples
+    --------
+    >>> shortened("x" * 3000, most=12)
+    'xxx...xxxxxx (3,000 characters)'
+    """
+    return text if len(text) <= most else f"{_cut(text, most)} ({len(text):,} characters)"
 
 
 def short_repr(shown: object, *facts: str) -> str:
