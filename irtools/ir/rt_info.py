@@ -229,7 +229,7 @@ def set_entry(scan: Scan, key: str | Sequence[str], value: str, *, force: bool =
     path = (key,) if isinstance(key, str) else tuple(key)
     way = _way(scan, path)
     where = way[-1] if way else _container(scan)
-    _require_readable(scan, path, value)
+    _require_readable(scan, path)
     if where is None:
         edited = _create(scan, path, value)
     elif len(way) == len(path):
@@ -253,14 +253,13 @@ def set_entry(scan: Scan, key: str | Sequence[str], value: str, *, force: bool =
     return _read_back(scan, edited, path, value)
 
 
-def _require_readable(scan: Scan, path: Sequence[str], value: str) -> None:
+def _require_readable(scan: Scan, path: Sequence[str]) -> None:
     """Refuse what OpenVINO 2026.4 does not read in ``<meta_data>``: "Unsupported legacy argument"."""
     old = _hides_quantization(scan) if _container(scan) is None else not scan.rt_infos
-    if old and (not value if len(path) == 1 else path[0] != "conversion_parameters"):
-        what = "an empty value" if len(path) == 1 else "a group"
+    if old and len(path) > 1 and path[0] != "conversion_parameters":
         raise EditError(
-            f"this file has <meta_data>, an old form of rt_info in which OpenVINO cannot read {what}; read the file with "
-            "OpenVINO and save it again, then set the entry"
+            "this file has <meta_data>, an old form of rt_info in which OpenVINO cannot read a group; read the file "
+            "with OpenVINO and save it again, then set the entry"
         )
 
 
