@@ -45,6 +45,8 @@ _Statement = tuple[str, str]
 def _told(comparison: Comparison) -> list[_Statement]:
     """Statements on the differences, the most important ones first."""
     counts = comparison.counts
+    if not counts:
+        return []
     words = [(text, category) for category, say in _SAYINGS.items() if category in counts for text in say(comparison)]
     rest = [category for category in CATEGORIES if category in counts and category not in _SAYINGS]
     if rest == ["names"] and not words:

@@ -104,6 +104,7 @@ class _Carver:
         if self.scan.net.get("version") == "10":
             self._name_ports()
         self._explain_states()
+        self._explain_shapes()
         data = self._file()
         constant = sum(map(view.constant, region.ops))
         return Plan(
@@ -150,10 +151,10 @@ class _Carver:
 
     # -- inputs and outputs ------------------------------------------------------------
 
-    def _describe(self, name: str, source: Source, kind: str) -> PiecePort:
+    def _describe(self, name: str, source: Source, kind: str, variable: str = "") -> PiecePort:
         port, view = self._port(source), self.view
         producer = view.op_name(source.op)
-        return PiecePort(name, port.element_type, port.shape, kind, producer, view.output_index(source))
+        return PiecePort(name, port.element_type, port.shape, kind, producer, view.output_index(source), variable)
 
     def _cut(self, cut: Cut) -> None:
         """Add a Parameter in place of a value."""
@@ -164,7 +165,8 @@ class _Carver:
         self.tensors.add(name)
         key = next(self.ids)
         self.moved[source] = Source(key, 0)
-        self.inputs.append(self._describe(name, source, cut.kind))
+        variable = variable_id(self.view, source.op) if cut.kind == "state" else ""
+        self.inputs.append(self._describe(name, source, cut.kind, variable))
         shape = shape_text(port.shape)[1:-1]
         if rank_unknown(self.view, source):
             shape = "..."
@@ -191,23 +193,23 @@ class _Carver:
                 self._copy(end.result)
                 self._add_output(end.name, end.source, "value")
         for op in self.region.written:
-            name = self._state_names(variable_id(self.view, op))[1]
-            self._add_result(name, self.view.inputs(op)[0], "state")
+            variable = variable_id(self.view, op)
+            self._add_result(self._state_names(variable)[1], self.view.inputs(op)[0], "state", variable)
 
-    def _add_result(self, wanted: str, source: Source, kind: str) -> None:
+    def _add_result(self, wanted: str, source: Source, kind: str, variable: str = "") -> None:
         port = self._port(source)
         name = _fresh_name(wanted, self.tensors)
         friendly = _fresh_name(name if name not in self.names else f"{name}/Result", self.names)
         self.names.add(friendly)
         self.tensors.add(name)
-        self._add_output(name, source, kind)
+        self._add_output(name, source, kind, variable)
         key, start = next(self.ids), self.moved.get(source, source)
         result = AddOp("Result", friendly, output_names=(name,))
         self.layers[key] = self.style.layer(key, result, (NewPort(port.element_type, port.shape),))
         self.result_edges.append(self.style.edge(start.op, start.port, key, 0))
 
-    def _add_output(self, name: str, source: Source, kind: str) -> None:
-        self.outputs.append(self._describe(name, source, kind))
+    def _add_output(self, name: str, source: Source, kind: str, variable: str = "") -> None:
+        self.outputs.append(self._describe(name, source, kind, variable))
         self.output_sources.append(source)
 
     def _name_ports(self) -> None:
@@ -273,6 +275,19 @@ class _Carver:
         sections = [_content(scan, scan.layers, layers), _content(scan, scan.edges_section, edges)]
         data = spliced(scan.data, sorted(sections))
         return remove_entry(scan_outline(data), ANNOTATION_KEY)
+
+    def _explain_shapes(self) -> None:
+        for port in self.inputs:
+            if port.kind == "shape":
+                self.notes.append(
+                    f"the input {port.name!r} is the shape of a value that the piece neither takes nor computes: give "
+                    f"the shape that {self._shaped(port)!r} has in the whole model"
+                )
+
+    def _shaped(self, port: PiecePort) -> str:
+        """Name of the op whose shape a ShapeOf reads."""
+        (key,) = (cut.source.op for cut in self.region.cuts if self.view.op_name(cut.source.op) == port.producer)
+        return self.view.op_name(self.view.inputs(key)[0].op)
 
     def _explain_states(self) -> None:
         for variable in self.region.opened:
