@@ -75,7 +75,8 @@ def parse_stages(text: str, count: int) -> list[tuple[int, int]]:
             raise UsageError(f"--stages {text}: layer {expected} is expected {before}, not layer {first}")
         expected = last + 1
     if expected != count:
-        raise UsageError(f"--stages {text}: the layers {expected} to {count - 1} are in no stage; end with {expected}-")
+        left = f"layer {expected} is" if expected == count - 1 else f"layers {expected} to {count - 1} are"
+        raise UsageError(f"--stages {text}: {left} in no stage; end with {expected}-")
     return stages
 
 
