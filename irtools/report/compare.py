@@ -74,9 +74,9 @@ def _table(rows: Sequence[Row], style: Style) -> str:
         for last, row in zip(categories, rows, strict=False)
     ]
     longest = max(len(word) for row in rows for cell in (row.a, row.b) for word in [*cell.split(), ""])
-    # A word that is longer than any line must be broken; then all columns shrink alike.
+    # A word that is longer than any line must be broken; the names then shrink too.
     fold = "words" if longest < _LONG_WORD else "anywhere"
-    columns = (Column("", effects=("cyan",)), Column("", fold=fold), Column("a", fold=fold), Column("b", fold=fold))
+    columns = (Column("", effects=("cyan",)), Column("", fold="words"), Column("a", fold=fold), Column("b", fold=fold))
     return table(columns, cells, style, indent=2)
 
 

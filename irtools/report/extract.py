@@ -85,9 +85,15 @@ def stages_text(path: Path, stages: Sequence[Stage], style: Style) -> str:
             for port, origin in zip(stage.plan.inputs, stage.origins, strict=True)
         ]
         layers = str(stage.first) if stage.first == stage.last else f"{stage.first}-{stage.last}"
-        gives = [port.name for port in stage.plan.outputs]
-        rows.append((number, layers, size_text(stage.plan.weights_bytes), ", ".join(takes), ", ".join(gives)))
+        ports = (_short(takes), _short([port.name for port in stage.plan.outputs]))
+        rows.append((number, layers, size_text(stage.plan.weights_bytes), *ports))
     return f"{title}\n{table(columns, rows, style, indent=2)}"
+
+
+def _short(names: Sequence[str]) -> str:
+    """Names of ports; values that bypass layers have long names and are only counted."""
+    short = [name for name in names if "/" not in name]
+    return ", ".join([*short, *([plural(len(names) - len(short), "other value")] if len(short) < len(names) else [])])
 
 
 def stages_details(path: Path, stages: Sequence[Stage]) -> dict[str, object]:

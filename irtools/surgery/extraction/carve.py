@@ -57,15 +57,36 @@ def state_names(variable: str, names: Iterable[str]) -> tuple[str, str]:
     return variable, f"{variable}.new"
 
 
-def carve(view: GraphView, region: PieceRegion) -> Plan:
+def carve(view: GraphView, region: PieceRegion, *, fed: bool = False) -> Plan:
     """Work out the file of a piece and the weights that it needs.
+
+    Parameters
+    ----------
+    fed : bool
+        True if another piece gives all inputs, so that none needs an explanation.
 
     Raises
     ------
     InvalidIRError
         A constant has no offset or size.
     """
-    return _Carver(view, region).plan()
+    plan = _Carver(view, region).plan()
+    return plan if fed else replace(plan, notes=(*plan.notes, *_shape_notes(view, region, plan.inputs)))
+
+
+def _shape_notes(view: GraphView, region: PieceRegion, inputs: Iterable[PiecePort]) -> Iterator[str]:
+    """Explain inputs that are shapes of values outside of the piece."""
+    shaped = {
+        view.op_name(cut.source.op): view.op_name(view.inputs(cut.source.op)[0].op)
+        for cut in region.cuts
+        if cut.kind == "shape"
+    }
+    for port in inputs:
+        if port.kind == "shape":
+            yield (
+                f"the input {port.name!r} is the shape of a value that the piece neither takes nor computes: give the "
+                f"shape that {shaped[port.producer]!r} has in the whole model"
+            )
 
 
 class _Carver:
@@ -104,7 +125,6 @@ class _Carver:
         if self.scan.net.get("version") == "10":
             self._name_ports()
         self._explain_states()
-        self._explain_shapes()
         data = self._file()
         constant = sum(map(view.constant, region.ops))
         return Plan(
@@ -275,19 +295,6 @@ class _Carver:
         sections = [_content(scan, scan.layers, layers), _content(scan, scan.edges_section, edges)]
         data = spliced(scan.data, sorted(sections))
         return remove_entry(scan_outline(data), ANNOTATION_KEY)
-
-    def _explain_shapes(self) -> None:
-        for port in self.inputs:
-            if port.kind == "shape":
-                self.notes.append(
-                    f"the input {port.name!r} is the shape of a value that the piece neither takes nor computes: give "
-                    f"the shape that {self._shaped(port)!r} has in the whole model"
-                )
-
-    def _shaped(self, port: PiecePort) -> str:
-        """Name of the op whose shape a ShapeOf reads."""
-        (key,) = (cut.source.op for cut in self.region.cuts if self.view.op_name(cut.source.op) == port.producer)
-        return self.view.op_name(self.view.inputs(key)[0].op)
 
     def _explain_states(self) -> None:
         for variable in self.region.opened:

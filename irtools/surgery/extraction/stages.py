@@ -108,7 +108,7 @@ def plan_stages(
             break
         for number, end in missing:
             requests[number] = replace(requests[number], ends=(*requests[number].ends, end))
-    plans = [carve(view, region) for region in regions]
+    plans = [carve(view, region, fed=True) for region in regions]
     return [
         Stage(first, last, plan, tuple(_origin(plans, number, port) for port in plan.inputs))
         for number, ((first, last), plan) in enumerate(zip(layers, plans, strict=True))
