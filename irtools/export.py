@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from irtools.display import Drawable
 from irtools.errors import EditError, OptionError, about
@@ -658,6 +658,33 @@ class Export(ModelDirectory, Drawable):
         self._patches[patch.path] = known.then(patch) if known else patch
         return patch
 
+    @overload
+    def extract(
+        self,
+        output_dir: str | Path,
+        *,
+        layers: str | int | None = ...,
+        from_: str | Sequence[str] = ...,
+        to: str | Sequence[str] = ...,
+        stages: None = ...,
+        stateless: bool = ...,
+        part: str = ...,
+        check: bool = ...,
+        progress: Callable[[int, int], None] | None = ...,
+    ) -> Piece: ...
+
+    @overload
+    def extract(
+        self,
+        output_dir: str | Path,
+        *,
+        stages: str,
+        stateless: bool = ...,
+        part: str = ...,
+        check: bool = ...,
+        progress: Callable[[int, int], None] | None = ...,
+    ) -> tuple[Piece, ...]: ...
+
     def extract(
         self,
         output_dir: str | Path,
@@ -665,11 +692,12 @@ class Export(ModelDirectory, Drawable):
         layers: str | int | None = None,
         from_: str | Sequence[str] = (),
         to: str | Sequence[str] = (),
+        stages: str | None = None,
         stateless: bool = False,
         part: str = "target",
         check: bool = True,
         progress: Callable[[int, int], None] | None = None,
-    ) -> Piece:
+    ) -> Piece | tuple[Piece, ...]:
         """Extract a piece of a part as a separate model with only the weights that it needs.
 
         Pending changes of the part are included.
@@ -679,10 +707,13 @@ class Export(ModelDirectory, Drawable):
         output_dir : path-like
             Empty or absent directory for ``openvino_model.xml`` and ``.bin``.
         layers : str or int, optional
-            Layers of the decoder stack: ``3``, ``3-5``, ``last`` or ``all``. Use either this or ``from_`` and
-            ``to``.
+            Layers of the decoder stack: ``3``, ``3-5``, ``3-``, ``last`` or ``all``, or ``from_``.
         from_, to : str or sequence of str
-            Friendly names of the first and the last ops of the piece; ``name:1`` is output 1 of an op.
+            Friendly names of the first and the last ops of the piece; ``name:1`` is output 1 of an op. With
+            ``layers``, ``to`` replaces the end of the last layer: ``layers="3-", to="logits"`` has the head.
+        stages : str, optional
+            Layers of consecutive pieces, such as ``0-11,12-23,24-``, in the directories ``stage-0``, ``stage-1``, ...
+            ``stages.json`` says which output feeds which input; one after the other they equal the whole model.
         stateless : bool
             Convert states to inputs and outputs.
         check : bool
@@ -692,8 +723,8 @@ class Export(ModelDirectory, Drawable):
 
         Returns
         -------
-        Piece
-            Inputs, outputs, states and sizes of the piece.
+        Piece or tuple of Piece
+            Inputs, outputs, states and sizes of the piece, or of each stage.
 
         Raises
         ------
@@ -720,9 +751,23 @@ class Export(ModelDirectory, Drawable):
         """
         from irtools.decoder import locate
         from irtools.runtime.check import check_piece
-        from irtools.surgery.extraction.extract import plan_piece, save_piece
+        from irtools.surgery.extraction.extract import plan_piece, plan_stages, require_choice, save_piece, save_stages
 
         document = self._current(part)
+        checked = check_piece if check else None
+        if stages is not None:
+            from irtools.report.extract import manifest
+
+            require_choice(None if layers is None else str(layers), tuple(from_), tuple(to), stages)
+            planned = plan_stages(document, lambda: locate(document, config=self.config), stages, stateless=stateless)
+            return save_stages(
+                document,
+                planned,
+                Path(output_dir),
+                manifest=manifest(document.path, planned),
+                check=checked,
+                progress=progress,
+            )
         plan = plan_piece(
             document,
             lambda: locate(document, config=self.config),
@@ -731,7 +776,7 @@ class Export(ModelDirectory, Drawable):
             to=(to,) if isinstance(to, str) else tuple(to),
             stateless=stateless,
         )
-        return save_piece(document, plan, Path(output_dir), check=check_piece if check else None, progress=progress)
+        return save_piece(document, plan, Path(output_dir), check=checked, progress=progress)
 
     def attach(
         self,

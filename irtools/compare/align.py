@@ -1,6 +1,6 @@
-"""Pair the ops of two graphs by structure.
+"""Pair the ops of two graphs: by name where names are unique and the graphs around them agree, else by structure.
 
-This is Weisfeiler-Lehman colour refinement. The first colour of an op is its label; each round
+The structural part is Weisfeiler-Lehman colour refinement. The first colour of an op is its label; each round
 combines the colour of an op with the colours of its neighbours. Ops of equal colour are paired, those
 with the largest equal neighbourhood first, and each pair spreads along the edges. An op near an edit
 has a counterpart only in an earlier round, whose colours cover a smaller neighbourhood.
@@ -11,19 +11,36 @@ per op and round; interned tuples take 3 microseconds.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from irtools.compare.labels import COMMUTATIVE, Graph, Palette
 
-__all__ = ["Alignment"]
+__all__ = ["Alignment", "generated_name"]
+
+_GENERATED = re.compile(r"([A-Za-z]\w*?)_\d+(?:[/.]\w+)?")
 
 _ROUNDS = 6
 _BRIDGE = 4
 """Maximum number of edges between a pair and the next one, over ops that one side lacks."""
 _Colours = tuple[dict[int, int], dict[int, int]]
 _Label = Callable[[Graph, int], int]
+
+
+def generated_name(name: str) -> str | None:
+    """The part before the number of a name that OpenVINO generated; None for other names."""
+    match = _GENERATED.fullmatch(name)
+    return match[1] if match else None
+
+
+def _unique_names(graph: Graph, ops: Collection[int]) -> dict[str, int]:
+    names = [graph.view.op_name(op) for op in ops]
+    counts = Counter(names)
+    return {
+        name: op for name, op in zip(names, ops, strict=True) if counts[name] == 1 and not _GENERATED.fullmatch(name)
+    }
 
 
 @dataclass(eq=False)
@@ -44,6 +61,45 @@ class Alignment:
     def corresponds(self, one: int, other: int) -> bool:
         """True if two ops are a pair."""
         return self.to_b.get(one, -1) == other
+
+    def names(self, ops_a: Collection[int], ops_b: Collection[int]) -> None:
+        """Pair ops of one type whose names are unique on both sides, if their surroundings agree.
+
+        Names that OpenVINO or an exporter numbered anew, or that were exchanged, have other neighbours: at least half
+        of the named neighbours must be the same, and all of them if the ops compute different things.
+        """
+        named_a, named_b = _unique_names(self.a, ops_a), _unique_names(self.b, ops_b)
+        like = {
+            op: named_b[name]
+            for name, op in named_a.items()
+            if op not in self.to_b
+            and (other := named_b.get(name)) is not None
+            and other not in self.to_a
+            and self.a.view.op_type(op) == self.b.view.op_type(other)
+        }
+        back = {other: op for op, other in like.items()}
+        around = {op: self._named_neighbours(op, other, like, back) for op, other in like.items()}
+        pending, dropped = deque(like), set[int]()
+        while pending:
+            op = pending.popleft()
+            same, most = around[op]
+            agreeing = len(same - dropped)
+            if op in dropped or agreeing == most:
+                continue
+            if 2 * agreeing < most or self.a.fine(op) != self.b.fine(like[op]):
+                dropped.add(op)
+                pending += same - dropped  # they have a neighbour less
+        for one, other in like.items():
+            if one not in dropped:
+                self.pair(one, other)
+
+    def _named_neighbours(
+        self, one: int, other: int, like: dict[int, int], back: dict[int, int]
+    ) -> tuple[set[int], int]:
+        """Neighbours in ``a`` that have the same name in ``b``, and the larger number of named neighbours."""
+        first, second = ({*graph.view.pred[op], *graph.view.succ[op]} for graph, op in ((self.a, one), (self.b, other)))
+        near_a, near_b = first & like.keys(), {back[op] for op in second & back.keys()}
+        return near_a & near_b, max(len(near_a), len(near_b))
 
     def region(
         self,

@@ -7,9 +7,10 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from irtools.errors import os_reason
+from irtools.errors import ExportError
 from irtools.ir.constants import Constant
 from irtools.ir.reading import open_file
+from irtools.ir.weights_file import require_weights
 
 __all__ = ["Blob", "same_bytes", "same_file"]
 
@@ -26,7 +27,7 @@ class Blob:
     Attributes
     ----------
     fault : str or None
-        Reason for missing weights.
+        Reason for unreadable weights.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,12 +35,24 @@ class Blob:
         self.fault: str | None = None
         self._content: mmap.mmap | bytes = b""
         try:
+            require_weights(path, 0, "the IR")
             with open_file(path) as file:
                 # mmap refuses an empty file.
                 if file.read(1):
                     self._content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except OSError as error:
-            self.fault = f"{path.name} cannot be read: {os_reason(error)}"
+        except (OSError, ExportError) as error:
+            self.fault = str(error)
+
+    def require(self, needed: int) -> None:
+        """Record a fault if the file is shorter than the IR needs."""
+        try:
+            require_weights(self.path, needed, "the IR")
+        except ExportError as error:
+            self.fault = str(error)
+
+    def ignore(self) -> None:
+        """Read no constant: those of the other side cannot be read."""
+        self._content = b""
 
     def __len__(self) -> int:
         return len(self._content)

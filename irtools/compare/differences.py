@@ -18,10 +18,13 @@ __all__ = [
     "ComparedOp",
     "Comparison",
     "Difference",
+    "NearEdge",
+    "NearOp",
     "OpChange",
     "PartDiff",
     "RegionDiff",
     "RegionPair",
+    "Surroundings",
     "WeightChange",
 ]
 
@@ -191,6 +194,46 @@ class AnnotationChange:
     b: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class NearOp:
+    """An op in or near a change.
+
+    Attributes
+    ----------
+    key : str
+        Unique among the ops of both sides; the ops of a pair have one key.
+    side : str
+        ``a`` or ``b`` if only this side has the op, ``both`` for a pair.
+    changes : tuple of str
+        Descriptions of what differs in a pair.
+    """
+
+    key: str
+    name: str
+    type: str
+    side: str
+    changes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NearEdge:
+    """An edge between two such ops; ``side`` is ``a``, ``b`` or ``both``, ``input`` an input index of the head."""
+
+    tail: str
+    head: str
+    input: int
+    side: str
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The first changed ops of a part with their neighbours, for a picture; ``left_out`` counts the others."""
+
+    ops: tuple[NearOp, ...] = ()
+    edges: tuple[NearEdge, ...] = ()
+    left_out: int = 0
+
+
 @dataclass(frozen=True)
 class PartDiff:
     """Differences in one part.
@@ -213,6 +256,10 @@ class PartDiff:
         In topological order.
     notes : tuple of str
         Descriptions of content that could not be compared, with reasons.
+    unread : tuple of str
+        Reasons why weights and small constants were not compared, with the names of the files.
+    surroundings : Surroundings
+        The changed ops and their neighbours.
     """
 
     part: str
@@ -235,6 +282,8 @@ class PartDiff:
     annotated: tuple[bool, bool] = (False, False)
     regions: tuple[RegionDiff, ...] = ()
     notes: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    surroundings: Surroundings = Surroundings()
 
     def __repr__(self) -> str:
         return short_repr(self, self.part, *([self.error] if self.error else _facts(self.counts)))
@@ -261,7 +310,7 @@ class PartDiff:
     @property
     def equal(self) -> bool:
         """True if the part was compared and has no differences."""
-        return self.error is None and not self.counts
+        return self.error is None and not self.counts and not self.unread
 
 
 @dataclass(frozen=True)
@@ -315,7 +364,9 @@ class Comparison(Tabular):
     @property
     def failures(self) -> tuple[str, ...]:
         """Reasons for failed comparisons."""
-        return (*self.errors, *(part.error for part in self.parts if part.error is not None))
+        failed = [part.error for part in self.parts if part.error is not None]
+        unread = [fault for part in self.parts for fault in part.unread]
+        return (*self.errors, *failed, *(f"weights and small constants were not compared: {fault}" for fault in unread))
 
     @property
     def equal(self) -> bool:

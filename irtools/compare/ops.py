@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from irtools.compare.align import Alignment
+from irtools.compare.align import Alignment, generated_name
 from irtools.compare.differences import Category, ComparedOp, Difference, OpChange, WeightChange
 from irtools.compare.labels import COMMUTATIVE, Graph, attributes
 from irtools.compare.stored import StoredPair
 from irtools.graph.view import GraphView, Source
 from irtools.ir.constants import Constant
 from irtools.ir.op import Op, Port
-from irtools.text import plural, shape_text
+from irtools.text import joined, plural, shape_text
 
 __all__ = ["Found", "OpComparer", "port_text", "renamed"]
 
 _PORTS = frozenset(("Parameter", "Result"))
 _NAME_KEYS = ("fused_names", "original_name")
-_GENERATED = re.compile(r"([A-Za-z]\w*?)_\d+(?:[/.]\w+)?")
 _WHOLE = ("i64", "i32")
 _MOST_NUMBERS = 8
 
@@ -44,8 +43,8 @@ def renamed(one: str, other: str) -> bool:
     """True if two names differ in more than the number in a name that OpenVINO generated."""
     if one == other:
         return False
-    first, second = _GENERATED.fullmatch(one), _GENERATED.fullmatch(other)
-    return first is None or second is None or first[1] != second[1]
+    first = generated_name(one)
+    return first is None or first != generated_name(other)
 
 
 class OpComparer:
@@ -90,6 +89,7 @@ class OpComparer:
         for name in first.keys() & second.keys():
             inner = Alignment(first[name], second[name], alignment.palette)
             ops_a, ops_b = inner.a.ops, inner.b.ops
+            inner.names(ops_a, ops_b)
             inner.region(ops_a, ops_b)
             self.compare(inner, ops_a, ops_b, differences)
         if first and a.wiring(one) != b.wiring(other):
@@ -176,16 +176,25 @@ def _rewired(alignment: Alignment, one: int, other: int) -> Iterator[Difference]
     """Inputs with another producer or output; inputs with an unpaired producer are skipped."""
     a, b = alignment.a.view, alignment.b.view
     first, second = a.inputs(one), b.inputs(other)
-    wanted = {(alignment.to_b.get(source.op), source.port) for source in first}
     swaps = a.op_type(one) in COMMUTATIVE
+    wanted = Counter(alignment.to_b.get(source.op) for source in first) if swaps else Counter()
+    moved: list[tuple[int, tuple[int, str], tuple[int, str]]] = []
     for index, (source, now) in enumerate(zip(first, second, strict=False)):
         paired = source.op in alignment.to_b and now.op in alignment.to_a
-        same = now in wanted if swaps else alignment.corresponds(source.op, now.op)
-        if paired and not same:
-            yield Difference(f"input {index}", a.op_name(source.op), b.op_name(now.op))
-        elif paired and not swaps and _output(a, source) != _output(b, now):
-            outputs = _output(a, source), _output(b, now)
-            yield Difference(f"input {index}", *(f"{output} of {a.op_name(source.op)}" for output in outputs))
+        before, after = (alignment.to_b.get(source.op, -1), _output(a, source)), (now.op, _output(b, now))
+        if paired and (now.op not in wanted if swaps else before != after):
+            moved.append((index, before, after))
+    indices = [index for index, _, _ in moved]
+    if len(moved) > 1 and Counter(before for _, before, _ in moved) == Counter(after for _, _, after in moved):
+        order = "exchanged" if len(moved) == 2 else "in another order"
+        sides = [[view.op_name(sources[at].op) for at in indices] for view, sources in ((a, first), (b, second))]
+        yield Difference(f"inputs {joined(indices)} {order}", *(", ".join(side) for side in sides))
+        return
+    for index, before, after in moved:
+        texts = (a.op_name(first[index].op), b.op_name(second[index].op))
+        if before[0] == after[0]:
+            texts = (f"{before[1]} of {texts[0]}", f"{after[1]} of {texts[1]}")
+        yield Difference(f"input {index}", *texts)
 
 
 def _output(view: GraphView, source: Source) -> str:

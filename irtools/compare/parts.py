@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
-from irtools.compare.differences import Difference, PartDiff, RegionDiff
+from irtools.compare.differences import Difference, PartDiff, RegionDiff, Surroundings
 from irtools.compare.entries import metadata, ports
 from irtools.compare.named import compare_annotations, compare_states, read_states
 from irtools.compare.ops import Found, OpComparer
 from irtools.compare.sides import Configs, PartPair, pair_up
 from irtools.compare.stored import StoredPair
+from irtools.compare.surroundings import surroundings
 from irtools.model.document import Document
 from irtools.text import plural
 
@@ -31,7 +32,10 @@ def compare_parts(part: str, a: Document, b: Document, configs: Configs | None, 
     if reworded:
         names = (*names, Difference("annotation", a.annotation, b.annotation))
     notes = list(pair.notes)
-    if stored.unread:
+    unread = () if {"weights", "values"} & set(ignored) else pair.unread
+    if pair.unread and not unread:
+        notes += [f"small constants were not compared: {fault}" for fault in pair.unread]
+    elif stored.unread and not unread:
         notes.append(
             f"the values of {plural(stored.unread, 'weight')} could not be read: a .bin is missing or too short"
         )
@@ -55,6 +59,8 @@ def compare_parts(part: str, a: Document, b: Document, configs: Configs | None, 
         annotated=(a.annotation is not None, b.annotation is not None),
         regions=regions,
         notes=tuple(notes),
+        unread=unread,
+        surroundings=surroundings(pair.alignment, regions),
     )
     return _without(diff, frozenset(ignored))
 
@@ -76,6 +82,8 @@ def _without(diff: PartDiff, ignored: frozenset[str]) -> PartDiff:
     empty: dict[str, Any] = {name: () for name in _FIELDS if name in ignored}
     if "weights" in ignored:
         empty["compression"] = ()
+    if "structure" in ignored:
+        empty["surroundings"] = Surroundings()
     regions = tuple(
         _kept(region, ignored) for region in diff.regions if not (region.region.one_sided and "structure" in ignored)
     )

@@ -60,6 +60,8 @@ class PartPair:
         True if the layers and edges are the same bytes in both files.
     notes : tuple of str
         Descriptions of content that could not be compared, with reasons.
+    unread : tuple of str
+        Reasons why the weights and small constants were not compared.
     """
 
     a: Side
@@ -68,6 +70,7 @@ class PartPair:
     regions: tuple[RegionPair, ...]
     same: bool
     notes: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 def pair_up(a: Document, b: Document, configs: Configs | None) -> PartPair:
@@ -88,7 +91,10 @@ def pair_up(a: Document, b: Document, configs: Configs | None) -> PartPair:
     notes: list[str] = []
     stacks = _stacks((a, b), configs, notes)
     palette = Palette()
-    one, other = (_side(document, stack, palette, notes) for document, stack in zip((a, b), stacks, strict=True))
+    one, other = (_side(document, stack, palette) for document, stack in zip((a, b), stacks, strict=True))
+    faults = tuple(fault for side in (one, other) if (fault := side.graph.blob.fault))
+    for side in (one, other) if faults else ():
+        side.graph.blob.ignore()  # a constant of one side would count as a difference
     alignment = Alignment(one.graph, other.graph, palette)
     regions = _regions(one, other)
     same = same_graph(a.scan, b.scan)
@@ -97,7 +103,7 @@ def pair_up(a: Document, b: Document, configs: Configs | None) -> PartPair:
             alignment.pair(op, op)
     else:
         _align(alignment, one, other, regions)
-    return PartPair(one, other, alignment, tuple(regions), same, tuple(notes))
+    return PartPair(one, other, alignment, tuple(regions), same, tuple(notes), faults)
 
 
 def _stacks(
@@ -113,11 +119,9 @@ def _stacks(
         return None, None
 
 
-def _side(document: Document, stack: DecoderStack | None, palette: Palette, notes: list[str]) -> Side:
-    blob = Blob(document.weights_path)
-    if blob.fault is not None:
-        notes.append(f"weights and small constants are compared only by type and shape: {blob.fault}")
-    graph = Graph(document.graph, blob, palette)
+def _side(document: Document, stack: DecoderStack | None, palette: Palette) -> Side:
+    graph = Graph(document.graph, Blob(document.weights_path), palette)
+    graph.blob.require(max((one.end for one in graph.constants.values() if not one.faults), default=0))
     return Side(document, graph, find_regions(graph.view, stack), stack)
 
 
@@ -131,6 +135,8 @@ def _regions(one: Side, other: Side) -> list[RegionPair]:
 def _align(alignment: Alignment, one: Side, other: Side, regions: list[RegionPair]) -> None:
     _align_inputs(alignment, one, other)
     shared = [region for region in regions if not region.one_sided]
+    for region in shared:
+        alignment.names(one.ops(region, region.a), other.ops(region, region.b))
     for certain in (True, False):
         for region in shared:
             ops = one.ops(region, region.a), other.ops(region, region.b)

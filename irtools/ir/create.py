@@ -28,7 +28,7 @@ def create_files(
     Parameters
     ----------
     files : mapping of str to bytes or iterable of bytes or memoryview
-        Content by file name. The last file is the one that makes the others usable.
+        Content by file name, or by path in the directory. The last file is the one that makes the others usable.
     directory : Path
         Source export; nothing may be written in it.
     check : callable, optional
@@ -53,7 +53,7 @@ def create_files(
     made: list[Path] = []
     try:
         with explained(output_dir, state=UNDONE):
-            make_directories([output_dir], made)
+            make_directories([output_dir, *dict.fromkeys((output_dir / name).parent for name in files)], made)
         with contextlib.ExitStack() as stack:
             with explained(output_dir, state=UNDONE):
                 stack.enter_context(temporary(output_dir / UNFINISHED, b"", None))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from irtools.ir.rt_info import ANNOTATION_KEY, RtInfo
+from irtools.ir.rt_info import ANNOTATION_KEY, leaves
 from irtools.model.document import Document
 
-__all__ = ["flat_rt_info", "origin", "recorded_versions", "short_version", "version_line", "versions"]
+__all__ = ["UNKNOWN_ORIGIN", "flat_rt_info", "origin", "recorded_versions", "short_version", "version_line", "versions"]
 
 _VERSION_ENTRIES: Mapping[str, tuple[str, ...]] = {
     "OpenVINO": ("Runtime_version",),
@@ -41,22 +41,17 @@ _ORIGINS = {
 }
 
 
+UNKNOWN_ORIGIN = "unknown"
+
+
 def origin(key: str) -> str:
     """Program or purpose that an entry of the flat rt_info comes from; ``unknown`` for other keys."""
-    return _ORIGINS.get(key.split("/", 1)[0], "unknown")
+    return _ORIGINS.get(key.split("/", 1)[0], UNKNOWN_ORIGIN)
 
 
 def flat_rt_info(document: Document) -> Mapping[str, str]:
     """Model-level rt_info with nested keys joined by ``/``."""
-    flat: dict[str, str] = {}
-    pending: list[tuple[str, str | RtInfo]] = list(document.rt_info.items())[::-1]
-    while pending:
-        path, value = pending.pop()
-        if isinstance(value, str):
-            flat[path] = value
-        else:
-            pending += [(f"{path}/{key}", inner) for key, inner in value.items()][::-1]
-    return flat
+    return {"/".join(path): value for path, value in leaves(document.rt_info)}
 
 
 def recorded_versions(document: Document) -> Mapping[str, str]:

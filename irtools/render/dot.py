@@ -20,6 +20,8 @@ _ARROWS = {
     "shared": {"style": "dotted", "arrowsize": "0.6"},
     "wire": {"style": "dashed", "penwidth": "1.6", "color": "#8a1c5b", "fontcolor": "#8a1c5b"},
     "below": {"style": "invis"},
+    "only_a": {"style": "dashed", "color": "#b3261e", "fontcolor": "#b3261e", "penwidth": "1.6"},
+    "only_b": {"style": "bold", "color": "#1b7837", "fontcolor": "#1b7837", "penwidth": "1.6"},
     "same": {"style": "dashed", "color": "#8a1c5b", "fontcolor": "#8a1c5b", "arrowhead": "none", "constraint": "false"},
 }
 _LEGEND_COLUMNS = 4

@@ -53,6 +53,9 @@ KINDS = {
     "tap": Kind("tap: hidden state of these layers", "#222222", text="#ffffff", shape="cds"),
     "op": Kind("other op", "#ffffff"),
     "focus": Kind("selected op", "#ffffff", style="bold"),
+    "removed": Kind("only in a", "#ffd9d6", style="dashed"),
+    "added": Kind("only in b", "#d3f0d6", style="bold"),
+    "changed": Kind("changed op", "#ffe9a8", style="bold"),
     "omitted": Kind("left out", "#ffffff", shape="box", style="dashed"),
 }
 
@@ -117,7 +120,8 @@ class Arrow:
         Precision and shape of the value.
     style : str
         ``data``, ``skip`` (residual), ``state``, ``tap``, ``shared``, ``wire`` (a connection that
-        the runtime makes), ``same`` (the same weights) or ``below`` (invisible: places the head
+        the runtime makes), ``same`` (the same weights), ``only_a`` and
+        ``only_b`` (an edge of one of two compared graphs) or ``below`` (invisible: places the head
         below the tail).
     """
 

@@ -11,7 +11,6 @@ from irtools.report.compare_headline import headline
 from irtools.report.compare_rows import Row, annotation_rows, comparison_rows, part_rows, part_title
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Column, Style, paragraph, table
-from irtools.text import visible
 
 __all__ = ["comparison_json", "comparison_result", "comparison_text", "grouped"]
 
@@ -20,25 +19,29 @@ _LONG_WORD = 30
 
 def comparison_text(comparison: Comparison, *, style: Style) -> str:
     """Comparison as text: the result in one sentence, then a table for each part."""
+    most = 100 if style.width is None else min(style.width, 100)
     lines = [
-        f"{style.paint(side, 'bold')}  {visible(str(path))}"
-        for side, path in (("a", comparison.a), ("b", comparison.b))
+        style.paint(paragraph(headline(comparison, most), style), "bold"),
+        *(paragraph(f"not compared: {error}", style) for error in comparison.errors),
+        table((Column("", effects=("bold",)), Column("", fold="anywhere")), _paths(comparison), style),
     ]
-    lines.append(paragraph(headline(comparison), style))
-    lines += [style.paint(f"not compared: {visible(error)}", "yellow") for error in comparison.errors]
     general = comparison_rows(comparison)
     blocks = ["\n".join(lines), *(_parts(parts, style) for parts in grouped(comparison))]
     if general:
         blocks.append(_table(general, style))
     equal = [part.part for part in comparison.parts if _quiet(part) and not part.versions]
     if equal and len(comparison.parts) > 1 and not comparison.equal:
-        blocks.append(f"equal parts: {', '.join(map(visible, equal))}")
+        blocks.append(paragraph(f"equal parts: {', '.join(equal)}", style))
     return "\n\n".join(blocks) + "\n"
+
+
+def _paths(comparison: Comparison) -> list[tuple[str, str]]:
+    return [("a", str(comparison.a)), ("b", str(comparison.b))]
 
 
 def _quiet(part: PartDiff) -> bool:
     """True if a part has no rows, annotation, notes or error to show."""
-    return part.error is None and not part_rows(part) and not part.annotation and not part.notes
+    return part.error is None and not part_rows(part) and not part.annotation and not (part.notes or part.unread)
 
 
 def grouped(comparison: Comparison) -> list[list[PartDiff]]:
@@ -46,14 +49,15 @@ def grouped(comparison: Comparison) -> list[list[PartDiff]]:
     groups: dict[tuple[object, ...], list[PartDiff]] = {}
     for part in comparison.parts:
         if not _quiet(part):
-            groups.setdefault((part.error, part_rows(part), part.annotation, part.notes), []).append(part)
+            groups.setdefault((part.error, part_rows(part), part.annotation, part.notes, part.unread), []).append(part)
     return list(groups.values())
 
 
 def _parts(parts: Sequence[PartDiff], style: Style) -> str:
-    lines = [style.paint(visible(part_title(part)), "bold") for part in parts]
+    lines = [style.paint(paragraph(part_title(part), style), "bold") for part in parts]
     if parts[0].error is not None:
-        return f"{lines[0]}\n  {style.paint('not compared:', 'yellow')} {visible(parts[0].error)}"
+        return f"{lines[0]}\n{paragraph(f'not compared: {parts[0].error}', style, 2)}"
+    lines += [paragraph(f"weights and small constants not compared: {fault}", style, 2) for fault in parts[0].unread]
     rows = part_rows(parts[0])
     lines += [_table(rows, style)] if rows else []
     if annotations := annotation_rows(parts[0]):
@@ -70,9 +74,9 @@ def _table(rows: Sequence[Row], style: Style) -> str:
         for last, row in zip(categories, rows, strict=False)
     ]
     longest = max(len(word) for row in rows for cell in (row.a, row.b) for word in [*cell.split(), ""])
-    # A word that is longer than any line must be broken; then all columns shrink alike.
+    # A word that is longer than any line must be broken; the names then shrink too.
     fold = "words" if longest < _LONG_WORD else "anywhere"
-    columns = (Column("", effects=("cyan",)), Column("", fold=fold), Column("a", fold=fold), Column("b", fold=fold))
+    columns = (Column("", effects=("cyan",)), Column("", fold="words"), Column("a", fold=fold), Column("b", fold=fold))
     return table(columns, cells, style, indent=2)
 
 
@@ -125,6 +129,7 @@ def _part_details(part: PartDiff) -> dict[str, Any]:
         },
         "regions": [_region(diff) for diff in part.regions],
         "notes": list(part.notes),
+        "unread": list(part.unread),
     }
 
 

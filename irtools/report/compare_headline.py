@@ -1,42 +1,87 @@
-"""Result of a comparison in one or two sentences."""
+"""Result of a comparison on one line."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from irtools.compare.differences import CATEGORIES, Comparison, PartDiff, RegionDiff
 from irtools.model.graft import GRAFT_OUTPUT
-from irtools.report.compare_rows import region_text, weight_rows
+from irtools.report.compare_rows import changed_rows, region_text
 from irtools.text import plural
 
 __all__ = ["headline"]
 
+_MOST = 100
+_SHORT = 24
+"""Characters of both values of a change that are told in the line."""
 
-def headline(comparison: Comparison) -> str:
-    """Summarise a comparison in one or two sentences, without full stop."""
-    counts = comparison.counts
-    if comparison.failures:
-        return "the comparison is incomplete"
-    if not counts:
+
+def headline(comparison: Comparison, most: int = _MOST) -> str:
+    """Summarise a comparison on one line, without full stop.
+
+    Parameters
+    ----------
+    most : int
+        Characters of the line. Only a single long statement, such as the name of an op, makes it longer.
+    """
+    unread = sorted({part.part for part in comparison.parts if part.unread})
+    failed = [part.part for part in comparison.parts if part.error is not None]
+    failed += ["other files"] if comparison.errors else []
+    incomplete = [f"weights of {', '.join(unread)} not compared"] if unread else []
+    incomplete += [f"{', '.join(failed)} not compared"] if failed else []
+    told = _told(comparison)
+    if incomplete:
+        return _fitted([*((text, "") for text in incomplete), *(told or [("everything else is equal", "")])], most)
+    if not told:
         return "equal" + (" apart from the ignored differences" if comparison.ignored else "")
-    words = [text for category, say in _SAYINGS.items() if category in counts for text in say(comparison)]
-    rest = [category.replace("_", " ") for category in CATEGORIES if category in counts and category not in _SAYINGS]
+    return _fitted(told, most)
+
+
+_Statement = tuple[str, str]
+"""Text, and the word that can stand for it; without a word, it is left out if the line is full."""
+
+
+def _told(comparison: Comparison) -> list[_Statement]:
+    """Statements on the differences, the most important ones first."""
+    counts = comparison.counts
+    if not counts:
+        return []
+    words = [(text, category) for category, say in _SAYINGS.items() if category in counts for text in say(comparison)]
+    rest = [category for category in CATEGORIES if category in counts and category not in _SAYINGS]
     if rest == ["names"] and not words:
-        return f"only names differ ({counts['names']}); the graphs are equal"
-    if rest:
-        words.append(f"{'also ' if words else ''}{', '.join(rest)}")
+        return [(f"only names differ ({counts['names']}); the graphs are equal", "names")]
+    if not words and len(rest) == 1:
+        words, rest = [(rest[0].replace("_", " "), rest[0])], []
+    words += [("", category) for category in rest]
     if len(counts) == 1:
-        return f"{words[0]}; everything else is equal"
+        return [words[0], ("everything else is equal", "")]
     graph = {"ports", "states", "structure", "shapes"} & counts.keys()
-    return "; ".join(words) + (_rest(comparison) if not graph else "")
+    return [*words, *([(clause, "")] if not graph and (clause := _rest(comparison)) else [])]
+
+
+def _fitted(told: Sequence[_Statement], most: int) -> str:
+    """Join statements; of those that do not fit on the line, only the words are told."""
+    texts = [text for text, _ in told if text]
+    text = ""
+    for count in range(len(texts), 0, -1):
+        kept = texts[:count]
+        kinds = [word for text, word in told if word and text not in kept]
+        also = f"also {', '.join(dict.fromkeys(kinds))}".replace("_", " ")
+        text = "; ".join([*kept, *([also] if kinds else [])])
+        if len(text) <= most:
+            break
+    if text:
+        return text
+    return ", ".join(word for _, word in told).replace("_", " ")
 
 
 def _rest(comparison: Comparison) -> str:
     """Clause about the graphs, if none of those compared differs."""
     if "parts" not in comparison.counts:
-        return "; graph otherwise equal" if comparison.parts else ""
+        return "graph otherwise equal" if comparison.parts else ""
     models = [part.part for part in comparison.parts if "tokenizer" not in part.part]
-    return f"; the graphs of {', '.join(models)} are equal" if models else "; no model is in both"
+    return f"the graphs of {', '.join(models)} are equal" if models else "no model is in both"
 
 
 def _affected(comparison: Comparison, category: str) -> list[PartDiff]:
@@ -75,7 +120,7 @@ def _say_ports(comparison: Comparison) -> Iterator[str]:
 
 def _say_structure(comparison: Comparison) -> Iterator[str]:
     parts = _affected(comparison, "structure")
-    yield f"structure: {_edits(parts[0])}{_others(parts)}"
+    yield f"{_edits(parts[0])}{_others(parts)}"
 
 
 def _say_weights(comparison: Comparison) -> Iterator[str]:
@@ -108,25 +153,41 @@ _SAYINGS: dict[str, Callable[[Comparison], Iterator[str]]] = {
 
 
 def _others(parts: Sequence[PartDiff]) -> str:
-    return f" [{parts[0].part}; also {', '.join(part.part for part in parts[1:])}]" if len(parts) > 1 else ""
+    more = [part.part for part in parts[1:]]
+    others = f"also {', '.join(more)}" if len(more) < 3 else f"also {plural(len(more), 'other part')}"
+    return f" [{parts[0].part}; {others}]" if more else ""
 
 
 def _precisions(part: PartDiff) -> str:
-    rows = list(weight_rows(part, values=False))
-    if not rows:
-        return "compression settings"
-    words = [f"{rows[0].a} -> {rows[0].b} ({rows[0].what})"]
-    words += [(f"{row.b}" if row.a == rows[0].a else f"{row.a} -> {row.b}") + f" ({row.what})" for row in rows[1:3]]
-    return ", ".join(words) + (f" and {len(rows) - 3} other changes" if len(rows) > 3 else "")
+    """Precisions of weights, without shapes: ``f32 -> u4 asymmetric (28 MatMul), u8 (embedding, head)``."""
+    changes = [weight for diff in part.regions for weight in diff.weights if not weight.values]
+    kinds = Counter((_short(weight.precision_a), _short(weight.precision_b)) for weight in changes)
+    kinds = Counter({kind: number for kind, number in kinds.items() if kind[0] != kind[1]})
+    if not kinds:
+        return f"{plural(len(changes), 'weight')} of another shape or grouping" if changes else "compression settings"
+    ((before, after), number), *others = kinds.most_common()
+    words = [f"{before} -> {after} ({number})"]
+    words += [f"{b if a == before else f'{a} -> {b}'} ({count})" for (a, b), count in others[:2]]
+    return ", ".join(words) + (f", {plural(len(others) - 2, 'other change')}" if len(others) > 2 else "")
+
+
+def _short(precision: str) -> str:
+    return precision.partition(",")[0]
 
 
 def _edits(part: PartDiff) -> str:
     if part.layers_a != part.layers_b:
-        return f"{part.layers_a} -> {plural(part.layers_b, 'layer')}"
+        return f"structure: {part.layers_a} -> {plural(part.layers_b, 'layer')}"
     counts = [_counts(diff) for diff in part.regions]
-    totals = zip(map(sum, zip(*counts, strict=True)), ("removed", "added", "changed"), strict=False)
+    removed, added, changed = map(sum, zip(*counts, strict=True))
+    if changed and not (removed or added):
+        rows = list(changed_rows(part, "structure", most=2))
+        if len(rows) == 1:  # one kind of change
+            short = len(rows[0].a) + len(rows[0].b) <= _SHORT and rows[0].a and "exchanged" not in rows[0].what
+            return rows[0].what + (f" {rows[0].a} -> {rows[0].b}" if short else "")
     where = region_text([diff.region for diff, edits in zip(part.regions, counts, strict=True) if any(edits)])
-    return f"ops {_counted(totals)}" + (f" in {where}" if where else "")
+    totals = ((removed, "removed"), (added, "added"), (changed, "changed"))
+    return f"structure: ops {_counted(totals)}" + (f" in {where}" if where else "")
 
 
 def _counts(diff: RegionDiff) -> tuple[int, int, int]:

@@ -10,10 +10,27 @@ from math import prod
 from typing import TypeVar
 
 from irtools.anatomy.describe import layers_text
-from irtools.compare.differences import ComparedOp, Comparison, Difference, PartDiff, RegionPair, WeightChange
+from irtools.compare.differences import (
+    ComparedOp,
+    Comparison,
+    Difference,
+    OpChange,
+    PartDiff,
+    RegionPair,
+    WeightChange,
+)
 from irtools.text import plural, ranges, shape_text
 
-__all__ = ["Row", "annotation_rows", "comparison_rows", "part_rows", "part_title", "region_text", "weight_rows"]
+__all__ = [
+    "Row",
+    "annotation_rows",
+    "changed_rows",
+    "comparison_rows",
+    "part_rows",
+    "part_title",
+    "region_text",
+    "weight_rows",
+]
 
 _MISSING = "-"
 _SINGLE = ("embedding", "head")
@@ -123,28 +140,42 @@ def _types(ops: Sequence[ComparedOp]) -> str:
 
 def _changed(part: PartDiff, category: str) -> Iterator[Row]:
     """Changed ops, grouped by the change; the rarest changes are only counted."""
-    counts: Counter[tuple[tuple[str, str, str], RegionPair]] = Counter()
-    for diff in part.regions:
-        for op in diff.changed:
-            if op.category == category:
-                counts.update((_aspect(op.a, change), diff.region) for change in op.changes)
-    groups = _grouped((aspect, (region, number)) for (aspect, region), number in counts.items())
-    ordered = sorted(groups.items(), key=lambda item: -sum(number for _, number in item[1]))
-    for (what, one, other), places in ordered[:_MOST_CHANGES]:
-        number = sum(number for _, number in places)
-        times = f" ({number} ops)" if number > 1 else ""
-        yield Row(category, _where([region for region, _ in places], what) + times, one, other)
-    rest = ordered[_MOST_CHANGES:]
+    return changed_rows(part, category, _MOST_CHANGES)
+
+
+def changed_rows(part: PartDiff, category: str, most: int) -> Iterator[Row]:
+    """Changed ops, grouped by the change; a change of one op is told with its name."""
+    groups = _grouped(
+        (_aspect(op, change), (diff.region, op, change))
+        for diff in part.regions
+        for op in diff.changed
+        if op.category == category
+        for change in op.changes
+    )
+    ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
+    for (what, one, other), places in ordered[:most]:
+        if len(places) == 1:
+            ((_, op, change),) = places
+            wired = change.what.startswith("input ")
+            said = f"{change.what} reads another value" if wired else change.what
+            name = f"{op.b.body}/{op.b.name}" if op.b.body else op.b.name
+            yield Row(category, f"{name}: {said}", _side(change.a), _side(change.b))
+        else:
+            regions = list(dict.fromkeys(region for region, _, _ in places))
+            yield Row(category, f"{_where(regions, what)} ({len(places)} ops)", one, other)
+    rest = ordered[most:]
     if rest:
-        ops = sum(number for _, places in rest for _, number in places)
+        ops = sum(len(places) for _, places in rest)
         yield Row(category, f"{plural(ops, 'more change')} of {plural(len(rest), 'other kind')}", "", "")
 
 
-def _aspect(op: ComparedOp, change: Difference) -> tuple[str, str, str]:
+def _aspect(op: OpChange, change: Difference) -> tuple[str, str, str]:
     # The producer of an input is a name that differs between layers, so it would prevent grouping.
-    wired = change.what.startswith("input ")
-    what = f"{op.type} reads a different value" if wired else f"{op.type} {change.what}"
-    return (what, "", "") if wired else (what, _side(change.a), _side(change.b))
+    if change.what.startswith("inputs "):
+        return f"{op.b.type}: {change.what}", "", ""
+    if change.what.startswith("input "):
+        return f"{op.b.type} reads a different value", "", ""
+    return f"{op.a.type} {change.what}", _side(change.a), _side(change.b)
 
 
 def weight_rows(part: PartDiff, *, values: bool) -> Iterator[Row]:

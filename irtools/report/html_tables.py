@@ -12,7 +12,7 @@ from irtools.model.footprint import KV_PRECISIONS, UNKNOWN, Footprint, states
 from irtools.model.provenance import flat_rt_info, versions
 from irtools.report.inspection import InspectedPart, Inspection
 from irtools.report.stack import agreeing
-from irtools.text import plural, shape_text, size_text
+from irtools.text import clipped, plural, shape_text, size_text
 
 __all__ = ["Cell", "HtmlColumn", "HtmlTable", "memory_table", "number_columns", "provenance", "tables", "text_columns"]
 
@@ -62,6 +62,8 @@ class HtmlTable:
     notes: tuple[str, ...] = ()
 
 
+_LONGEST_VALUE = 2000
+"""Characters of an rt_info value on the page."""
 _GROWS = {True: "grows", False: "stays"}
 
 
@@ -212,10 +214,14 @@ def provenance(inspection: Inspection) -> tuple[HtmlTable, ...]:
     readable = [part for part in inspection.parts if not part.error]
     made = [(part.name, name, version) for part in readable for name, version in versions(part.document).items()]
     entries = [
-        (part.name, key, value) for part in readable for key, value in sorted(flat_rt_info(part.document).items())
+        (part.name, key, clipped(value, _LONGEST_VALUE))
+        for part in readable
+        for key, value in sorted(flat_rt_info(part.document).items())
     ]
+    long = any(len(value) > _LONGEST_VALUE for part in readable for value in flat_rt_info(part.document).values())
+    notes = ("long values are shortened; `irtools rt-info show MODEL_DIR KEY --full` prints a value whole",)
     columns = (*text_columns("part"), *_name_columns("key", "value"))
     return (
         HtmlTable("Made with", (*text_columns("part", "program"), *_name_columns("version")), tuple(made)),
-        HtmlTable("rt_info", columns, tuple(entries)),
+        HtmlTable("rt_info", columns, tuple(entries), notes if long else ()),
     )

@@ -9,10 +9,10 @@ from irtools.anatomy.describe import SYMBOLS, layers_text, symbolic
 from irtools.lint.pipelines import Pipeline
 from irtools.model.footprint import KV_PRECISIONS, UNKNOWN, Footprint, states
 from irtools.model.part import ModelInput, ModelOutput
-from irtools.model.provenance import flat_rt_info, origin, versions
+from irtools.model.provenance import UNKNOWN_ORIGIN, flat_rt_info, origin, versions
 from irtools.report.inspection import InspectedPart, Inspection, WeightGroup
 from irtools.report.terminal import Column, Style, numbers, paragraph, table
-from irtools.text import plural, ranges, size_text, visible
+from irtools.text import clipped, plural, ranges, size_text, visible
 
 __all__ = ["inspection_text"]
 
@@ -70,7 +70,7 @@ def _part_row(inspection: Inspection, part: InspectedPart) -> tuple[object, ...]
     made = [
         f"{name} {version}"
         for name, version in versions(part.document).items()
-        if name in ("OpenVINO", "Optimum Intel", "NNCF", "OpenVINO Tokenizers")
+        if name in ("OpenVINO", "Optimum Intel", "Transformers", "NNCF", "OpenVINO Tokenizers")
     ]
     size = size_text(weights) if weights is not None else "missing"
     return f"{part.name}{mark}", _ops(part), size_text(xml), size, ", ".join(made)
@@ -152,6 +152,9 @@ def _rt_info(part: InspectedPart) -> Iterator[tuple[str, str]]:
     ]
     if hints:
         yield "", ", ".join(hints)
+    for key, value in entries.items():
+        if origin(key) == UNKNOWN_ORIGIN:
+            yield "", f"{key}: {clipped(value)}"
 
 
 def _weights(inspection: Inspection, style: Style) -> str:

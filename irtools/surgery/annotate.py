@@ -86,7 +86,7 @@ def annotating(
     note = f"a different annotation was replaced: {difference}"
     if difference is None:
         note = "the early form of the annotation was upgraded"
-    return (SetRtInfo(ANNOTATION_KEY, new),), (note,)
+    return (SetRtInfo(ANNOTATION_KEY, new, force=True),), (note,)
 
 
 def _difference(existing: Annotation, document: Document, stack: DecoderStack) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -166,9 +167,25 @@ class Editor:
         """Set the tensor names of an output."""
         self.make(SetTensorNames(OpOutput(op, output_index), tuple(names)))
 
-    def set_rt_info(self, key: str, value: str | None) -> None:
-        """Set an entry of the model-level rt_info; None removes it."""
-        self.make(SetRtInfo(key, value))
+    def set_rt_info(self, key: str | Sequence[str], value: str | float | bool | None, *, force: bool = False) -> None:
+        """Set an entry of the model-level rt_info; None removes it, or the whole group of this name.
+
+        Parameters
+        ----------
+        key : str or sequence of str
+            Key or path: ``runtime_options/KV_CACHE_PRECISION``, or ``["runtime_options", "KV_CACHE_PRECISION"]``.
+            In text, each ``/`` separates a group from its content. Missing groups are added.
+        value : str, number, bool or None
+            Numbers are written as Python writes them, a bool as ``true`` or ``false``.
+        force : bool
+            Replace a group of entries by the value, or a value on the path by a group, which is refused otherwise.
+
+        Raises
+        ------
+        EditError
+            The key or the value cannot be written.
+        """
+        self.make(SetRtInfo(_rt_info_key(key), _rt_info_text(value), force))
 
     # -- whole surgeries ---------------------------------------------------------------
 
@@ -245,6 +262,22 @@ class Editor:
         exposure = concealing(document, layers, names=names, concat=concat, count=count)
         self.make(*exposure.edits)
         return exposure
+
+
+def _rt_info_key(key: object) -> str | tuple[str, ...]:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, list | tuple) and key and all(isinstance(one, str) for one in key):
+        return tuple(key)
+    raise EditError(f"{key!r} is not the key of an rt_info entry; give text, or a list of text for a path")
+
+
+def _rt_info_text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Real):
+        return _text(value)
+    raise EditError(f"{value!r} is not a value of an rt_info entry; give text, a number or a bool")
 
 
 def _text(value: object) -> str:

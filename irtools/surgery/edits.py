@@ -145,10 +145,20 @@ class SetTensorNames:
 
 @dataclass(frozen=True, slots=True)
 class SetRtInfo:
-    """Set an entry of the model-level rt_info; None removes it."""
+    """Set an entry of the model-level rt_info; None removes it.
 
-    key: str
+    Attributes
+    ----------
+    key : str or tuple of str
+        Key, or path: the keys of the groups around the entry first. Text is split at each ``/``; a key that has a
+        ``/`` itself is given in a tuple.
+    force : bool
+        Replace a group by the value, or a value on the path by a group, which is refused otherwise.
+    """
+
+    key: str | tuple[str, ...]
     value: str | None
+    force: bool = False
 
 
 class Place(NamedTuple):

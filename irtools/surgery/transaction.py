@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from irtools.errors import EditError, about
 from irtools.ir.markup import Splice, spliced
 from irtools.ir.op import parse_op
-from irtools.ir.rt_info import ANNOTATION_KEY, effective_entry, remove_entry, set_entry
+from irtools.ir.rt_info import ANNOTATION_KEY, effective_entry, entry_path, remove_entry, set_entry
 from irtools.ir.scan import Scan, same_graph, scan_outline
 from irtools.model.document import Document
 from irtools.surgery.edits import Edit, GraphEdit, RemoveOp, Rename, Restore, SetRtInfo, require_text
@@ -109,13 +109,16 @@ class _Steps:
         self.document = Document(self.document.path, data, part=self.document.part)
 
     def _set_rt_info(self, edit: SetRtInfo) -> None:
-        require_text(edit.key, edit.value or "")
         old = self.document
         scan = old.scan if "scan" in old.__dict__ else scan_outline(old.data)
-        new = remove_entry(scan, edit.key) if edit.value is None else set_entry(scan, edit.key, edit.value)
+        path = entry_path(scan, edit.key)
+        require_text(*path, edit.value or "")
+        new = remove_entry(scan, path) if edit.value is None else set_entry(scan, path, edit.value, force=edit.force)
         self._take(difference(old.data, new), new)
-        if edit.key == ANNOTATION_KEY:
+        if path == (ANNOTATION_KEY,):
             self.annotation = edit.value
+        elif path[0] == ANNOTATION_KEY:
+            self.annotation = _annotation(self.document.scan)
 
     def _restore(self, edit: Restore) -> None:
         from irtools.surgery.restore import restored

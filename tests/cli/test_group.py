@@ -26,7 +26,9 @@ COMMANDS = irtools.cli.cli.list_commands(click.Context(irtools.cli.cli))
 
 def test_commands_are_found_by_their_files() -> None:
     files = Path(irtools.cli.__file__).parent.glob("*.py")
-    defining = [file.stem for file in files if re.search(r"^def command\(", file.read_text(), re.MULTILINE)]
+    defining = [
+        file.stem.replace("_", "-") for file in files if re.search(r"^def command\(", file.read_text(), re.MULTILINE)
+    ]
     assert {"annotate", "locate", "strip"} <= set(COMMANDS)
     assert set(defining) <= set(COMMANDS)
 

@@ -138,6 +138,43 @@ def test_a_changed_attribute_is_told_with_its_op(fixtures: Path, export_copy: Co
     assert [(aspect.what, aspect.a, aspect.b) for aspect in change.changes] == [("causal", "false", "true")]
 
 
+def test_exchanged_inputs_are_one_change_and_name_the_op(fixtures: Path, export_copy: Copy) -> None:
+    copy = export_copy("qwen3_5_vl_trained")
+    tree = etree.parse(copy / "openvino_mtp_model.xml")
+    (concat,) = [layer.get("id") for layer in tree.iter("layer") if layer.get("name") == "aten::cat/Concat"]
+    for edge in tree.iterfind("edges/edge"):
+        if edge.get("to-layer") == concat:
+            edge.set("to-port", "1" if edge.get("to-port") == "0" else "0")
+    tree.write(copy / "openvino_mtp_model.xml")
+    comparison = compare(fixtures / "qwen3_5_vl_trained", copy)
+    assert comparison.counts == {"structure": 1}
+    assert headline(comparison) == "aten::cat/Concat: inputs 0 and 1 exchanged; everything else is equal"
+    near = only(comparison).surroundings
+    assert [op.name for op in near.ops if op.changes] == ["aten::cat/Concat"]
+    assert sorted((edge.input, edge.side) for edge in near.edges if edge.side != "both") == [
+        (0, "a"),
+        (0, "b"),
+        (1, "a"),
+        (1, "b"),
+    ]
+
+
+def test_a_rewired_input_is_one_change(fixtures: Path, export_copy: Copy) -> None:
+    copy = export_copy("llama")
+    tree = etree.parse(copy / "openvino_model.xml")
+    ids = {layer.get("name"): layer.get("id") for layer in tree.iter("layer")}
+    gate = next(name for name in ids if "layers.1.mlp.gate_proj" in name and "MatMul" in name)
+    (edge,) = [
+        edge for edge in tree.iterfind("edges/edge") if edge.get("to-layer") == ids[gate] and edge.get("to-port") == "0"
+    ]
+    other = next(name for name in ids if "layers.1.post_attention_layernorm" in name and "aten::pow" in name)
+    edge.set("from-layer", ids[other])
+    tree.write(copy / "openvino_model.xml")
+    comparison = compare(fixtures / "llama", copy)
+    assert comparison.counts == {"structure": 1}
+    assert headline(comparison) == f"{gate}: input 0 reads another value; everything else is equal"
+
+
 def test_an_exchanged_activation_is_one_changed_op(fixtures: Path, export_copy: Copy) -> None:
     copy = export_copy("llama")
     edit(copy / "openvino_model.xml", r'type="Swish" version="opset4"', 'type="SoftSign" version="opset9"')
@@ -201,7 +238,7 @@ def test_no_graph_is_called_equal_that_was_not_compared(fixtures: Path, tmp_path
     (tmp_path / "more.json").write_text("{}")
     said = headline(compare(tmp_path, fixtures / "gpt2"))
     assert "only b has model" in said
-    assert said.endswith("; no model is in both")
+    assert "; no model is in both" in said
 
 
 def test_ports_are_compared_by_name_type_and_order(fixtures: Path, export_copy: Copy) -> None:
@@ -338,10 +375,23 @@ def test_weights_that_are_missing_are_told(fixtures: Path, export_copy: Copy) ->
     (copy / "openvino_model.bin").unlink()
     comparison = compare(fixtures / "falcon", copy)
     assert set(comparison.counts) == {"parts"}
-    assert any("cannot be read" in note for part in comparison.parts for note in part.notes)
-    (copy / "openvino_model.bin").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
-    comparison = compare(fixtures / "falcon", copy)
-    assert any("could not be read" in note for part in comparison.parts for note in part.notes)
+    assert comparison.exit_code == 2
+    data = (fixtures / "falcon" / "openvino_model.bin").read_bytes()
+    for weights, fault in (
+        (b"version https://git-lfs.github.com/spec/v1\n", "a Git-LFS pointer"),
+        (data[:999], "has 999"),
+    ):
+        (copy / "openvino_model.bin").write_bytes(weights)
+        comparison = compare(fixtures / "falcon", copy)
+        (failure,) = comparison.failures
+        assert f"{copy}/openvino_model.bin: {fault}" in failure
+        assert (comparison.exit_code, comparison.counts) == (2, {})
+        assert headline(comparison) == "weights of model not compared; everything else is equal"
+        edit(copy / "openvino_model.xml", r'causal="false"', 'causal="true"')
+        comparison = compare(fixtures / "falcon", copy)  # the structure is compared all the same
+        assert (comparison.exit_code, comparison.counts) == (2, {"structure": 1})
+        assert compare(fixtures / "falcon", copy, ignore=["weights"]).exit_code == 1
+        edit(copy / "openvino_model.xml", r'causal="true"', 'causal="false"')
 
 
 def test_missing_sides_and_unknown_words_are_errors(fixtures: Path, tmp_path: Path) -> None:

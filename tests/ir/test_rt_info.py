@@ -291,7 +291,7 @@ def test_an_ascii_file_stays_ascii() -> None:
 def test_the_value_of_an_entry_is_replaced_in_its_place(old: str, new: str) -> None:
     around = '\t<rt_info>\n\t\t<zz value="1"/>\n\t\t{}\n\t\t<a value="2"/>\n\t</rt_info>\n'
     data = document(around.format(old))
-    assert set_entry(scan_ir(data), KEY, "v") == document(around.format(new))
+    assert set_entry(scan_ir(data), KEY, "v", force=True) == document(around.format(new))
     assert remove_entry(scan_ir(data), KEY) == document(around.replace("\n\t\t{}", ""))
 
 

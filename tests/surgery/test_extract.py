@@ -22,6 +22,7 @@ from irtools.model.document import Document
 from irtools.surgery.extraction.piece import Piece
 from irtools.surgery.reach import below
 from tests.surgery.pieces import compare_bytes, layers_of, points, run_piece, run_whole
+from tests.surgery.staged import stage_difference
 
 EXPORTS = sorted(path.stem for path in (Path(__file__).parents[2] / "fixtures" / "truth").glob("*.json"))
 ROUNDING = 3e-6  # single precision: OpenVINO fuses ops of a piece differently
@@ -295,10 +296,15 @@ def test_five_gigabytes_within_half_a_gigabyte(export_copy: Callable[..., Path],
     [
         ({"layers": "9"}, "there is no layer 9; the decoder stack has layers 0 to 3"),
         ({"layers": "2-1"}, "the layer range 2-1 runs backwards"),
-        ({"layers": "two"}, "'two' is not a list of layers; write 3 or 3-5"),
+        ({"layers": "two"}, "'two' is not a list of layers; write 3, 3-5 or 3-"),
         ({"layers": "0,2"}, "the layers 0,2 are not consecutive"),
         ({}, "nothing is selected"),
-        ({"layers": "1", "to": "x"}, "exclude each other"),
+        ({"layers": "1", "from_": "x"}, "exclude each other"),
+        ({"layers": "1-2", "to": "logits"}, "is computed from layer 3 too; end the layers with the last one"),
+        ({"layers": "2-", "to": "position_ids"}, "is not computed from these layers"),
+        ({"stages": "0-1,2-", "layers": "1"}, "--stages selects all layers"),
+        ({"stages": "0-1,3-"}, "layer 2 is expected after layer 1, not layer 3"),
+        ({"stages": "0-1,2"}, "layer 3 is in no stage; end with 3-"),
         ({"from_": "x"}, "--from needs --to"),
         ({"from_": "nowhere", "to": "nowhere"}, "no op is called 'nowhere'"),
         ({"from_": "aten::add/Add", "to": "aten::add/Add"}, "could be 14 ops"),
@@ -319,6 +325,45 @@ def test_five_gigabytes_within_half_a_gigabyte(export_copy: Callable[..., Path],
 def test_what_makes_no_sense_is_told(options: dict[str, str], message: str, extract: Extract) -> None:
     with pytest.raises((UsageError, EditError), match=message):
         extract("falcon", **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "stages"),
+    [
+        ("llama", "0-1,2-"),
+        ("qwen3_5_vl_trained", "0,1-2,3-"),
+        pytest.param("qwen3_5_moe_vl", "0,1,2,3-", marks=pytest.mark.slow),
+        pytest.param("gemma4_vl", "0-1,2,3,4-", marks=pytest.mark.slow),
+        pytest.param("falcon", "0,1-2,3-", marks=pytest.mark.slow),
+        pytest.param("zoo/lfm2_moe", "0-1,2-", marks=pytest.mark.slow),
+    ],
+)
+def test_stages_one_after_the_other_equal_the_whole_model(
+    name: str, stages: str, fixtures: Path, tmp_path: Path
+) -> None:
+    export = irtools.open_export(fixtures / name)
+    pieces = export.extract(tmp_path / "stages", stages=stages, check=False)
+    assert len(pieces) == stages.count(",") + 1
+    assert [port.name for port in pieces[-1].outputs] == ["logits"]
+    assert stage_difference(export.target.path, tmp_path / "stages") < 1e-6
+
+
+def test_a_last_stage_has_the_head_and_no_shapes_from_outside(fixtures: Path, tmp_path: Path) -> None:
+    export = irtools.open_export(fixtures / "qwen3_5_vl_trained")
+    last = export.extract(tmp_path / "last", layers="2-", to="logits")
+    assert [port.name for port in last.inputs] == ["hidden_states.1", "attention_mask", "position_ids", "beam_idx"]
+    assert [port.name for port in last.outputs] == ["logits"]
+    start = next(
+        name for name in export.target.graph.scan.names if "layers.2.input_layernorm" in name and "pow" in name
+    )
+    named = export.extract(tmp_path / "named", from_=start, to="logits", check=False)
+    assert not [port.name for port in named.inputs if port.kind == "shape"]
+
+
+def test_a_shape_from_outside_is_explained(extract: Extract) -> None:
+    piece = extract("qwen3_5_vl_trained", layers="3")
+    (port,) = [port for port in piece.inputs if port.kind == "shape"]
+    assert any(repr(port.name) in note and "neither takes nor computes" in note for note in piece.notes)
 
 
 def test_an_op_in_a_body_and_a_part_without_stack(extract: Extract, target_of: Callable[[str], Path]) -> None:

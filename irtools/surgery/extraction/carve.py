@@ -57,15 +57,36 @@ def state_names(variable: str, names: Iterable[str]) -> tuple[str, str]:
     return variable, f"{variable}.new"
 
 
-def carve(view: GraphView, region: PieceRegion) -> Plan:
+def carve(view: GraphView, region: PieceRegion, *, fed: bool = False) -> Plan:
     """Work out the file of a piece and the weights that it needs.
+
+    Parameters
+    ----------
+    fed : bool
+        True if another piece gives all inputs, so that none needs an explanation.
 
     Raises
     ------
     InvalidIRError
         A constant has no offset or size.
     """
-    return _Carver(view, region).plan()
+    plan = _Carver(view, region).plan()
+    return plan if fed else replace(plan, notes=(*plan.notes, *_shape_notes(view, region, plan.inputs)))
+
+
+def _shape_notes(view: GraphView, region: PieceRegion, inputs: Iterable[PiecePort]) -> Iterator[str]:
+    """Explain inputs that are shapes of values outside of the piece."""
+    shaped = {
+        view.op_name(cut.source.op): view.op_name(view.inputs(cut.source.op)[0].op)
+        for cut in region.cuts
+        if cut.kind == "shape"
+    }
+    for port in inputs:
+        if port.kind == "shape":
+            yield (
+                f"the input {port.name!r} is the shape of a value that the piece neither takes nor computes: give the "
+                f"shape that {shaped[port.producer]!r} has in the whole model"
+            )
 
 
 class _Carver:
@@ -150,10 +171,10 @@ class _Carver:
 
     # -- inputs and outputs ------------------------------------------------------------
 
-    def _describe(self, name: str, source: Source, kind: str) -> PiecePort:
+    def _describe(self, name: str, source: Source, kind: str, variable: str = "") -> PiecePort:
         port, view = self._port(source), self.view
         producer = view.op_name(source.op)
-        return PiecePort(name, port.element_type, port.shape, kind, producer, view.output_index(source))
+        return PiecePort(name, port.element_type, port.shape, kind, producer, view.output_index(source), variable)
 
     def _cut(self, cut: Cut) -> None:
         """Add a Parameter in place of a value."""
@@ -164,7 +185,8 @@ class _Carver:
         self.tensors.add(name)
         key = next(self.ids)
         self.moved[source] = Source(key, 0)
-        self.inputs.append(self._describe(name, source, cut.kind))
+        variable = variable_id(self.view, source.op) if cut.kind == "state" else ""
+        self.inputs.append(self._describe(name, source, cut.kind, variable))
         shape = shape_text(port.shape)[1:-1]
         if rank_unknown(self.view, source):
             shape = "..."
@@ -191,23 +213,23 @@ class _Carver:
                 self._copy(end.result)
                 self._add_output(end.name, end.source, "value")
         for op in self.region.written:
-            name = self._state_names(variable_id(self.view, op))[1]
-            self._add_result(name, self.view.inputs(op)[0], "state")
+            variable = variable_id(self.view, op)
+            self._add_result(self._state_names(variable)[1], self.view.inputs(op)[0], "state", variable)
 
-    def _add_result(self, wanted: str, source: Source, kind: str) -> None:
+    def _add_result(self, wanted: str, source: Source, kind: str, variable: str = "") -> None:
         port = self._port(source)
         name = _fresh_name(wanted, self.tensors)
         friendly = _fresh_name(name if name not in self.names else f"{name}/Result", self.names)
         self.names.add(friendly)
         self.tensors.add(name)
-        self._add_output(name, source, kind)
+        self._add_output(name, source, kind, variable)
         key, start = next(self.ids), self.moved.get(source, source)
         result = AddOp("Result", friendly, output_names=(name,))
         self.layers[key] = self.style.layer(key, result, (NewPort(port.element_type, port.shape),))
         self.result_edges.append(self.style.edge(start.op, start.port, key, 0))
 
-    def _add_output(self, name: str, source: Source, kind: str) -> None:
-        self.outputs.append(self._describe(name, source, kind))
+    def _add_output(self, name: str, source: Source, kind: str, variable: str = "") -> None:
+        self.outputs.append(self._describe(name, source, kind, variable))
         self.output_sources.append(source)
 
     def _name_ports(self) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -17,10 +18,14 @@ from irtools.model.document import Document
 from irtools.surgery.extraction.carve import carve
 from irtools.surgery.extraction.piece import Piece, Plan
 from irtools.surgery.extraction.region import find_region
-from irtools.surgery.extraction.request import between_ops, of_layers, parse_layers
+from irtools.surgery.extraction.request import between_ops, of_layers, parse_layers, residual_stream
+from irtools.surgery.extraction.stages import Stage, parse_stages, stage_name
+from irtools.surgery.extraction.stages import plan_stages as staged
 
-__all__ = ["PieceCheck", "plan_piece", "require_choice", "save_piece"]
+__all__ = ["MANIFEST", "PieceCheck", "plan_piece", "plan_stages", "require_choice", "save_piece", "save_stages"]
 
+MANIFEST = "stages.json"
+"""File that says which output of a stage feeds which input."""
 _STEM = "openvino_model"
 
 PieceCheck = Callable[[Plan, Path, Sequence[Path]], tuple[str, ...]]
@@ -40,33 +45,68 @@ def plan_piece(
     Parameters
     ----------
     locate : callable
-        Locates the decoder stack; called only if ``layers`` is given.
+        Locates the decoder stack; called only if ``layers`` is given, or a shape is needed.
     layers, from_, to, stateless
         As for :meth:`irtools.export.Export.extract`, with the same errors.
     """
     require_choice(layers, from_, to)
     view = document.graph
     if layers is not None:
-        try:
-            stack = locate()
-        except LocateRefusedError as error:
-            error.hint = "--from OP and --to OP work without a decoder stack."
-            raise
+        stack = _located(locate)
         with about(document.path):
             first, last = parse_layers(layers, len(stack.layers))
-        request = of_layers(view, stack, first, last, stateless=stateless)
+            request = of_layers(view, stack, first, last, stateless=stateless, to=to)
     else:
         with about(document.path):
             request = between_ops(view, from_, to, stateless=stateless)
-    return carve(view, find_region(view, request))
+    region = find_region(view, request)
+    if layers is None and any(cut.kind == "shape" for cut in region.cuts):
+        # All values of the residual stream have one shape, so that of an earlier one can be read from another one.
+        with suppress(LocateRefusedError):
+            region = find_region(view, residual_stream(view, locate(), request))
+    return carve(view, region)
 
 
-def require_choice(layers: str | None, from_: Sequence[str], to: Sequence[str]) -> None:
+def plan_stages(
+    document: Document, locate: Callable[[], DecoderStack], stages: str, *, stateless: bool = False
+) -> list[Stage]:
+    """Work out consecutive pieces of the decoder stack; write nothing.
+
+    Parameters
+    ----------
+    stages : str
+        Layers of each stage: ``0-11,12-23,24-``.
+
+    Raises
+    ------
+    EditError, UsageError
+        The stages are not consecutive layers from the first to the last.
+    LocateRefusedError
+        The part has no decoder stack.
+    """
+    stack = _located(locate)
+    with about(document.path):
+        return staged(document.graph, stack, parse_stages(stages, len(stack.layers)), stateless=stateless)
+
+
+def _located(locate: Callable[[], DecoderStack]) -> DecoderStack:
+    try:
+        return locate()
+    except LocateRefusedError as error:
+        error.hint = "--from OP and --to OP work without a decoder stack."
+        raise
+
+
+def require_choice(layers: str | None, from_: Sequence[str], to: Sequence[str], stages: str | None = None) -> None:
     """Raise an OptionError for options that select nothing, or exclude each other."""
+    if stages is not None:
+        if layers is not None or from_ or to:
+            raise OptionError("--stages selects all layers; leave out --layers, --from and --to")
+        return
     if layers is None and not (from_ or to):
-        raise OptionError("nothing is selected; give --layers such as 3-5, or --from OP and --to OP")
-    if layers is not None and (from_ or to):
-        raise OptionError("--layers and --from/--to exclude each other; give only one of them")
+        raise OptionError("nothing is selected; give --layers such as 3-5, --stages, or --from OP and --to OP")
+    if layers is not None and from_:
+        raise OptionError("--layers and --from exclude each other; give only one of them")
     if layers is None and not (from_ and to):
         present, missing, end = ("--from", "--to", "last") if from_ else ("--to", "--from", "first")
         raise OptionError(f"{present} needs {missing} too; give the {end} op of the piece")
@@ -102,18 +142,63 @@ def save_piece(
     SaveError
         The files could not be written; new files were removed.
     """
-    if plan.ranges.needed:
-        require_weights(document.weights_path, plan.ranges.needed, "the piece")
-    _require_sound(document, plan)
+    files = _files(document, [("", plan)], progress)
     notes = create_files(
-        output_dir,
-        {f"{_STEM}.bin": plan.ranges.read(document.weights_path, progress), f"{_STEM}.xml": plan.data},
-        directory=document.path.parent,
-        check=partial(check, plan, output_dir) if check else None,
+        output_dir, files, directory=document.path.parent, check=partial(check, plan, output_dir) if check else None
     )
+    return _written(plan, output_dir, notes)
+
+
+def save_stages(
+    document: Document,
+    stages: Sequence[Stage],
+    output_dir: Path,
+    *,
+    manifest: bytes,
+    check: PieceCheck | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Piece, ...]:
+    """Write each stage as a piece in a directory of its own, and ``stages.json``, all or none.
+
+    Parameters and errors are those of :func:`save_piece`. ``manifest`` is the content of ``stages.json``.
+    """
+    names = [stage_name(number) for number in range(len(stages))]
+    plans = [stage.plan for stage in stages]
+    notes: dict[str, tuple[str, ...]] = {}
+
+    def check_all(files: Sequence[Path]) -> tuple[str, ...]:
+        for at, (name, plan) in enumerate(zip(names, plans, strict=True)):
+            if check is not None:
+                notes[name] = check(plan, output_dir / name, files[2 * at : 2 * at + 2])
+        return ()
+
+    files = _files(document, [(f"{name}/", plan) for name, plan in zip(names, plans, strict=True)], progress)
+    files[MANIFEST] = manifest
+    create_files(output_dir, files, directory=document.path.parent, check=check_all if check else None)
+    return tuple(
+        _written(plan, output_dir / name, notes.get(name, ())) for name, plan in zip(names, plans, strict=True)
+    )
+
+
+def _files(
+    document: Document, plans: Sequence[tuple[str, Plan]], progress: Callable[[int, int], None] | None
+) -> dict[str, bytes | Iterable[bytes | memoryview]]:
+    """Content of the files of pieces; each piece comes with the beginning of its paths."""
+    needed = max(plan.ranges.needed for _, plan in plans)
+    if needed:
+        require_weights(document.weights_path, needed, "the piece")
+    files: dict[str, bytes | Iterable[bytes | memoryview]] = {}
+    for folder, plan in plans:
+        _require_sound(document, plan)
+        files[f"{folder}{_STEM}.bin"] = plan.ranges.read(document.weights_path, progress)
+        files[f"{folder}{_STEM}.xml"] = plan.data
+    return files
+
+
+def _written(plan: Plan, directory: Path, notes: tuple[str, ...]) -> Piece:
     return Piece(
-        path=output_dir / f"{_STEM}.xml",
-        weights_path=output_dir / f"{_STEM}.bin",
+        path=directory / f"{_STEM}.xml",
+        weights_path=directory / f"{_STEM}.bin",
         xml_bytes=plan.xml_bytes,
         weights_bytes=plan.weights_bytes,
         inputs=plan.inputs,

@@ -26,6 +26,8 @@ class PiecePort:
         model, the shape of one, or a state (for an output, its new value).
     producer : str
         Friendly name of the producer in the whole model.
+    variable : str
+        Variable id of a state.
     """
 
     name: str
@@ -34,6 +36,7 @@ class PiecePort:
     kind: str
     producer: str
     output_index: int = 0
+    variable: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,7 +132,7 @@ class _Scope:
 def _scope(view: GraphView, request: PieceRequest) -> _Scope:
     """Return the scope without states."""
     ends = {end.source.op for end in request.ends}
-    values = {end.source for end in request.ends}
+    values = {end.source for end in request.ends if not end.inner}
     readers = [reader.op for op in ends for reader in view.consumers(op) if Source(op, reader.port) in values]
     descendants = below(view, request.starts)
     core = above(view, ends, descendants)
@@ -301,9 +301,15 @@ def _cut_shapes(scope: _Scope, kept: _Kept, shapes: Iterable[int]) -> None:
     view, request, rank = scope.view, scope.request, scope.view.rank
     same = SameShape(view, request.stream, request.closing)
     order = sorted((op for op in kept.ops if not view.constant(op)), key=rank.__getitem__)
+    # Values of the residual stream that the piece takes or computes.
+    taken = {source for source, kind in kept.cuts.items() if kind == "value"}
+    here = (source for source in request.stream if source in taken or source.op in kept.ops)
+    along = [request.entry] if request.entry else sorted(here, key=lambda source: rank[source.op])
     for op in sorted(shapes, key=rank.__getitem__):
         source = view.inputs(op)[0]
-        value = request.entry if same.in_stream(source) else None
+        value = None
+        if same.in_stream(source):
+            value = next((one for one in along if one != source and not _depends(scope, kept, one.op, op)), None)
         if value is None and request.stream:
             alike = same.like(source, order)
             value = next((candidate for candidate in alike if not _depends(scope, kept, candidate.op, op)), None)

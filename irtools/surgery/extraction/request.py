@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import UsageError
@@ -12,10 +12,19 @@ from irtools.graph.find import find_op
 from irtools.graph.view import GraphView, Source
 from irtools.ir.constants import iter_graphs
 from irtools.surgery.choice import parse_layer_list
-from irtools.surgery.reach import below
+from irtools.surgery.reach import below, data_above
 
-__all__ = ["End", "PieceRequest", "between_ops", "of_layers", "parse_layers"]
+__all__ = [
+    "End",
+    "PieceRequest",
+    "between_ops",
+    "model_outputs",
+    "of_layers",
+    "parse_layers",
+    "residual_stream",
+]
 
+_OPEN = re.compile(r"(\d+)\s*-\s*$")
 _OUTPUT = re.compile(r"(.+):(\d{1,9})", re.DOTALL)
 
 
@@ -29,11 +38,14 @@ class End:
         Name of the output.
     result : int or None
         The model's own Result of the value, which then stays unchanged.
+    inner : bool
+        True if the piece also computes what follows from the value, such as new values of its states.
     """
 
     source: Source
     name: str
     result: int | None = None
+    inner: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +86,7 @@ def parse_layers(text: str, count: int) -> tuple[int, int]:
     Parameters
     ----------
     text : str
-        ``3``, ``3-5``, ``last``, ``3-last`` or ``all``.
+        ``3``, ``3-5``, ``last``, ``3-last`` or ``3-``, or ``all``.
     count : int
         Number of layers of the model.
 
@@ -90,38 +102,92 @@ def parse_layers(text: str, count: int) -> tuple[int, int]:
     >>> parse_layers("1-last", 4), parse_layers("2", 4), parse_layers("all", 4)
     ((1, 3), (2, 2), (0, 3))
     """
-    layers = parse_layer_list(text, count, like="3 or 3-5")
+    layers = parse_layer_list(_OPEN.sub(r"\1-last", text), count, like="3, 3-5 or 3-")
     if layers != tuple(range(layers[0], layers[-1] + 1)):
         raise UsageError(f"the layers {text} are not consecutive; extract them one by one")
     return layers[0], layers[-1]
 
 
-def of_layers(view: GraphView, stack: DecoderStack, first: int, last: int, *, stateless: bool) -> PieceRequest:
-    """Return a request for consecutive layers of a decoder stack that was located in this graph."""
+def of_layers(
+    view: GraphView,
+    stack: DecoderStack,
+    first: int,
+    last: int,
+    *,
+    stateless: bool,
+    to: Sequence[str] = (),
+    whole: bool = False,
+) -> PieceRequest:
+    """Return a request for consecutive layers of a decoder stack that was located in this graph.
 
-    def value(op: int) -> Source:
-        return Source(op, view.output(op).id)
+    Parameters
+    ----------
+    to : sequence of str
+        Ends of the piece instead of the last layer's hidden state, such as ``logits``.
+    whole : bool
+        For the first layers: begin at the inputs of the model, and compute the embeddings in the piece.
 
-    start = value(stack.stream_start)
-    entry = stack.layers[first - 1].source if first else start
+    Raises
+    ------
+    UsageError
+        There is no such end, it is not computed from the layers, or layers after the last one are needed for it.
+    """
+    entry = stack.layers[first - 1].source if first else _value(view, stack.stream_start)
+    starts = {consumer.op for consumer in view.consumers(entry.op) if consumer.port == entry.port}
+    ends = [end for name in to for end in _ends(view, name)] or [
+        End(stack.layers[last].source, f"hidden_states.{last}")
+    ]
+    _require_within(view, stack, starts, ends, last)
+    request = residual_stream(view, stack, PieceRequest(frozenset(starts), tuple(ends), stateless=stateless))
+    if whole:
+        roots = {op for op in data_above(view, [entry.op]) if view.op_type(op) == "Parameter"}
+        return replace(request, starts=frozenset(roots), tokens=frozenset(roots))
+    return replace(request, entry=entry, entry_name=f"hidden_states.{first - 1 if first else 'embeddings'}")
+
+
+def residual_stream(view: GraphView, stack: DecoderStack, request: PieceRequest) -> PieceRequest:
+    """Add to a request what is known of the shapes of the residual stream."""
+    start = _value(view, stack.stream_start)
     # After the last sum only the tokens that lm_head reads may be left.
-    closing = {stack.layers[-1].source, value(stack.last_sum)}
-    stream = {start, value(stack.embedding)}
+    closing = {stack.layers[-1].source, _value(view, stack.last_sum)}
+    stream = {start, _value(view, stack.embedding)}
     for layer in stack.layers:
-        stream |= {layer.source, *map(value, layer.sums)}
-    shape = view.shape(entry)
+        stream |= {layer.source, *(_value(view, op) for op in layer.sums)}
+    shape = view.shape(start)
     same = {source for source in stream - closing if view.shape(source) == shape}
     above = {stack.embedding, *(op for op in view.producers(stack.embedding) if not view.constant(op))}
-    return PieceRequest(
-        starts=frozenset(consumer.op for consumer in view.consumers(entry.op) if consumer.port == entry.port),
-        ends=(End(stack.layers[last].source, f"hidden_states.{last}"),),
-        entry=entry,
-        entry_name=f"hidden_states.{first - 1 if first else 'embeddings'}",
+    return replace(
+        request,
         stream=frozenset(same) if len(shape) == 3 and shape[-1] > 0 else frozenset(),
         closing=frozenset(closing),
         tokens=frozenset(above),
-        stateless=stateless,
     )
+
+
+def _value(view: GraphView, op: int) -> Source:
+    return Source(op, view.output(op).id)
+
+
+def _require_within(view: GraphView, stack: DecoderStack, starts: set[int], ends: Sequence[End], last: int) -> None:
+    """Refuse ends that are not computed from the layers, or only through layers after them."""
+    computed = below(view, starts)
+    for end in ends:
+        if end.source.op not in computed:
+            raise UsageError(f"--to {end.name!r} is not computed from these layers; give an op in or after them")
+        if last + 1 < len(stack.layers) and stack.layers[last + 1].source.op in data_above(view, [end.source.op]):
+            raise UsageError(
+                f"--to {end.name!r} is computed from layer {last + 1} too; end the layers with the last one, as in "
+                "--layers 3-"
+            )
+
+
+def model_outputs(view: GraphView) -> list[End]:
+    """Return the outputs of the model as ends."""
+    ends = []
+    for key in view.results:
+        names = view.result_names(key)
+        ends.append(End(view.inputs(key)[0], names[0] if names else view.op_name(key), key if names else None))
+    return ends
 
 
 def between_ops(view: GraphView, starts: Sequence[str], ends: Sequence[str], *, stateless: bool) -> PieceRequest:
