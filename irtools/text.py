@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["given_fields", "joined", "listed", "plural", "ranges", "shape_text", "short_repr", "size_text", "visible"]
+__all__ = [
+    "count_text",
+    "given_fields",
+    "joined",
+    "listed",
+    "plural",
+    "ranges",
+    "shape_text",
+    "short_repr",
+    "size_text",
+    "visible",
+]
 
 _FACT, _FACTS = 100, 250
 """Characters of one fact, and of all facts, in a short ``repr``."""
@@ -84,6 +95,23 @@ def size_text(size: float) -> str:
     if step == 0:
         return f"{size:.0f} B"
     return f"{size:.{0 if size >= 100 else 1 if size >= 10 else 2}f} {units[step]}"
+
+
+def count_text(count: int) -> str:
+    """Format a large count with three digits.
+
+    Examples
+    --------
+    >>> count_text(950), count_text(12_345_678), count_text(8_030_261_248)
+    ('950', '12.3 M', '8.03 B')
+    """
+    if count < 1000:
+        return str(count)
+    step = 0
+    value = float(count)
+    while value >= 999.5 and step < 4:
+        value, step = value / 1000, step + 1
+    return f"{value:.{0 if value >= 99.95 else 1 if value >= 9.995 else 2}f} {' kMBT'[step]}"
 
 
 def shape_text(shape: Iterable[int]) -> str:

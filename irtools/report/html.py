@@ -22,7 +22,7 @@ from irtools.report.html_tables import HtmlTable, provenance, tables
 from irtools.report.html_text import explanation_html
 from irtools.report.inspection import InspectedPart, Inspection
 from irtools.report.rules import untitled
-from irtools.text import size_text
+from irtools.text import count_text, size_text
 
 if TYPE_CHECKING:
     from irtools.model.directory import ModelDirectory
@@ -49,8 +49,10 @@ class View:
     ----------
     part : str
         Part whose ports, states and layers are shown, and with which the picture begins.
-    context, batch : int
-        Tokens in the state and number of sequences, for the memory footprint.
+    context : int or None
+        Tokens in the state, for the memory footprint; by default 4096, or what the model takes.
+    batch : int
+        Number of sequences.
     op : str
         Friendly name of the op to show first.
     layer : int or None
@@ -58,7 +60,7 @@ class View:
     """
 
     part: str = "target"
-    context: int = 4096
+    context: int | None = None
     batch: int = 1
     op: str = ""
     layer: int | None = None
@@ -232,8 +234,11 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
     declaration = "" if declared is None else f", {inspection.declared_text}"
     yield "MTP head", f"{inspection.mtp_wiring if inspection.mtp else 'none'}{declaration}"
     memory = inspection.footprint
-    yield "Weights", size_text(sum(term.bytes for term in memory.terms if term.kind == "weights"))
-    yield "Memory at least", f"{size_text(memory.total('f16'))} with keys and values in f16"
+    yield "Weights", size_text(memory.stored)
+    yield "Parameters", count_text(sum(part.parameters for part in inspection.models))
+    key, value = memory.asked or ("u8", "u8")
+    precision = key if key == value else f"{key} and {value}"
+    yield "Memory about", f"{size_text(memory.total(key, value, drafting=False))} with keys and values in {precision}"
 
 
 def _shown(finding: Finding, export: ModelDirectory, read: Mapping[str, Columns]) -> _Shown:
