@@ -251,7 +251,7 @@ class Export(ModelDirectory, Drawable):
         part : str
             Part to draw.
         layer : int, optional
-            One decoder layer, op by op.
+            One decoder layer, op by op; -1 is the last.
         around : str, optional
             Friendly name or layer id of an op that is drawn with its neighbours.
         radius : int, optional

@@ -19,6 +19,7 @@ __all__ = [
     "ranges",
     "shape_text",
     "short_repr",
+    "shortened",
     "size_text",
     "visible",
 ]
@@ -136,6 +137,18 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or 0xD800 <= ord(c) < 0xE000 else ascii(c)[1:-1] for c in text)
+
+
+def shortened(name: str, most: int = 80) -> str:
+    """Leave out the middle of a long name.
+
+    Examples
+    --------
+    >>> shortened("model/layers/0/add", 10)
+    'mod.../add'
+    """
+    end = (most - 3) // 2 + 1
+    return name if len(name) <= most else f"{name[: most - end - 3]}...{name[-end:]}"
 
 
 def did_you_mean(word: str, known: Iterable[str], *, most: int = 1) -> str:

@@ -17,7 +17,7 @@ import click
 
 from irtools.errors import AnnotationDiffersError, ExportError, IrtoolsError, LocateRefusedError, about, os_reason
 from irtools.report.json import ModelResult, envelope, to_json
-from irtools.report.terminal import Style
+from irtools.report.terminal import Style, folded
 from irtools.text import visible
 
 __all__ = [
@@ -123,7 +123,8 @@ def print_error(message: str) -> None:
 
 def _print_line(kind: str, message: str, colour: str) -> None:
     style = Style.of(sys.stderr)
-    _write_stderr(f"irtools: {style.paint(f'{kind}:', 'bold', colour)} {visible(message)}\n")
+    line = f"irtools: {style.paint(f'{kind}:', 'bold', colour)} {visible(message)}"
+    _write_stderr(f"{folded(line, style)}\n")
 
 
 def system_error(error: OSError, path: Path | None = None) -> ExportError:
@@ -163,7 +164,7 @@ class Ui:
     def result(self, text: str, *, exact: bool = False) -> None:
         """Write a result to stdout; for ``exact`` see :func:`write_stdout`."""
         if text:
-            write_stdout(f"{text}\n", exact=exact)
+            write_stdout(f"{text if exact else folded(text, self.style)}\n", exact=exact)
 
     def note(self, message: str) -> None:
         """Write a note to stderr, unless ``--quiet`` is given."""

@@ -1,4 +1,4 @@
-"""Values of options that are numbers with a unit: tokens and bytes."""
+"""Values of options: tokens, bytes, a layer, precisions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from irtools.text import did_you_mean
 
-__all__ = ["Bytes", "KvPrecision", "Tokens", "read_tokens"]
+__all__ = ["Bytes", "KvPrecision", "Layer", "Tokens", "read_tokens"]
 
 _TOKENS = re.compile(r"(\d{1,15})(k|m)?", re.ASCII | re.IGNORECASE)
 _TOKEN_UNITS = {"": 1, "k": 1024, "m": 1024**2}
@@ -32,6 +32,21 @@ class Tokens(click.ParamType):  # type: ignore[type-arg]  # older click is not g
         if not number:
             self.fail(f"{value!r} is not a number of tokens such as 32768 or 32k, of at least 1", param, ctx)
         return number
+
+
+class Layer(click.ParamType):  # type: ignore[type-arg]
+    """The number of a decoder layer, or ``last``, which is -1."""
+
+    name = "N"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse the value."""
+        text = str(value).strip().lower()
+        if text == "last":
+            return -1
+        if not (text.isascii() and text.isdecimal() and len(text) < 10):
+            self.fail(f"{value!r} is not the number of a layer, nor last", param, ctx)
+        return int(text)
 
 
 class Bytes(click.ParamType):  # type: ignore[type-arg]

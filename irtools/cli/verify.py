@@ -11,7 +11,8 @@ import click
 from irtools.cli.common import PATH, Ui, about_model, models_argument, print_error, write_stdout
 from irtools.errors import IrtoolsError, OptionError
 from irtools.report.formats import VERIFY, format_of, render, suffixes_text
-from irtools.report.terminal import Style
+from irtools.report.terminal import Style, folded
+from irtools.text import plural
 
 if TYPE_CHECKING:
     from irtools.lint.engine import ModelVerification
@@ -21,15 +22,17 @@ __all__ = ["command"]
 
 
 def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(code.strip().upper() for value in values for code in value.split(",") if code.strip())
+    return tuple(code.strip() for value in values for code in value.split(",") if code.strip())
 
 
 @click.command("verify")
 @models_argument
 @click.option("--expect-mtp/--no-mtp", default=None, help="Require or exclude an MTP head.")
 @click.option("--draft", metavar="DIR", type=PATH, help="DFlash or EAGLE-3 draft to check together with the export.")
-@click.option("--select", metavar="CODES", multiple=True, callback=_codes, help="Run only these rules or groups.")
-@click.option("--ignore", metavar="CODES", multiple=True, callback=_codes, help="Skip these rules or groups.")
+@click.option(
+    "--select", metavar="RULES", multiple=True, callback=_codes, help="Run only these rules (codes or names) or groups."
+)
+@click.option("--ignore", metavar="RULES", multiple=True, callback=_codes, help="Skip these rules or groups.")
 @click.option("--rules", metavar="DIR", multiple=True, type=PATH, help="Folder of your own rules.")
 @click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release to check for.  [default: 2026.4]")
 @click.option(
@@ -131,6 +134,8 @@ def command(
         from irtools.lint.baseline import write_baseline as write
 
         verified = write(write_baseline, verified)
+        known = sum(model.verification.in_baseline for model in verified if model.verification is not None)
+        ui.note(f"wrote {write_baseline}: {plural(known, 'finding')} of {plural(len(verified), 'export')}")
     for format_, file in targets:
         _emit(format_, file, verified, ui, exit_zero=exit_zero)
     return _exit_code(verified, exit_zero=exit_zero)
@@ -180,7 +185,7 @@ def _emit(format_: str, file: Path | None, verified: list[ModelVerification], ui
     )
     if file is None:
         diff = format_ == "text" and any(model.patches and not model.written for model in verified)
-        write_stdout(text, exact=diff)
+        write_stdout(text if diff or format_ != "text" else folded(text, style), exact=diff)
     else:
         write_output(file, text.encode("utf-8", "backslashreplace"))
 

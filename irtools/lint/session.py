@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,8 +14,16 @@ from irtools.lint.apply_fixes import FixPlan, plan_fixes, write_fixes
 from irtools.lint.baseline import apply_baseline, read_baseline
 from irtools.lint.configuration import Config, find_config, load_config
 from irtools.lint.context import DEFAULT_RUNTIME
-from irtools.lint.engine import ModelVerification, Verification, VerifyOptions, verify
+from irtools.lint.engine import (
+    ModelVerification,
+    Verification,
+    VerifyOptions,
+    require_runtime,
+    rule_codes,
+    verify,
+)
 from irtools.lint.finding import Severity
+from irtools.lint.rule import load_rules
 from irtools.model.directory import ModelDirectory
 from irtools.text import plural
 
@@ -75,6 +83,7 @@ def verify_model(path: Path, call: VerifyCall) -> ModelVerification:
     """
     export = ModelDirectory.open(path)
     config, notes = _configuration(export, call)
+    config = _checked(config, call)
     options = VerifyOptions(
         expect_mtp=call.expect_mtp if call.expect_mtp is not None else config.expect_mtp,
         draft=call.draft,
@@ -106,6 +115,26 @@ def verify_model(path: Path, call: VerifyCall) -> ModelVerification:
         notes += tuple(_remaining(verification, refused=bool(plan.refused), unsafe=call.unsafe_fixes))
     threshold = call.fail_on or config.fail_on or Severity.ERROR
     return ModelVerification(path, verification, None, threshold, plan.patches, written, notes)
+
+
+def _checked(config: Config, call: VerifyCall) -> Config:
+    """The configuration with codes in place of the names of rules; errors name the file."""
+    if config.path is None:
+        return config
+    rules = load_rules(call.rules or config.rules)
+
+    def codes(selectors: Iterable[str]) -> tuple[str, ...]:
+        return rule_codes(rules, selectors, path=config.path)
+
+    if call.target_runtime is None and config.target_runtime is not None:
+        require_runtime(config.target_runtime, path=config.path)
+    return replace(
+        config,
+        select=codes(config.select),
+        ignore=codes(config.ignore),
+        severity=dict(zip(codes(config.severity), config.severity.values(), strict=True)),
+        per_file_ignores={pattern: codes(names) for pattern, names in config.per_file_ignores.items()},
+    )
 
 
 def configured_rules() -> tuple[Path, ...]:

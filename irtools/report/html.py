@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from irtools.errors import IrtoolsError, UsageError
 from irtools.lint.engine import ModelVerification, verify
 from irtools.lint.finding import Finding, Severity
 from irtools.render.picture import KINDS
+from irtools.render.select import LAST_LAYER
 from irtools.report.findings import counts_text, shown_path
 from irtools.report.html_graph import Columns, columns
 from irtools.report.html_outline import outline
@@ -56,7 +57,7 @@ class View:
     op : str
         Friendly name of the op to show first.
     layer : int or None
-        Layer to open first.
+        Layer to open first; -1 is the last.
     """
 
     part: str = "target"
@@ -75,6 +76,9 @@ def render_reports(verified: Sequence[ModelVerification], view: View | None = No
     """Render the reports of several exports, one after the other on one page."""
     view = view or View()
     models = [_model(number, model, view) for number, model in enumerate(verified)]
+    if view.layer == LAST_LAYER:
+        counts = [_layer_count(model) for model in models]
+        view = replace(view, layer=max(0, min(counts, default=0) - 1))
     if view.layer is not None:
         _require_layer(models, view.layer)
     drawn = [part for model in models for part in model.parts]
@@ -99,10 +103,15 @@ def verification_html(verified: Sequence[ModelVerification], **_: object) -> str
     return render_reports(verified)
 
 
+def _layer_count(model: _Model) -> int:
+    blocks = model.inspection.part.drawn.blocks if model.inspection is not None else None
+    return len(blocks.layers) if blocks is not None else 0
+
+
 def _require_layer(models: Sequence[_Model], layer: int) -> None:
     for model in models:
         part = model.inspection.part if model.inspection is not None else None
-        count = len(part.drawn.blocks.layers) if part is not None and part.drawn.blocks is not None else 0
+        count = _layer_count(model)
         if not 0 <= layer < count:
             name = part.document.path.name if part else model.path
             raise UsageError(f"{name} has no layer {layer} (layers: {f'0 to {count - 1}' if count else 'none'})")
