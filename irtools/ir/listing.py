@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Collection
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from irtools.errors import ExportError, SaveError
 
 __all__ = [
     "file_instead",
+    "link_file",
     "link_files",
     "list_export",
     "meant_instead",
@@ -90,11 +92,25 @@ def file_instead(path: Path) -> str:
     return "give a model directory or an .xml file"
 
 
+def link_file(source: Path, target: Path) -> None:
+    """Make a symbolic link; a hard link or a copy of a file where the system refuses it, as Windows may."""
+    try:
+        target.symlink_to(source, target_is_directory=source.is_dir())
+        return
+    except OSError:
+        if source.is_dir():
+            raise
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
 def link_files(directory: Path, into: Path, leave_out: Collection[str]) -> None:
     """Fill a directory with symbolic links to the files and folders of another one."""
     for path in directory.iterdir():
         if path.name not in leave_out:
-            (into / path.name).symlink_to(real_path(path))
+            link_file(real_path(path), into / path.name)
 
 
 def require_empty(output_dir: Path, directory: Path, *, in_place: bool = True) -> None:

@@ -18,6 +18,7 @@ _ESCAPES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33",
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _NARROWEST = 8
 _BELOW = 4
+_MOST_LINES = 4
 _LONGEST_WORD = 16
 """Longest word that stays whole in the narrowest terminal; longer words are names."""
 
@@ -103,7 +104,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], style: St
     available = None if style.width is None else style.width - spaces
     widths = _widths(columns, [titles, *cells], available)
     shown = list(enumerate([titles, *cells]) if any(titles) else enumerate(cells, 1))
-    if available is None or not _too_narrow(columns, widths, available):
+    if available is None or not _too_narrow(columns, widths, shown, available):
         return "\n".join(line for number, row in shown for line in _lines(columns, widths, row, number, style, indent))
     # The last cell of each row goes below the others.
     left = columns[:-1]
@@ -111,17 +112,25 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], style: St
     lines: list[str] = []
     for number, row in shown:
         lines += _lines(left, widths, row[:-1], number, style, indent)
-        if row[-1] and number:
+        if row[-1]:
             below = _fold(row[-1], max(_NARROWEST, available + spaces - indent - _BELOW), columns[-1].fold)
-            lines += [" " * (indent + _BELOW) + style.paint(piece, *columns[-1].effects) for piece in below]
+            lines += [
+                " " * (indent + _BELOW) + style.paint(piece, *(columns[-1].effects if number else ("bold",)))
+                for piece in below
+            ]
     return "\n".join(lines)
 
 
-def _too_narrow(columns: Sequence[Column], widths: Sequence[int], available: int) -> bool:
+def _too_narrow(
+    columns: Sequence[Column], widths: Sequence[int], rows: Sequence[tuple[int, Sequence[str]]], available: int
+) -> bool:
     """True if a table of three columns or more does not fit, or leaves its prose at the end no room."""
     if len(columns) < 3 or columns[-1].fold != "words":
         return False
-    return sum(widths) > available or widths[-1] <= _LONGEST_WORD
+    if sum(widths) <= available and widths[-1] > _LONGEST_WORD:
+        return False
+    # Short prose may stand in a narrow column; names of the others are not broken for it.
+    return any(_width(row[-1]) > _MOST_LINES * widths[-1] for _, row in rows)
 
 
 def _lines(

@@ -22,7 +22,7 @@ def test_titles_stand_over_their_columns() -> None:
 def test_a_narrow_terminal_folds() -> None:
     rows = [(1, "__module.layers.0/aten::add/Add_1", "walk dominators names")]
     assert table(COLUMNS, rows, Style(width=30)) == (
-        "n  name\n1  __module.layers.0/aten::add\n   /Add_1\n    walk dominators names"
+        "n  name          words\n1  __module.lay  walk\n   ers.0/aten::  dominators\n   add/Add_1     names"
     )
 
 
