@@ -5,16 +5,27 @@ rm -rf demo
 mkdir demo
 cp -R fixtures/falcon demo/falcon
 
-show() {
-    printf '\n$ %s\n' "$*"
-    "$@" || printf '(exit code %s)\n' "$?"
+step() {
+    printf '\n# %s\n$ %s\n' "$1" "$2"
+    sh -c "$2" || printf '(exit code %s)\n' "$?"
 }
 
-show irtools annotate demo/falcon
-show grep -n hidden_states_decoder_layers demo/falcon/openvino_model.xml
-show irtools annotate demo/falcon
-show irtools verify demo/falcon
-show irtools inspect demo/falcon
-show irtools render demo/falcon -o demo/falcon.svg
-show irtools report demo/falcon -o demo/falcon.html
-printf '\nOpen demo/falcon.html in a browser. `. .venv/bin/activate` puts irtools on the path.\n'
+echo 'The demo works on demo/falcon, a copy of a tiny real export with 4 decoder layers. It needs no network.'
+step 'Locate the decoder layers and write the annotation that speculative decoding reads.' 'irtools annotate demo/falcon'
+step 'The annotation is one entry of the rt_info; nothing else in the file has changed.' \
+    'grep -n hidden_states_decoder_layers demo/falcon/openvino_model.xml'
+step 'A second run finds it and writes nothing.' 'irtools annotate demo/falcon'
+step 'Check the directory against the requirements of the runtime.' 'irtools verify demo/falcon'
+step 'Show its layers, weights, decoding strategies and memory.' 'irtools inspect demo/falcon'
+step 'Draw it.' 'irtools render demo/falcon -o demo/falcon.svg'
+step 'Write one page with everything.' 'irtools report demo/falcon -o demo/falcon.html'
+cat <<'END'
+
+Next:
+  - open demo/falcon.html in a browser: findings, tables, and a picture in which each layer opens down to its ops;
+    demo/falcon.svg is the overview alone;
+  - put irtools on the path: . .venv/bin/activate
+  - try it on an export of yours: irtools inspect MODEL_DIR && irtools verify MODEL_DIR
+  - `irtools --help` lists the commands; the README has a session with each of them.
+The folder demo is ignored by git, and `make clean` removes it.
+END

@@ -133,7 +133,15 @@ class Export(ModelDirectory, Drawable):
         return verify(self, options or separate)
 
     def inspect(
-        self, part: str = "target", *, context: int = 4096, batch: int = 1, draft: str | Path | None = None
+        self,
+        part: str = "target",
+        *,
+        context: int | None = None,
+        batch: int = 1,
+        draft: str | Path | None = None,
+        assistant_tokens: int = 3,
+        kv_precision: tuple[str, str] | None = None,
+        budget: int | None = None,
     ) -> Inspection:
         """Inspect the export: parts, layers, ports, states, weights, decoding strategies and memory.
 
@@ -141,12 +149,18 @@ class Export(ModelDirectory, Drawable):
         ----------
         part : str
             Part whose ports, states and layers are shown.
-        context : int
-            Tokens in the state of each sequence.
+        context : int, optional
+            Tokens in the state of each sequence; by default 4096, or what the model takes.
         batch : int
             Number of sequences.
         draft : path-like, optional
-            Directory of a draft with which the decoding strategies are judged.
+            Directory of a draft with which the decoding strategies are judged, and whose memory is counted.
+        assistant_tokens : int
+            Tokens drafted per pass, for the memory.
+        kv_precision : tuple of two str, optional
+            Precisions of keys and of values in the cache; by default several are shown.
+        budget : int, optional
+            Bytes for which the largest context is shown.
 
         Raises
         ------
@@ -164,33 +178,56 @@ class Export(ModelDirectory, Drawable):
         from irtools.report.inspection import Inspection
 
         draft = Path(draft) if draft is not None else None
-        return Inspection(self, part, context=context, batch=batch, draft=draft)
+        return Inspection(
+            self,
+            part,
+            context=context,
+            batch=batch,
+            draft=draft,
+            assistant_tokens=assistant_tokens,
+            kv_precision=kv_precision,
+            budget=budget,
+        )
 
-    def footprint(self, *, context: int = 4096, batch: int = 1) -> Footprint:
-        """Compute the minimum memory of the export from its files.
+    def footprint(
+        self,
+        *,
+        context: int | None = None,
+        batch: int = 1,
+        draft: str | Path | None = None,
+        assistant_tokens: int = 3,
+    ) -> Footprint:
+        """Estimate from the files of the export the memory that OpenVINO GenAI needs for it on a CPU.
 
         Parameters
         ----------
-        context : int
-            Tokens in the state of each sequence.
+        context : int, optional
+            Tokens in the state of each sequence; by default 4096, or what the model takes.
         batch : int
             Number of sequences.
+        draft : path-like, optional
+            Directory of a draft; without one, an MTP head is the draft.
+        assistant_tokens : int
+            Tokens drafted per pass, for the checkpoints of recurrent state.
 
         Raises
         ------
         UsageError
-            The context or the batch is below one.
+            A number is below one.
 
         Examples
         --------
         >>> import irtools
-        >>> footprint = irtools.open_export("fixtures/falcon").footprint(context=100)
+        >>> footprint = irtools.open_export("fixtures/falcon").footprint(context=128)
         >>> footprint.total("f32") - footprint.total("f16")  # 8 states of width 8, 2 bytes more per value
-        12800
+        16384
+        >>> footprint.largest_context(2**30, "u8", "u4") > footprint.largest_context(2**30, "u8")
+        True
         """
         from irtools.model.footprint import footprint
 
-        return footprint(self, context=context, batch=batch)
+        opened = ModelDirectory.open(draft) if draft is not None else None
+        return footprint(self, context=context, batch=batch, draft=opened, assistant_tokens=assistant_tokens)
 
     def render(
         self,
@@ -215,7 +252,7 @@ class Export(ModelDirectory, Drawable):
         part : str
             Part to draw.
         layer : int, optional
-            One decoder layer, op by op.
+            One decoder layer, op by op; -1 is the last.
         around : str, optional
             Friendly name or layer id of an op that is drawn with its neighbours.
         radius : int, optional
@@ -278,7 +315,7 @@ class Export(ModelDirectory, Drawable):
         expect_mtp: bool | None = None,
         draft: str | Path | None = None,
         target_runtime: str | None = None,
-        context: int = 4096,
+        context: int | None = None,
         batch: int = 1,
     ) -> str:
         """Verify the export and show it on one HTML page with a picture that expands down to each op.

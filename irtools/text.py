@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "clipped",
+    "count_text",
     "cut",
     "given_fields",
     "joined",
@@ -132,6 +133,23 @@ def size_text(size: float) -> str:
     if step == 0:
         return f"{size:.0f} B"
     return f"{size:.{0 if size >= 100 else 1 if size >= 10 else 2}f} {units[step]}"
+
+
+def count_text(count: int) -> str:
+    """Format a large count with three digits.
+
+    Examples
+    --------
+    >>> count_text(950), count_text(12_345_678), count_text(8_030_261_248)
+    ('950', '12.3 M', '8.03 B')
+    """
+    if count < 1000:
+        return str(count)
+    step = 0
+    value = float(count)
+    while value >= 999.5 and step < 4:
+        value, step = value / 1000, step + 1
+    return f"{value:.{0 if value >= 99.95 else 1 if value >= 9.995 else 2}f} {' kMBT'[step]}"
 
 
 def shape_text(shape: Iterable[int]) -> str:

@@ -18,7 +18,9 @@ import click
 
 from irtools._version import __version__
 from irtools.cli.common import print_error, system_error
+from irtools.cli.completion import VARIABLE
 from irtools.cli.defects import StdoutError, defect_text, is_defect, show_tracebacks
+from irtools.cli.help import EXAMPLES, GROUPS, OTHERS
 from irtools.errors import IrtoolsError
 from irtools.text import did_you_mean
 
@@ -47,13 +49,21 @@ class Commands(click.Group):
         if not any(module.name == name for module in pkgutil.iter_modules(__path__)):
             return None
         command = getattr(import_module(f"{__name__}.{name}"), "command", None)
-        return command if isinstance(command, click.Command) else None
+        if not isinstance(command, click.Command):
+            return None
+        _add_examples(cmd_name, command)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands, each with the whole first sentence of its help."""
-        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, command.get_short_help_str(1000)) for name, command in commands if command])
+        """List the commands in groups, each with the whole first sentence of its help."""
+        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        grouped = {name for names in GROUPS.values() for name in names}
+        groups = {**GROUPS, OTHERS: tuple(name for name in commands if name not in grouped)}
+        for title, names in groups.items():
+            rows = [(name, one.get_short_help_str(1000)) for name in names if (one := commands.get(name)) is not None]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -74,11 +84,24 @@ def _size(_ctx: click.Context, _param: click.Parameter, value: str | None) -> in
     return int(match[1]) << _UNITS[match[2].upper()]
 
 
+def _add_examples(name: str, command: click.Command) -> None:
+    """Put the examples of a command below its options; a command may bring an epilog of its own."""
+    lines = EXAMPLES.get(name)
+    if lines and command.epilog is None:
+        command.epilog = "\b\n" + "\n".join(
+            [f"Example{'s' if len(lines) > 1 else ''}:", *(f"  {one}" for one in lines)]
+        )
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            _add_examples(f"{name} {inner.name}", inner)
+
+
 @click.group(
     "irtools",
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 success, 1 findings or differences, 2 the command failed.",
+    epilog="Exit codes: 0 success, 1 findings or differences, 2 the command failed.\n\n"
+    "\b\nExample:\n  irtools inspect my-model && irtools verify my-model",
 )
 @click.version_option(__version__, message="irtools %(version)s")
 @click.option(
@@ -142,6 +165,10 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _invoke(arguments: list[str] | None) -> int:
+    if instruction := os.environ.get(VARIABLE):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(cli, {}, "irtools", VARIABLE, instruction)
     # `cli.main` would print on an interrupt and use its own exit code for a closed pipe.
     try:
         words = sys.argv[1:] if arguments is None else list(arguments)

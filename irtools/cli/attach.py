@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irtools.cli.common import PATH, Ui, about_model, model_argument, output_options, run_models
+from irtools.cli.writing import CopiedBytes
 from irtools.errors import EditError
 from irtools.report.json import ModelResult
 from irtools.text import joined, visible
@@ -100,11 +101,14 @@ def _finish(ui: Ui, path: Path, plan: Attachment, output_dir: Path | None, dry_r
         outcome = f"would write {where}"
     else:
         with ui.working(f"Writing {where}") as report:
-            plan = write_attachment(plan, output_dir, progress=lambda _file, done, of: report(done, of))
+            copied = CopiedBytes(report)
+            plan = write_attachment(plan, output_dir, progress=copied)
         status = plan.status
         done = [f"wrote {joined(plan.written)}"] if plan.written else []
         done += [f"removed {joined(plan.removed)}"] if plan.removed else []
-        outcome = ", ".join(done)
+        if output_dir is not None:
+            done += [copied.sentence(plan.path.parent, output_dir)]
+        outcome = "; ".join(filter(None, done))
         advice = f"`irtools prove {where} --steps head` tells what the head is worth" if plan.source is not None else ""
     for note in plan.notes:
         ui.note(note)

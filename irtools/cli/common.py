@@ -18,7 +18,7 @@ import click
 from irtools.cli.defects import StdoutError, defect_text, is_defect
 from irtools.errors import AnnotationDiffersError, ExportError, IrtoolsError, LocateRefusedError, about, os_reason
 from irtools.report.json import ModelResult, envelope, to_json
-from irtools.report.terminal import Style
+from irtools.report.terminal import Style, folded
 from irtools.text import printable, shortened, visible
 
 __all__ = [
@@ -127,7 +127,8 @@ def print_error(message: str) -> None:
 
 def _print_line(kind: str, message: str, colour: str) -> None:
     style = Style.of(sys.stderr)
-    _write_stderr(f"irtools: {style.paint(f'{kind}:', 'bold', colour)} {visible(shortened(message))}\n", style)
+    line = f"irtools: {style.paint(f'{kind}:', 'bold', colour)} {visible(shortened(message))}"
+    _write_stderr(f"{folded(line, style)}\n", style)
 
 
 def system_error(error: OSError, path: Path | None = None) -> ExportError:
@@ -167,7 +168,8 @@ class Ui:
     def result(self, text: str, form: str = "text", *, exact: bool = False) -> None:
         """Write a result to stdout; for ``exact`` see :func:`write_stdout`."""
         if text:
-            write_stdout(f"{text}\n", form, styled=self.style.colour, exact=exact)
+            shown = text if exact or form != "text" else folded(text, self.style)
+            write_stdout(f"{shown}\n", form, styled=self.style.colour, exact=exact)
 
     def note(self, message: str) -> None:
         """Write a note to stderr, unless ``--quiet`` is given."""

@@ -78,7 +78,7 @@ def command(
             destinations[path],
             check=not no_check,
             nothing_to_do=f"{patch.path} has {'no such outputs' if remove else 'these outputs already'}",
-            heading=exposure_text(document.path, outputs, ui.style),
+            heading=exposure_text(document.path, outputs, ui.style, removed=remove),
             details={"removed" if remove else "outputs": exposure_rows(outputs)},
         )
 

@@ -10,7 +10,7 @@ import click
 
 from irtools.cli.common import PATH, Ui, about_model, model_argument, output_options, part_option, run_models
 from irtools.report.json import ModelResult
-from irtools.text import visible
+from irtools.text import joined, visible
 
 if TYPE_CHECKING:
     from irtools.export import Export
@@ -81,7 +81,7 @@ def command(
                 piece = save_piece(document, plan, output_dir, check=None if no_check else check_piece, progress=report)
             plan = replace(plan, notes=piece.notes)
             written = [str(piece.path), str(piece.weights_path)]
-            outcome = f"wrote {' and '.join(written)}"
+            outcome = f"wrote {joined(written)}"
         for note in plan.notes:
             ui.note(note)
         details = {**piece_details(document.path, plan), "written": written}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from irtools.cli.common import PATH, Ui, models_argument, output_options, run_models
+from irtools.cli.sizes import read_tokens
 from irtools.cli.writing import Writing, finish, writer_options
 from irtools.errors import UsageError
 from irtools.report.json import ModelResult
@@ -26,8 +26,6 @@ __all__ = ["command"]
 F = TypeVar("F", bound=Callable[..., Any])
 ALL, AUTO, CORPUS = "all", "auto", "corpus"
 
-_NUMBER = re.compile(r"(\d{1,18})(k?)", re.ASCII | re.IGNORECASE)
-
 
 class Vocabulary(click.ParamType):  # type: ignore[type-arg]  # older click is not generic
     """A number of tokens, ``all`` or ``auto``; ``32k`` is 32,768."""
@@ -38,10 +36,10 @@ class Vocabulary(click.ParamType):  # type: ignore[type-arg]  # older click is n
         """Parse the value."""
         if value in (ALL, AUTO):
             return str(value)
-        match = _NUMBER.fullmatch(str(value))
-        if match is None:
+        number = read_tokens(str(value))
+        if number is None:
             self.fail(f"{value!r} is not a number of tokens such as 32768 or 32k, nor auto or all", param, ctx)
-        return int(match[1]) * (1024 if match[2] else 1)
+        return number
 
 
 @dataclass(frozen=True, slots=True)

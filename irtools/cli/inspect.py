@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from irtools.cli.common import PATH, Ui, models_argument, output_options, part_option, run_models
+from irtools.cli.sizes import Bytes, KvPrecision, Tokens
 from irtools.model.decoding import STRATEGIES
 from irtools.report.json import ModelResult
 
@@ -41,10 +42,22 @@ def _is_no_value(following: str) -> bool:
 @models_argument
 @part_option
 @click.option(
-    "--context", metavar="N", type=click.IntRange(1), default=4096, show_default=True, help="Tokens in the KV cache."
+    "--context", type=Tokens(), help="Tokens in the KV cache, such as 32k.  [default: 4096, or what the model takes]"
 )
 @click.option("--batch", metavar="B", type=click.IntRange(1), default=1, show_default=True, help="Sequences.")
-@click.option("--draft", metavar="DIR", type=PATH, help="Draft to judge the decoding strategies with.")
+@click.option(
+    "--kv-precision", type=KvPrecision(), help="Precision of keys and values in the cache, such as u8 or u8,u4."
+)
+@click.option("--budget", type=Bytes(), help="Show the largest context that fits into this memory, such as 8GiB.")
+@click.option("--draft", metavar="DIR", type=PATH, help="Draft for the decoding strategies and the memory.")
+@click.option(
+    "--assistant-tokens",
+    metavar="N",
+    type=click.IntRange(1, 1000),
+    default=3,
+    show_default=True,
+    help="Tokens drafted per pass, for the memory.",
+)
 @click.option(
     "--snippet",
     metavar="[STRATEGY]",
@@ -58,9 +71,12 @@ def command(
     *,
     models: tuple[Path, ...],
     part: str,
-    context: int,
+    context: int | None,
     batch: int,
+    kv_precision: tuple[str, str] | None,
+    budget: int | None,
     draft: Path | None,
+    assistant_tokens: int,
     snippet: str | None,
     prompt: str | None,
     ui: Ui,
@@ -74,8 +90,18 @@ def command(
         from irtools.report.inspect import inspection_text
 
         with ui.working(f"Inspecting {path}"):
-            inspection = open_export(path).inspect(part, context=context, batch=batch, draft=draft)
+            inspection = open_export(path).inspect(
+                part,
+                context=context,
+                batch=batch,
+                draft=draft,
+                assistant_tokens=assistant_tokens,
+                kv_precision=kv_precision,
+                budget=budget,
+            )
             script = inspection.snippet(snippet, prompt=prompt) if snippet is not None else None
+            for note in inspection.footprint.notes:
+                ui.note(note)
             if ui.format == "json":
                 extra = {"snippet": script} if script is not None else {}
                 return ModelResult(str(path), "ok", details={**inspection.details(), **extra})

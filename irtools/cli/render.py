@@ -9,6 +9,7 @@ import click
 
 from irtools.cli.common import PATH, Ui, attempt, model_argument, output_options
 from irtools.cli.report import tell, write_page
+from irtools.cli.sizes import Layer
 from irtools.report.json import ModelResult
 
 __all__ = ["command"]
@@ -20,7 +21,7 @@ __all__ = ["command"]
     "-o", "--output", metavar="FILE", type=PATH, required=True, help="A .svg, .png, .pdf, .dot or .html file."
 )
 @click.option("--part", metavar="PART", default="target", help="Part to draw: target, mtp, or a file stem.")
-@click.option("--layer", metavar="N", type=click.IntRange(0), help="One decoder layer, op by op.")
+@click.option("--layer", type=Layer(), help="One decoder layer, op by op: its number, or last.")
 @click.option("--around", metavar="OP", help="An op (friendly name, part of it, or id) and its neighbours.")
 @click.option("--radius", metavar="R", type=click.IntRange(0), help="Number of steps around the op.  [default: 2]")
 @click.option("--between", metavar="A B", nargs=2, help="The ops between two ops.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from irtools.cli.common import PATH, Ui, attempt, model_argument, output_options, part_option, print_error, write_stdout
+from irtools.cli.sizes import Tokens
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.text import visible
 
@@ -30,11 +31,11 @@ _SUFFIXES = (".html", ".htm")
 @click.option("--draft", metavar="DIR", type=PATH, help="Draft to check together with the export.")
 @click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release to check for.  [default: 2026.4]")
 @click.option(
-    "--context", metavar="N", type=click.IntRange(1), default=4096, show_default=True, help="Tokens in the KV cache."
+    "--context", type=Tokens(), help="Tokens in the KV cache, such as 32k.  [default: 4096, or what the model takes]"
 )
 @click.option("--batch", metavar="B", type=click.IntRange(1), default=1, show_default=True, help="Sequences.")
 @output_options()
-def command(model: Path, output: Path, part: str, context: int, batch: int, ui: Ui, **options: Any) -> int:
+def command(model: Path, output: Path, part: str, context: int | None, batch: int, ui: Ui, **options: Any) -> int:
     """Write one page with findings, tables, provenance and a picture that expands down to each op.
 
     The page needs no network and no other file. Findings do not change the exit code; use verify for that.

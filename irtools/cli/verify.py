@@ -12,8 +12,8 @@ from irtools.cli.common import PATH, Ui, about_model, models_argument, print_err
 from irtools.cli.defects import defect_text, is_defect, print_traceback
 from irtools.errors import IrtoolsError, OptionError
 from irtools.report.formats import VERIFY, format_of, render, suffixes_text
-from irtools.report.terminal import Style
-from irtools.text import printable
+from irtools.report.terminal import Style, folded
+from irtools.text import plural, printable
 
 if TYPE_CHECKING:
     from irtools.lint.engine import ModelVerification
@@ -25,15 +25,17 @@ _WHOSE = "unless the rule is your own, this is a defect of irtools; the findings
 
 
 def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(code.strip().upper() for value in values for code in value.split(",") if code.strip())
+    return tuple(code.strip() for value in values for code in value.split(",") if code.strip())
 
 
 @click.command("verify")
 @models_argument
 @click.option("--expect-mtp/--no-mtp", default=None, help="Require or exclude an MTP head.")
 @click.option("--draft", metavar="DIR", type=PATH, help="DFlash or EAGLE-3 draft to check together with the export.")
-@click.option("--select", metavar="CODES", multiple=True, callback=_codes, help="Run only these rules or groups.")
-@click.option("--ignore", metavar="CODES", multiple=True, callback=_codes, help="Skip these rules or groups.")
+@click.option(
+    "--select", metavar="RULES", multiple=True, callback=_codes, help="Run only these rules (codes or names) or groups."
+)
+@click.option("--ignore", metavar="RULES", multiple=True, callback=_codes, help="Skip these rules or groups.")
 @click.option("--rules", metavar="DIR", multiple=True, type=PATH, help="Folder of your own rules.")
 @click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release to check for.  [default: 2026.4]")
 @click.option(
@@ -135,6 +137,8 @@ def command(
         from irtools.lint.baseline import write_baseline as write
 
         verified = write(write_baseline, verified)
+        known = sum(model.verification.in_baseline for model in verified if model.verification is not None)
+        ui.note(f"wrote {write_baseline}: {plural(known, 'finding')} of {plural(len(verified), 'export')}")
     for format_, file in targets:
         _emit(format_, file, verified, ui, exit_zero=exit_zero)
     return _exit_code(verified, exit_zero=exit_zero)
@@ -194,7 +198,8 @@ def _emit(format_: str, file: Path | None, verified: list[ModelVerification], ui
     )
     diff = format_ == "text" and any(model.patches and not model.written for model in verified)
     if file is None:
-        write_stdout(text, VERIFY[format_].escapes, styled=style.colour, exact=diff)
+        shown = text if diff or format_ != "text" else folded(text, style)
+        write_stdout(shown, VERIFY[format_].escapes, styled=style.colour, exact=diff)
     else:
         data = printable(text, VERIFY[format_].escapes, whole=diff).encode("utf-8", "backslashreplace")
         write_output(file, data, [ModelDirectory(model.path).directory for model in verified])

@@ -14,13 +14,13 @@ from irtools.cli.common import PATH, Ui, about_model
 from irtools.errors import UsageError
 from irtools.ir.listing import real_path, require_empty
 from irtools.report.json import ModelResult
-from irtools.text import visible
+from irtools.text import joined, size_text, visible
 
 if TYPE_CHECKING:
     from irtools.export import Export
     from irtools.surgery.patch import Patch
 
-__all__ = ["Writing", "finish", "writer_options"]
+__all__ = ["CopiedBytes", "Writing", "finish", "writer_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,6 +71,29 @@ def writer_options(function: F) -> F:
     return wrapper  # type: ignore[return-value]
 
 
+class CopiedBytes:
+    """Count what a complete export copies, and show the progress; files that are linked or cloned are not copied."""
+
+    def __init__(self, report: Callable[[int, int], None]) -> None:
+        self._report = report
+        self._done: dict[Path, int] = {}
+
+    def __call__(self, file: Path, done: int, of: int) -> None:
+        """Take the progress of one file."""
+        self._done[file] = done
+        self._report(done, of)
+
+    def sentence(self, directory: Path, output_dir: Path) -> str:
+        """How the weights came into an output directory: ``weights linked, 0 bytes copied``."""
+        weights = [
+            path for path in sorted(directory.rglob("*.bin")) if (output_dir / path.relative_to(directory)).exists()
+        ]
+        copied = sum(size for path, size in self._done.items() if path.suffix == ".bin")
+        linked = [path for path in weights if path.samefile(output_dir / path.relative_to(directory))]
+        how = "copied" if copied else "linked" if linked else "cloned"
+        return f"weights {how}, {size_text(copied) if copied else '0 bytes'} copied" if weights else ""
+
+
 def finish(
     ui: Ui,
     writing: Writing,
@@ -111,10 +134,14 @@ def finish(
         status, outcome = "would-write", f"would write {where}"
     else:
         with ui.working(f"Writing {where}") as report:
-            saved = export.save(destination, check=check, progress=lambda _file, done, of: report(done, of))
+            copied = CopiedBytes(report)
+            saved = export.save(destination, check=check, progress=copied)
         files = [str(file.path) for file in saved] or [str(destination)]
         notes += [note for file in saved for note in (*file.notes, file.link_note) if note]
-        status, outcome = "written", f"wrote {', '.join(files)}"
+        status, outcome = "written", f"wrote {joined(files)}"
+        if destination is not None:
+            details = {**details, "weights": copied.sentence(export.directory, destination) or None}
+            outcome += f"; {details['weights']}" if details["weights"] else ""
     if not patch.changed and destination is not None:
         outcome = f"{nothing_to_do}; {outcome}"
     for note in notes:

@@ -56,6 +56,8 @@ _ADVICE = {
     errno.EISDIR: "name a file in it",
     errno.ENAMETOOLONG: "give a shorter name",
 }
+_IN_USE = (5, 32, 33, 1224)
+"""Errors of Windows for a file that another process has open, locked or mapped; 5 is also a lack of permission."""
 
 
 @contextlib.contextmanager
@@ -83,6 +85,8 @@ def explained(
     try:
         yield
     except OSError as error:
+        if getattr(error, "winerror", None) in _IN_USE:
+            advice = f"close the programs that have it open, or give {elsewhere}"
         advice = advice or _ADVICE.get(error.errno or 0, "fix that and try again").format(elsewhere=elsewhere)
         now = f" ({state})" if state else ""
         raise SaveError(f"{failure}: {os_reason(error)}{now}; {advice}", path=path) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -78,7 +77,7 @@ class WeightsReader:
 
 
 def _read_at(descriptor: int, size: int, offset: int) -> bytes:
-    if sys.platform == "win32":  # has no pread
+    if not hasattr(os, "pread"):  # Windows
         os.lseek(descriptor, offset, os.SEEK_SET)
         return os.read(descriptor, size)
     return os.pread(descriptor, size, offset)

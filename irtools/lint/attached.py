@@ -6,7 +6,7 @@ from pathlib import Path
 
 from irtools.errors import CheckError, os_reason
 from irtools.ir.files import scratch
-from irtools.ir.listing import link_files, real_path
+from irtools.ir.listing import link_file, link_files, real_path
 from irtools.lint.engine import VerifyOptions, verify
 from irtools.lint.finding import Finding, Severity
 from irtools.model.directory import MTP_FILE, ModelDirectory
@@ -72,7 +72,7 @@ def _stage(directory: Path, staged: Path, attachment: Attachment | None) -> None
     link_files(directory, staged, own)
     if attachment is not None and attachment.source is not None:
         for source in (attachment.source, attachment.source.with_suffix(".bin")):
-            (staged / source.name).symlink_to(real_path(source))
+            link_file(real_path(source), staged / source.name)
 
 
 def _errors(directory: Path) -> list[Finding]:

@@ -193,7 +193,7 @@ class _ConfigReader:
             rules=tuple(self.path.parent / folder for folder in self._strings("rules", self.table.get("rules", []))),
             baseline=self.path.parent / baseline if baseline is not None else None,
             severity={
-                code.upper(): parse_severity(str(value), f"severity.{code}", self.path)
+                code.strip(): parse_severity(str(value), f"severity.{code}", self.path)
                 for code, value in self._table("severity").items()
             },
             per_file_ignores={
@@ -237,4 +237,4 @@ class _ConfigReader:
         return tuple(value)
 
     def _codes(self, key: str, value: Any) -> tuple[str, ...]:
-        return tuple(code.strip().upper() for code in self._strings(key, value))
+        return tuple(code.strip() for code in self._strings(key, value))

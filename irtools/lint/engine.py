@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from irtools.lint.versions import matches
 from irtools.model.compression import parse_spec
 from irtools.model.directory import TARGET_FILES, ModelDirectory
 from irtools.model.versions import parse_version
-from irtools.text import given_fields, plural, short_repr
+from irtools.text import did_you_mean, given_fields, plural, short_repr
 
 if TYPE_CHECKING:
     from irtools.ir.save import Saved
@@ -36,6 +35,8 @@ __all__ = [
     "Verification",
     "VerifyOptions",
     "findings_of",
+    "require_runtime",
+    "rule_codes",
     "selected_rules",
     "verify",
 ]
@@ -169,6 +170,51 @@ def _specificity(rule: Rule, selectors: Iterable[str]) -> int:
     return max((2 if s == rule.code else 1 if s in (rule.group, "ALL") else 0 for s in selectors), default=0)
 
 
+def with_codes(rules: Iterable[Rule], options: VerifyOptions) -> VerifyOptions:
+    """The options with the codes of the rules that they give by name.
+
+    Raises
+    ------
+    OptionError
+        No rule has a given code or name, or no group the given letters.
+    """
+    return replace(
+        options,
+        select=rule_codes(rules, options.select),
+        ignore=rule_codes(rules, options.ignore),
+        severities=dict(zip(rule_codes(rules, options.severities), options.severities.values(), strict=True)),
+        per_file_ignores={pattern: rule_codes(rules, codes) for pattern, codes in options.per_file_ignores.items()},
+    )
+
+
+def rule_codes(rules: Iterable[Rule], selectors: Iterable[str], *, path: Path | None = None) -> tuple[str, ...]:
+    """Codes or groups for codes, groups, ``ALL`` and names of rules, in upper or lower case.
+
+    Parameters
+    ----------
+    path : Path, optional
+        Configuration file that has them, for the error.
+
+    Raises
+    ------
+    OptionError
+        There is no such rule or group.
+    """
+    rules = tuple(rules)
+    names = {rule.name: rule.code for rule in rules}
+    valid = ("ALL", *dict.fromkeys(rule.group for rule in rules), *names.values())
+    codes = {code.upper(): code for code in valid} | {name.upper(): code for name, code in names.items()}
+    found = []
+    for selector in selectors:
+        if selector.upper() not in codes:
+            close = did_you_mean(selector.lower(), names) or did_you_mean(selector.upper(), valid)
+            groups = ", ".join(sorted({rule.group for rule in rules}))
+            hint = f"The groups are {groups}; `irtools rules list` shows the codes and names."
+            raise OptionError(f"there is no rule or group {selector!r}", hint=f"{close} {hint}".strip(), path=path)
+        found.append(codes[selector.upper()])
+    return tuple(found)
+
+
 def selected_rules(rules: Iterable[Rule], options: VerifyOptions) -> tuple[Rule, ...]:
     """The rules that the options select.
 
@@ -178,19 +224,17 @@ def selected_rules(rules: Iterable[Rule], options: VerifyOptions) -> tuple[Rule,
         No rule has a given code or group.
     """
     rules = tuple(rules)
-    groups = {rule.group for rule in rules}
-    valid = {"ALL", *groups, *(rule.code for rule in rules)}
-    selectors = chain(options.select, options.ignore, options.severities, *options.per_file_ignores.values())
-    for selector in selectors:
-        if selector not in valid:
-            raise OptionError(
-                f"there is no rule or group {selector!r}",
-                hint=f"The groups are {', '.join(sorted(groups))}; `irtools rules list` shows the codes.",
-            )
+    options = with_codes(rules, options)
     select = options.select or ("ALL",)
     return tuple(
         rule for rule in _applicable(rules, options) if _specificity(rule, select) > _specificity(rule, options.ignore)
     )
+
+
+def require_runtime(version: str, *, path: Path | None = None) -> None:
+    """Refuse a text that is no version of the runtime; ``path`` is the configuration file that has it."""
+    if not parse_version(version) or "." not in version:
+        raise OptionError(f"{version!r} is not a runtime version", hint="Write it as in 2026.4.", path=path)
 
 
 def _applicable(rules: Iterable[Rule], options: VerifyOptions) -> list[Rule]:
@@ -217,9 +261,9 @@ def verify(
         The directory contains no IR, or not a part that ``expect_compression`` names.
     """
     options = options or VerifyOptions()
-    if not parse_version(options.target_runtime) or "." not in options.target_runtime:
-        raise OptionError(f"{options.target_runtime!r} is not a runtime version", hint="Write it as in 2026.4.")
+    require_runtime(options.target_runtime)
     loaded = load_rules(options.rules)
+    options = with_codes(loaded, options)
     rules = selected_rules(loaded, options)
     whole = _whole_export(export)
     if not whole.parts:

@@ -12,6 +12,7 @@ from irtools.errors import OptionError
 from irtools.lint.context import Context
 from irtools.lint.finding import Finding, Severity
 from irtools.registry import collect
+from irtools.text import did_you_mean
 
 __all__ = ["Rule", "RuleGroup", "find_rule", "load_rules", "rule", "source_of"]
 
@@ -159,7 +160,10 @@ def load_rules(folders: Iterable[Path] = ()) -> tuple[Rule, ...]:
 
 def find_rule(rules: Iterable[Rule], wanted: str) -> Rule:
     """The rule with a code (upper or lower case) or a name; raises ``OptionError`` if there is none."""
+    rules = tuple(rules)
     for rule in rules:
         if wanted.upper() == rule.code or wanted == rule.name:
             return rule
-    raise OptionError(f"there is no rule {wanted!r}", hint="`irtools rules list` shows all rules.")
+    known = [word for rule in rules for word in (rule.name, rule.code)]
+    close = did_you_mean(wanted.lower(), known) or did_you_mean(wanted.upper(), known)
+    raise OptionError(f"there is no rule {wanted!r}", hint=f"{close} `irtools rules list` shows all rules.".strip())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,8 +14,17 @@ from irtools.lint.apply_fixes import FixPlan, plan_fixes, write_fixes
 from irtools.lint.baseline import apply_baseline, read_baseline
 from irtools.lint.configuration import Config, comes_with_model, find_config, load_config
 from irtools.lint.context import DEFAULT_RUNTIME
-from irtools.lint.engine import ModelVerification, RuleFailedError, Verification, VerifyOptions, verify
+from irtools.lint.engine import (
+    ModelVerification,
+    RuleFailedError,
+    Verification,
+    VerifyOptions,
+    require_runtime,
+    rule_codes,
+    verify,
+)
 from irtools.lint.finding import Severity
+from irtools.lint.rule import load_rules
 from irtools.model.directory import ModelDirectory
 from irtools.text import plural
 
@@ -75,24 +84,15 @@ def verify_model(path: Path, call: VerifyCall) -> ModelVerification:
     """
     export = ModelDirectory.open(path)
     config, notes = _configuration(export, call)
-    options = VerifyOptions(
-        expect_mtp=call.expect_mtp if call.expect_mtp is not None else config.expect_mtp,
-        draft=call.draft,
-        target_runtime=call.target_runtime or config.target_runtime or DEFAULT_RUNTIME,
-        expect_compression=call.expect_compression or config.expect_compression,
-        select=call.select or config.select,
-        ignore=call.ignore + config.ignore,
-        severities=config.severity,
-        per_file_ignores=config.per_file_ignores,
-        rules=call.rules or config.rules,
-    )
-    baseline = call.baseline or config.baseline
     failures: list[RuleFailedError] = []
     try:
+        config = _checked(config, call)
+        options = _options(config, call)
         verification = verify(export, options, failures=failures)
     except OptionError as error:  # such as a code of a rule that was not loaded
         error.hint = " ".join(filter(None, (error.hint, *(f"{note}." for note in notes))))
         raise
+    baseline = call.baseline or config.baseline
     written: tuple[Saved, ...] = ()
     plan = FixPlan((), (), ())
     if call.fix or call.unsafe_fixes or call.diff:
@@ -113,6 +113,41 @@ def verify_model(path: Path, call: VerifyCall) -> ModelVerification:
     threshold = call.fail_on or config.fail_on or Severity.ERROR
     return ModelVerification(
         path, verification, None, threshold, plan.patches, written, notes, config.path, tuple(failures)
+    )
+
+
+def _options(config: Config, call: VerifyCall) -> VerifyOptions:
+    """The options of a call, and those of the configuration where it has none."""
+    return VerifyOptions(
+        expect_mtp=call.expect_mtp if call.expect_mtp is not None else config.expect_mtp,
+        draft=call.draft,
+        target_runtime=call.target_runtime or config.target_runtime or DEFAULT_RUNTIME,
+        expect_compression=call.expect_compression or config.expect_compression,
+        select=call.select or config.select,
+        ignore=call.ignore + config.ignore,
+        severities=config.severity,
+        per_file_ignores=config.per_file_ignores,
+        rules=call.rules or config.rules,
+    )
+
+
+def _checked(config: Config, call: VerifyCall) -> Config:
+    """The configuration with codes in place of the names of rules; errors name the file."""
+    if config.path is None:
+        return config
+    rules = load_rules(call.rules or config.rules)
+
+    def codes(selectors: Iterable[str]) -> tuple[str, ...]:
+        return rule_codes(rules, selectors, path=config.path)
+
+    if call.target_runtime is None and config.target_runtime is not None:
+        require_runtime(config.target_runtime, path=config.path)
+    return replace(
+        config,
+        select=codes(config.select),
+        ignore=codes(config.ignore),
+        severity=dict(zip(codes(config.severity), config.severity.values(), strict=True)),
+        per_file_ignores={pattern: codes(names) for pattern, names in config.per_file_ignores.items()},
     )
 
 

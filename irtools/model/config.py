@@ -12,6 +12,7 @@ __all__ = [
     "WIDTH_KEYS",
     "MtpDeclaration",
     "TextConfig",
+    "context_limit",
     "declared_mtp",
     "integers",
     "mtp_place",
@@ -24,6 +25,7 @@ LAYER_COUNT_KEYS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "n
 _KINDS = ("layer_types", "layers_block_type", "hybrid_override_pattern")  # one entry, or letter, per layer
 _MOST_SECTIONS = 64
 WIDTH_KEYS = ("hidden_size", "n_embd", "d_model", "dim", "model_dim", "word_embed_proj_dim")
+_CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length")
 MTP_KEYS = ("mtp_num_hidden_layers", "num_nextn_predict_layers", "num_mtp_layers")
 
 
@@ -84,6 +86,11 @@ def read_config(config: Mapping[str, Any] | None) -> TextConfig:
     if layers is None:
         return TextConfig(None, _positive(config or {}, WIDTH_KEYS), ())
     return TextConfig(layers, _positive(section, WIDTH_KEYS), _layer_types(section))
+
+
+def context_limit(config: Mapping[str, Any]) -> int | None:
+    """Largest number of positions that a config declares for the language model; None if it declares none."""
+    return _positive(text_section(config), _CONTEXT_KEYS) or _positive(config, _CONTEXT_KEYS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from irtools.errors import ExportError, unreadable
-from irtools.ir.listing import meant_instead
+from irtools.ir.listing import file_instead, meant_instead, missing_instead
 from irtools.ir.reading import read_json
 from irtools.model.document import Document, part_name
 
@@ -49,11 +49,11 @@ class ModelDirectory:
         export = cls(path)
         try:
             if not (export.path.is_dir() or export.path.is_file()):
-                raise ExportError("no such file or directory", path=export.path)
+                raise ExportError("no such file or directory", path=export.path, hint=missing_instead(export.path))
         except OSError as error:
             raise unreadable(export.path, error) from error
         if export.path.is_file() and export.path.suffix != ".xml":
-            raise ExportError("give a model directory or an .xml file", path=export.path)
+            raise ExportError(file_instead(export.path), path=export.path)
         _ = export.parts  # Fails here if unreadable.
         return export
 

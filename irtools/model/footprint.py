@@ -1,195 +1,145 @@
-"""Minimum memory that an export needs, from its files alone."""
+"""Memory that GenAI needs for an export on a CPU, estimated from its files alone."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
 
 from irtools.display import Tabular
-from irtools.errors import EditError, InvalidIRError, UsageError
-from irtools.ir.constants import ELEMENT_BITS, iter_graphs, read_constants
-from irtools.ir.op import DYNAMIC
+from irtools.errors import ExportError, UsageError
+from irtools.model.config import context_limit
 from irtools.model.directory import ModelDirectory
-from irtools.model.document import Document
-from irtools.model.head_weights import head_weights
-from irtools.model.part import PartFacts
-from irtools.model.ports import is_past
-from irtools.model.target import find_runtime_lm_head
-from irtools.model.weights import covered_bytes
+from irtools.model.footprint_terms import Sizes, StateGroup, Term, drafting_terms, export_terms, states
+from irtools.model.kv_cache import asked_precision
 from irtools.text import short_repr, size_text
 
-__all__ = ["KV_PRECISIONS", "UNKNOWN", "Footprint", "StateGroup", "Term", "footprint", "states"]
+__all__ = [
+    "ASSISTANT_TOKENS",
+    "DEFAULT_CONTEXT",
+    "KV_PRECISIONS",
+    "UNKNOWN",
+    "Footprint",
+    "StateGroup",
+    "Term",
+    "footprint",
+    "states",
+]
 
-KV_PRECISIONS = {"f32": 4, "f16": 2, "u8": 1}
-"""Bytes of one KV cache element, by the precisions that runtimes store it in."""
-_SIDE = ("tokenizer", "detokenizer")
-
+KV_PRECISIONS = ("f32", "f16", "u8", "u4")
+"""Precisions of keys and values for which the tables have a column."""
+DEFAULT_CONTEXT = 4096
+"""Tokens of context, if none are given and the model takes as many."""
+ASSISTANT_TOKENS = 3
+"""Drafted tokens per pass, if none are given."""
 UNKNOWN = (
-    "activations, logits and intermediate buffers",
-    "weights that the device compiles or repacks a second time",
-    "code, tokenizers, images, the allocator's reserve",
-    "scales of quantised keys and values, and the rounding of paged caches to whole blocks",
+    "images and audio, long chunks (max_num_batched_tokens), prefix caching, beams",
+    "what a GPU or NPU needs besides: their copies of the weights, their alignment of the cache",
 )
-"""Memory that cannot be computed from the files."""
-
-
-@dataclass(frozen=True, slots=True)
-class StateGroup:
-    """Cached tensors of one shape and element type.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        -1 for dynamic dimensions.
-    count : int
-        Number of such tensors.
-    """
-
-    shape: tuple[int, ...]
-    element_type: str
-    count: int
-
-    @property
-    def grows(self) -> bool:
-        """True if the state grows with the context: it has a dynamic dimension other than the batch."""
-        return DYNAMIC in self.shape[1:]
-
-    def elements(self, context: int, batch: int) -> int:
-        """Number of elements of all tensors together."""
-        return self.count * batch * prod(context if dim == DYNAMIC else dim for dim in self.shape[1:])
-
-    def formula(self, context: int, batch: int) -> str:
-        """Factors of ``elements`` as text."""
-        factors = [f"{self.count} states", f"batch {batch}"]
-        factors += [f"context {context}" if dim == DYNAMIC else str(dim) for dim in self.shape[1:]]
-        return " x ".join(factors)
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """One summand of a footprint.
-
-    Attributes
-    ----------
-    name : str
-        ``target weights``, ``target keys and values``, ...
-    kind : str
-        ``weights``, ``copies`` (weights that the runtime copies), ``keys and values`` (size depends on the
-        precision) or ``recurrent state`` (linear attention, convolution or state space, which does not grow).
-    bytes : int
-        For keys and values: bytes in the precision that the IR declares.
-    elements : int
-        Number of elements; 0 for weights.
-    """
-
-    name: str
-    part: str
-    kind: str
-    formula: str
-    bytes: int
-    elements: int = 0
-
-    def size(self, precision: str) -> int:
-        """Bytes if keys and values are stored in the given precision."""
-        return self.elements * KV_PRECISIONS[precision] if self.kind == "keys and values" else self.bytes
+"""Memory that is not estimated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint(Tabular):
-    """Minimum memory of an export.
+    """Estimated memory of an export at the end of a context, with GenAI on a CPU.
+
+    On an export of 0.6 GB it was within 5 % of the measured peak, plain and with an MTP head.
 
     Attributes
     ----------
     unread : tuple of str
         Parts whose XML cannot be read; they are not counted.
+    draft : str
+        ``MTP``, ``draft`` or ``""``: what the terms with ``drafting`` are for.
+    asked : tuple of two str, or None
+        Precisions of keys and values that the target asks for in its rt_info.
+    limit : int or None
+        Largest context according to config.json.
     """
 
     context: int
     batch: int
     terms: tuple[Term, ...]
     unread: tuple[str, ...] = ()
+    draft: str = ""
+    asked: tuple[str, str] | None = None
+    limit: int | None = None
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        least = f"at least {size_text(self.total('f16'))} with keys and values in f16"
-        return short_repr(self, f"context {self.context}", f"batch {self.batch}", least)
+        about = f"about {size_text(self.total('u8', drafting=False))} with keys and values in u8"
+        return short_repr(self, f"context {self.context}", f"batch {self.batch}", about)
 
-    def total(self, precision: str) -> int:
-        """Sum of all terms if keys and values are stored in the given precision."""
-        return sum(term.size(precision) for term in self.terms)
+    @property
+    def stored(self) -> int:
+        """Bytes of weights in the files."""
+        return sum(term.most or term.bytes for term in self.terms if term.kind in ("weights", "embeddings"))
+
+    def total(self, key: str, value: str = "", *, drafting: bool = True, context: int | None = None) -> int:
+        """Sum of all terms if keys and values are stored in the given precisions.
+
+        Parameters
+        ----------
+        value : str
+            Precision of the values; by default that of the keys.
+        drafting : bool
+            Count also what only drafting needs.
+        context : int, optional
+            Another context than that of the footprint.
+        """
+        return sum(term.size(key, value, context=context) for term in self.terms if drafting or not term.drafting)
+
+    def largest_context(self, budget: int, key: str, value: str = "", *, drafting: bool = True) -> int:
+        """Most tokens of context that fit into a number of bytes, at most ``limit``; 0 if none fit."""
+
+        def fits(context: int) -> bool:
+            return self.total(key, value, drafting=drafting, context=context) <= budget
+
+        low, high = 0, self.limit or 2**30
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle - 1)
+        return low
 
 
-def states(document: Document) -> tuple[StateGroup, ...]:
-    """States of a part by shape: its variables, or the past inputs of a stateless model."""
-    graph = document.graph
-    counts: Counter[tuple[tuple[int, ...], str]] = Counter()
-    for state in PartFacts(document).states:
-        for port in (port for key in state.reads[:1] for port in graph.op(key).outputs[:1]):
-            counts[state.shape or port.shape, state.element_type or port.element_type] += 1
-    for key in graph.parameters:
-        port = graph.op(key).outputs[0]
-        if any(is_past(name) for name in (*port.names, graph.op_name(key))):
-            counts[port.shape, port.element_type] += 1
-    return tuple(StateGroup(shape, kind, count) for (shape, kind), count in counts.items())
-
-
-def footprint(export: ModelDirectory, *, context: int = 4096, batch: int = 1) -> Footprint:
-    """Compute the minimum memory of an export from its files, as :meth:`irtools.Export.footprint` documents it."""
-    if context < 1 or batch < 1:
-        raise UsageError(f"context {context} and batch {batch}: both must be at least 1")
-    targets = export.target_candidates
-    names = {export.mtp.path: "MTP"} if export.mtp is not None else {}
-    names |= {targets[0].path: "target"} if len(targets) == 1 else {}
-    order = {"target": 0, "MTP": 1}
-    documents = {document.path: document for document in (*export.parts.values(), *targets)}
-    terms: list[Term] = []
+def footprint(
+    export: ModelDirectory,
+    *,
+    context: int | None = None,
+    batch: int = 1,
+    draft: ModelDirectory | None = None,
+    assistant_tokens: int = ASSISTANT_TOKENS,
+) -> Footprint:
+    """Estimate the memory of an export from its files, as :meth:`irtools.Export.footprint` documents it."""
+    limit = _limit(export)
+    context = min(DEFAULT_CONTEXT, limit or DEFAULT_CONTEXT) if context is None else context
+    if context < 1 or batch < 1 or assistant_tokens < 1:
+        raise UsageError(
+            f"context {context}, batch {batch} and {assistant_tokens} assistant tokens: each must be at least 1"
+        )
+    sizes = Sizes(context, batch, assistant_tokens)
     unread: list[str] = []
-    for path in sorted(documents, key=lambda path: (order.get(names.get(path, ""), 2), path)):
-        document = documents[path]
-        if document.part in _SIDE:
-            continue
-        try:
-            name = names.get(path)
-            terms += _terms(name, document, context, batch) if name else [_weights(document.part, document)]
-        except InvalidIRError:
-            unread.append(document.part)
-    if export.mtp is not None and len(targets) == 1:
-        terms += _head_copy(targets[0], export.mtp)
-    return Footprint(context, batch, tuple(terms), tuple(unread))
+    own_head = export.mtp if draft is None else None
+    target = export.target_candidates[0] if len(export.target_candidates) == 1 else None
+    terms = list(export_terms(export, "target", sizes, unread, mtp=own_head))
+    kind = "MTP" if own_head is not None else ""
+    if draft is not None and draft.directory.resolve() != export.directory.resolve():
+        kind = "draft"
+        terms += export_terms(draft, "draft", sizes, unread)
+    if kind and target is not None:
+        terms += drafting_terms(target, own_head, draft, sizes)
+    asked = None
+    if target is not None and target.part not in unread:
+        asked = asked_precision(target)
+    return Footprint(context, batch, tuple(terms), tuple(unread), kind, asked, limit, tuple(_notes(context, limit)))
 
 
-def _head_copy(target: Document, mtp: Document) -> Iterator[Term]:
-    """Copy of lm_head, or of the draft head, that the runtime makes for the MTP head.
-
-    GenAI 2026.4 makes it even if the MTP head has a head of its own.
-    """
+def _limit(export: ModelDirectory) -> int | None:
     try:
-        part = PartFacts(target)
-        graft, matmul = part.graft, find_runtime_lm_head(part).matmul
-        weights = head_weights(target.graph, matmul) if matmul is not None else None
-    except (InvalidIRError, EditError):
-        return
-    if weights is not None:
-        size = covered_bytes(one for one in read_constants((target.graph.scan,)) if one.id in weights.axes)
-        copied, rows = "lm_head", weights.vocabulary
-        if graft is not None and graft.first:
-            copied, rows = "draft head", graft.rows
-        formula = f"{rows} of {weights.vocabulary} rows of lm_head"
-        yield Term(f"MTP copy of {copied}", mtp.part, "copies", formula, size * rows // weights.vocabulary)
+        return context_limit(export.config)
+    except ExportError:
+        return None
 
 
-def _weights(name: str, document: Document) -> Term:
-    size = covered_bytes(read_constants(iter_graphs(document.scan)))
-    return Term(f"{name} weights", document.part, "weights", f"constants in {document.weights_path.name}", size)
-
-
-def _terms(name: str, document: Document, context: int, batch: int) -> Iterator[Term]:
-    yield _weights(name, document)
-    for state in states(document):
-        elements = state.elements(context, batch)
-        width = -(-ELEMENT_BITS.get(state.element_type, 32) // 8)
-        kind = "keys and values" if state.grows else "recurrent state"
-        formula = state.formula(context, batch)
-        formula += " x bytes of one" if state.grows else f" x {width} bytes"
-        yield Term(f"{name} {kind}", document.part, kind, formula, elements * width, elements)
+def _notes(context: int, limit: int | None) -> Iterator[str]:
+    if limit is not None and context > limit:
+        yield f"the context {context} is beyond max_position_embeddings {limit} of config.json"

@@ -68,6 +68,11 @@ class Layout:
         self._folder = ExitStack()
         folder = self._folder.enter_context(scratch("draw"))
         (folder / "in.dot").write_text(dot, encoding="utf-8")
+        # fontconfig writes a .uuid beside fonts, which must not be in the installed package.
+        fonts = folder / "fonts"
+        fonts.mkdir()
+        for font in _FONTS.glob("*.ttf"):
+            shutil.copyfile(font, fonts / font.name)
         (folder / "fonts.conf").write_text(_font_configuration(dot, folder), encoding="utf-8")
         self._output, self._messages = folder / f"out.{form}", folder / "messages"
         side = round(LARGEST_SIDE / dpi, 2)
@@ -117,5 +122,5 @@ def _font_configuration(dot: str, folder: Path) -> str:
     system = "" if _COVERED.fullmatch(dot) else '<include ignore_missing="yes">/etc/fonts/fonts.conf</include>'
     return (
         '<?xml version="1.0"?>\n<!DOCTYPE fontconfig SYSTEM "fonts.dtd">\n<fontconfig>'
-        f"<dir>{escape(str(_FONTS))}</dir>{system}<cachedir>{escape(str(folder))}</cachedir></fontconfig>\n"
+        f"<dir>{escape(str(folder / 'fonts'))}</dir>{system}<cachedir>{escape(str(folder))}</cachedir></fontconfig>\n"
     )

@@ -18,7 +18,7 @@ from irtools.model.provenance import versions
 from irtools.render.ops import OpsDrawer
 from irtools.render.part import DrawnPart, shown_part
 from irtools.render.picture import Box, Picture
-from irtools.render.select import around, between, full_order, layer_norms, layer_ops, users
+from irtools.render.select import LAST_LAYER, around, between, full_order, layer_norms, layer_ops, users
 from irtools.render.whole import ExportDrawer
 from irtools.surgery.annotate import annotation_status
 from irtools.text import plural
@@ -223,6 +223,8 @@ def _limited(subject: _PictureSubject, draw: Callable[[_PictureSubject, int], Pi
 
 def _layer(subject: _PictureSubject, most: int) -> Picture:
     index = subject.request.layer or 0
+    if index == LAST_LAYER and subject.drawn.blocks is not None:
+        index = len(subject.drawn.blocks.layers) - 1
     if subject.drawn.blocks is None:
         raise RenderError(
             f"no layers to draw: {subject.refusal or 'the part has no decoder stack'}", path=subject.document.path

@@ -14,7 +14,10 @@ from irtools.graph.closure import closure
 from irtools.graph.view import GraphView
 from irtools.render.part import DrawnPart
 
-__all__ = ["around", "between", "full_order", "layer_norms", "layer_ops", "shape_ops"]
+__all__ = ["LAST_LAYER", "around", "between", "full_order", "layer_norms", "layer_ops", "shape_ops"]
+
+LAST_LAYER = -1
+"""Number that stands for the last decoder layer."""
 
 _REORDERS = ("Gather", "Convert", "Reshape", "Slice")
 

@@ -25,7 +25,7 @@ def exposure_rows(exposure: Exposure) -> list[dict[str, object]]:
     ]
 
 
-def exposure_text(path: Path, exposure: Exposure, style: Style) -> str:
+def exposure_text(path: Path, exposure: Exposure, style: Style, *, removed: bool = False) -> str:
     """Title with the file name, and a table of the outputs; empty if there are no outputs."""
     if not exposure.outputs:
         return ""
@@ -46,5 +46,6 @@ def exposure_text(path: Path, exposure: Exposure, style: Style) -> str:
         )
         for value in exposure.outputs
     ]
-    title = f"{style.paint(visible(str(path)), 'bold')}: {plural(len(rows), 'exposed output')}"
+    what = f"removed {plural(len(rows), 'output')}" if removed else plural(len(rows), "exposed output")
+    title = f"{style.paint(visible(str(path)), 'bold')}: {what}"
     return f"{title}\n{table(columns, rows, style)}"

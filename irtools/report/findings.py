@@ -10,7 +10,7 @@ from pathlib import Path
 from irtools.lint.engine import Verification
 from irtools.lint.finding import Condition, Finding, Severity
 from irtools.report.terminal import Column, Style, table
-from irtools.text import plural, visible
+from irtools.text import cut, plural, visible
 
 __all__ = ["counts_text", "findings_text", "listing", "shown_path"]
 
@@ -50,10 +50,11 @@ def _condition(condition: Condition) -> tuple[str, str, str]:
 
 
 def listing(verification: Verification, style: Style) -> str:
-    """Path of an export and its findings by file."""
+    """Path of an export and its findings, the worst first, under their files."""
     directory = verification.export.directory
     lines = [style.paint(visible(str(verification.export.path)), "bold")]
-    for file, findings in groupby(verification.findings, key=lambda finding: finding.file):
+    worst_first = sorted(verification.findings, key=lambda finding: -(finding.severity or Severity.ERROR))
+    for file, findings in groupby(worst_first, key=lambda finding: finding.file):
         if file is not None and file != directory:
             lines.append("  " + visible(shown_path(file, directory)))
         lines += _capped(findings, style)
@@ -76,9 +77,12 @@ def _capped(findings: Iterable[Finding], style: Style) -> Iterator[str]:
 
 def _line(finding: Finding, style: Style) -> str:
     severity = finding.severity or Severity.ERROR
-    place = f"line {finding.line}: " if finding.line is not None else ""
+    places = [f"line {finding.line}"] if finding.line is not None else []
+    if finding.op and finding.op not in finding.text:
+        places.append(f"op {cut(finding.op, 80)}")
+    place = f"{', '.join(places)}: " if places else ""
     label = style.paint(f"{severity!s:<7}", _COLOURS[severity])
-    return f"    {label}  {finding.code}  {place}{visible(finding.text)}"
+    return f"    {label}  {finding.code}  {visible(place + finding.text)}"
 
 
 def counts_text(verifications: Iterable[Verification]) -> str:

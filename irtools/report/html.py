@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from irtools.errors import IrtoolsError, UsageError
 from irtools.lint.engine import ModelVerification, verify
 from irtools.lint.finding import Finding, Severity
 from irtools.render.picture import KINDS
+from irtools.render.select import LAST_LAYER
 from irtools.report.findings import counts_text, shown_path
 from irtools.report.html_graph import Columns, columns
 from irtools.report.html_outline import outline
@@ -22,7 +23,7 @@ from irtools.report.html_tables import HtmlTable, provenance, tables
 from irtools.report.html_text import explanation_html
 from irtools.report.inspection import InspectedPart, Inspection
 from irtools.report.rules import untitled
-from irtools.text import size_text
+from irtools.text import count_text, size_text
 
 if TYPE_CHECKING:
     from irtools.model.directory import ModelDirectory
@@ -49,16 +50,18 @@ class View:
     ----------
     part : str
         Part whose ports, states and layers are shown, and with which the picture begins.
-    context, batch : int
-        Tokens in the state and number of sequences, for the memory footprint.
+    context : int or None
+        Tokens in the state, for the memory footprint; by default 4096, or what the model takes.
+    batch : int
+        Number of sequences.
     op : str
         Friendly name of the op to show first.
     layer : int or None
-        Layer to open first.
+        Layer to open first; -1 is the last.
     """
 
     part: str = "target"
-    context: int = 4096
+    context: int | None = None
     batch: int = 1
     op: str = ""
     layer: int | None = None
@@ -73,6 +76,9 @@ def render_reports(verified: Sequence[ModelVerification], view: View | None = No
     """Render the reports of several exports, one after the other on one page."""
     view = view or View()
     models = [_model(number, model, view) for number, model in enumerate(verified)]
+    if view.layer == LAST_LAYER:
+        counts = [_layer_count(model) for model in models]
+        view = replace(view, layer=max(0, min(counts, default=0) - 1))
     if view.layer is not None:
         _require_layer(models, view.layer)
     drawn = [part for model in models for part in model.parts]
@@ -97,10 +103,15 @@ def verification_html(verified: Sequence[ModelVerification], **_: object) -> str
     return render_reports(verified)
 
 
+def _layer_count(model: _Model) -> int:
+    blocks = model.inspection.part.drawn.blocks if model.inspection is not None else None
+    return len(blocks.layers) if blocks is not None else 0
+
+
 def _require_layer(models: Sequence[_Model], layer: int) -> None:
     for model in models:
         part = model.inspection.part if model.inspection is not None else None
-        count = len(part.drawn.blocks.layers) if part is not None and part.drawn.blocks is not None else 0
+        count = _layer_count(model)
         if not 0 <= layer < count:
             name = part.document.path.name if part else model.path
             raise UsageError(f"{name} has no layer {layer} (layers: {f'0 to {count - 1}' if count else 'none'})")
@@ -232,8 +243,11 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
     declaration = "" if declared is None else f", {inspection.declared_text}"
     yield "MTP head", f"{inspection.mtp_wiring if inspection.mtp else 'none'}{declaration}"
     memory = inspection.footprint
-    yield "Weights", size_text(sum(term.bytes for term in memory.terms if term.kind == "weights"))
-    yield "Memory at least", f"{size_text(memory.total('f16'))} with keys and values in f16"
+    yield "Weights", size_text(memory.stored)
+    yield "Parameters", count_text(sum(part.parameters for part in inspection.models))
+    key, value = memory.asked or ("u8", "u8")
+    precision = key if key == value else f"{key} and {value}"
+    yield "Memory about", f"{size_text(memory.total(key, value, drafting=False))} with keys and values in {precision}"
 
 
 def _shown(finding: Finding, export: ModelDirectory, read: Mapping[str, Columns]) -> _Shown:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from irtools.anatomy.describe import SYMBOLS, symbolic
 from irtools.decoder.stack import DecoderLayer
 from irtools.errors import IrtoolsError
-from irtools.model.footprint import KV_PRECISIONS, UNKNOWN, Footprint, states
+from irtools.model.footprint import UNKNOWN, Footprint, states
 from irtools.model.provenance import flat_rt_info, versions
 from irtools.report.inspection import InspectedPart, Inspection
+from irtools.report.memory import memory_columns, memory_notes, memory_rows
 from irtools.report.stack import agreeing
 from irtools.text import clipped, plural, shape_text, size_text
 
@@ -198,15 +199,15 @@ def _weights(inspection: Inspection) -> HtmlTable:
 
 
 def memory_table(memory: Footprint) -> HtmlTable:
-    """The terms of a footprint and their sum."""
+    """The terms of a footprint and their sums."""
+    precisions = memory_columns(memory)
     columns = (
         HtmlColumn(f"context {memory.context}, batch {memory.batch}"),
-        *number_columns(*(f"keys and values {name}" for name in KV_PRECISIONS)),
+        *number_columns(*(f"keys and values {one.name}" for one in precisions)),
         HtmlColumn("formula"),
     )
-    rows = [(term.name, *(size_text(term.size(name)) for name in KV_PRECISIONS), term.formula) for term in memory.terms]
-    total = ("at least", *(size_text(memory.total(name)) for name in KV_PRECISIONS), "")
-    return HtmlTable("Memory", columns, (*rows, total), (f"not included: {'; '.join(UNKNOWN)}",))
+    notes = (*memory_notes(memory, precisions), f"not included: {'; '.join(UNKNOWN)}")
+    return HtmlTable("Memory", columns, tuple(memory_rows(memory, precisions)), notes)
 
 
 def provenance(inspection: Inspection) -> tuple[HtmlTable, ...]:

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from irtools.anatomy.describe import SYMBOLS, layers_text, symbolic
 from irtools.lint.pipelines import Pipeline
-from irtools.model.footprint import KV_PRECISIONS, UNKNOWN, Footprint, states
+from irtools.model.footprint import UNKNOWN, states
 from irtools.model.part import ModelInput, ModelOutput
 from irtools.model.provenance import UNKNOWN_ORIGIN, flat_rt_info, origin, versions
 from irtools.report.inspection import InspectedPart, Inspection, WeightGroup
+from irtools.report.memory import memory_columns, memory_notes, memory_rows
 from irtools.report.terminal import Column, Style, numbers, paragraph, table
-from irtools.text import clipped, plural, ranges, size_text, visible
+from irtools.text import clipped, count_text, plural, ranges, size_text, visible
 
 __all__ = ["inspection_text"]
 
@@ -28,7 +29,7 @@ def inspection_text(inspection: Inspection, style: Style) -> str:
         _head(inspection, style),
         table(_ROW, list(_facts(inspection)), style),
         _weights(inspection, style),
-        _memory(inspection.footprint, style),
+        _memory(inspection, style),
     ]
     return "\n\n".join(filter(None, sections))
 
@@ -78,6 +79,7 @@ def _part_row(inspection: Inspection, part: InspectedPart) -> tuple[object, ...]
 
 def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
     yield from _layers(inspection)
+    yield "parameters", _parameters(inspection)
     part = inspection.part
     yield "inputs", ", ".join(map(_port, part.ports.inputs)) or "none"
     yield "outputs", ", ".join(map(_port, part.ports.outputs)) or "none"
@@ -88,6 +90,13 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
         yield "annotation", inspection.annotation[1]
     yield from _drafting(inspection)
     yield from _rt_info(part)
+
+
+def _parameters(inspection: Inspection) -> str:
+    """Number of parameters of each part, and together."""
+    counts = {part.name: part.parameters for part in inspection.models}
+    named = [f"{name} {count_text(count)}" for name, count in counts.items() if count]
+    return f"{count_text(sum(counts.values()))}: {', '.join(named)}" if named else "none"
 
 
 def _layers(inspection: Inspection) -> Iterator[tuple[str, str]]:
@@ -184,30 +193,21 @@ def _weight_rows(part: InspectedPart) -> list[Sequence[object]]:
     return rows
 
 
-def _memory(memory: Footprint, style: Style) -> str:
-    title = f"memory, context {memory.context}, batch {memory.batch}"
-    rows = list(_memory_rows(memory))
-    sizes = numbers(*(f"kv {name}" for name in KV_PRECISIONS))
-    columns = (Column(title), *sizes)
+def _memory(inspection: Inspection, style: Style) -> str:
+    memory = inspection.footprint
+    title = f"memory with GenAI on a CPU, context {memory.context}, batch {memory.batch}"
+    precisions = memory_columns(memory, inspection.kv_precision, inspection.budget)
+    rows = list(memory_rows(memory, precisions))
+    names = [f"kv {one.name}{'*' if (one.key, one.value) == memory.asked else ''}" for one in precisions]
+    sizes = numbers(*names)
+    said = [*memory_notes(memory, precisions, inspection.budget), f"not included: {'; '.join(UNKNOWN)}"]
+    notes = "\n".join(paragraph(text, style) for text in said)
+    columns = (Column(""), *sizes)
     text = table(columns, [row[:-1] for row in rows], style)
-    missing = [f"parts that cannot be read ({', '.join(memory.unread)})"] if memory.unread else []
-    notes = paragraph(f"not included: {'; '.join([*missing, *UNKNOWN])}", style)
     room = None if style.width is None else style.width - max(map(len, text.splitlines()))
+    heading = style.paint(title, "bold")
     if room is None or room >= _FORMULA:
-        return f"{table((*columns, Column('formula', fold='words')), rows, style)}\n{notes}"
+        return "\n".join([heading, table((*columns, Column("formula", fold="words")), rows, style), notes])
     text = table((Column("", fold="words"), *sizes), [row[:-1] for row in rows], style)
     formulas = table((Column("", fold="words"),), [[f"{row[0]}: {row[-1]}"] for row in rows if row[-1]], style)
-    return "\n".join([style.paint(title, "bold"), text, formulas, notes])
-
-
-def _memory_rows(memory: Footprint) -> Iterator[tuple[str, ...]]:
-    """A row per term: name, sizes, formula; parts other than the target and the MTP head share one."""
-    main = [term for term in memory.terms if term.name.startswith(("target", "draft", "MTP"))]
-    others = [term for term in memory.terms if term not in main]
-    for term in main:
-        yield term.name, *(size_text(term.size(name)) for name in KV_PRECISIONS), term.formula
-    if others:
-        size = size_text(sum(term.bytes for term in others))
-        name = "other parts, weights" if main else "weights"
-        yield name, size, size, size, ", ".join(term.part for term in others)
-    yield "at least", *(size_text(memory.total(name)) for name in KV_PRECISIONS), ""
+    return "\n".join([heading, text, formulas, notes])

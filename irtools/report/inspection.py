@@ -23,12 +23,13 @@ from irtools.model.config import declared_mtp
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 from irtools.model.draft import Draft, draft
-from irtools.model.footprint import KV_PRECISIONS, UNKNOWN, Footprint, footprint, states
+from irtools.model.footprint import ASSISTANT_TOKENS, KV_PRECISIONS, UNKNOWN, Footprint, footprint, states
 from irtools.model.graft import draft_head_text
 from irtools.model.part import ModelInput, ModelOutput, PartFacts
 from irtools.model.provenance import flat_rt_info, origin, versions
 from irtools.model.weights import Weight, covered_bytes
 from irtools.render.part import DrawnPart, shown_part
+from irtools.report.memory import memory_columns
 from irtools.report.snippet import BEST, snippet_text
 from irtools.surgery.annotate import annotation_status
 from irtools.text import plural, short_repr
@@ -84,6 +85,12 @@ class InspectedPart:
         """Bytes of the ``.bin`` that constants refer to; shared bytes count once."""
         return covered_bytes(read_constants(iter_graphs(self.document.scan)))
 
+    @cached_property
+    def parameters(self) -> int:
+        """Number of learned values; those that several constants share count once."""
+        learned = {(w.constant.offset, w.constant.size): w.elements for w in self.drawn.weights if w.learned}
+        return sum(learned.values())
+
     @property
     def constants(self) -> int:
         """Number of constants and of ops computed only from constants, such as a decompressed weight."""
@@ -138,10 +145,18 @@ class Inspection(Tabular):
     ----------
     part : str
         Part whose ports, states, layers and rt_info are shown.
-    context, batch : int
-        Tokens in the state and number of sequences, for the memory footprint.
+    context : int or None
+        Tokens in the state, for the memory footprint; by default 4096, or what the model takes.
+    batch : int
+        Number of sequences.
     draft : Path or None
-        Directory of a draft with which the decoding strategies are judged.
+        Directory of a draft with which the decoding strategies are judged, and whose memory is counted.
+    assistant_tokens : int
+        Tokens drafted per pass, for the memory footprint.
+    kv_precision : tuple of two str or None
+        The only precisions of keys and of values to show; by default several.
+    budget : int or None
+        Bytes for which the largest context is shown.
     """
 
     def __init__(
@@ -149,14 +164,20 @@ class Inspection(Tabular):
         export: ModelDirectory,
         part: str = "target",
         *,
-        context: int = 4096,
+        context: int | None = None,
         batch: int = 1,
         draft: Path | None = None,
+        assistant_tokens: int = ASSISTANT_TOKENS,
+        kv_precision: tuple[str, str] | None = None,
+        budget: int | None = None,
     ) -> None:
         self.export = export
         self.draft_directory = draft
         self.context = context
         self.batch = batch
+        self.assistant_tokens = assistant_tokens
+        self.kv_precision = kv_precision
+        self.budget = budget
         self._document = shown_part(export, part)
         _ = self._document.graph  # an unreadable part must fail here, before any other fact is computed
 
@@ -196,7 +217,10 @@ class Inspection(Tabular):
     @cached_property
     def footprint(self) -> Footprint:
         """Memory footprint; in a directory with a draft, the terms of the target are named after the draft."""
-        memory = footprint(self.export, context=self.context, batch=self.batch)
+        draft = ModelDirectory.open(self.draft_directory) if self.draft_directory is not None else None
+        memory = footprint(
+            self.export, context=self.context, batch=self.batch, draft=draft, assistant_tokens=self.assistant_tokens
+        )
         if self.draft.kind == "plain" or not self.is_target:
             return memory
         terms = tuple(replace(term, name=term.name.replace("target ", "draft ")) for term in memory.terms)
@@ -328,7 +352,7 @@ class Inspection(Tabular):
             "draft": _draft(self.draft),
             "strategies": [asdict(strategy) for strategy in self.strategies],
             "pipelines": [asdict(pipeline) for pipeline in self.pipelines],
-            "footprint": _footprint(self.footprint),
+            "footprint": _footprint(self),
             "rt_info": {other.name: _rt_info(other) for other in self.parts if not other.error},
         }
 
@@ -345,6 +369,7 @@ def _part(part: InspectedPart) -> dict[str, object]:
         "xml_bytes": xml,
         "bin_bytes": weights,
         "constant_bytes": part.constant_bytes,
+        "parameters": part.parameters,
         "ops": len(part.document.scan.ids),
         "op_types": dict(sorted(Counter(part.document.scan.types).items())),
         "versions": dict(versions(part.document)),
@@ -443,14 +468,30 @@ def _rt_info(part: InspectedPart) -> dict[str, object]:
     return {key: {"value": value, "origin": origin(key)} for key, value in flat_rt_info(part.document).items()}
 
 
-def _footprint(memory: Footprint) -> dict[str, object]:
+def _footprint(inspection: Inspection) -> dict[str, object]:
+    memory = inspection.footprint
     return {
         "context": memory.context,
         "batch": memory.batch,
+        "draft": memory.draft or None,
+        "assistant_tokens": inspection.assistant_tokens if memory.draft else None,
         "terms": [
             {**asdict(term), "by_precision": {name: term.size(name) for name in KV_PRECISIONS}} for term in memory.terms
         ],
         "total": {name: memory.total(name) for name in KV_PRECISIONS},
+        "plain": {name: memory.total(name, drafting=False) for name in KV_PRECISIONS},
+        "precisions": [
+            {
+                "key": column.key,
+                "value": column.value,
+                "asked": (column.key, column.value) == memory.asked,
+                "totals": [asdict(total) for total in column.totals],
+            }
+            for column in memory_columns(memory, inspection.kv_precision, inspection.budget)
+        ],
+        "budget": inspection.budget,
+        "context_limit": memory.limit,
+        "notes": list(memory.notes),
         "unread": list(memory.unread),
         "unknown": list(UNKNOWN),
     }

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
 from irtools.text import shortened, visible
 
-__all__ = ["Column", "Style", "numbers", "paragraph", "table"]
+__all__ = ["Column", "Style", "folded", "numbers", "paragraph", "table"]
 
 _ESCAPES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _NARROWEST = 8
+_BELOW = 4
+_MOST_LINES = 4
 _LONGEST_WORD = 16
 """Longest word that stays whole in the narrowest terminal; longer words are names."""
 
@@ -97,20 +101,78 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], style: St
     cells = [[visible(shortened(str(cell))) for cell in row] for row in rows]
     titles = [column.title for column in columns]
     spaces = indent + 2 * (len(columns) - 1)
-    widths = _widths(columns, [titles, *cells], None if style.width is None else style.width - spaces)
-    lines = []
-    shown = enumerate([titles, *cells]) if any(titles) else enumerate(cells, 1)
+    available = None if style.width is None else style.width - spaces
+    widths = _widths(columns, [titles, *cells], available)
+    shown = list(enumerate([titles, *cells]) if any(titles) else enumerate(cells, 1))
+    if available is None or not _too_narrow(columns, widths, shown, available):
+        return "\n".join(line for number, row in shown for line in _lines(columns, widths, row, number, style, indent))
+    # The last cell of each row goes below the others.
+    left = columns[:-1]
+    widths = _widths(left, [row[:-1] for _, row in shown], available + 2)
+    lines: list[str] = []
     for number, row in shown:
-        folded = [_fold(text, width, column.fold) for text, width, column in zip(row, widths, columns, strict=True)]
-        for depth in range(max(map(len, folded))):
-            parts = []
-            for pieces, width, column in zip(folded, widths, columns, strict=True):
-                text = pieces[depth] if depth < len(pieces) else ""
-                blank = " " * (width - _width(text))
-                painted = style.paint(text, *(("bold",) if number == 0 else column.effects))
-                parts.append(blank + painted if column.right else painted + blank)
-            lines.append((" " * indent + "  ".join(parts)).rstrip())
+        lines += _lines(left, widths, row[:-1], number, style, indent)
+        if row[-1]:
+            below = _fold(row[-1], max(_NARROWEST, available + spaces - indent - _BELOW), columns[-1].fold)
+            lines += [
+                " " * (indent + _BELOW) + style.paint(piece, *(columns[-1].effects if number else ("bold",)))
+                for piece in below
+            ]
     return "\n".join(lines)
+
+
+def _too_narrow(
+    columns: Sequence[Column], widths: Sequence[int], rows: Sequence[tuple[int, Sequence[str]]], available: int
+) -> bool:
+    """True if a table of three columns or more does not fit, or leaves its prose at the end no room."""
+    if len(columns) < 3 or columns[-1].fold != "words":
+        return False
+    if sum(widths) <= available and widths[-1] > _LONGEST_WORD:
+        return False
+    # Short prose may stand in a narrow column; names of the others are not broken for it.
+    return any(_width(row[-1]) > _MOST_LINES * widths[-1] for _, row in rows)
+
+
+def _lines(
+    columns: Sequence[Column], widths: Sequence[int], row: Sequence[str], number: int, style: Style, indent: int
+) -> Iterator[str]:
+    """Lines of one row; row 0 has the titles."""
+    folded = [_fold(text, width, column.fold) for text, width, column in zip(row, widths, columns, strict=True)]
+    for depth in range(max(map(len, folded))):
+        parts = []
+        for pieces, width, column in zip(folded, widths, columns, strict=True):
+            text = pieces[depth] if depth < len(pieces) else ""
+            blank = " " * (width - _width(text))
+            painted = style.paint(text, *(("bold",) if number == 0 else column.effects))
+            parts.append(blank + painted if column.right else painted + blank)
+        yield (" " * indent + "  ".join(parts)).rstrip()
+
+
+def folded(text: str, style: Style) -> str:
+    """Break the lines that are wider than the terminal between words; continuations keep the indentation.
+
+    Escape sequences take no columns. A word that is wider than the terminal stays whole.
+    """
+    if style.width is None:
+        return text
+    return "\n".join(piece for line in text.split("\n") for piece in _folded_line(line, style.width))
+
+
+def _folded_line(line: str, width: int) -> Iterator[str]:
+    if _width(_ESCAPE.sub("", line)) <= width:
+        yield line
+        return
+    body = line.lstrip(" ")
+    indent = " " * min(len(line) - len(body) + 2, width // 2)
+    piece = line[: len(line) - len(body)]
+    first = True
+    for word in body.split(" "):
+        longer = piece + word if first else f"{piece} {word}"
+        if not first and _width(_ESCAPE.sub("", longer)) > width:
+            yield piece.rstrip()
+            longer = indent + word
+        piece, first = longer, False
+    yield piece.rstrip()
 
 
 def paragraph(text: str, style: Style, indent: int = 0) -> str:

@@ -18,6 +18,7 @@ import pytest
 
 import irtools
 import irtools.cli
+from irtools.cli.help import EXAMPLES
 from irtools.report.json import schema
 from tests.cli.conftest import Done, command
 
@@ -70,8 +71,8 @@ def test_json_of_each_command_is_the_one_envelope(
 ) -> None:
     group = irtools.cli.cli.get_command(click.Context(irtools.cli.cli), name)
     assert group is not None
-    if isinstance(group, click.Group):
-        pytest.skip("its commands take no model")
+    if isinstance(group, click.Group) or name == "completion":
+        pytest.skip("takes no model")
     directory = export_copy("falcon")
     monkeypatch.chdir(directory.parent)
     done = cli(name, "falcon", "--format", "json", *NEEDED.get(name, ()))
@@ -118,7 +119,7 @@ PATHS = [(*above, parameter) for above, parameter in paths_of(irtools.cli.cli)]
 
 
 def test_every_command_but_rules_explain_takes_paths() -> None:
-    assert {path[0] for path in PATHS} == set(COMMANDS)
+    assert {path[0] for path in PATHS} == set(COMMANDS) - {"completion"}
     assert {"--output-dir", "--output", "--draft", "--rules", "--baseline", "--write-baseline", "--config"} <= {
         option for *_, parameter in PATHS for option in parameter.opts
     }
@@ -270,3 +271,52 @@ def test_progress_on_a_terminal_and_none_in_a_pipe(
     assert process("locate", fixtures / "falcon", PYTHONPATH=path).err == ""
     quick = terminal("locate", fixtures / "falcon", width=200, progress=True).out
     assert "Locating" not in quick
+
+
+def test_every_help_page_has_an_example_that_is_a_command_line() -> None:
+    context = click.Context(irtools.cli.cli)
+    for name in irtools.cli.cli.list_commands(context):
+        command = irtools.cli.cli.get_command(context, name)
+        assert command is not None
+        inner = command.commands.values() if isinstance(command, click.Group) else ()
+        for one in (command, *inner):
+            text = one.get_help(click.Context(one, info_name="irtools"))
+            assert f"irtools {name}" in text.partition("\n  Example")[2], one.name
+
+
+def test_the_options_of_the_examples_exist() -> None:
+    context = click.Context(irtools.cli.cli)
+    for name, lines in EXAMPLES.items():
+        outer, _, inner = name.partition(" ")
+        command = irtools.cli.cli.get_command(context, outer)
+        assert command is not None
+        if inner:
+            assert isinstance(command, click.Group)
+            command = command.commands[inner]
+        known = {option for param in command.params for option in (*param.opts, *param.secondary_opts)}
+        for line in lines:
+            assert line.split("    #")[0].count(f"irtools {outer}") == 1
+            assert {word for word in line.split() if word.startswith("--")} <= known, line
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_name_the_command(shell: str, cli: Callable[..., Done]) -> None:
+    done = cli("completion", shell)
+    assert done.code == 0
+    assert "_IRTOOLS_COMPLETE" in done.out
+    assert cli("completion", "tcsh").code == 2
+
+
+def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
+    (tmp_path / "irtools").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m irtools "$@"\n')
+    (tmp_path / "irtools").chmod(0o755)
+    ask = (
+        'eval "$(irtools completion bash)"; COMP_WORDS=({words}); COMP_CWORD={at}; '
+        '_irtools_completion irtools; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    )
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    for words, at, expected in (("irtools ver", 1, {"verify"}), ("irtools inspect --bud", 2, {"--budget"})):
+        script = ask.format(words=words, at=at)
+        environment = {**os.environ, "PATH": path}
+        done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, check=True)
+        assert set(done.stdout.split()) == expected
