@@ -50,7 +50,7 @@ def decide(ratios: Mapping[str, Ratio]) -> Decision:
     :data:`WORTH_IT`, ``undecided``. So two benchmarks contradict each other only if one of them is wrong.
     """
     if not ratios:
-        return Decision(OFF)
+        return Decision(UNDECIDED)
     best = max(ratios, key=lambda name: ratios[name].estimate.value)
     ratio = ratios[best]
     low = ratio.bound(1 - CONFIDENCE ** (1 / len(ratios)))

@@ -89,3 +89,7 @@ def test_the_figures_are_those_of_the_simulated_runtime():
 def test_one_repetition_decides_nothing():
     rows = draw([[[1.0]]], random.Random(1), 5.0, repeat=1)
     assert decide(speed_ups(rows, rows[0])).decision == "undecided"
+
+
+def test_without_a_comparison_nothing_is_decided():
+    assert decide({}).decision == "undecided"
