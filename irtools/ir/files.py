@@ -168,7 +168,12 @@ def scratch(purpose: str) -> Iterator[Path]:
 
 
 def _own_directory(entry: os.DirEntry[str]) -> bool:
-    return entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+    return entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == _user()
+
+
+def _user() -> int:
+    """The user, as in ``st_uid``, which is 0 on Windows."""
+    return os.geteuid() if hasattr(os, "geteuid") else 0
 
 
 def stale(path: Path) -> Iterator[Path]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from irtools.prove.speculate import DraftSetup
     from irtools.runtime.probe import RuntimeFacts
 
-__all__ = ["RECORD_VERSION", "model_files", "record", "schema", "settled"]
+__all__ = ["RECORD_VERSION", "model_files", "model_record", "record", "schema", "settled"]
 
 RECORD_VERSION = 1
 """Increased if a key of the record is removed or changes its meaning."""
@@ -54,8 +54,8 @@ def record(
         "record_version": RECORD_VERSION,
         "versions": {"irtools": __version__, **seen.versions},
         "device": {"name": settings.device, "properties": dict(seen.properties)},
-        "model": _model(export),
-        "draft": _model(ModelDirectory.open(draft)) if draft is not None else None,
+        "model": model_record(export),
+        "draft": model_record(ModelDirectory.open(draft)) if draft is not None else None,
         "drafting": setup.name if setup.draft is not None else None,
         "settings": _settings(settings),
         "tokenizer_fault": seen.fault,
@@ -94,7 +94,8 @@ def _settings(settings: ProveSettings) -> dict[str, Any]:
     }
 
 
-def _model(export: ModelDirectory) -> dict[str, Any]:
+def model_record(export: ModelDirectory) -> dict[str, Any]:
+    """Origin, versions and files of a model directory."""
     identity, revision = _origin(export)
     return {
         "path": str(export.path),

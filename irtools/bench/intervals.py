@@ -1,0 +1,165 @@
+"""Confidence intervals from few repetitions on a machine with other work.
+
+Repetitions are the unit: the passes of one process are not independent. Other work on the machine can only make a pass
+longer, so the steady time of a prompt is estimated from its fastest passes in all repetitions. Its error is that of the
+jackknife over repetitions (Efron 1982, "The Jackknife, the Bootstrap and Other Resampling Plans", chapter 3), and that
+of a ratio has the degrees of freedom of Welch and Satterthwaite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean, median, variance
+from typing import TypeVar
+
+__all__ = ["CONFIDENCE", "Estimate", "Figure", "Ratio", "estimate", "figure", "quantile", "undisturbed"]
+
+T = TypeVar("T")
+
+CONFIDENCE = 0.95
+_FLOOR = 0.005
+"""Smallest standard error of a logarithm: repetitions of one session do not see what differs between sessions."""
+_QUANTILE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Median over the repetitions, with an interval in which the true value lies in 95 of 100 cases."""
+
+    median: float
+    low: float
+    high: float
+    unit: str = ""
+
+    def to_json(self) -> dict[str, float | str | None]:
+        """The figure as in a record; ``high`` is None if there is no upper limit."""
+        high = self.high if math.isfinite(self.high) else None
+        return {"median": self.median, "low": self.low, "high": high, "unit": self.unit}
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Logarithm of a quantity: value, variance and its degrees of freedom; 0 for one repetition."""
+
+    value: float
+    variance: float
+    freedom: float
+
+    def bound(self, probability: float) -> float:
+        """The quantity that the true one is below with this probability; infinite or 0 from one repetition."""
+        if self.freedom < 1:
+            return math.inf if probability > 0.5 else 0.0
+        error = max(math.sqrt(self.variance), _FLOOR)
+        return math.exp(self.value + quantile(probability, int(self.freedom)) * error)
+
+    def figure(self, unit: str) -> Figure:
+        """The quantity with its interval."""
+        tail = (1 - CONFIDENCE) / 2
+        return Figure(math.exp(self.value), self.bound(tail), self.bound(1 - tail), unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Ratio of the speed of a row to that of another one, from the times of both."""
+
+    before: Estimate
+    after: Estimate
+
+    @property
+    def estimate(self) -> Estimate:
+        """Logarithm of the ratio."""
+        parts = (self.before, self.after)
+        total = sum(one.variance for one in parts)
+        freedom = min(one.freedom for one in parts)
+        if freedom and total:
+            freedom = total**2 / sum(one.variance**2 / one.freedom for one in parts)
+        return Estimate(self.before.value - self.after.value, total, freedom)
+
+    def bound(self, probability: float) -> float:
+        """As :meth:`Estimate.bound`."""
+        return self.estimate.bound(probability)
+
+    def figure(self) -> Figure:
+        """The ratio with its interval."""
+        return self.estimate.figure("times")
+
+
+def estimate(repetitions: Mapping[int, T], value: Callable[[Mapping[int, T]], float]) -> Estimate | None:
+    """Estimate a positive quantity from repetitions, with the error of the jackknife; None if it is 0.
+
+    Parameters
+    ----------
+    value : callable
+        Computes the quantity from some of the repetitions.
+    """
+    number, whole = len(repetitions), value(repetitions)
+    if whole <= 0:
+        return None
+    if number < 2:
+        return Estimate(math.log(whole), 0.0, 0)
+    without = [value({key: one for key, one in repetitions.items() if key != left}) for left in repetitions]
+    if min(without) <= 0:
+        return Estimate(math.log(whole), 0.0, 0)
+    logarithms = list(map(math.log, without))
+    center = mean(logarithms)
+    spread = (number - 1) / number * sum((one - center) ** 2 for one in logarithms)
+    return Estimate(math.log(whole), spread, number - 1)
+
+
+def undisturbed(times: Sequence[float]) -> float:
+    """Time of a pass without interruptions: a low quantile, which comes from the repetitions with the least other work.
+
+    The median, or means of repetitions, are several times less precise beside other work.
+    """
+    ordered = sorted(times)
+    place = (len(ordered) - 1) * _QUANTILE
+    below = int(place)
+    above = ordered[min(below + 1, len(ordered) - 1)]
+    return ordered[below] + (place - below) * (above - ordered[below])
+
+
+def figure(values: Sequence[float], unit: str) -> Figure | None:
+    """Median of a positive quantity over the repetitions with Student's t interval; None without values."""
+    if not values:
+        return None
+    center = median(values)
+    if len(values) < 2 or min(values) <= 0:
+        return Figure(center, min(values), max(values), unit)
+    logarithms = [math.log(value) for value in values]
+    half = quantile(1 - (1 - CONFIDENCE) / 2, len(values) - 1) * math.sqrt(variance(logarithms) / len(values))
+    low, high = math.exp(mean(logarithms) - half), math.exp(mean(logarithms) + half)
+    return Figure(center, min(low, center), max(high, center), unit)
+
+
+def quantile(probability: float, freedom: int) -> float:
+    """Quantile of Student's t distribution.
+
+    Examples
+    --------
+    >>> round(quantile(0.975, 4), 3), round(quantile(0.025, 9), 3)
+    (2.776, -2.262)
+    """
+    if probability < 0.5:
+        return -quantile(1 - probability, freedom)
+    low, high = 0.0, 1e4
+    for _ in range(80):
+        middle = (low + high) / 2
+        if _below(middle, freedom) < probability:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _below(value: float, freedom: int) -> float:
+    """Probability that Student's t is below a positive value (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
+    angle = math.atan(value / math.sqrt(freedom))
+    sine, cosine = math.sin(angle), math.cos(angle)
+    term = total = cosine if freedom % 2 else 1.0
+    for number in range(3 if freedom % 2 else 2, freedom, 2):
+        term *= cosine**2 * (number - 1) / number
+        total += term
+    odd = 2 / math.pi * (angle + (sine * total if freedom > 1 else 0.0))
+    return (1 + (odd if freedom % 2 else sine * total)) / 2
