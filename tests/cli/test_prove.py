@@ -14,6 +14,7 @@ from irtools.cli import prove as module
 from irtools.export import open_export
 from irtools.prove import run
 from irtools.prove.decoding import Decoded, Runs
+from irtools.prove.evidence import Evidence
 from irtools.prove.figures import acceptance_figures, memory_figures, plain_figures, speed_figures
 from irtools.prove.run import Proof
 from irtools.prove.settings import Prompt, ProveSettings
@@ -190,7 +191,8 @@ def proof(fixtures: Path) -> Proof:
     )
     setup, settings = DraftSetup("mtp", "MTP head", export.directory), ProveSettings()
     seen = RuntimeFacts(("CPU",), {"FULL_DEVICE_NAME": "A Device"}, {"python": "3.11", "platform": "any"})
-    return Proof(export, settings, setup, steps, run.record(export, setup, prompts, settings, seen, steps))
+    evidence = Evidence.take("CPU", seen, {"model": export})
+    return Proof(export, settings, setup, steps, run.record(setup, prompts, settings, evidence, steps))
 
 
 def test_the_report_tells_each_step_and_what_follows(proof: Proof) -> None:

@@ -15,6 +15,7 @@ import pytest
 import irtools
 from irtools.errors import OptionError
 from irtools.export import open_export
+from irtools.prove.evidence import Evidence
 from irtools.prove.record import record, schema, settled
 from irtools.prove.record_changes import changes, read_record
 from irtools.prove.settings import Prompt, ProveSettings
@@ -29,7 +30,8 @@ VALIDATOR = jsonschema.Draft202012Validator(schema())
 
 def recorded(export: irtools.Export, *steps: Step) -> dict[str, Any]:
     seen = RuntimeFacts(("CPU",), {"INFERENCE_PRECISION_HINT": "f32"}, {"python": "3.11", "platform": "any"})
-    return record(export, DraftSetup(), [Prompt("ab", (1, 2))], ProveSettings(), seen, steps)
+    evidence = Evidence.take("CPU", seen, {"model": export})
+    return record(DraftSetup(), [Prompt("ab", (1, 2))], ProveSettings(), evidence, steps)
 
 
 @pytest.mark.slow
@@ -40,14 +42,16 @@ def test_the_record_holds_what_reproduces_the_run(trained: Proved, fixtures: Pat
     assert done.proof["versions"]["openvino"] == "2026.4.1"
     assert done.proof["versions"]["genai"] == "2026.4.1.0"
     assert done.proof["device"]["name"] == "CPU"
-    assert done.proof["device"]["properties"]["KV_CACHE_PRECISION"]
+    assert done.proof["device"]["properties"]["KV_CACHE_PRECISION"] == "f16"  # rt_info of the target
+    assert done.proof["device"]["effective"]["target"]["properties"]["KV_CACHE_PRECISION"] == "f16"
+    assert {"key_cache", "value_cache"} <= done.proof["device"]["effective"]["mtp"]["state"].keys()
     assert done.proof["prompts"][0] == {"text": "zqab", "token_ids": [89, 80, 64, 65], "length": 4}
     files = done.proof["model"]["files"]
     for path in (fixtures / "qwen3_5_vl_trained").iterdir():
         assert files[path.name]["size"] == path.stat().st_size
-    head = "openvino_mtp_model.xml"
-    assert files[head]["sha256"] == hashlib.sha256((fixtures / "qwen3_5_vl_trained" / head).read_bytes()).hexdigest()
-    assert files["openvino_mtp_model.bin"]["sha256"] is None
+    for head in ("openvino_mtp_model.xml", "openvino_mtp_model.bin"):
+        data = (fixtures / "qwen3_5_vl_trained" / head).read_bytes()
+        assert files[head]["sha256"] == hashlib.sha256(data).hexdigest()
     speed = done.check("runtime", "speed")["figures"]["timing"]
     assert [row["number"] for row in speed["assistant_tokens"]] == [0, 1, 3]
     assert all(row["tokens_per_second"] > 0 and row["first_token"] > 0 for row in speed["assistant_tokens"])
