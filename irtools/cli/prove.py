@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,8 @@ def command(
     def work(path: Path) -> ModelResult:
         from irtools.export import open_export
         from irtools.prove.record_changes import changes
-        from irtools.report.prove import changes_text, proof_text
+        from irtools.report.prove import proof_text
+        from irtools.report.record_changes import changes_text
 
         with ui.working(f"Proving {path}"):
             proof = open_export(path).prove(settings, ui.detail)
@@ -105,9 +107,7 @@ def command(
         text = proof_text(proof, ui.style)
         if old is not None:
             differences = changes(old, proof.record)
-            details["changes"] = [
-                {"what": one.what, "before": one.before, "now": one.now, "ratio": one.ratio} for one in differences
-            ]
+            details["changes"] = [asdict(one) for one in differences]
             text = f"{text}\n\n{changes_text(differences, ui.style)}"
         if proof.nothing:
             error = f"{path}: no step applies, so nothing was proved: {proof.why_nothing}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from irtools.errors import OptionError, os_reason
 from irtools.ir.reading import read_file
 from irtools.prove.decoding import first_difference
+from irtools.prove.evidence import TIMING
 from irtools.prove.record import RECORD_VERSION, settled
 
 __all__ = ["RecordChange", "changes", "read_record"]
@@ -21,6 +23,12 @@ _MOVED = 1.2
 """Minimum factor for a reported change of time, speed or memory: two runs with the same settings may differ by less."""
 _WORDS = ("did", "saw", "why", "continuation")
 """Keys of text that repeats the figures."""
+_CONDITIONS = ("model", "draft", "drafts", "drafting", "device", "versions", "machine", "settings", "prompts")
+"""Keys of the conditions of a measurement; those that explain most come first."""
+_SINCE = re.compile(r"machine/.*|device/(?!name$|properties/).*|(?:.*/)?weights/.*|(?:.*/)?sha256(?:_of_samples)?")
+"""Conditions that older records do not have, or only in some cases: if one of two has none, nothing is known."""
+_BUSIER = 0.25
+"""Smallest difference of the load for each CPU that is a change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +43,15 @@ class RecordChange:
         Value as text; ``""`` if the record has none.
     ratio : float or None
         For a time, speed or memory size: now divided by before.
+    condition : bool
+        True for a condition of the measurement, false for a figure.
     """
 
     what: str
     before: str
     now: str
     ratio: float | None = None
+    condition: bool = False
 
 
 def read_record(path: Path) -> Mapping[str, Any]:
@@ -74,23 +85,56 @@ def read_record(path: Path) -> Mapping[str, Any]:
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[RecordChange, ...]:
-    """Changes from one record to another: first reproducible values, then speeds, times and memory."""
+    """Changes from one record to another: conditions, then reproducible figures, then speeds, times and memory."""
     before, now = dict(_leaves(settled(old), "")), dict(_leaves(settled(new), ""))
     alone = _places(before) ^ _places(now)
     changed = [
-        RecordChange(what, *_shown(before.get(what), now.get(what)))
+        RecordChange(what, *_shown(before.get(what), now.get(what)), condition=_top(what) in _CONDITIONS)
         for what in dict.fromkeys((*before, *now))
-        if before.get(what) != now.get(what) and not _covered_by_status(what, alone)
+        if before.get(what) != now.get(what) and not _covered_by_status(what, alone) and not _unknown(what, before, now)
     ]
+    conditions = [*_once(one for one in changed if one.condition), *_busier(old, new)]
+    figures = [one for one in changed if not one.condition]
     advised, advice = _recommended(old), _recommended(new)
     if advised != advice:
-        changed.append(RecordChange("steps/runtime/recommendation", advised or "", advice or ""))
+        figures.append(RecordChange("steps/runtime/recommendation", advised or "", advice or ""))
     then, after = dict(_speeds(old)), dict(_speeds(new))
     for what in sorted(then.keys() & after.keys()):
         ratio = after[what] / then[what]
         if not 1 / _MOVED < ratio < _MOVED:
-            changed.append(RecordChange(what, f"{then[what]:.3g}", f"{after[what]:.3g}", ratio))
-    return tuple(changed)
+            figures.append(RecordChange(what, f"{then[what]:.3g}", f"{after[what]:.3g}", ratio))
+    return (*sorted(conditions, key=lambda one: _CONDITIONS.index(_top(one.what))), *figures)
+
+
+def _top(what: str) -> str:
+    return what.split("/", 1)[0]
+
+
+def _unknown(what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    return bool(_SINCE.fullmatch(what)) and (before.get(what) is None or now.get(what) is None)
+
+
+def _once(changed: Iterable[RecordChange]) -> list[RecordChange]:
+    """The changes without a property of the device that a property of the compiled target repeats."""
+    changed = list(changed)
+    compiled = {one.what.rpartition("/")[2] for one in changed if one.what.startswith("device/effective/target/")}
+    repeats = {f"device/{place}/{name}" for name in compiled for place in ("properties", "defaults")}
+    return [one for one in changed if one.what not in repeats]
+
+
+def _busier(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[RecordChange]:
+    """Change of the load of the machine, if it is large for its CPUs."""
+    then, now, cpus = _load(old), _load(new), new.get("machine", {}).get("cpus")
+    if then is not None and now is not None and isinstance(cpus, int) and abs(then - now) > _BUSIER * cpus:
+        yield RecordChange("machine/load", f"{then:.2g}", f"{now:.2g}", condition=True)
+
+
+def _load(record: Mapping[str, Any]) -> float | None:
+    """Larger of the load averages at the begin and at the end, over a minute."""
+    machine = record.get("machine")
+    timing = machine.get(TIMING) if isinstance(machine, Mapping) else None
+    averages = [timing.get(key) for key in ("load_start", "load_end")] if isinstance(timing, Mapping) else []
+    return max((float(one[0]) for one in averages if isinstance(one, list) and one), default=None)
 
 
 def _places(leaves: Mapping[str, Any]) -> set[str]:

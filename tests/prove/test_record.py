@@ -6,6 +6,7 @@ import copy
 import hashlib
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from irtools.prove.settings import Prompt, ProveSettings
 from irtools.prove.speculate import DraftSetup
 from irtools.prove.steps import PASSED, Check, Step
 from irtools.report.json import schema as envelope_schema
+from irtools.report.record_changes import changes_text
+from irtools.report.terminal import Style
 from irtools.runtime.probe import RuntimeFacts
 from tests.prove.conftest import Proved
 
@@ -124,6 +127,48 @@ def test_what_moved_is_told(fixtures: Path) -> None:
         "steps/runtime/peak_memory": ("1", "5", 5.0),
     }
     assert changes(old, copy.deepcopy(old)) == ()
+
+
+def test_conditions_are_told_before_figures(export_copy: Callable[..., Path]) -> None:
+    copied = export_copy("qwen3_5_vl_trained")
+    step = Step("taps", (Check("values", PASSED, "ran", figures={"largest": 1.0}),), seconds=2.0)
+    old = recorded(open_export(copied), step)
+    weights = copied / "openvino_mtp_model.bin"
+    data = bytearray(weights.read_bytes())
+    data[1000] ^= 1
+    weights.write_bytes(data)
+    new = recorded(open_export(copied), step)
+    new["steps"][0]["checks"][0]["figures"]["largest"] = 2.0
+    effective = {"target": {"properties": {"KV_CACHE_PRECISION": "f16"}}}
+    old["device"] |= {"properties": {"KV_CACHE_PRECISION": "f16"}, "effective": effective}
+    new["device"] |= {"properties": {"KV_CACHE_PRECISION": "u8"}, "effective": copy.deepcopy(effective)}
+    new["device"]["effective"]["target"]["properties"]["KV_CACHE_PRECISION"] = "u8"
+    for made, load in ((old, 0.1), (new, 3.0 * new["machine"]["cpus"])):
+        made["machine"]["timing"] = {"load_start": [load] * 3, "load_end": [load] * 3}
+
+    told = changes(old, new)
+
+    assert [(one.what, one.condition) for one in told] == [
+        ("model/files/openvino_mtp_model.bin/sha256", True),
+        ("device/effective/target/properties/KV_CACHE_PRECISION", True),
+        ("machine/load", True),
+        ("steps/taps/checks/values/figures/largest", False),
+    ]
+    lines = changes_text(told, Style()).splitlines()
+    assert "weights (openvino_mtp_model.bin), device and machine" in lines[0]
+    assert any(line.split()[:3] == ["taps", "values", "largest"] for line in lines[5:])
+    assert changes_text((), Style()).startswith("nothing changed")
+
+
+def test_a_record_without_evidence_is_not_told_to_differ_in_it(fixtures: Path) -> None:
+    new = recorded(open_export(fixtures / "qwen3_5_vl_trained"))
+    old = {key: item for key, item in copy.deepcopy(new).items() if key not in ("date", "machine")}
+    old["device"] = {key: old["device"][key] for key in ("name", "properties")}
+    del old["model"]["weights"]
+    for name, mark in old["model"]["files"].items():
+        mark["sha256"] = mark["sha256"] if not name.endswith(".bin") else None
+
+    assert changes(old, new) == changes(new, old) == ()
 
 
 @pytest.mark.parametrize(
