@@ -18,8 +18,8 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from irtools.advise.shipped import prompts
 from irtools.advise.traffic import Traffic
+from irtools.bench.shipped import prompts
 from irtools.errors import OptionError, UsageError
 from irtools.ir.listing import link_files
 from irtools.model.directory import ModelDirectory

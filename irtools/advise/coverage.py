@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from irtools.advise.shipped import KINDS, ShippedPrompt, prompts, text_file
+from irtools.bench.shipped import KINDS, ShippedPrompt, prompts, text_file
 from irtools.errors import UsageError
 from irtools.model.config import text_section
 from irtools.model.directory import ModelDirectory

@@ -41,11 +41,14 @@ class Reply:
         How the process ended instead of answering, as a clause; ``""`` if it answered.
     seconds : float
         From the request to the answer.
+    hung : bool
+        True if the process was ended because it gave no sign of life.
     """
 
     value: Any
     ended: str = ""
     seconds: float = 0.0
+    hung: bool = False
 
 
 class Child:
@@ -141,7 +144,7 @@ class Child:
             if line is None:
                 self.close()
                 ended = f"the process gave no sign of life for {timeout:.0f} s and was ended"
-                return Reply(None, ended, time.monotonic() - began)
+                return Reply(None, ended, time.monotonic() - began, hung=True)
             if not line:
                 return Reply(None, self._how_it_ended(), time.monotonic() - began)
             message = json.loads(line)

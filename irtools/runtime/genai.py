@@ -62,4 +62,4 @@ def iterate(
     requests = (asdict(job) for job in jobs)
     with closing(ask_each("irtools.runtime.pipeline", requests, timeout=timeout, progress=progress)) as replies:
         for reply in replies:
-            yield Outcome("crash", reply.ended) if reply.ended else Outcome.from_json(reply.value)
+            yield Outcome("crash", reply.ended, hung=reply.hung) if reply.ended else Outcome.from_json(reply.value)

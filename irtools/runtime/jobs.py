@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = ["GenerationJob", "Outcome", "Timing"]
@@ -37,6 +37,14 @@ class GenerationJob:
         Set the device hints of :data:`irtools.runtime.exact.EXACT`.
     reuse : bool
         Keep the pipeline for the next job if its settings are the same; the files must not change meanwhile.
+    keep_others : bool
+        With ``reuse``: also keep the pipelines of other settings, which takes the memory of all of them.
+    properties : mapping of str to str
+        Device properties for the compilation of target and draft.
+    system : str
+        System message before the prompt; only with ``chat_template``.
+    image_file : str
+        Image that goes with the prompt: a file that Pillow can read; ``""`` for none.
     """
 
     model: str
@@ -53,6 +61,10 @@ class GenerationJob:
     image: int = 0
     exact: bool = False
     reuse: bool = False
+    keep_others: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
+    system: str = ""
+    image_file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +89,10 @@ class Timing:
         Blocks allocated for the KV cache and other state of target and draft; GenAI does not free them.
     peak_memory : int
         Largest resident set of the process so far.
+    cpu : float
+        Processor time of all threads of the process during the generation.
+    passes : tuple of float
+        Each pass of the target after the prefill, with the drafting before it.
     """
 
     seconds: float = 0.0
@@ -87,6 +103,8 @@ class Timing:
     draft: float = 0.0
     cache_bytes: int = 0
     peak_memory: int = 0
+    cpu: float = 0.0
+    passes: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +131,10 @@ class Outcome:
         each run yields one token itself, and drafted is ``get_num_draft_processed_tokens``. 0 without a draft.
     steps : int
         Runs of the target, including the prefill.
+    pass_tokens : tuple of int
+        Tokens that each of these runs yielded; empty if the runtime does not report them.
+    hung : bool
+        True if the process was ended because it gave no sign of life.
     """
 
     stage: str
@@ -124,10 +146,13 @@ class Outcome:
     accepted: int = 0
     drafted: int = 0
     steps: int = 0
+    pass_tokens: tuple[int, ...] = ()
+    hung: bool = False
     timing: Timing = Timing()
 
     @classmethod
     def from_json(cls, answer: Mapping[str, Any]) -> Outcome:
         """Rebuild an outcome from its ``asdict`` form."""
-        lists = {name: tuple(answer[name]) for name in ("tokens", "prompt_ids")}
-        return cls(**{**answer, **lists, "timing": Timing(**answer["timing"])})
+        lists = {name: tuple(answer[name]) for name in ("tokens", "prompt_ids", "pass_tokens")}
+        timing = Timing(**{**answer["timing"], "passes": tuple(answer["timing"]["passes"])})
+        return cls(**{**answer, **lists, "timing": timing})

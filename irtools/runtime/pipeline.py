@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from itertools import pairwise
 from typing import Any
 
 from irtools.runtime.child import Progress, serve
@@ -20,7 +21,7 @@ class _PipelineServer:
     """Runs jobs, and keeps the pipeline between those that allow it."""
 
     def __init__(self) -> None:
-        self._kept: tuple[tuple[Any, ...], Any] | None = None
+        self._kept: dict[tuple[Any, ...], Any] = {}
 
     def __call__(self, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
         job = GenerationJob(**{**request, "token_ids": tuple(request["token_ids"])})
@@ -41,29 +42,31 @@ class _PipelineServer:
         try:
             job = _with_text(pipeline, job)
             prompt_ids = () if job.image else _prompt_ids(pipeline, job)
-            began = time.monotonic()
+            began, cpu = time.monotonic(), time.process_time()
             result = _generate(genai, pipeline, job, prompt_ids, _recorder(genai, tokens))
         except (RuntimeError, ValueError, IndexError) as error:
             return Outcome("generate", short_message(error))
-        seconds = time.monotonic() - began
-        return _outcome(pipeline, result, tokens, prompt_ids, _timing(pipeline, result, load, seconds))
+        timing = _timing(pipeline, result, load, time.monotonic() - began, time.process_time() - cpu)
+        return _outcome(pipeline, result, tokens, prompt_ids, timing)
 
     def _pipeline(self, genai: Any, job: GenerationJob, progress: Progress) -> Any:
-        key = (job.model, job.draft, job.device, job.prefix_caching, job.stateful, job.exact, _batched(job))
-        if job.reuse and self._kept is not None and self._kept[0] == key:
-            return self._kept[1]
-        self._kept = None
+        properties = tuple(sorted(job.properties.items()))
+        key = (job.model, job.draft, job.device, job.prefix_caching, job.stateful, job.exact, _batched(job), properties)
+        if job.reuse and key in self._kept:
+            return self._kept[key]
+        if not job.keep_others:
+            self._kept.clear()
         progress("loading")
         pipeline = _load(genai, job)
         if job.reuse:
-            self._kept = (key, pipeline)
+            self._kept[key] = pipeline
         return pipeline
 
 
 def _load(genai: Any, job: GenerationJob) -> Any:
     import openvino as ov
 
-    hints = exact_hints(ov.Core(), job.device) if job.exact else {}
+    hints = {**job.properties, **(exact_hints(ov.Core(), job.device) if job.exact else {})}
     if job.stateful:
         return genai.LLMPipeline(job.model, job.device, ATTENTION_BACKEND="SDPA", **hints)
     scheduler = genai.SchedulerConfig()
@@ -154,9 +157,9 @@ def _recorder(genai: Any, tokens: list[int]) -> Any:
     return Recorder()
 
 
-def _timing(pipeline: Any, result: Any, load: float, seconds: float) -> Timing:
+def _timing(pipeline: Any, result: Any, load: float, seconds: float, cpu: float) -> Timing:
     perf, both = result.perf_metrics, getattr(result, "extended_perf_metrics", None)
-    times = list(perf.raw_metrics.m_new_token_times)  # milliseconds
+    times = [time / 1000 for time in perf.raw_metrics.m_new_token_times]
     verify = draft = 0.0
     if both is not None:
         verify = sum(both.main_model_metrics.raw_metrics.m_durations[1:]) / 1e6
@@ -165,11 +168,13 @@ def _timing(pipeline: Any, result: Any, load: float, seconds: float) -> Timing:
         seconds=seconds,
         load=load,
         first_token=perf.get_ttft().mean / 1000,
-        decode=(times[-1] - times[0]) / 1000 if times else 0.0,
+        decode=times[-1] - times[0] if times else 0.0,
         verify=verify,
         draft=draft,
         cache_bytes=pipeline.get_metrics().cache_size_in_bytes if hasattr(pipeline, "get_metrics") else 0,
         peak_memory=peak_memory(),
+        cpu=cpu,
+        passes=tuple(after - before for before, after in pairwise(times)),
     )
 
 
@@ -190,6 +195,7 @@ def _outcome(pipeline: Any, result: Any, tokens: list[int], prompt_ids: tuple[in
         accepted=accepted,
         drafted=drafted,
         steps=steps,
+        pass_tokens=tuple(result.perf_metrics.raw_metrics.m_batch_sizes),
         timing=timing,
     )
 

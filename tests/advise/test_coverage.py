@@ -11,7 +11,7 @@ import pytest
 
 from irtools.advise.advice import Advice, expected_tokens
 from irtools.advise.coverage import Coverage, TextSource
-from irtools.advise.shipped import KINDS, prompts, text_file
+from irtools.bench.shipped import KINDS, prompts, text_file
 from irtools.errors import OptionError, UsageError
 from irtools.export import open_export
 from irtools.runtime import token_counts

@@ -22,7 +22,7 @@ class ShippedPrompt:
 
 def text_file(kind: str) -> Path:
     """Path of a shipped text. Its passages are separated by two empty lines."""
-    return Path(str(files("irtools.advise").joinpath("corpus", f"{kind}.txt")))
+    return Path(str(files("irtools.bench").joinpath("corpus", f"{kind}.txt")))
 
 
 def prompts() -> tuple[ShippedPrompt, ...]:

@@ -1,0 +1,78 @@
+"""Decide from intervals whether to draft, and how many tokens; ``undecided`` where they leave both open."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import mean
+
+from irtools.bench.intervals import CONFIDENCE, Figure, Ratio
+
+__all__ = ["OFF", "ON", "UNDECIDED", "WORTH_IT", "Decision", "decide", "row_decision"]
+
+ON, OFF, UNDECIDED = "on", "off", "undecided"
+WORTH_IT = 1.03
+"""Smallest speed-up for which drafting is switched on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether to draft.
+
+    Attributes
+    ----------
+    decision : str
+        ``on``, ``off`` or ``undecided``.
+    row : str
+        The row with the highest speed-up; ``""`` if nothing was drafted.
+    speed_up : Figure or None
+        Of this row, without the advantage of having been chosen: each repetition counts for the row that the others
+        choose. The interval holds for all rows at once.
+    """
+
+    decision: str
+    row: str = ""
+    speed_up: Figure | None = None
+
+
+def row_decision(ratio: Ratio) -> str:
+    """Decision about one row by itself."""
+    return _decision(ratio.bound((1 - CONFIDENCE) / 2), ratio.bound((1 + CONFIDENCE) / 2), math.exp(ratio.center))
+
+
+def decide(ratios: Mapping[str, Ratio]) -> Decision:
+    """Choose among rows.
+
+    ``on`` if one row is faster than plain decoding at a level that allows for the number of rows (Sidak); ``off`` if
+    each row is slower, where no allowance is needed, because all must be. In between, and if the gain is below
+    :data:`WORTH_IT`, ``undecided``. So two benchmarks contradict each other only if one of them is wrong.
+    """
+    if not ratios:
+        return Decision(OFF)
+    best = max(ratios, key=lambda name: ratios[name].center)
+    ratio = ratios[best]
+    low = ratio.bound(1 - CONFIDENCE ** (1 / len(ratios)))
+    high = max(one.bound(CONFIDENCE) for one in ratios.values())
+    center = _unbiased(ratios)
+    shown = Figure(center, min(low, center), max(high, center), "times")
+    return Decision(_decision(low, high, center), best, shown)
+
+
+def _decision(low: float, high: float, center: float) -> str:
+    if low > 1 and center >= WORTH_IT:
+        return ON
+    return OFF if high < 1 else UNDECIDED
+
+
+def _unbiased(ratios: Mapping[str, Ratio]) -> float:
+    """Speed-up of the fastest row: for each repetition, that of the row which is fastest in the other repetitions."""
+    number = len(next(iter(ratios.values())).values)
+    whole = {name: one.values for name, one in ratios.items() if len(one.values) == number}
+    if number < 2:
+        return math.exp(max(one.center for one in ratios.values()))
+    held_out = []
+    for place in range(number):
+        others = {name: mean(values[:place] + values[place + 1 :]) for name, values in whole.items()}
+        held_out.append(whole[max(others, key=others.__getitem__)][place])
+    return math.exp(mean(held_out))

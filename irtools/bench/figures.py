@@ -1,0 +1,189 @@
+"""Figures of the rows of a benchmark, from the attempts of all repetitions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from irtools.bench.intervals import Figure, Ratio, figure, ratios
+from irtools.bench.samples import RAN, Attempt, Contender, PromptRun
+
+__all__ = ["Row", "acceptance", "break_even", "by_position", "figures_json", "row_figures", "speed_ups"]
+
+_NORMAL = 1.96
+_FEW = 30
+"""Passes below which the normal distribution is no approximation."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A contender with all its attempts, in the order of the repetitions."""
+
+    contender: Contender
+    attempts: tuple[Attempt, ...] = ()
+
+    @property
+    def status(self) -> str:
+        """``ran``, or how the first attempt that failed did."""
+        return next((one.status for one in self.attempts if one.status != RAN), RAN)
+
+    @property
+    def message(self) -> str:
+        """Message of the first attempt that failed."""
+        return next((one.message for one in self.attempts if one.status != RAN), "")
+
+    def runs(self, prompts: Collection[int] | None = None) -> dict[int, list[PromptRun]]:
+        """Runs by repetition, of attempts that completed all prompts; only of these prompts if given."""
+        return {
+            one.repetition: [run for run in one.runs if prompts is None or run.prompt in prompts]
+            for one in self.attempts
+            if one.status == RAN and one.runs
+        }
+
+
+def time_per_token(runs: Sequence[PromptRun]) -> float:
+    """Steady seconds per token: typical seconds of a pass of each prompt, weighted by its passes; 0 without tokens."""
+    tokens = sum(sum(run.pass_tokens[1:]) for run in runs)
+    seconds = sum(run.steady_pass * (len(run.passes) - 1) for run in runs)
+    return seconds / tokens if tokens else 0.0
+
+
+def speed_ups(rows: Iterable[Row], plain: Row | None, prompts: Collection[int] | None = None) -> dict[str, Ratio]:
+    """Ratio of the steady speed of each row to that of plain decoding, paired within repetitions."""
+    if plain is None:
+        return {}
+    before = {number: time_per_token(runs) for number, runs in plain.runs(prompts).items()}
+    logarithms = {}
+    for row in rows:
+        if row.contender.name == plain.contender.name:
+            continue
+        after = {number: time_per_token(runs) for number, runs in row.runs(prompts).items()}
+        both = [number for number in before if before[number] and after.get(number)]
+        logarithms[row.contender.name] = [math.log(before[number] / after[number]) for number in both]
+    return ratios(logarithms)
+
+
+def row_figures(row: Row, prompts: Collection[int] | None = None) -> dict[str, Figure | None]:
+    """Figures of a row by name; None where nothing was measured. Seconds, bytes, or counts, as the unit says."""
+    runs = row.runs(prompts)
+    drafting = row.contender.assistant_tokens > 0
+
+    def over(value: Callable[[Sequence[PromptRun]], float], unit: str) -> Figure | None:
+        return figure([value(one) for one in runs.values()], unit)
+
+    whole = [one for one in row.attempts if one.status == RAN]
+    return {
+        "prompt_tokens_per_second": over(
+            lambda one: _share(sum(run.prompt_tokens for run in one), sum(run.first_token for run in one)), "tokens/s"
+        ),
+        "first_token": over(lambda one: _share(sum(run.first_token for run in one), len(one)), "s"),
+        "first_pass": over(lambda one: _share(sum(run.passes[0] for run in one if run.passes), len(one)), "s"),
+        "tokens_per_second": over(
+            lambda one: _share(sum(run.tokens for run in one), sum(run.decode for run in one)), "tokens/s"
+        ),
+        "time_per_token": over(time_per_token, "s"),
+        "tokens_per_pass": over(
+            lambda one: _share(sum(run.tokens for run in one), sum(len(run.passes) for run in one)), "tokens"
+        ),
+        "acceptance": acceptance(row, prompts) if drafting else None,
+        "draft_share": over(lambda one: _share(sum(run.draft for run in one), sum(run.decode for run in one)), "share")
+        if drafting
+        else None,
+        "peak_memory": figure([one.peak_memory for one in whole if one.peak_memory], "bytes"),
+        "cpu": over(lambda one: _share(sum(run.cpu for run in one), sum(run.seconds for run in one)), "cores"),
+        "load": figure([one.load for one in whole if one.load], "s"),
+        "warm_up": figure([one.warm_up for one in whole if one.warm_up], "s"),
+    }
+
+
+def acceptance(row: Row, prompts: Collection[int] | None = None) -> Figure | None:
+    """Acceptance rate of all runs, for these prompts.
+
+    The interval is that of a ratio of sums over passes, stratified by prompt (Cochran 1977, "Sampling Techniques",
+    section 6.11). Repetitions mostly draft the same tokens again, so they do not make it narrower.
+    """
+    repetitions = row.runs(prompts)
+    totals: dict[int, list[int]] = {}
+    for run in (run for runs in repetitions.values() for run in runs):
+        count = totals.setdefault(run.prompt, [0, 0])
+        count[0] += run.accepted
+        count[1] += run.drafted
+    accepted, drafted = (sum(count[place] for count in totals.values()) for place in (0, 1))
+    if not drafted:
+        return None
+    rate, passes, square = accepted / drafted, 0, 0.0
+    for run in (run for runs in repetitions.values() for run in runs):
+        one, of = totals[run.prompt]
+        passes += len(run.passes)
+        square += sum(
+            (tokens - 1 - one / max(of, 1) * run.drafted / len(run.passes)) ** 2 for tokens in run.pass_tokens
+        )
+    if square == 0 or passes < _FEW:
+        return Figure(rate, *_wilson(accepted / len(repetitions), drafted / len(repetitions)), "share")
+    half = _NORMAL * math.sqrt(square * len(repetitions)) / drafted
+    return Figure(rate, max(rate - half, 0.0), min(rate + half, 1.0), "share")
+
+
+def by_position(row: Row, prompts: Collection[int] | None = None) -> list[Figure]:
+    """Share of the drafted tokens that are accepted, by their position in the pass, from the first on.
+
+    The runtime drafts no further than the last token that is asked for, so that late passes draft fewer.
+    """
+    wanted = row.contender.assistant_tokens
+    accepted, drafted = [0] * wanted, [0] * wanted
+    repetitions = len(row.runs(prompts))
+    for runs in row.runs(prompts).values():
+        for run in runs:
+            left = run.tokens
+            for tokens in run.pass_tokens:
+                for position in range(min(wanted, left - 1)):
+                    drafted[position] += 1
+                    accepted[position] += tokens - 1 > position
+                left -= tokens
+    return [
+        Figure(one / of, *_wilson(one / repetitions, of / repetitions), "share")
+        for one, of in zip(accepted, drafted, strict=True)
+        if of
+    ]
+
+
+def break_even(row: Row, plain: Row, prompts: Collection[int] | None = None) -> float | None:
+    """Acceptance rate at which drafting would be as fast as plain decoding, from the times of both.
+
+    With ``t`` seconds of a plain pass, ``c`` of a drafting pass, and ``d`` drafted tokens per pass, a pass yields
+    ``1 + d * a`` tokens at acceptance rate ``a``; plain decoding takes as long at ``a = (c / t - 1) / d``.
+
+    Returns
+    -------
+    float or None
+        Above 1: drafting is slower at any rate. Below 0: a drafting pass is faster than a plain one. None: nothing
+        was drafted.
+    """
+    before, after = ([run for one in each.runs(prompts).values() for run in one] for each in (plain, row))
+    drafted, passes = sum(run.drafted for run in after), sum(len(run.passes) for run in after)
+    if not before or not drafted or not (plain_pass := _mean_pass(before)):
+        return None
+    return (_mean_pass(after) / plain_pass - 1) / (drafted / passes)
+
+
+def _mean_pass(runs: Sequence[PromptRun]) -> float:
+    """Mean over prompts, each with the same weight for plain and drafted decoding, of the typical pass."""
+    return _share(sum(run.steady_pass for run in runs), len(runs))
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _wilson(part: float, whole: float) -> tuple[float, float]:
+    """Wilson's interval of a share."""
+    rate, square = part / whole, _NORMAL**2 / whole
+    center = (rate + square / 2) / (1 + square)
+    half = math.sqrt(rate * (1 - rate) * square + square**2 / 4) / (1 + square)
+    return max(min(center - half, rate), 0.0), min(max(center + half, rate), 1.0)
+
+
+def figures_json(figures: Mapping[str, Figure | None]) -> dict[str, dict[str, float | str | None] | None]:
+    """Figures as in a record."""
+    return {name: one.to_json() if one else None for name, one in figures.items()}
