@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from irtools.cli.common import PATH, Ui, model_argument, output_options, run_models
+from irtools.cli.common import PATH, Ui, model_argument, output_options, record_outputs, run_models, write_records
 from irtools.errors import OptionError, os_reason
 from irtools.report.json import ModelResult
 
@@ -65,12 +65,15 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     type=PATH,
     help="Show changes since an earlier record, made with `irtools prove --format json > FILE`.",
 )
+@click.option("--hash", "hash_weights", is_flag=True, help="Hash weights of more than 1 GiB whole, not only samples.")
+@record_outputs()
 @output_options()
 def command(
     model: Path,
     texts: tuple[str, ...],
     prompts: Path | None,
     compare: Path | None,
+    outputs: tuple[Path, ...],
     chat_template: bool,
     ui: Ui,
     **options: Any,
@@ -111,8 +114,12 @@ def command(
             text = f"{text}\n\n{changes_text(differences, ui.style)}"
         if proof.nothing:
             error = f"{path}: no step applies, so nothing was proved: {proof.why_nothing}"
-            return ModelResult(str(path), "refused", proof.exit_code, error, details=details, text=text)
-        return ModelResult(str(path), "findings" if proof.failed else "ok", proof.exit_code, details=details, text=text)
+            entry = ModelResult(str(path), "refused", proof.exit_code, error, details=details, text=text)
+        else:
+            status = "findings" if proof.failed else "ok"
+            entry = ModelResult(str(path), status, proof.exit_code, details=details, text=text)
+        write_records(entry, "prove", outputs, ui)
+        return entry
 
     return run_models(ui, "prove", [model], work)
 

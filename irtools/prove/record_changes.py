@@ -1,4 +1,4 @@
-"""Changes between two records of a proof."""
+"""Changes between two records of a proof or a benchmark."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from irtools.prove.record import RECORD_VERSION, settled
 
 __all__ = ["RecordChange", "changes", "read_record"]
 
+_WRITERS = {"proof": ("prove", "proof"), "bench": ("bench", "benchmark")}
+"""Command that writes a record, and what the record is of, by kind."""
 _KEYS = ("name", "number")
 """Keys that identify an item of a list."""
 _MOVED = 1.2
@@ -54,31 +56,33 @@ class RecordChange:
     condition: bool = False
 
 
-def read_record(path: Path) -> Mapping[str, Any]:
-    """Read the record from a file that ``irtools prove --format json`` wrote.
+def read_record(path: Path, kind: str = "proof") -> Mapping[str, Any]:
+    """Read the record from a file that ``irtools prove`` or, with the kind ``bench``, ``irtools bench`` wrote.
 
     Raises
     ------
     OptionError
-        The file cannot be read or holds no record of the current version.
+        The file cannot be read or holds no record of this kind and of the current version.
     """
+    command, title = _WRITERS[kind]
+    give = f"give a file that `irtools {command} --format json` wrote"
     try:
         content = json.loads(read_file(path))
     except OSError as error:
         raise OptionError(f"{path}: cannot be read: {os_reason(error)}") from error
     except (ValueError, RecursionError) as error:
-        raise OptionError(f"{path}: is not valid JSON; give a file that `irtools prove --format json` wrote") from error
+        raise OptionError(f"{path}: is not valid JSON; {give}") from error
     if isinstance(content, dict) and isinstance(content.get("models"), list) and content["models"]:
         content = content["models"][0]
-    if isinstance(content, dict) and isinstance(content.get("proof"), dict):
-        content = content["proof"]
+    if isinstance(content, dict) and isinstance(content.get(kind), dict):
+        content = content[kind]
     version = content.get("record_version") if isinstance(content, dict) else None
-    if type(version) is not int:  # True is an int too
-        raise OptionError(f"{path}: holds no record of a proof; give a file that `irtools prove --format json` wrote")
+    if type(version) is not int or content.get("kind", "proof") != kind:  # True is an int too
+        raise OptionError(f"{path}: holds no record of a {title}; {give}")
     if version != RECORD_VERSION:
         raise OptionError(
-            f"{path}: holds a record of version {version}, but only version {RECORD_VERSION} can be compared; "
-            "write a new record with `irtools prove --format json`"
+            f"{path}: holds a record of version {version}, but only version {RECORD_VERSION} can be read; "
+            f"write a new record with `irtools {command} --format json`"
         )
     record: Mapping[str, Any] = content
     return record
