@@ -14,6 +14,8 @@ from irtools.display import register
 
 if TYPE_CHECKING:
     from irtools._version import __version__
+    from irtools.bench.run import Benchmark
+    from irtools.bench.settings import BenchSettings
     from irtools.compare.differences import Comparison
     from irtools.decoder.stack import DecoderLayer, DecoderStack
     from irtools.errors import IrtoolsError
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Attachment",
+    "BenchSettings",
+    "Benchmark",
     "Comparison",
     "DecoderLayer",
     "DecoderStack",
@@ -82,6 +86,8 @@ __getattr__, __dir__ = attach(
         "Patch": "irtools.surgery.patch",
         "Piece": "irtools.surgery.extraction.piece",
         "Proof": "irtools.prove.run",
+        "BenchSettings": "irtools.bench.settings",
+        "Benchmark": "irtools.bench.run",
         "ProveSettings": "irtools.prove.settings",
         "Saved": "irtools.ir.save",
         "Severity": "irtools.lint.finding",

@@ -14,6 +14,9 @@ from irtools.model.document import Document
 
 if TYPE_CHECKING:
     from irtools.advise.advice import Advice
+    from irtools.bench.run import Benchmark
+    from irtools.bench.schedule import Watcher
+    from irtools.bench.settings import BenchSettings
     from irtools.compare.differences import Comparison
     from irtools.decoder.stack import DecoderStack
     from irtools.ir.save import CopyProgress, Saved
@@ -915,6 +918,37 @@ class Export(ModelDirectory, Drawable):
 
         self._require_saved()
         return prove(self, settings, progress)
+
+    def bench(self, settings: BenchSettings | None = None, watcher: Watcher | None = None) -> Benchmark:
+        """Measure how fast the export generates, plainly and with drafts, and whether to draft.
+
+        Parameters
+        ----------
+        settings : BenchSettings, optional
+            The options of the command.
+        watcher : Watcher, optional
+            Functions that are called before each row of each repetition, and when a row is done.
+
+        Returns
+        -------
+        Benchmark
+            Rows, and the record, valid against ``irtools/bench/bench.schema.json``. A row that was refused, crashed or
+            hung is a row, not an error. After an interrupt by the user it contains what was measured.
+
+        Raises
+        ------
+        EditError
+            There are pending changes. The files are run as they are on disk.
+        ExportError
+            The target, a draft or another export in the settings does not exist.
+        UsageError
+            openvino-genai is not installed, the prompts cannot be read or tokenized, or a setting is invalid for the
+            export.
+        """
+        from irtools.bench.run import bench
+
+        self._require_saved()
+        return bench(self, settings, watcher)
 
     def advise(
         self,

@@ -10,25 +10,22 @@ is modelled as ``fixed + seconds_per_byte * bytes``. Two measurements determine 
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
 from irtools.advise.traffic import Traffic
+from irtools.bench.copies import grafted
 from irtools.bench.shipped import prompts
 from irtools.errors import OptionError, UsageError
-from irtools.ir.listing import link_files
 from irtools.model.directory import ModelDirectory
 from irtools.prove.evidence import other_file
 from irtools.runtime.child import Progress
 from irtools.runtime.genai import iterate
 from irtools.runtime.jobs import GenerationJob, Outcome
-from irtools.surgery.graft.target import grafting
-from irtools.surgery.transaction import apply
 from irtools.text import plural
 
 __all__ = ["Calibration", "from_record", "measure"]
@@ -217,7 +214,7 @@ def measure(
     rows = _smaller(traffic)
     runs: dict[str, dict[int, list[Outcome]]] = {"plain": {}, "present": {}, "smaller": {}}
     say = progress or (lambda text: None)
-    with _with_smaller_head(export, rows) as smaller:
+    with grafted(export, rows, "give a record of `irtools prove` instead of --calibrate") as smaller:
         for number in range(_ROUNDS):
             for name, directory, drafts in (
                 ("plain", export.directory, (0,)),
@@ -264,24 +261,6 @@ def _smaller(traffic: Traffic) -> int:
             "remove it with `irtools graft --remove`, or give --proof"
         )
     return rows
-
-
-@contextmanager
-def _with_smaller_head(export: ModelDirectory, rows: int) -> Iterator[Path]:
-    """A temporary copy of the export, made of links, whose target has a draft head over ``rows`` tokens."""
-    target = export.target
-    patch = apply(target, grafting(target, rows, force=True).edits)
-    with tempfile.TemporaryDirectory(prefix="irtools-advise-") as made:
-        copy = Path(made)
-        try:
-            link_files(export.directory, copy, {target.path.name})
-        except OSError as error:
-            raise UsageError(
-                f"the timed copy of the export cannot be made of links in {made} ({error}); give a record of "
-                "`irtools prove` instead of --calibrate"
-            ) from error
-        (copy / target.path.name).write_bytes(patch.data)
-        yield copy
 
 
 def _run(directory: Path, drafts: Sequence[int], device: str, timeout: float) -> dict[int, list[Outcome]]:

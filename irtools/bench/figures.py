@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import mean, median
 
 from irtools.bench.intervals import Figure, Ratio, figure, ratios
 from irtools.bench.samples import RAN, Attempt, Contender, PromptRun
@@ -43,10 +44,25 @@ class Row:
 
 
 def time_per_token(runs: Sequence[PromptRun]) -> float:
-    """Steady seconds per token: typical seconds of a pass of each prompt, weighted by its passes; 0 without tokens."""
+    """Steady seconds per token: of each prompt the typical pass, weighted by its passes; 0 without tokens."""
     tokens = sum(sum(run.pass_tokens[1:]) for run in runs)
-    seconds = sum(run.steady_pass * (len(run.passes) - 1) for run in runs)
+    seconds = sum(
+        median(run.steady_pass for run in same) * sum(len(run.passes) - 1 for run in same) for same in _by_prompt(runs)
+    )
     return seconds / tokens if tokens else 0.0
+
+
+def _by_prompt(runs: Sequence[PromptRun]) -> Iterable[list[PromptRun]]:
+    """Runs of each prompt."""
+    groups: dict[int, list[PromptRun]] = {}
+    for run in runs:
+        groups.setdefault(run.prompt, []).append(run)
+    return groups.values()
+
+
+def _typical(runs: Sequence[PromptRun], value: Callable[[PromptRun], float]) -> float:
+    """Mean over the prompts of the median over the runs of each."""
+    return mean(median(map(value, same)) for same in _by_prompt(runs)) if runs else 0.0
 
 
 def speed_ups(rows: Iterable[Row], plain: Row | None, prompts: Collection[int] | None = None) -> dict[str, Ratio]:
@@ -75,10 +91,13 @@ def row_figures(row: Row, prompts: Collection[int] | None = None) -> dict[str, F
     whole = [one for one in row.attempts if one.status == RAN]
     return {
         "prompt_tokens_per_second": over(
-            lambda one: _share(sum(run.prompt_tokens for run in one), sum(run.first_token for run in one)), "tokens/s"
+            lambda one: _share(
+                _typical(one, lambda run: run.prompt_tokens), _typical(one, lambda run: run.first_token)
+            ),
+            "tokens/s",
         ),
-        "first_token": over(lambda one: _share(sum(run.first_token for run in one), len(one)), "s"),
-        "first_pass": over(lambda one: _share(sum(run.passes[0] for run in one if run.passes), len(one)), "s"),
+        "first_token": over(lambda one: _typical(one, lambda run: run.first_token), "s"),
+        "first_pass": over(lambda one: _typical(one, lambda run: run.passes[0] if run.passes else 0.0), "s"),
         "tokens_per_second": over(
             lambda one: _share(sum(run.tokens for run in one), sum(run.decode for run in one)), "tokens/s"
         ),
@@ -169,7 +188,7 @@ def break_even(row: Row, plain: Row, prompts: Collection[int] | None = None) -> 
 
 def _mean_pass(runs: Sequence[PromptRun]) -> float:
     """Mean over prompts, each with the same weight for plain and drafted decoding, of the typical pass."""
-    return _share(sum(run.steady_pass for run in runs), len(runs))
+    return _typical(runs, lambda run: run.steady_pass)
 
 
 def _share(part: float, whole: float) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-__all__ = ["KINDS", "ShippedPrompt", "prompts", "text_file"]
+__all__ = ["KINDS", "ShippedPrompt", "passages", "prompts", "text_file"]
 
 KINDS = ("code", "prose", "chat")
 _LINES, _CHARACTERS = 6, 280
@@ -25,15 +25,20 @@ def text_file(kind: str) -> Path:
     return Path(str(files("irtools.bench").joinpath("corpus", f"{kind}.txt")))
 
 
+def passages(kind: str) -> list[str]:
+    """Passages of a shipped text."""
+    return [passage.strip("\n") for passage in text_file(kind).read_text(encoding="utf-8").split("\n\n\n")]
+
+
 def prompts() -> tuple[ShippedPrompt, ...]:
     """Beginnings of the passages, the kinds in turn: the first prompts already are of every kind."""
-    passages = {kind: text_file(kind).read_text(encoding="utf-8").split("\n\n\n") for kind in KINDS}
-    most = max(map(len, passages.values()))
+    texts = {kind: passages(kind) for kind in KINDS}
+    most = max(map(len, texts.values()))
     return tuple(
-        ShippedPrompt(kind, _beginning(kind, passages[kind][number].strip("\n")))
+        ShippedPrompt(kind, _beginning(kind, texts[kind][number]))
         for number in range(most)
         for kind in KINDS
-        if number < len(passages[kind])
+        if number < len(texts[kind])
     )
 
 

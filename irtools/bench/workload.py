@@ -1,11 +1,26 @@
-"""Prompts of a benchmark."""
+"""Prompts of a benchmark: the shipped workload classes, those of a file, and padding to a length."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-__all__ = ["Prompt"]
+from irtools.bench.shipped import passages, prompts, text_file
+from irtools.errors import OptionError, os_reason
+
+__all__ = ["CLASSES", "Prompt", "padded", "read_prompts", "shipped"]
+
+CLASSES = ("code", "prose", "reasoning", "chat", "long")
+"""Names of the shipped workload classes."""
+_EACH = 2
+"""Shipped prompts of a class."""
+_LONG = 6000
+"""Characters of the long input."""
+_KEYS = {"class", "text", "prompt", "system", "image"}
+_MARGIN = 1.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +32,7 @@ class Prompt:
     kind : str
         Workload class.
     system : str
-        System message; with it, or in the class ``chat``, the chat template is applied.
+        System message; with it, or in the classes ``chat`` and ``reasoning``, the chat template is applied.
     image : str
         Path of an image; ``""`` for none.
     """
@@ -42,3 +57,89 @@ class Prompt:
             "chat_template": self.chat_template,
             "length": length,
         }
+
+
+def shipped(classes: Sequence[str] = ()) -> tuple[Prompt, ...]:
+    """The shipped prompts, all or those of some classes.
+
+    Raises
+    ------
+    OptionError
+        There is no class of a name.
+    """
+    if unknown := [name for name in classes if name not in CLASSES]:
+        raise OptionError(f"there is no workload class {unknown[0]!r}; the classes are {', '.join(CLASSES)}")
+    texts = {kind: [one.text for one in prompts() if one.kind == kind][:_EACH] for kind in ("code", "prose", "chat")}
+    texts["reasoning"] = passages("reasoning")[:_EACH]
+    texts["long"] = [f"{_filler()[:_LONG]}\n\nThe text above, in one sentence:"]
+    return tuple(Prompt(kind, text) for kind in CLASSES if kind in (classes or CLASSES) for text in texts[kind])
+
+
+def read_prompts(path: Path) -> tuple[Prompt, ...]:
+    """Prompts of a file: JSON Lines with the keys class, text, system and image, else one prompt per line.
+
+    Raises
+    ------
+    OptionError
+        The file cannot be read or contains no prompts, or a line is invalid.
+    """
+    from irtools.ir.reading import read_file
+
+    try:
+        text = read_file(path).decode("utf-8-sig")
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be read: {os_reason(error)}") from error
+    except UnicodeDecodeError as error:
+        raise OptionError(f"{path}: the prompts are not in UTF-8") from error
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines:
+        raise OptionError(f"{path}: contains no prompts; write one per line, or JSON Lines with the key text")
+    if path.suffix == ".jsonl" or lines[0][1].lstrip().startswith("{"):
+        return tuple(_entry(path, number, line) for number, line in lines)
+    return tuple(Prompt("prompts", line) for _, line in lines)
+
+
+def _entry(path: Path, number: int, line: str) -> Prompt:
+    """Prompt of one line of JSON."""
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise OptionError(f"{path}, line {number}: is not valid JSON ({error})") from error
+    if not isinstance(entry, dict) or not all(isinstance(value, str) for value in entry.values()):
+        raise OptionError(f"{path}, line {number}: must be an object whose values are texts")
+    if unknown := sorted(entry.keys() - _KEYS):
+        raise OptionError(
+            f"{path}, line {number}: there is no key {unknown[0]!r}; the keys are class, text, system and image"
+        )
+    text = entry.get("text") or entry.get("prompt") or ""
+    if not text:
+        raise OptionError(f"{path}, line {number}: has no text; give the prompt as the key text")
+    image = str(path.parent / entry["image"]) if entry.get("image") else ""
+    if image and not Path(image).is_file():
+        raise OptionError(f"{path}, line {number}: there is no image {image}")
+    return Prompt(entry.get("class") or "prompts", text, entry.get("system", ""), image)
+
+
+def padded(
+    given: Sequence[Prompt], context: int, count: Callable[[Sequence[str]], Sequence[int]]
+) -> tuple[Prompt, ...]:
+    """Prompts with a text before each, so that they have at least ``context`` tokens.
+
+    Parameters
+    ----------
+    count : callable
+        Numbers of tokens of texts.
+    """
+    filler = _filler()
+    size, *lengths = count([filler, *(prompt.text for prompt in given)])
+    per_token = len(filler) / max(size, 1)
+    results = []
+    for prompt, length in zip(given, lengths, strict=True):
+        characters = int(max(context - length, 0) * per_token * _MARGIN)
+        before = (filler * (characters // len(filler) + 1))[:characters]
+        results.append(replace(prompt, text=f"{before}\n\n{prompt.text}") if characters else prompt)
+    return tuple(results)
+
+
+def _filler() -> str:
+    return text_file("prose").read_text(encoding="utf-8").replace("\n\n\n", "\n\n").strip()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
+import re
+import shutil
 import sys
 import threading
 import time
@@ -23,6 +25,7 @@ from irtools.text import visible
 __all__ = [
     "PATH",
     "StdoutError",
+    "Tokens",
     "Ui",
     "about_model",
     "attempt",
@@ -65,6 +68,22 @@ PATH = _PathType()
 
 def _default_to_here(_ctx: click.Context, _param: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
     return value or (Path(),)
+
+
+_NUMBER = re.compile(r"(\d{1,18})(k?)", re.ASCII | re.IGNORECASE)
+
+
+class Tokens(click.ParamType):  # type: ignore[type-arg]  # older click is not generic
+    """A number of tokens; ``32k`` is 32,768."""
+
+    name = "N"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """Parse the value."""
+        match = _NUMBER.fullmatch(str(value))
+        if match is None:
+            self.fail(f"{value!r} is not a number of tokens such as 32768 or 32k", param, ctx)
+        return int(match[1]) * (1024 if match[2] else 1)
 
 
 models_argument = click.argument("models", metavar="[MODEL_DIR]...", nargs=-1, type=PATH, callback=_default_to_here)
@@ -171,6 +190,25 @@ class Ui:
         """Write a note to stderr, unless ``--quiet`` is given."""
         if not self.quiet:
             _print_line("note", message, "cyan")
+
+    def status(self, message: str) -> None:
+        """Replace the line of progress on a terminal; ``""`` removes it. With ``--verbose`` each is a line of its own.
+
+        Elsewhere, and with ``--quiet``, nothing is written.
+        """
+        if self.verbose:
+            if message:
+                self.detail(message)
+        elif not self.quiet and sys.stderr is not None and sys.stderr.isatty():
+            width = shutil.get_terminal_size().columns - 1
+            _write_stderr(f"\r\x1b[2K{visible(message)[:width]}")
+            sys.stderr.flush()
+
+    def line(self, message: str) -> None:
+        """Write a line of an unfinished result to stderr, unless ``--quiet`` is given."""
+        if not self.quiet:
+            self.status("")
+            _write_stderr(f"{visible(message)}\n")
 
     def detail(self, message: str) -> None:
         """Write a progress message to stderr if ``--verbose`` is given."""

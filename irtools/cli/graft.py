@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from irtools.cli.common import PATH, Ui, models_argument, output_options, run_models
+from irtools.cli.common import PATH, Tokens, Ui, models_argument, output_options, run_models
 from irtools.cli.writing import Writing, finish, writer_options
 from irtools.errors import UsageError
 from irtools.report.json import ModelResult
@@ -26,22 +25,13 @@ __all__ = ["command"]
 F = TypeVar("F", bound=Callable[..., Any])
 ALL, AUTO, CORPUS = "all", "auto", "corpus"
 
-_NUMBER = re.compile(r"(\d{1,18})(k?)", re.ASCII | re.IGNORECASE)
 
-
-class Vocabulary(click.ParamType):  # type: ignore[type-arg]  # older click is not generic
+class Vocabulary(Tokens):
     """A number of tokens, ``all`` or ``auto``; ``32k`` is 32,768."""
-
-    name = "N"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
         """Parse the value."""
-        if value in (ALL, AUTO):
-            return str(value)
-        match = _NUMBER.fullmatch(str(value))
-        if match is None:
-            self.fail(f"{value!r} is not a number of tokens such as 32768 or 32k, nor auto or all", param, ctx)
-        return int(match[1]) * (1024 if match[2] else 1)
+        return str(value) if value in (ALL, AUTO) else super().convert(value, param, ctx)
 
 
 @dataclass(frozen=True, slots=True)

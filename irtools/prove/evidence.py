@@ -85,7 +85,8 @@ class Evidence:
         seen : RuntimeFacts
             Result of :func:`irtools.runtime.probe.probe` for the device.
         models : mapping of str to ModelDirectory
-            Directories that take part, by their keys in the record: the target's is ``model``, others are drafts.
+            Directories that take part, by their keys in the record: ``model`` is the target; the keys of drafts begin
+            with ``draft``.
         compiled : mapping of str to Path
             ``.xml`` files to compile for their effective properties, by part. Each takes as long as a load of it.
         properties : mapping of str to str
@@ -97,7 +98,7 @@ class Evidence:
         now, load = datetime.datetime.now(datetime.UTC), _load()
         say("hashing the files")
         # A draft is hashed whole, as an MTP head: it decides the acceptance.
-        recorded = {key: model_record(export, whole=whole or key != "model") for key, export in models.items()}
+        recorded = {key: model_record(one, whole=whole or key.startswith("draft")) for key, one in models.items()}
         read: Sequence[EffectiveProperties] = ()
         if compiled:
             say("compiling the models to read their properties")
@@ -110,7 +111,7 @@ class Evidence:
         driver = next((value for name, value in defaults.items() if "DRIVER_VERSION" in name), None)
         target = self.compiled["target"].properties if "target" in self.compiled else {}
         return {
-            "date": self.date.isoformat(timespec="seconds"),
+            "date": self.date.isoformat(timespec="seconds").replace("+00:00", "Z"),
             "versions": {"irtools": __version__, **self.seen.versions},
             "device": {
                 "name": self.device,

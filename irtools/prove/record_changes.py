@@ -19,12 +19,16 @@ __all__ = ["RecordChange", "changes", "read_record"]
 
 _WRITERS = {"proof": ("prove", "proof"), "bench": ("bench", "benchmark")}
 """Command that writes a record, and what the record is of, by kind."""
-_KEYS = ("name", "number")
+_KEYS = ("name", "number", "class")
 """Keys that identify an item of a list."""
 _MOVED = 1.2
 """Minimum factor for a reported change of time, speed or memory: two runs with the same settings may differ by less."""
 _WORDS = ("did", "saw", "why", "continuation")
 """Keys of text that repeats the figures."""
+_DERIVED = ("samples", "break_even", "acceptance_by_position")
+"""Keys of single times of a benchmark, and of figures without an interval that follow from others."""
+_UNTIMED = ("load", "warm_up")
+"""Figures of a benchmark that are not part of the timed runs."""
 _CONDITIONS = ("model", "draft", "drafts", "drafting", "device", "versions", "machine", "settings", "prompts")
 """Keys of the conditions of a measurement; those that explain most come first."""
 _SINCE = re.compile(r"machine/.*|device/(?!name$|properties/).*|(?:.*/)?weights/.*|(?:.*/)?sha256(?:_of_samples)?")
@@ -107,7 +111,35 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[RecordChang
         ratio = after[what] / then[what]
         if not 1 / _MOVED < ratio < _MOVED:
             figures.append(RecordChange(what, f"{then[what]:.3g}", f"{after[what]:.3g}", ratio))
+    figures += _measured(old, new)
     return (*sorted(conditions, key=lambda one: _CONDITIONS.index(_top(one.what))), *figures)
+
+
+def _is_figure(value: Any) -> bool:
+    """True for a figure of a benchmark: a median with its interval."""
+    return isinstance(value, Mapping) and {"median", "low", "high"} <= value.keys()
+
+
+def _measured(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[RecordChange]:
+    """Figures of a benchmark whose intervals do not overlap."""
+    then, now = dict(_figures(old)), dict(_figures(new))
+    for what in [what for what in then if what in now]:
+        one, other = then[what], now[what]
+        highs = (one["high"], other["high"])
+        if None not in highs and (one["high"] < other["low"] or other["high"] < one["low"]):
+            before, after = (f"{f['median']:.3g} ({f['low']:.3g} to {f['high']:.3g})" for f in (one, other))
+            yield RecordChange(what, before, after, other["median"] / one["median"] if one["median"] else None)
+
+
+def _figures(record: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for row in _dicts(record.get("rows")):
+        for key, figure in row["figures"].items():
+            if _is_figure(figure) and key not in _UNTIMED:
+                yield f"rows/{row['name']}/{key}", figure
+    for one in _dicts(record.get("classes")):
+        for key in ("speed_up", "acceptance"):
+            if _is_figure(one[key]):
+                yield f"classes/{one['class']}/{key}", one[key]
 
 
 def _top(what: str) -> str:
@@ -158,12 +190,14 @@ def _leaves(value: Any, where: str) -> Iterator[tuple[str, Any]]:
     """Every value by its path; a list of numbers or words is one value."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            if key not in _WORDS:
+            if key not in (*_WORDS, *_DERIVED) and not _is_figure(item):
                 yield from _leaves(item, f"{where}/{key}" if where else key)
     elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+        names = [_name(item, number) for number, item in enumerate(value)]
+        unique = len(set(names)) == len(names)
         for number, item in enumerate(value):
-            named = {key: inner for key, inner in item.items() if key not in _KEYS}
-            yield from _leaves(named, f"{where}/{_name(item, number)}")
+            named = {key: inner for key, inner in item.items() if key not in _KEYS} if unique else item
+            yield from _leaves(named, f"{where}/{names[number] if unique else number}")
     else:
         yield where, value
 

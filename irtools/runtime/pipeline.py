@@ -41,7 +41,7 @@ class _PipelineServer:
         began = time.monotonic()
         try:
             job = _with_text(pipeline, job)
-            prompt_ids = () if job.image else _prompt_ids(pipeline, job)
+            prompt_ids = () if job.image or job.image_file or job.system else _prompt_ids(pipeline, job)
             began, cpu = time.monotonic(), time.process_time()
             result = _generate(genai, pipeline, job, prompt_ids, _recorder(genai, tokens))
         except (RuntimeError, ValueError, IndexError) as error:
@@ -122,10 +122,17 @@ def _generate(genai: Any, pipeline: Any, job: GenerationJob, prompt_ids: tuple[i
         return pipeline.generate(_tensor([prompt_ids], "int64"), config, streamer)
     if job.token_ids:
         return pipeline.generate([_tensor([prompt_ids], "int64")], [config], streamer)[0]
-    if job.image:
-        images = [[_image(job.image)]]
-        return pipeline.generate([job.prompt], images=images, generation_config=[config], streamer=streamer)[0]
-    return pipeline.generate([job.prompt], [config], streamer)[0]
+    prompts = [_history(genai, job)] if job.system else [job.prompt]
+    if job.image or job.image_file:
+        images = [[_read_image(job.image_file) if job.image_file else _image(job.image)]]
+        return pipeline.generate(prompts, images=images, generation_config=[config], streamer=streamer)[0]
+    return pipeline.generate(prompts, [config], streamer)[0]
+
+
+def _history(genai: Any, job: GenerationJob) -> Any:
+    return genai.ChatHistory(
+        [{"role": "system", "content": job.system}, {"role": "user", "content": job.prompt}],
+    )
 
 
 def _tensor(values: Any, kind: str) -> Any:
@@ -141,6 +148,14 @@ def _image(side: int) -> Any:
 
     rows, columns = np.mgrid[0:side, 0:side] * 255 // max(1, side - 1)
     return _tensor(np.stack([rows, columns, 255 - rows], axis=-1)[None], "uint8")
+
+
+def _read_image(path: str) -> Any:
+    import numpy as np
+    from PIL import Image
+
+    with Image.open(path) as image:
+        return _tensor(np.asarray(image.convert("RGB"))[None], "uint8")
 
 
 def _recorder(genai: Any, tokens: list[int]) -> Any:

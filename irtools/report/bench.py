@@ -1,0 +1,268 @@
+"""Outcome of ``irtools bench`` as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from irtools.bench.decision import OFF, ON
+from irtools.bench.figures import Row, row_figures, speed_ups
+from irtools.bench.samples import RAN
+from irtools.bench.schedule import Progress
+from irtools.report.terminal import Column, Style, numbers, paragraph, table
+from irtools.text import plural, size_text
+
+__all__ = ["bench_text", "progress_text", "row_text"]
+
+_COLOURS = {"on": "green", "off": "cyan", "undecided": "yellow"}
+_BUSY = 0.5
+"""Load of a core above which the machine had other work."""
+_MANY = 0.1
+"""Share of the time in the first pass above which a note says so."""
+
+_WIDEST = 50
+"""Ratio of the ends of an interval above which it says nothing."""
+
+Figure = Mapping[str, Any]
+
+
+def progress_text(progress: Progress) -> str:
+    """The row that runs, its repetition and the time left, on one line."""
+    left = f", {_duration(progress.left)} left" if progress.left is not None else ""
+    return f"{progress.row}, repetition {progress.repetition} of {progress.repeat}{left}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"about {max(round(seconds), 1)} s"
+    return f"about {round(seconds / 60)} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
+
+
+def row_text(row: Row, plain: Row | None) -> str:
+    """A finished row on one line."""
+    if row.status != RAN and not row.runs():
+        return f"{row.contender.name}: {row.status}: {row.message}"
+    figures = row_figures(row)
+    speed, rate = figures["tokens_per_second"], figures["acceptance"]
+    parts = [f"{speed.median:.1f} tokens/s"] if speed else []
+    if ratio := speed_ups([row], plain).get(row.contender.name):
+        shown = ratio.figure().to_json()
+        parts.append(f"{_times(shown)} times plain ({_interval(shown, _plain_number)})")
+    parts += [f"{rate.median:.0%} accepted"] if rate else []
+    parts += [f"{row.status} in one repetition: {row.message}"] if row.status != RAN else []
+    return f"{row.contender.name}: {', '.join(parts)}"
+
+
+def bench_text(record: Mapping[str, Any], missed: Sequence[str], style: Style) -> str:
+    """Verdict, tables and notes, without a final newline."""
+    return "\n".join(_lines(record, missed, style))
+
+
+def _lines(record: Mapping[str, Any], missed: Sequence[str], style: Style) -> Iterator[str]:
+    yield from _verdict(record, style)
+    yield from (paragraph(f"{style.paint('failed', 'red')}: {one}", style) for one in missed)
+    device = record["device"]
+    name = device["properties"].get("FULL_DEVICE_NAME")
+    where = f"{device['name']} ({name})" if name else device["name"]
+    settings = record["settings"]
+    runs = f"{plural(settings['repeat'], 'repetition')}, {plural(len(record['prompts']), 'prompt')}"
+    yield ""
+    yield paragraph(
+        f"{record['model']['path']} on {where}: {runs}, {settings['max_new_tokens']} new tokens each", style
+    )
+    if record["interrupted"]:
+        yield paragraph("interrupted: the figures are those of the rows that were done", style)
+    ran = [row for row in record["rows"] if row["figures"]["tokens_per_second"]]
+    if ran:
+        yield from ("", _speeds(ran, style), "", _costs(ran, style))
+        if any(row["acceptance_by_position"] for row in ran):
+            yield from ("", _acceptance(ran, style))
+        if len(record["classes"]) > 1:
+            yield from ("", _classes(record["classes"], style))
+    for row in record["rows"]:
+        if row["status"] != RAN:
+            yield ""
+            yield paragraph(f"{row['name']}: {style.paint(row['status'], 'red')}: {row['message']}", style)
+    if notes := [*_notes(record, ran)]:
+        yield ""
+        yield from (paragraph(note, style) for note in notes)
+
+
+def _verdict(record: Mapping[str, Any], style: Style) -> Iterator[str]:
+    found = record["recommendation"]
+    word = style.paint(found["decision"], "bold", _COLOURS[found["decision"]])
+    yield paragraph(f"{word}: {_reason(record)}", style)
+    classes = record["policy"]["classes"]
+    if found["row"] and len(classes) > 1:
+        yield paragraph("; ".join(f"{name}: {_rule(rule)}" for name, rule in classes.items()), style)
+
+
+def _rule(rule: Mapping[str, Any]) -> str:
+    if rule["measured"] == ON:
+        return f"on with {rule['assistant_tokens']}"
+    return OFF if rule["measured"] == OFF else "undecided"
+
+
+def _reason(record: Mapping[str, Any]) -> str:
+    found = record["recommendation"]
+    speed_up = found["speed_up"]
+    if speed_up is None:
+        drafts = any(row["assistant_tokens"] for row in record["rows"])
+        return "no row that drafts could be compared" if drafts else "there is no draft to compare; give --draft"
+    figures = f"{_times(speed_up)} times the speed of plain decoding ({_interval(speed_up, _plain_number)})"
+    if found["decision"] == ON:
+        return f"draft {found['assistant_tokens']} at a time, as {found['row']} does: {figures}"
+    if found["decision"] == OFF:
+        return f"leave drafting off: the fastest row, {found['row']}, has {figures}"
+    more = "the interval leaves both open; more --repeat, or a machine without other work, makes it narrower"
+    if speed_up["low"] > 1:
+        more = f"a gain below {record['settings']['worth_it']:g} is no reason to draft"
+    return f"the fastest row, {found['row']}, has {figures}; {more}"
+
+
+def _speeds(rows: Sequence[Mapping[str, Any]], style: Style) -> str:
+    columns = [
+        Column("row", fold="words"),
+        *numbers("tokens/s", "interval", "speed-up", "interval", fold="words"),
+        Column("verdict"),
+    ]
+    cells = []
+    for row in rows:
+        speed, ratio = (row["figures"][name] for name in ("tokens_per_second", "speed_up"))
+        gain = [_times(ratio), _interval(ratio, _plain_number)] if ratio else ["", ""]
+        cells.append([row["name"], _number(speed["median"]), _interval(speed, _number), *gain, row["decision"] or ""])
+    return table(columns, cells, style)
+
+
+def _costs(rows: Sequence[Mapping[str, Any]], style: Style) -> str:
+    columns = [
+        Column("row", fold="words"),
+        *numbers(
+            "prompt tokens/s",
+            "first token",
+            "per token",
+            "tokens per pass",
+            "draft's share",
+            "peak memory",
+            "cores",
+            "load",
+            "warm-up",
+            fold="words",
+        ),
+    ]
+    cells = [
+        [
+            row["name"],
+            _of(row, "prompt_tokens_per_second", _number),
+            _of(row, "first_token", _seconds),
+            _of(row, "time_per_token", _seconds),
+            _of(row, "tokens_per_pass", _plain_number),
+            _of(row, "draft_share", _percent),
+            _of(row, "peak_memory", size_text),
+            _of(row, "cpu", lambda value: f"{value:.1f}"),
+            _of(row, "load", _seconds),
+            _of(row, "warm_up", _seconds),
+        ]
+        for row in rows
+    ]
+    return table(columns, cells, style)
+
+
+def _acceptance(rows: Sequence[Mapping[str, Any]], style: Style) -> str:
+    drafted = [row for row in rows if row["acceptance_by_position"]]
+    most = max(len(row["acceptance_by_position"]) for row in drafted)
+    shown = min(most, 8)
+    columns = [
+        Column("acceptance", fold="words"),
+        *numbers("overall", "interval", "breaks even at", fold="words"),
+        *numbers(*(f"at {place}" for place in range(1, shown + 1))),
+    ]
+    cells = []
+    for row in drafted:
+        rate = row["figures"]["acceptance"]
+        places = [_percent(one["median"]) for one in row["acceptance_by_position"][:shown]]
+        overall = [_percent(rate["median"]), _interval(rate, _percent)] if rate else ["", ""]
+        cells.append([row["name"], *overall, _even(row["break_even"]), *places, *[""] * (shown - len(places))])
+    return table(columns, cells, style)
+
+
+def _classes(classes: Sequence[Mapping[str, Any]], style: Style) -> str:
+    columns = [
+        Column("workload", fold="words"),
+        Column("fastest"),
+        *numbers("speed-up", "interval", "accepted", "breaks even at", fold="words"),
+        Column("verdict"),
+    ]
+    cells = []
+    for one in classes:
+        gain, rate = one["speed_up"], one["acceptance"]
+        cells.append(
+            [
+                one["class"],
+                one["recommendation"]["row"],
+                *([_times(gain), _interval(gain, _plain_number)] if gain else ["", ""]),
+                _percent(rate["median"]) if rate else "",
+                _even(one["break_even"]),
+                one["decision"],
+            ]
+        )
+    return table(columns, cells, style)
+
+
+def _notes(record: Mapping[str, Any], ran: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    loads = [
+        attempt["load_average"]
+        for row in ran
+        for attempt in row["samples"]
+        if attempt["repetition"] == 0 and attempt["load_average"] is not None
+    ]
+    if loads and loads[0] > _BUSY:
+        yield f"the machine had other work: its load was {loads[0]:.1f} before the first row"
+    for row in ran:
+        first, steady = (row["figures"][name] for name in ("first_pass", "time_per_token"))
+        new = record["settings"]["max_new_tokens"] - 1
+        if row["assistant_tokens"] and steady and first["median"] > _MANY * new * steady["median"]:
+            yield (
+                "the pass after the first token takes long, because the draft then reads the prompt too "
+                f"({row['name']}: {_seconds(first['median'])}); tokens/s contain it, speed-ups do not"
+            )
+            break
+
+
+def _of(row: Mapping[str, Any], name: str, shown: Any) -> str:
+    figure = row["figures"][name]
+    return shown(figure["median"]) if figure else ""
+
+
+def _interval(figure: Figure, shown: Any) -> str:
+    low, high = figure["low"], figure["high"]
+    known = high is not None and high <= _WIDEST * max(low, figure["median"] / _WIDEST)
+    return f"{shown(low)}-{shown(high)}" if known else "unknown"
+
+
+def _times(figure: Figure) -> str:
+    return _plain_number(figure["median"])
+
+
+def _plain_number(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def _percent(value: float) -> str:
+    return f"{value:.0%}"
+
+
+def _even(value: float | None) -> str:
+    if value is None:
+        return ""
+    return "never" if value > 1 else "always" if value <= 0 else _percent(value)
+
+
+def _seconds(value: float) -> str:
+    if value >= 1:
+        return f"{value:.1f} s"
+    return f"{1000 * value:.0f} ms" if value >= 0.1 else f"{1000 * value:.1f} ms"
