@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from irtools.report.bench import verdict_reason
 from irtools.report.html_tables import HtmlTable, number_columns, text_columns
 from irtools.report.plots import bench_plots
 from irtools.report.record_figures import figure_text, number_text
 from irtools.report.record_view import Number, RecordView, conditions
 
-__all__ = ["bench_verdict", "bench_view"]
+__all__ = ["bench_view"]
 
 _FIGURES = {
     "speed_up": "speed-up",
@@ -40,28 +41,18 @@ def bench_view(record: Mapping[str, Any], *, plots: bool = True) -> RecordView:
     """
     path = record["model"]["path"]
     tables = (_rows(record["rows"]), _positions(record["rows"]), _classes(record), _policy(record["policy"], path))
+    decision = record["recommendation"]["decision"]
     return RecordView(
         "bench",
         "Benchmark",
         path,
         record["date"],
-        bench_verdict(record["recommendation"]),
-        _GRADES[record["recommendation"]["decision"]],
+        f"{decision}: {verdict_reason(record)}",
+        _GRADES[decision],
         tuple(table for table in tables if table.rows),
         bench_plots(record) if plots else (),
         conditions(record),
     )
-
-
-def bench_verdict(recommendation: Mapping[str, Any]) -> str:
-    """Recommendation as a sentence."""
-    row, speed_up = recommendation["row"], recommendation["speed_up"]
-    by = f": {row} is {figure_text(speed_up)} times as fast as plain decoding" if row and speed_up else ""
-    if recommendation["decision"] == "on":
-        return f"On, with {recommendation['assistant_tokens']} drafted at a time{by}."
-    if recommendation["decision"] == "off":
-        return f"Off{by}." if by else "Off: nothing drafts."
-    return f"Undecided{by}."
 
 
 def _rows(rows: Sequence[Mapping[str, Any]]) -> HtmlTable:

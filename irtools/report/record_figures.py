@@ -49,6 +49,6 @@ def figure_text(figure: Mapping[str, Any] | None) -> str:
     unit = figure.get("unit", "")
     low, median = (value_text(figure[key], unit) for key in ("low", "median"))
     if figure["high"] is None:
-        return f"{median} (one repetition)"
+        return f"{median} (interval unknown)"  # too few repetitions
     high = value_text(figure["high"], unit)
     return median if low == median == high else f"{median} ({low} to {high})"
