@@ -22,6 +22,8 @@ _INK = "#010203"
 _SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b07d00", "#3d8fc4", "#777777")
 """Okabe and Ito's colours, which colour-blind people can tell apart, made readable on a light and a dark ground."""
 _SIZE = (6.4, 3.4)
+_WIDEST = 2
+"""Upper end of an interval that is shown, divided by the highest median: two repetitions can give any interval."""
 _SVG = "{http://www.w3.org/2000/svg}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _STYLE = {
@@ -114,9 +116,10 @@ def _over_drafts(
         if drawn is not None:
             axes.axhline(drawn["median"], color=_INK, linewidth=1, linestyle="--", label=label)
             axes.axhspan(drawn["low"], drawn["high"] or drawn["median"], color=_INK, alpha=0.08, linewidth=0)
-    axes.set_ylim(bottom=0)
+    shown = [*(point for one in series for point in one.points.values()), *filter(None, plain.values())]
+    axes.set_ylim(0, _top(shown))
     axes.set_xticks(sorted({point for one in series for point in one.points}))
-    axes.legend(fontsize=8, frameon=False)
+    axes.legend(fontsize=8, frameon=False, labelcolor=_INK)
     note = "Median over the repetitions; the bars are intervals with 95 % confidence."
     return Plot(title, _svg(figure, key, series, title), note)
 
@@ -137,7 +140,7 @@ def _by_position(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -
         _draw(axes, one, number)
     axes.set_ylim(0, 1.02)
     axes.set_xticks(sorted({point for one in series for point in one.points}))
-    axes.legend(fontsize=8, frameon=False)
+    axes.legend(fontsize=8, frameon=False, labelcolor=_INK)
     title = "Acceptance by position"
     note = (
         "Share of the tokens drafted at a position that the target accepts; the first drafted token is at position 1."
@@ -159,6 +162,12 @@ def _memory(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Plo
     axes.grid(visible=False, axis="y")
     note = "Largest resident set of the process of each row."
     return Plot("Memory", _svg(figure, "memory", series, "Memory"), note)
+
+
+def _top(figures: Sequence[Mapping[str, Any]]) -> float:
+    """Upper end of an axis: the intervals, unless they are so wide that the medians could not be told apart."""
+    highest = max(figure["median"] for figure in figures)
+    return float(min(max(figure["high"] or figure["median"] for figure in figures), _WIDEST * highest) * 1.05)
 
 
 # -- series ----------------------------------------------------------------------------

@@ -70,7 +70,8 @@ def _lesser(change: RecordChange) -> bool:
 def _place(what: str) -> str:
     """Path of a figure as words, without the keys that only structure the record."""
     words = re.sub(r"assistant_tokens/(\d+)", r"\1 at a time", what).split("/")
-    return " ".join(word if "." in word else word.replace("_", " ") for word in words if word not in _FORM)
+    kept = (word for word in words if word not in _FORM)
+    return " ".join(word if "." in word or word.isupper() else word.replace("_", " ") for word in kept)
 
 
 def _short(text: str) -> str:

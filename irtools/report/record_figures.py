@@ -9,6 +9,9 @@ from irtools.text import size_text
 
 __all__ = ["figure_text", "number_text", "value_text"]
 
+_WIDE = 10
+"""Upper end divided by the median from which an interval says nothing: there were too few repetitions."""
+
 
 def number_text(value: float) -> str:
     """A number with three digits or more.
@@ -48,7 +51,8 @@ def figure_text(figure: Mapping[str, Any] | None) -> str:
         return "-"
     unit = figure.get("unit", "")
     low, median = (value_text(figure[key], unit) for key in ("low", "median"))
-    if figure["high"] is None:
-        return f"{median} (interval unknown)"  # too few repetitions
-    high = value_text(figure["high"], unit)
+    high = figure["high"]
+    if high is None or (unit != "share" and high > _WIDE * figure["median"]):
+        return f"{median} (interval unknown)"
+    high = value_text(high, unit)
     return median if low == median == high else f"{median} ({low} to {high})"

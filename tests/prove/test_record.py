@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,7 @@ from irtools.report.json import schema as envelope_schema
 from irtools.report.record_changes import changes_text
 from irtools.report.terminal import Style
 from irtools.runtime.probe import RuntimeFacts
+from tests.bench.examples import Machine, example_record
 from tests.prove.conftest import Proved
 
 VALIDATOR = jsonschema.Draft202012Validator(schema())
@@ -158,6 +160,23 @@ def test_conditions_are_told_before_figures(export_copy: Callable[..., Path]) ->
     assert "weights (openvino_mtp_model.bin), device and machine" in lines[0]
     assert any(line.split()[:3] == ["taps", "values", "largest"] for line in lines[5:])
     assert changes_text((), Style()).startswith("nothing changed")
+
+
+def test_changes_of_a_benchmark_are_those_that_intervals_tell_apart(fixtures: Path) -> None:
+    old = json.loads(json.dumps(example_record(fixtures / "qwen3_5_vl_trained")))
+    slower = json.loads(json.dumps(example_record(fixtures / "qwen3_5_vl_trained", Machine(plain=0.04))))
+    again = json.loads(json.dumps(example_record(fixtures / "qwen3_5_vl_trained", Machine(chance=random.Random(1)))))
+    slower["settings"]["repeat"] = 7
+
+    assert [one.what for one in changes(old, again) if not one.condition and one.what.endswith("_second")] == []
+    told = changes(old, slower)
+
+    assert [(one.what, one.before, one.now) for one in told if one.condition] == [("settings/repeat", "5", "7")]
+    ratios = {one.what: one.ratio for one in told if one.ratio is not None}
+    assert ratios["rows/plain/tokens_per_second"] == pytest.approx(0.5, abs=0.02)
+    assert ratios["rows/mtp 2/time_per_token"] > 1.5
+    assert not any("samples" in one.what or "median" in one.what for one in told)
+    assert changes(old, old) == ()
 
 
 def test_a_record_without_evidence_is_not_told_to_differ_in_it(fixtures: Path) -> None:
