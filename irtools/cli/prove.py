@@ -63,7 +63,7 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     "--compare",
     metavar="FILE",
     type=PATH,
-    help="Show changes since an earlier record, made with `irtools prove --format json > FILE`.",
+    help="Show changes since an earlier record, made with `-o FILE.json`: conditions first, then figures.",
 )
 @click.option("--hash", "hash_weights", is_flag=True, help="Hash weights of more than 1 GiB whole, not only samples.")
 @record_outputs()
@@ -81,7 +81,8 @@ def command(
     """Run an export: its taps, its state, its MTP head, and drafted decoding in OpenVINO GenAI.
 
     Wrong wiring of an MTP head does not show in the text, because the target verifies each draft; these steps
-    find it. Prompts are used unchanged. Decoding is greedy and continues after the end of text.
+    find it. Drafted and plain decoding must write the same tokens (equivalence). Prompts are used unchanged. Decoding is
+    greedy and continues after the end of text. `irtools bench` measures acceptance and speed over repetitions.
 
     Exit codes: 0 no step failed, 1 a step failed, the text changed or the acceptance rate is too low, 2 no
     step applies, or the export cannot be read.

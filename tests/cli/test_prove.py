@@ -87,6 +87,8 @@ def test_options_become_settings(cli: Cli, asked: list[ProveSettings], fixtures:
         (("--prompts", "missing"), "no such file"),
         (("--prompts", "pyproject.toml"), "starts like a JSON list"),
         (("--compare", "README.md"), "is not valid JSON"),
+        (("-o", "x.txt"), "'x.txt' has none of the suffixes .json, .md, .html"),
+        (("-o", "missing/x.json"), "there is no directory 'missing'"),
         (("--draft", "missing"), "no such file or directory"),
         (("--draft", "docs"), "no openvino_model.xml"),
     ],
@@ -101,6 +103,22 @@ def test_options_that_make_no_sense_are_one_sentence(
     assert (done.code, done.out) == (2, "")
     assert message in done.err
     assert done.err.count("\n") == 1
+
+
+def test_files_are_written_in_the_formats_of_their_suffixes(
+    cli: Cli, fixtures: Path, proof: Proof, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(run, "prove", lambda *_: proof)
+    files = [tmp_path / f"x.{suffix}" for suffix in ("json", "md", "html", "xml")]
+
+    done = cli("prove", fixtures / "falcon", *(part for file in files for part in ("-o", file)), "--format", "json")
+
+    assert done.code == 0
+    assert json.loads(files[0].read_text()) == json.loads(done.out)
+    begins = ("# Proof of ", "<!doctype html>", "<?xml version=")
+    assert all(file.read_text().startswith(begin) for file, begin in zip(files[1:], begins, strict=True))
+    again = cli("prove", fixtures / "falcon", "--compare", files[0])
+    assert "nothing changed since the earlier record" in again.out
 
 
 def test_without_genai_there_is_one_sentence(cli: Cli, fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
