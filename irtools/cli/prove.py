@@ -81,8 +81,8 @@ def command(
     """Run an export: its taps, its state, its MTP head, and drafted decoding in OpenVINO GenAI.
 
     Wrong wiring of an MTP head does not show in the text, because the target verifies each draft; these steps
-    find it. Drafted and plain decoding must write the same tokens (equivalence). Prompts are used unchanged. Decoding is
-    greedy and continues after the end of text. `irtools bench` measures acceptance and speed over repetitions.
+    find it. Drafted and plain decoding must write the same tokens (equivalence). Prompts are used unchanged.
+    Decoding is greedy and continues after the end of text. `irtools bench` measures acceptance and speed.
 
     Exit codes: 0 no step failed, 1 a step failed, the text changed or the acceptance rate is too low, 2 no
     step applies, or the export cannot be read.
