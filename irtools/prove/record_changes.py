@@ -25,14 +25,17 @@ _MOVED = 1.2
 """Minimum factor for a reported change of time, speed or memory: two runs with the same settings may differ by less."""
 _WORDS = ("did", "saw", "why", "continuation")
 """Keys of text that repeats the figures."""
-_DERIVED = ("samples", "break_even", "acceptance_by_position")
-"""Keys of single times of a benchmark, and of figures without an interval that follow from others."""
+_DERIVED = ("samples", "break_even", "acceptance_by_position", "policy")
+"""Keys of single times of a benchmark, and of what follows from other keys."""
+_DRAFT = re.compile(r"drafts/\d+")
 _UNTIMED = ("load", "warm_up")
 """Figures of a benchmark that are not part of the timed runs."""
 _CONDITIONS = ("model", "draft", "drafts", "drafting", "device", "versions", "machine", "settings", "prompts")
 """Keys of the conditions of a measurement; those that explain most come first."""
 _SINCE = re.compile(r"machine/.*|device/(?!name$|properties/).*|(?:.*/)?weights/.*|(?:.*/)?sha256(?:_of_samples)?")
 """Conditions that older records do not have, or only in some cases: if one of two has none, nothing is known."""
+_FEWEST = 2
+"""Repetitions without which an interval says nothing about other runs."""
 _BUSIER = 0.25
 """Smallest difference of the load for each CPU that is a change."""
 
@@ -96,6 +99,8 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[RecordChang
     """Changes from one record to another: conditions, then reproducible figures, then speeds, times and memory."""
     before, now = dict(_leaves(settled(old), "")), dict(_leaves(settled(new), ""))
     alone = _places(before) ^ _places(now)
+    drafts = {found[0] for what in before.keys() ^ now.keys() if (found := _DRAFT.match(what))}
+    alone |= {one for one in drafts if f"{one}/path" not in before or f"{one}/path" not in now}
     changed = [
         RecordChange(what, *_shown(before.get(what), now.get(what)), condition=_top(what) in _CONDITIONS)
         for what in dict.fromkeys((*before, *now))
@@ -122,6 +127,8 @@ def _is_figure(value: Any) -> bool:
 
 def _measured(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[RecordChange]:
     """Figures of a benchmark whose intervals do not overlap."""
+    if any(record.get("settings", {}).get("repeat", 1) < _FEWEST for record in (old, new)):
+        return
     then, now = dict(_figures(old)), dict(_figures(new))
     for what in [what for what in then if what in now]:
         one, other = then[what], now[what]
@@ -179,18 +186,18 @@ def _places(leaves: Mapping[str, Any]) -> set[str]:
 
 
 def _covered_by_status(what: str, alone: set[str]) -> bool:
-    """True if a value is part of a step or check in only one record; the change of its status shows that."""
+    """True if a value is part of a step, check or draft in only one record; its status or path shows that."""
     parts = what.split("/")
     above = ["/".join(parts[:length]) for length in range(1, len(parts))]
     outermost = next((place for place in above if place in alone), None)
-    return outermost is not None and what != f"{outermost}/status"
+    return outermost is not None and what not in (f"{outermost}/status", f"{outermost}/path")
 
 
 def _leaves(value: Any, where: str) -> Iterator[tuple[str, Any]]:
-    """Every value by its path; a list of numbers or words is one value."""
+    """Every value by its path, without figures of a benchmark; a list of numbers or words is one value."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            if key not in (*_WORDS, *_DERIVED) and not _is_figure(item):
+            if key not in (*_WORDS, *_DERIVED) and not _is_figure(item) and not (key == "rows" and where):
                 yield from _leaves(item, f"{where}/{key}" if where else key)
     elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
         names = [_name(item, number) for number, item in enumerate(value)]
@@ -198,7 +205,7 @@ def _leaves(value: Any, where: str) -> Iterator[tuple[str, Any]]:
         for number, item in enumerate(value):
             named = {key: inner for key, inner in item.items() if key not in _KEYS} if unique else item
             yield from _leaves(named, f"{where}/{names[number] if unique else number}")
-    else:
+    elif where != "drafts":  # no draft
         yield where, value
 
 

@@ -49,13 +49,13 @@ def _headline(conditions: Sequence[RecordChange]) -> str:
 
 def _kinds(conditions: Sequence[RecordChange]) -> Iterator[str]:
     files = dict.fromkeys(found["file"] for one in conditions if (found := _FILES.fullmatch(one.what)))
-    weights = [name for name in files if name.endswith(".bin")]
+    weights = [name for name in files if name.endswith(".bin") and "tokenizer" not in name]
     if weights:
         yield f"weights ({', '.join(weights)})"
     if len(files) > len(weights):
         yield "files"
     for one in conditions:
-        if not _FILES.fullmatch(one.what) and not one.what.endswith("/path"):
+        if not _FILES.fullmatch(one.what) and one.what not in ("model/path", "draft/path"):
             yield one.what.split("/", 1)[0].replace("_", " ")
 
 

@@ -176,6 +176,13 @@ def test_changes_of_a_benchmark_are_those_that_intervals_tell_apart(fixtures: Pa
     assert ratios["rows/plain/tokens_per_second"] == pytest.approx(0.5, abs=0.02)
     assert ratios["rows/mtp 2/time_per_token"] > 1.5
     assert not any("samples" in one.what or "median" in one.what for one in told)
+    drafted = {**old, "drafts": [recorded(open_export(fixtures / "falcon"))["model"]]}
+    path = str(fixtures / "falcon")
+    assert [(one.what, one.before, one.now) for one in changes(old, drafted)] == [("drafts/0/path", "", path)]
+    assert changes_text(changes(drafted, old), Style()).splitlines()[0].endswith("other conditions: drafts")
+    once = json.loads(json.dumps(slower))
+    once["settings"]["repeat"] = 1
+    assert all(one.ratio is None for one in changes(old, once))
     assert changes(old, old) == ()
 
 
