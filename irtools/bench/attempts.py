@@ -20,7 +20,7 @@ _WARM = 16
 """New tokens of a run that warms up."""
 _LONG = 2000
 """Characters of a prompt above which it does not warm up: reading it would take too long."""
-_ENOUGH = 1.5
+_ENOUGH = 2.5
 """Seconds of timed passes in a process, below which the prompts run again."""
 _ROUNDS = 4
 """Most times that the prompts run in a process."""

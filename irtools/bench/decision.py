@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import mean
+from statistics import mean, variance
 
 from irtools.bench.intervals import CONFIDENCE, Figure, Ratio
 
@@ -27,8 +27,7 @@ class Decision:
     row : str
         The row with the highest speed-up; ``""`` if nothing was drafted.
     speed_up : Figure or None
-        Of this row, without the advantage of having been chosen: each repetition counts for the row that the others
-        choose. The interval holds for all rows at once.
+        Of this row, without the advantage of having been chosen. The lower limit holds for all rows at once.
     """
 
     decision: str
@@ -38,7 +37,9 @@ class Decision:
 
 def row_decision(ratio: Ratio) -> str:
     """Decision about one row by itself."""
-    return _decision(ratio.bound((1 - CONFIDENCE) / 2), ratio.bound((1 + CONFIDENCE) / 2), math.exp(ratio.center))
+    return _decision(
+        ratio.bound((1 - CONFIDENCE) / 2), ratio.bound((1 + CONFIDENCE) / 2), math.exp(ratio.estimate.value)
+    )
 
 
 def decide(ratios: Mapping[str, Ratio]) -> Decision:
@@ -49,12 +50,12 @@ def decide(ratios: Mapping[str, Ratio]) -> Decision:
     :data:`WORTH_IT`, ``undecided``. So two benchmarks contradict each other only if one of them is wrong.
     """
     if not ratios:
-        return Decision(OFF)
-    best = max(ratios, key=lambda name: ratios[name].center)
+        return Decision(UNDECIDED)
+    best = max(ratios, key=lambda name: ratios[name].estimate.value)
     ratio = ratios[best]
     low = ratio.bound(1 - CONFIDENCE ** (1 / len(ratios)))
     high = max(one.bound(CONFIDENCE) for one in ratios.values())
-    center = _unbiased(ratios)
+    center = _unbiased(ratios, best)
     shown = Figure(center, min(low, center), max(high, center), "times")
     return Decision(_decision(low, high, center), best, shown)
 
@@ -65,14 +66,17 @@ def _decision(low: float, high: float, center: float) -> str:
     return OFF if high < 1 else UNDECIDED
 
 
-def _unbiased(ratios: Mapping[str, Ratio]) -> float:
-    """Speed-up of the fastest row: for each repetition, that of the row which is fastest in the other repetitions."""
-    number = len(next(iter(ratios.values())).values)
-    whole = {name: one.values for name, one in ratios.items() if len(one.values) == number}
-    if number < 2:
-        return math.exp(max(one.center for one in ratios.values()))
-    held_out = []
-    for place in range(number):
-        others = {name: mean(values[:place] + values[place + 1 :]) for name, values in whole.items()}
-        held_out.append(whole[max(others, key=others.__getitem__)][place])
-    return math.exp(mean(held_out))
+def _unbiased(ratios: Mapping[str, Ratio], best: str) -> float:
+    """Speed-up of the fastest row without the advantage of having been chosen.
+
+    That advantage comes from the errors of the rows: their times spread by errors and by true differences. The
+    logarithm moves towards the mean of all rows by the share of the errors (empirical Bayes, Efron and Morris 1975).
+    """
+    values = {name: one.estimate.value for name, one in ratios.items()}
+    center = mean(values.values())
+    if len(values) < 2:
+        return math.exp(center)
+    errors = mean(one.after.variance for one in ratios.values())
+    true = max(variance(values.values()) - errors, 0.0)
+    kept = true / (true + errors) if errors else 1.0
+    return math.exp(center + kept * (values[best] - center))

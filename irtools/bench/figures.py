@@ -7,10 +7,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, median
 
-from irtools.bench.intervals import Figure, Ratio, figure, ratios
+from irtools.bench.intervals import Estimate, Figure, Ratio, estimate, figure, undisturbed
 from irtools.bench.samples import RAN, Attempt, Contender, PromptRun
 
-__all__ = ["Row", "acceptance", "break_even", "by_position", "figures_json", "row_figures", "speed_ups"]
+__all__ = [
+    "Row",
+    "acceptance",
+    "break_even",
+    "by_position",
+    "figures_json",
+    "row_figures",
+    "speed_ups",
+    "time_per_token",
+]
 
 _NORMAL = 1.96
 _FEW = 30
@@ -43,16 +52,39 @@ class Row:
         }
 
 
-def time_per_token(runs: Sequence[PromptRun]) -> float:
-    """Steady seconds per token: of each prompt the typical pass, weighted by its passes; 0 without tokens."""
-    tokens = sum(sum(run.pass_tokens[1:]) for run in runs)
-    seconds = sum(
-        median(run.steady_pass for run in same) * sum(len(run.passes) - 1 for run in same) for same in _by_prompt(runs)
-    )
-    return seconds / tokens if tokens else 0.0
+def _steady_passes(runs: Mapping[int, Sequence[PromptRun]], drafts: int) -> dict[int, float]:
+    """Undisturbed seconds of a pass, by prompt, from the passes of all repetitions together."""
+    times: dict[int, list[float]] = {}
+    for run in (run for one in runs.values() for run in one):
+        times.setdefault(run.prompt, []).extend(run.steady_passes(drafts))
+    return {prompt: undisturbed(passes) for prompt, passes in times.items() if passes}
 
 
-def _by_prompt(runs: Sequence[PromptRun]) -> Iterable[list[PromptRun]]:
+def _time_per_token(runs: Mapping[int, Sequence[PromptRun]], drafts: int) -> float:
+    """Undisturbed seconds per token: of each prompt the steady pass, weighted by its passes; 0 without tokens."""
+    steady = _steady_passes(runs, drafts)
+    every = [run for one in runs.values() for run in one if run.prompt in steady]
+    tokens = sum(run.tokens for run in every)
+    return sum(steady[run.prompt] * len(run.passes) for run in every) / tokens if tokens else 0.0
+
+
+def time_per_token(row: Row, prompts: Collection[int] | None = None) -> Estimate | None:
+    """Steady seconds per token of a row, without the first token and the first pass; None if it did not run."""
+    drafts = row.contender.assistant_tokens
+    return estimate(row.runs(prompts), lambda runs: _time_per_token(runs, drafts))
+
+
+def speed_ups(rows: Iterable[Row], plain: Row | None, prompts: Collection[int] | None = None) -> dict[str, Ratio]:
+    """Ratio of the steady speed of each row to that of plain decoding."""
+    before = time_per_token(plain, prompts) if plain is not None else None
+    if plain is None or before is None:
+        return {}
+    others = [row for row in rows if row.contender.name != plain.contender.name]
+    after = {row.contender.name: time_per_token(row, prompts) for row in others}
+    return {name: Ratio(before, one) for name, one in after.items() if one is not None}
+
+
+def _by_prompt(runs: Iterable[PromptRun]) -> Iterable[list[PromptRun]]:
     """Runs of each prompt."""
     groups: dict[int, list[PromptRun]] = {}
     for run in runs:
@@ -63,21 +95,6 @@ def _by_prompt(runs: Sequence[PromptRun]) -> Iterable[list[PromptRun]]:
 def _typical(runs: Sequence[PromptRun], value: Callable[[PromptRun], float]) -> float:
     """Mean over the prompts of the median over the runs of each."""
     return mean(median(map(value, same)) for same in _by_prompt(runs)) if runs else 0.0
-
-
-def speed_ups(rows: Iterable[Row], plain: Row | None, prompts: Collection[int] | None = None) -> dict[str, Ratio]:
-    """Ratio of the steady speed of each row to that of plain decoding, paired within repetitions."""
-    if plain is None:
-        return {}
-    before = {number: time_per_token(runs) for number, runs in plain.runs(prompts).items()}
-    logarithms = {}
-    for row in rows:
-        if row.contender.name == plain.contender.name:
-            continue
-        after = {number: time_per_token(runs) for number, runs in row.runs(prompts).items()}
-        both = [number for number in before if before[number] and after.get(number)]
-        logarithms[row.contender.name] = [math.log(before[number] / after[number]) for number in both]
-    return ratios(logarithms)
 
 
 def row_figures(row: Row, prompts: Collection[int] | None = None) -> dict[str, Figure | None]:
@@ -101,7 +118,7 @@ def row_figures(row: Row, prompts: Collection[int] | None = None) -> dict[str, F
         "tokens_per_second": over(
             lambda one: _share(sum(run.tokens for run in one), sum(run.decode for run in one)), "tokens/s"
         ),
-        "time_per_token": over(time_per_token, "s"),
+        "time_per_token": steady.figure("s") if (steady := time_per_token(row, prompts)) else None,
         "tokens_per_pass": over(
             lambda one: _share(sum(run.tokens for run in one), sum(len(run.passes) for run in one)), "tokens"
         ),
@@ -179,16 +196,15 @@ def break_even(row: Row, plain: Row, prompts: Collection[int] | None = None) -> 
         Above 1: drafting is slower at any rate. Below 0: a drafting pass is faster than a plain one. None: nothing
         was drafted.
     """
-    before, after = ([run for one in each.runs(prompts).values() for run in one] for each in (plain, row))
-    drafted, passes = sum(run.drafted for run in after), sum(len(run.passes) for run in after)
-    if not before or not drafted or not (plain_pass := _mean_pass(before)):
+    before = _steady_passes(plain.runs(prompts), 0)
+    after = _steady_passes(row.runs(prompts), row.contender.assistant_tokens)
+    runs = [run for one in row.runs(prompts).values() for run in one]
+    drafted, passes = sum(run.drafted for run in runs), sum(len(run.passes) for run in runs)
+    both = before.keys() & after.keys()
+    if not both or not drafted:
         return None
-    return (_mean_pass(after) / plain_pass - 1) / (drafted / passes)
-
-
-def _mean_pass(runs: Sequence[PromptRun]) -> float:
-    """Mean over prompts, each with the same weight for plain and drafted decoding, of the typical pass."""
-    return _typical(runs, lambda run: run.steady_pass)
+    longer = sum(after[prompt] for prompt in both) / sum(before[prompt] for prompt in both)
+    return (longer - 1) / (drafted / passes)
 
 
 def _share(part: float, whole: float) -> float:

@@ -1,25 +1,27 @@
 """Confidence intervals from few repetitions on a machine with other work.
 
-Repetitions are the unit, because the runs of one process are not independent. A row and plain decoding are compared
-within each repetition, so that what slows both cancels out. The logarithms of the ratios get Student's t interval. Its
-variance, from few repetitions, is combined with that of the other rows of the table, as in the moderated t statistic
-(Smyth 2004, "Linear models and empirical Bayes methods", section 3, with a fixed weight).
+Repetitions are the unit: the passes of one process are not independent. Other work on the machine can only make a pass
+longer, so the steady time of a prompt is estimated from its fastest passes in all repetitions. Its error is that of the
+jackknife over repetitions (Efron 1982, "The Jackknife, the Bootstrap and Other Resampling Plans", chapter 3), and that
+of a ratio has the degrees of freedom of Welch and Satterthwaite.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, median, variance
+from typing import TypeVar
 
-__all__ = ["CONFIDENCE", "Figure", "Ratio", "figure", "quantile", "ratios"]
+__all__ = ["CONFIDENCE", "Estimate", "Figure", "Ratio", "estimate", "figure", "quantile", "undisturbed"]
+
+T = TypeVar("T")
 
 CONFIDENCE = 0.95
 _FLOOR = 0.005
 """Smallest standard error of a logarithm: repetitions of one session do not see what differs between sessions."""
-_WEIGHT = 4
-"""Most degrees of freedom that the other rows add."""
+_QUANTILE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,52 +40,84 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Ratio:
-    """Logarithms of a ratio: mean over repetitions, standard error and its degrees of freedom."""
+class Estimate:
+    """Logarithm of a quantity: value, variance and its degrees of freedom; 0 for one repetition."""
 
-    values: tuple[float, ...]
-    error: float
-    freedom: int
-
-    @property
-    def center(self) -> float:
-        """The mean of the logarithms."""
-        return mean(self.values)
+    value: float
+    variance: float
+    freedom: float
 
     def bound(self, probability: float) -> float:
-        """The ratio that the true one exceeds with probability ``1 - probability``; infinite from one repetition."""
-        if not self.freedom:
+        """The quantity that the true one is below with this probability; infinite or 0 from one repetition."""
+        if self.freedom < 1:
             return math.inf if probability > 0.5 else 0.0
-        return math.exp(self.center + quantile(probability, self.freedom) * self.error)
+        error = max(math.sqrt(self.variance), _FLOOR)
+        return math.exp(self.value + quantile(probability, int(self.freedom)) * error)
+
+    def figure(self, unit: str) -> Figure:
+        """The quantity with its interval."""
+        tail = (1 - CONFIDENCE) / 2
+        return Figure(math.exp(self.value), self.bound(tail), self.bound(1 - tail), unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Ratio of the speed of a row to that of another one, from the times of both."""
+
+    before: Estimate
+    after: Estimate
+
+    @property
+    def estimate(self) -> Estimate:
+        """Logarithm of the ratio."""
+        parts = (self.before, self.after)
+        total = sum(one.variance for one in parts)
+        freedom = min(one.freedom for one in parts)
+        if freedom and total:
+            freedom = total**2 / sum(one.variance**2 / one.freedom for one in parts)
+        return Estimate(self.before.value - self.after.value, total, freedom)
+
+    def bound(self, probability: float) -> float:
+        """As :meth:`Estimate.bound`."""
+        return self.estimate.bound(probability)
 
     def figure(self) -> Figure:
         """The ratio with its interval."""
-        tail = (1 - CONFIDENCE) / 2
-        center = math.exp(median(self.values))
-        return Figure(center, min(self.bound(tail), center), max(self.bound(1 - tail), center), "times")
+        return self.estimate.figure("times")
 
 
-def ratios(logarithms: Mapping[str, Sequence[float]]) -> dict[str, Ratio]:
-    """Ratios of several rows to plain decoding.
+def estimate(repetitions: Mapping[int, T], value: Callable[[Mapping[int, T]], float]) -> Estimate | None:
+    """Estimate a positive quantity from repetitions, with the error of the jackknife; None if it is 0.
 
     Parameters
     ----------
-    logarithms : mapping of str to sequence of float
-        By row: the logarithm of the ratio in each repetition.
+    value : callable
+        Computes the quantity from some of the repetitions.
     """
-    known = {name: tuple(values) for name, values in logarithms.items() if values}
-    own = {name: variance(values) for name, values in known.items() if len(values) > 1}
-    results = {}
-    for name, values in known.items():
-        if name not in own:
-            results[name] = Ratio(values, math.inf, 0)
-            continue
-        others = [spread for other, spread in own.items() if other != name]
-        weight, freedom = min(len(others), _WEIGHT), len(values) - 1
-        pooled = (weight * mean(others) if others else 0.0) + freedom * own[name]
-        error = math.sqrt(pooled / (weight + freedom) / len(values))
-        results[name] = Ratio(values, max(error, _FLOOR), weight + freedom)
-    return results
+    number, whole = len(repetitions), value(repetitions)
+    if whole <= 0:
+        return None
+    if number < 2:
+        return Estimate(math.log(whole), 0.0, 0)
+    without = [value({key: one for key, one in repetitions.items() if key != left}) for left in repetitions]
+    if min(without) <= 0:
+        return Estimate(math.log(whole), 0.0, 0)
+    logarithms = list(map(math.log, without))
+    center = mean(logarithms)
+    spread = (number - 1) / number * sum((one - center) ** 2 for one in logarithms)
+    return Estimate(math.log(whole), spread, number - 1)
+
+
+def undisturbed(times: Sequence[float]) -> float:
+    """Time of a pass without interruptions: a low quantile, which comes from the repetitions with the least other work.
+
+    The median, or means of repetitions, are several times less precise beside other work.
+    """
+    ordered = sorted(times)
+    place = (len(ordered) - 1) * _QUANTILE
+    below = int(place)
+    above = ordered[min(below + 1, len(ordered) - 1)]
+    return ordered[below] + (place - below) * (above - ordered[below])
 
 
 def figure(values: Sequence[float], unit: str) -> Figure | None:

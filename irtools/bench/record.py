@@ -86,7 +86,7 @@ def measured(rows: Sequence[Row], prompts: Sequence[Prompt]) -> dict[str, Any]:
     for kind in kinds:
         chosen = [number for number, prompt in enumerate(prompts) if prompt.kind == kind]
         classes.append(_class(kind, rows, plain, chosen))
-    recommended = _recommendation(rows, decide(_drafting(rows, whole)))
+    recommended = _recommendation(rows, _decided(rows, whole))
     return {
         "prompts": [prompt.to_json(lengths.get(number, 0)) for number, prompt in enumerate(prompts)],
         "rows": [_row(row, plain, whole.get(row.contender.name)) for row in rows],
@@ -99,9 +99,10 @@ def measured(rows: Sequence[Row], prompts: Sequence[Prompt]) -> dict[str, Any]:
     }
 
 
-def _drafting(rows: Sequence[Row], ratios: Mapping[str, Ratio]) -> dict[str, Ratio]:
+def _decided(rows: Sequence[Row], ratios: Mapping[str, Ratio]) -> Decision:
+    """Decision among the rows that draft; ``off`` if there is none."""
     names = {row.contender.name for row in rows if row.contender.assistant_tokens}
-    return {name: ratio for name, ratio in ratios.items() if name in names}
+    return decide({name: ratio for name, ratio in ratios.items() if name in names}) if names else Decision(OFF)
 
 
 def _row(row: Row, plain: Row | None, ratio: Ratio | None) -> dict[str, Any]:
@@ -144,7 +145,7 @@ def _class(kind: str, rows: Sequence[Row], plain: Row | None, prompts: Sequence[
         }
         for row in rows
     ]
-    recommended = _recommendation(rows, decide(_drafting(rows, ratios)))
+    recommended = _recommendation(rows, _decided(rows, ratios))
     best = next((one for one in entries if one["name"] == recommended["row"]), None)
     return {
         "class": kind,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 from irtools.runtime.jobs import Outcome
@@ -104,25 +103,23 @@ class PromptRun:
         """Seconds from the first token to the last."""
         return sum(self.passes)
 
-    @property
-    def steady_pass(self) -> float:
-        """Typical seconds of a pass: the mean of the middle half, without the first, which also fills the draft."""
-        return middle_mean(self.passes[1:] or self.passes)
+    def steady_passes(self, drafts: int) -> tuple[float, ...]:
+        """Passes after the first, which also fills the draft, with ``drafts`` drafted tokens.
+
+        The runtime drafts no further than the last token that is asked for, so that the last passes may be shorter.
+        """
+        left, full = self.tokens, []
+        for tokens in self.pass_tokens:
+            full.append(left - 1 >= drafts)
+            left -= tokens
+        steady = tuple(seconds for seconds, whole in zip(self.passes[1:], full[1:], strict=True) if whole)
+        return steady or self.passes
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> PromptRun:
         """Rebuild a run from its JSON."""
         lists = {name: tuple(value[name]) for name in ("passes", "pass_tokens")}
         return cls(**{**value, **lists})
-
-
-def middle_mean(values: tuple[float, ...]) -> float:
-    """Mean of the middle half, which interruptions by other work do not move; 0 of nothing."""
-    if not values:
-        return 0.0
-    ordered = sorted(values)
-    cut = len(ordered) // 4
-    return mean(ordered[cut : len(ordered) - cut])
 
 
 @dataclass(frozen=True, slots=True)

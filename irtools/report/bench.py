@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from irtools.bench.decision import OFF, ON
@@ -47,7 +47,7 @@ def row_text(row: Row, plain: Row | None) -> str:
     parts = [f"{speed.median:.1f} tokens/s"] if speed else []
     if ratio := speed_ups([row], plain).get(row.contender.name):
         shown = ratio.figure().to_json()
-        parts.append(f"{_times(shown)} times plain ({_interval(shown, _plain_number)})")
+        parts.append(f"{_with_interval(shown, _times)} times plain")
     parts += [f"{rate.median:.0%} accepted"] if rate else []
     parts += [f"{row.status} in one repetition: {row.message}"] if row.status != RAN else []
     return f"{row.contender.name}: {', '.join(parts)}"
@@ -74,9 +74,10 @@ def _lines(record: Mapping[str, Any], missed: Sequence[str], style: Style) -> It
         yield paragraph("interrupted: the figures are those of the rows that were done", style)
     ran = [row for row in record["rows"] if row["figures"]["tokens_per_second"]]
     if ran:
-        yield from ("", _speeds(ran, style), "", _costs(ran, style))
+        yield from ("", _speeds(ran, style), "", _times_table(ran, style))
         if any(row["acceptance_by_position"] for row in ran):
             yield from ("", _acceptance(ran, style))
+        yield from ("", _costs(ran, style))
         if len(record["classes"]) > 1:
             yield from ("", _classes(record["classes"], style))
     for row in record["rows"]:
@@ -110,7 +111,7 @@ def verdict_reason(record: Mapping[str, Any]) -> str:
     if speed_up is None:
         drafts = any(row["assistant_tokens"] for row in record["rows"])
         return "no row that drafts could be compared" if drafts else "there is no draft to compare; give --draft"
-    figures = f"{_times(speed_up)} times the speed of plain decoding ({_interval(speed_up, _plain_number)})"
+    figures = f"{_with_interval(speed_up, _times)} times the speed of plain decoding"
     if found["decision"] == ON:
         return f"draft {found['assistant_tokens']} at a time, as {found['row']} does: {figures}"
     if found["decision"] == OFF:
@@ -122,91 +123,81 @@ def verdict_reason(record: Mapping[str, Any]) -> str:
 
 
 def _speeds(rows: Sequence[Mapping[str, Any]], style: Style) -> str:
-    columns = [
-        Column("row", fold="words"),
-        *numbers("tokens/s", "interval", "speed-up", "interval", fold="words"),
-        Column("verdict"),
-    ]
-    cells = []
-    for row in rows:
-        speed, ratio = (row["figures"][name] for name in ("tokens_per_second", "speed_up"))
-        gain = [_times(ratio), _interval(ratio, _plain_number)] if ratio else ["", ""]
-        cells.append([row["name"], _number(speed["median"]), _interval(speed, _number), *gain, row["decision"] or ""])
-    return table(columns, cells, style)
-
-
-def _costs(rows: Sequence[Mapping[str, Any]], style: Style) -> str:
-    columns = [
-        Column("row", fold="words"),
-        *numbers(
-            "prompt tokens/s",
-            "first token",
-            "per token",
-            "tokens per pass",
-            "draft's share",
-            "peak memory",
-            "cores",
-            "load",
-            "warm-up",
-            fold="words",
-        ),
-    ]
+    columns = [Column("row", fold="words"), *numbers("tokens/s", "speed-up", fold="words"), Column("verdict")]
     cells = [
-        [
-            row["name"],
-            _of(row, "prompt_tokens_per_second", _number),
-            _of(row, "first_token", _seconds),
-            _of(row, "time_per_token", _seconds),
-            _of(row, "tokens_per_pass", _plain_number),
-            _of(row, "draft_share", _percent),
-            _of(row, "peak_memory", size_text),
-            _of(row, "cpu", lambda value: f"{value:.1f}"),
-            _of(row, "load", _seconds),
-            _of(row, "warm_up", _seconds),
-        ]
+        [row["name"], _of(row, "tokens_per_second", _number), _of(row, "speed_up", _times), row["decision"] or ""]
         for row in rows
     ]
     return table(columns, cells, style)
 
 
+def _times_table(rows: Sequence[Mapping[str, Any]], style: Style) -> str:
+    titles = ("prompt tokens/s", "first token", "per token", "tokens per pass", "draft's share")
+    figures = (
+        ("prompt_tokens_per_second", _number),
+        ("first_token", _seconds),
+        ("time_per_token", _seconds),
+        ("tokens_per_pass", _times),
+        ("draft_share", _percent),
+    )
+    return _table(titles, figures, rows, style)
+
+
+def _costs(rows: Sequence[Mapping[str, Any]], style: Style) -> str:
+    titles = ("peak memory", "cores in use", "loading", "warm-up")
+    figures = (("peak_memory", size_text), ("cpu", _number), ("load", _seconds), ("warm_up", _seconds))
+    return _table(titles, figures, rows, style)
+
+
+def _table(
+    titles: Sequence[str],
+    figures: Sequence[tuple[str, Callable[[float], str]]],
+    rows: Sequence[Mapping[str, Any]],
+    style: Style,
+) -> str:
+    """Medians of some figures."""
+    columns = [Column("row", fold="words"), *numbers(*titles, fold="words")]
+    cells = [[row["name"], *(_median(row, name, shown) for name, shown in figures)] for row in rows]
+    return table(columns, cells, style)
+
+
 def _acceptance(rows: Sequence[Mapping[str, Any]], style: Style) -> str:
-    drafted = [row for row in rows if row["acceptance_by_position"]]
-    most = max(len(row["acceptance_by_position"]) for row in drafted)
-    shown = min(most, 8)
     columns = [
-        Column("acceptance", fold="words"),
-        *numbers("overall", "interval", "breaks even at", fold="words"),
-        *numbers(*(f"at {place}" for place in range(1, shown + 1))),
+        Column("row", fold="words"),
+        *numbers("accepted", "breaks even at", fold="words"),
+        Column("by position in the draft", fold="words"),
     ]
-    cells = []
-    for row in drafted:
-        rate = row["figures"]["acceptance"]
-        places = [_percent(one["median"]) for one in row["acceptance_by_position"][:shown]]
-        overall = [_percent(rate["median"]), _interval(rate, _percent)] if rate else ["", ""]
-        cells.append([row["name"], *overall, _even(row["break_even"]), *places, *[""] * (shown - len(places))])
+    cells = [
+        [
+            row["name"],
+            _of(row, "acceptance", _percent),
+            _even(row["break_even"]),
+            " ".join(_percent(one["median"]) for one in row["acceptance_by_position"]),
+        ]
+        for row in rows
+        if row["acceptance_by_position"]
+    ]
     return table(columns, cells, style)
 
 
 def _classes(classes: Sequence[Mapping[str, Any]], style: Style) -> str:
     columns = [
         Column("workload", fold="words"),
-        Column("fastest"),
-        *numbers("speed-up", "interval", "accepted", "breaks even at", fold="words"),
+        Column("fastest", fold="words"),
+        *numbers("speed-up", "accepted", "breaks even at", fold="words"),
         Column("verdict"),
     ]
-    cells = []
-    for one in classes:
-        gain, rate = one["speed_up"], one["acceptance"]
-        cells.append(
-            [
-                one["class"],
-                one["recommendation"]["row"],
-                *([_times(gain), _interval(gain, _plain_number)] if gain else ["", ""]),
-                _percent(rate["median"]) if rate else "",
-                _even(one["break_even"]),
-                one["decision"],
-            ]
-        )
+    cells = [
+        [
+            one["class"],
+            one["recommendation"]["row"],
+            _with_interval(one["speed_up"], _times),
+            _percent(one["acceptance"]["median"]) if one["acceptance"] else "",
+            _even(one["break_even"]),
+            one["decision"],
+        ]
+        for one in classes
+    ]
     return table(columns, cells, style)
 
 
@@ -230,22 +221,26 @@ def _notes(record: Mapping[str, Any], ran: Sequence[Mapping[str, Any]]) -> Itera
             break
 
 
-def _of(row: Mapping[str, Any], name: str, shown: Any) -> str:
+def _of(row: Mapping[str, Any], name: str, shown: Callable[[float], str]) -> str:
+    return _with_interval(row["figures"][name], shown)
+
+
+def _median(row: Mapping[str, Any], name: str, shown: Callable[[float], str]) -> str:
     figure = row["figures"][name]
     return shown(figure["median"]) if figure else ""
 
 
-def _interval(figure: Figure, shown: Any) -> str:
+def _with_interval(figure: Figure | None, shown: Callable[[float], str]) -> str:
+    """Median, and the interval in brackets unless it is too wide to say anything."""
+    if figure is None:
+        return ""
     low, high = figure["low"], figure["high"]
+    center = shown(figure["median"])
     known = high is not None and high <= _WIDEST * max(low, figure["median"] / _WIDEST)
-    return f"{shown(low)}-{shown(high)}" if known else "unknown"
+    return f"{center} ({shown(low)}-{shown(high)})" if known else center
 
 
-def _times(figure: Figure) -> str:
-    return _plain_number(figure["median"])
-
-
-def _plain_number(value: float) -> str:
+def _times(value: float) -> str:
     return f"{value:.2f}"
 
 

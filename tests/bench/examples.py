@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from irtools.bench.figures import Row
@@ -30,6 +32,16 @@ SEEN = RuntimeFacts(
 )
 
 
+CALM = [[[1.0, 1.01, 0.99, 1.02, 0.98, 1.3, 1.0]], [[1.02, 1.01, 1.0, 1.03, 1.0, 1.01]]]
+
+
+def recorded(name: str) -> list[list[list[float]]]:
+    """Recorded latencies as factors, ``quiet`` or ``busy`` (tests/benchmarks/latencies.py)."""
+    processes = json.loads(Path(__file__).with_name("latencies.json").read_text())[name]
+    usual = median(seconds for process in processes for run in process for seconds in run)
+    return [[[seconds / usual for seconds in run] for run in process] for process in processes]
+
+
 @dataclass
 class Machine:
     """A runtime with known times.
@@ -40,18 +52,19 @@ class Machine:
         Seconds of a plain pass, of a drafted token, and that a pass takes longer for each token to verify.
     acceptance : mapping of str to float
         Probability by workload class that a drafted token is accepted if all before it were.
-    noise : sequence of float
-        Factors of the time of a pass, drawn with equal probability.
-    between : float
-        Standard deviation of the logarithm of a factor that a whole process has.
+    processes : sequence
+        Factors of the times of passes by process, run and pass. A process draws one of them, and its runs in turn, so
+        that the passes of a process are as alike as they were when they were recorded.
+    rounds : int
+        How often a process runs the prompts; with fast passes a benchmark runs them several times.
     """
 
     plain: float = 0.020
     draft: float = 0.002
     verify: float = 0.001
     acceptance: dict[str, float] = field(default_factory=lambda: {"code": 0.9, "prose": 0.7, "chat": 0.3})
-    noise: Sequence[float] = (0.98, 0.99, 1.0, 1.0, 1.01, 1.02, 1.3)
-    between: float = 0.01
+    processes: Sequence[Sequence[Sequence[float]]] = field(default_factory=lambda: CALM)
+    rounds: int = 1
     chance: random.Random = field(default_factory=lambda: random.Random(0))
 
     def cycle(self, drafts: int) -> float:
@@ -64,16 +77,17 @@ class Machine:
 
     def attempt(self, contender: Contender, repetition: int, prompts: Sequence[Prompt], tokens: int = 64) -> Attempt:
         """One contender in one repetition."""
-        factor = self.chance.lognormvariate(0, self.between)
+        process = self.chance.choice(self.processes)
         runs = tuple(
-            self.run(number, prompt.kind, contender.assistant_tokens, tokens, factor)
-            for number, prompt in enumerate(prompts)
+            self.run(number, prompt.kind, contender.assistant_tokens, tokens, process[place % len(process)])
+            for place, (number, prompt) in enumerate([*enumerate(prompts)] * self.rounds)
         )
+        factor = process[0][0]
         return Attempt(
             repetition, "ran", "", 2.5 * factor, 0.4 * factor, (900 + 100 * bool(contender.draft)) << 20, 0.3, runs
         )
 
-    def run(self, number: int, kind: str, drafts: int, tokens: int, factor: float) -> PromptRun:
+    def run(self, number: int, kind: str, drafts: int, tokens: int, factors: Sequence[float]) -> PromptRun:
         """One generation."""
         left, passes, counts, accepted, drafted = tokens - 1, [], [], 0, 0
         while left > 0:
@@ -82,8 +96,9 @@ class Machine:
             while hits < now and self.chance.random() < self.acceptance[kind]:
                 hits += 1
             counts.append(hits + 1)
-            passes.append(self.cycle(drafts) * factor * self.chance.choice(self.noise))
+            passes.append(self.cycle(drafts) * self.chance.choice(factors))
             left, accepted, drafted = left - hits - 1, accepted + hits, drafted + now
+        factor = self.chance.choice(factors)
         first = 10 * self.plain * factor
         return PromptRun(
             number,
