@@ -320,6 +320,8 @@ class Export(ModelDirectory, Drawable):
         target_runtime: str | None = None,
         context: int | None = None,
         batch: int = 1,
+        proof: Mapping[str, Any] | None = None,
+        bench: Mapping[str, Any] | None = None,
     ) -> str:
         """Verify the export and show it on one HTML page with a picture that expands down to each op.
 
@@ -333,6 +335,8 @@ class Export(ModelDirectory, Drawable):
             As for :meth:`verify`.
         context, batch
             As for :meth:`inspect`.
+        proof, bench : mapping, optional
+            Records of a proof and a benchmark of this export, to show.
 
         Returns
         -------
@@ -343,8 +347,10 @@ class Export(ModelDirectory, Drawable):
         ------
         ExportError
             The directory contains no IR.
+        OptionError
+            A record is damaged or about other files.
         UsageError
-            An argument is invalid, or a rule failed.
+            An argument is invalid, a rule failed, or matplotlib is not installed for the plots of a benchmark.
 
         Examples
         --------
@@ -357,7 +363,10 @@ class Export(ModelDirectory, Drawable):
         from irtools.report.html import View, render_report
 
         verification = self.verify(expect_mtp=expect_mtp, draft=draft, target_runtime=target_runtime)
-        page = render_report(self, ModelVerification(self.path, verification), View(part, context, batch))
+        records = {kind: record for kind, record in (("proof", proof), ("bench", bench)) if record is not None}
+        page = render_report(
+            self, ModelVerification(self.path, verification), View(part, context, batch, records=records)
+        )
         if output is not None:
             write_output(Path(output), page.encode(), [self.directory])
         return page

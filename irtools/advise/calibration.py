@@ -22,7 +22,7 @@ from irtools.bench.copies import grafted
 from irtools.bench.shipped import prompts
 from irtools.errors import OptionError, UsageError
 from irtools.model.directory import ModelDirectory
-from irtools.prove.record import model_files
+from irtools.prove.evidence import other_file
 from irtools.runtime.child import Progress
 from irtools.runtime.genai import iterate
 from irtools.runtime.jobs import GenerationJob, Outcome
@@ -143,17 +143,11 @@ def _from_record(export: ModelDirectory, traffic: Traffic, record: Mapping[str, 
 
 
 def _require_same_files(export: ModelDirectory, record: Mapping[str, Any]) -> None:
-    """Compare the IRs and the sizes of their weights; other files do not change the times."""
+    """Compare the IRs and their weights; other files do not change the times."""
     model = record.get("model")
-    then = model.get("files", {}) if isinstance(model, Mapping) else {}
-    now = model_files(export)
-    for name in sorted({*then, *now}):
-        if name.endswith((".xml", ".bin")) and "tokenizer" not in name and then.get(name) != now.get(name):
-            state = "is not in the record" if name not in then else "is not in this export" if name not in now else ""
-            raise OptionError(
-                f"the record is about other files: {name} {state or 'has changed since'}; prove this export again, or "
-                "give --calibrate"
-            )
+    other = other_file(export, model if isinstance(model, Mapping) else {})
+    if other:
+        raise OptionError(f"the record is about other files: {other}; prove this export again, or give --calibrate")
 
 
 def _rows(record: Mapping[str, Any]) -> tuple[dict[int, Mapping[str, Any]], dict[int, Mapping[str, Any]]]:

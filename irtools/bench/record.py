@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irtools._version import __version__
 from irtools.bench.decision import OFF, ON, WORTH_IT, Decision, decide, row_decision
 from irtools.bench.figures import Row, break_even, by_position, figures_json, row_figures, speed_ups
 from irtools.bench.intervals import CONFIDENCE, Ratio
-from irtools.model.directory import ModelDirectory
-from irtools.prove.record import model_record
 
 if TYPE_CHECKING:
     from irtools.bench.settings import BenchSettings
     from irtools.bench.workload import Prompt
-    from irtools.runtime.probe import RuntimeFacts
+    from irtools.prove.evidence import Evidence
 
 __all__ = ["ALL", "RECORD_VERSION", "measured", "record", "schema"]
 
@@ -36,25 +32,21 @@ def schema() -> dict[str, Any]:
 
 
 def record(
-    export: ModelDirectory,
     rows: Sequence[Row],
     prompts: Sequence[Prompt],
     settings: BenchSettings,
-    seen: RuntimeFacts,
+    evidence: Evidence,
     *,
     interrupted: bool = False,
 ) -> dict[str, Any]:
     """Record of a benchmark, valid against :func:`schema`."""
-    others = sorted({one for row in rows for one in (row.contender.model, row.contender.draft) if one is not None})
-    drafts = [one for one in others if one.resolve() != export.directory.resolve() and one.is_dir()]
+    taken = evidence.keys()
+    drafts = [taken.pop(key) for key in evidence.models if key != "model"]
     return {
         "kind": "bench",
         "record_version": RECORD_VERSION,
-        "date": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-        "versions": {"irtools": __version__, **seen.versions},
-        "device": {"name": settings.device, "properties": dict(seen.properties)},
-        "model": model_record(export),
-        "drafts": [model_record(ModelDirectory.open(draft)) for draft in drafts],
+        **taken,
+        "drafts": drafts,
         "settings": _settings(settings),
         "interrupted": interrupted,
         **measured(rows, prompts),

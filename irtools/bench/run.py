@@ -12,12 +12,13 @@ from irtools.bench.attempts import Attempts
 from irtools.bench.contenders import contenders
 from irtools.bench.figures import Row
 from irtools.bench.record import record
-from irtools.bench.samples import RAN
+from irtools.bench.samples import RAN, Contender
 from irtools.bench.schedule import Watcher, schedule
 from irtools.bench.settings import BenchSettings
 from irtools.bench.workload import Prompt, padded, read_prompts, shipped
 from irtools.errors import OptionError, UsageError
 from irtools.model.directory import ModelDirectory
+from irtools.prove.evidence import Evidence
 from irtools.runtime import genai
 from irtools.runtime.probe import RuntimeFacts, probe
 from irtools.text import short_repr
@@ -91,12 +92,38 @@ def bench(export: ModelDirectory, settings: BenchSettings | None = None, watcher
         entered = contenders(export, settings, scratch)
         if settings.min_speedup is not None or settings.min_acceptance is not None:
             _require_drafts(len(entered.contenders))
+        evidence = _evidence(export, entered.contenders, settings, seen)
         attempts = scratch.enter_context(Attempts(settings, prompts))
         measured = schedule(
             entered.contenders, attempts, repeat=settings.repeat, refused=entered.refused, watcher=watcher
         )
-        made = record(export, measured.rows, prompts, settings, seen, interrupted=measured.interrupted)
+        made = record(measured.rows, prompts, settings, evidence, interrupted=measured.interrupted)
     return Benchmark(export, settings, measured.rows, made)
+
+
+def _evidence(
+    export: ModelDirectory, contenders: Sequence[Contender], settings: BenchSettings, seen: RuntimeFacts
+) -> Evidence:
+    """Conditions of the benchmark; the target, and each kind of draft, are compiled for their properties."""
+    models, compiled = {"model": export}, {"target": export.target.path}
+    for one in contenders:
+        targets = [ModelDirectory.open(one.model)] if one.model != export.directory else []
+        drafts = [ModelDirectory.open(one.draft)] if one.draft not in (None, one.model) else []
+        known = {str(model.directory) for model in models.values()}
+        for kind, others in (("export", targets), ("draft", drafts)):
+            models |= {f"{kind} {len(models)}": other for other in others if str(other.directory) not in known}
+        if one.draft is not None and one.strategy not in compiled:
+            draft = ModelDirectory.open(one.draft)
+            compiled[one.strategy] = (draft.mtp or draft.target).path
+    return Evidence.take(
+        settings.device,
+        seen,
+        models,
+        compiled,
+        properties=settings.properties,
+        whole=settings.hash_weights,
+        timeout=settings.timeout,
+    )
 
 
 def _of_classes(prompts: Sequence[Prompt], classes: Sequence[str]) -> tuple[Prompt, ...]:

@@ -51,6 +51,8 @@ class BenchSettings:
         Acceptance rate below which the benchmark fails.
     timeout : float
         Seconds without a sign of life after which a row counts as hung.
+    hash_weights : bool
+        Hash weights of more than 1 GiB whole, and not only samples of them.
     """
 
     drafts: tuple[Path, ...] = ()
@@ -68,6 +70,7 @@ class BenchSettings:
     min_speedup: float | None = None
     min_acceptance: float | None = None
     timeout: float = 600.0
+    hash_weights: bool = False
 
     def __repr__(self) -> str:
         return short_repr(self, *given_fields(self))

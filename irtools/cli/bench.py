@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from irtools.cli.common import PATH, Ui, model_argument, output_options, run_models
+from irtools.cli.common import (
+    PATH,
+    Ui,
+    model_argument,
+    output_options,
+    record_outputs,
+    run_models,
+    write_records,
+)
 from irtools.cli.sizes import Tokens
 from irtools.report.json import ModelResult
 
@@ -90,8 +99,16 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
 @click.option("--min-speedup", metavar="X", type=float, help="Fail if the fastest draft has a speed-up below X.")
 @click.option("--min-acceptance", metavar="X", type=float, help="Fail if the acceptance rate of that row is below X.")
 @click.option("--timeout", metavar="S", type=float, help="Seconds after which a load or a generation hangs.")
+@click.option("--hash", "hash_weights", is_flag=True, help="Hash weights of more than 1 GiB whole, not only samples.")
+@click.option(
+    "--compare",
+    metavar="FILE",
+    type=PATH,
+    help="Show changes since an earlier record, made with `-o FILE.json`: conditions first, then figures.",
+)
+@record_outputs(plots=True)
 @output_options()
-def command(model: Path, ui: Ui, **options: Any) -> int:
+def command(model: Path, compare: Path | None, outputs: tuple[Path, ...], ui: Ui, **options: Any) -> int:
     """Benchmark an export: speed, time to first token, acceptance, and whether to draft.
 
     Compares plain decoding with the MTP head and with each --draft, for each number of drafted tokens. The rows run in
@@ -104,11 +121,18 @@ def command(model: Path, ui: Ui, **options: Any) -> int:
     from irtools.bench.settings import BenchSettings
 
     settings = BenchSettings(**{name: value for name, value in options.items() if value not in (None, (), {})})
+    old = None
+    if compare is not None:
+        from irtools.prove.record_changes import read_record
+
+        old = read_record(compare, "bench")
 
     def work(path: Path) -> ModelResult:
         from irtools.bench.schedule import Watcher
         from irtools.export import open_export
+        from irtools.prove.record_changes import changes
         from irtools.report.bench import bench_text, progress_text, row_text
+        from irtools.report.record_changes import changes_text
 
         watcher = Watcher(
             lambda progress: ui.status(progress_text(progress)), lambda row, plain: ui.line(row_text(row, plain))
@@ -119,12 +143,19 @@ def command(model: Path, ui: Ui, **options: Any) -> int:
             ui.status("")
         details: dict[str, object] = {"bench": result.record}
         text = bench_text(result.record, result.missed, ui.style)
+        if old is not None:
+            differences = changes(old, result.record)
+            details["changes"] = [asdict(one) for one in differences]
+            text = f"{text}\n\n{changes_text(differences, ui.style)}"
         if result.nothing:
             first = result.rows[0]
             why = f": {first.contender.name} {first.status}, {first.message}" if first.message else ""
             error = f"{path}: nothing was measured{why}"
-            return ModelResult(str(path), "refused", 2, error, details=details, text=text)
-        status = "findings" if result.missed else "ok"
-        return ModelResult(str(path), status, result.exit_code, details=details, text=text)
+            entry = ModelResult(str(path), "refused", 2, error, details=details, text=text)
+        else:
+            status = "findings" if result.missed else "ok"
+            entry = ModelResult(str(path), status, result.exit_code, details=details, text=text)
+        write_records(entry, "bench", outputs, ui)
+        return entry
 
     return run_models(ui, "bench", [model], work)

@@ -33,8 +33,10 @@ __all__ = [
     "output_options",
     "part_option",
     "print_error",
+    "record_outputs",
     "run_models",
     "system_error",
+    "write_records",
     "write_stdout",
 ]
 
@@ -114,10 +116,11 @@ def write_stdout(text: str, form: str = "text", *, styled: bool = False, exact: 
         raise StdoutError from error
 
 
-def _write_stderr(text: str, style: Style) -> None:
+def _write_stderr(text: str, style: Style, *, control: str = "") -> None:
+    """Write escaped text to stderr, after a sequence that controls the terminal."""
     if sys.stderr is not None:
         with suppress(OSError):  # there is no other place for the message
-            sys.stderr.write(printable(text, styled=style.colour, runner=_runner()))
+            sys.stderr.write(control + printable(text, styled=style.colour, runner=_runner()))
 
 
 def _runner() -> bool:
@@ -191,14 +194,14 @@ class Ui:
                 self.detail(message)
         elif not self.quiet and sys.stderr is not None and sys.stderr.isatty():
             width = shutil.get_terminal_size().columns - 1
-            _write_stderr(f"\r\x1b[2K{visible(message)[:width]}")
+            _write_stderr(visible(message)[:width], Style(), control="\r\x1b[2K")
             sys.stderr.flush()
 
     def line(self, message: str) -> None:
         """Write a line of an unfinished result to stderr, unless ``--quiet`` is given."""
         if not self.quiet:
             self.status("")
-            _write_stderr(f"{visible(message)}\n")
+            _write_stderr(f"{visible(message)}\n", Style())
 
     def detail(self, message: str) -> None:
         """Write a progress message to stderr if ``--verbose`` is given."""
@@ -269,6 +272,51 @@ def output_options(*formats: str) -> Callable[[F], F]:
         return wrapper  # type: ignore[return-value]
 
     return decorate
+
+
+def record_outputs(*, plots: bool = False) -> Callable[[F], F]:
+    """Add ``-o``/``--output`` for files about a record, which the function gets as ``outputs``.
+
+    What would fail after a long run is refused at once; ``plots`` if a page has plots.
+    """
+
+    def checked(_ctx: click.Context, _param: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
+        from irtools.report.formats import RECORD, format_of
+
+        for file in value:
+            format_ = format_of(RECORD, file)
+            if format_ not in RECORD:
+                known = ", ".join(suffix for form in RECORD.values() for suffix in form.suffixes)
+                raise click.BadParameter(f"{str(file)!r} has none of the suffixes {known}")
+            if not file.parent.is_dir():
+                raise click.BadParameter(f"there is no directory {str(file.parent)!r} for {file.name!r}")
+            if plots and format_ == "html":
+                from irtools.report.plots import require_plots
+
+                require_plots()
+        return value
+
+    return click.option(
+        "-o",
+        "--output",
+        "outputs",
+        metavar="FILE",
+        multiple=True,
+        type=PATH,
+        callback=checked,
+        help="Also write a file; can be repeated. The suffix sets the format: .json, .md, .html, or .xml for JUnit.",
+    )
+
+
+def write_records(entry: ModelResult, command: str, outputs: Iterable[Path], ui: Ui) -> None:
+    """Write the files of ``-o`` about a result that has a record."""
+    from irtools.ir.output import write_output
+    from irtools.report.formats import RECORD, format_of, render
+
+    for file in outputs:
+        text = render(RECORD[format_of(RECORD, file)], entry, command=command)
+        write_output(file, text.encode("utf-8", "backslashreplace"))
+        ui.note(f"wrote {file}")
 
 
 def run_models(ui: Ui, command: str, paths: Iterable[Path], work: Callable[[Path], ModelResult]) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from irtools.cli.common import PATH, Ui, model_argument, output_options, run_models
+from irtools.cli.common import PATH, Ui, model_argument, output_options, record_outputs, run_models, write_records
 from irtools.errors import OptionError, os_reason
 from irtools.report.json import ModelResult
 
@@ -61,14 +62,17 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     "--compare",
     metavar="FILE",
     type=PATH,
-    help="Show changes since an earlier record, made with `irtools prove --format json > FILE`.",
+    help="Show changes since an earlier record, made with `-o FILE.json`: conditions first, then figures.",
 )
+@click.option("--hash", "hash_weights", is_flag=True, help="Hash weights of more than 1 GiB whole, not only samples.")
+@record_outputs()
 @output_options()
 def command(
     model: Path,
     texts: tuple[str, ...],
     prompts: Path | None,
     compare: Path | None,
+    outputs: tuple[Path, ...],
     chat_template: bool,
     ui: Ui,
     **options: Any,
@@ -76,7 +80,8 @@ def command(
     """Run an export: its taps, its state, its MTP head, and drafted decoding in OpenVINO GenAI.
 
     Wrong wiring of an MTP head does not show in the text, because the target verifies each draft; these steps
-    find it. Prompts are used unchanged. Decoding is greedy and continues after the end of text.
+    find it. Drafted and plain decoding must write the same tokens (equivalence). Prompts are used unchanged.
+    Decoding is greedy and continues after the end of text. `irtools bench` measures acceptance and speed.
 
     Exit codes: 0 no step failed, 1 a step failed, the text changed or the acceptance rate is too low, 2 no
     step applies, or the export cannot be read.
@@ -96,7 +101,8 @@ def command(
     def work(path: Path) -> ModelResult:
         from irtools.export import open_export
         from irtools.prove.record_changes import changes
-        from irtools.report.prove import changes_text, proof_text
+        from irtools.report.prove import proof_text
+        from irtools.report.record_changes import changes_text
 
         with ui.working(f"Proving {path}"):
             proof = open_export(path).prove(settings, ui.detail)
@@ -104,14 +110,16 @@ def command(
         text = proof_text(proof, ui.style)
         if old is not None:
             differences = changes(old, proof.record)
-            details["changes"] = [
-                {"what": one.what, "before": one.before, "now": one.now, "ratio": one.ratio} for one in differences
-            ]
+            details["changes"] = [asdict(one) for one in differences]
             text = f"{text}\n\n{changes_text(differences, ui.style)}"
         if proof.nothing:
             error = f"{path}: no step applies, so nothing was proved: {proof.why_nothing}"
-            return ModelResult(str(path), "refused", proof.exit_code, error, details=details, text=text)
-        return ModelResult(str(path), "findings" if proof.failed else "ok", proof.exit_code, details=details, text=text)
+            entry = ModelResult(str(path), "refused", proof.exit_code, error, details=details, text=text)
+        else:
+            status = "findings" if proof.failed else "ok"
+            entry = ModelResult(str(path), status, proof.exit_code, details=details, text=text)
+        write_records(entry, "prove", outputs, ui)
+        return entry
 
     return run_models(ui, "prove", [model], work)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,9 +35,23 @@ _SUFFIXES = (".html", ".htm")
     "--context", type=Tokens(), help="Tokens in the KV cache, such as 32k.  [default: 4096, or what the model takes]"
 )
 @click.option("--batch", metavar="B", type=click.IntRange(1), default=1, show_default=True, help="Sequences.")
+@click.option("--proof", metavar="FILE", type=PATH, help="Show this record of `irtools prove --format json`.")
+@click.option("--bench", metavar="FILE", type=PATH, help="Show this record of `irtools bench --format json`.")
 @output_options()
-def command(model: Path, output: Path, part: str, context: int | None, batch: int, ui: Ui, **options: Any) -> int:
+def command(
+    model: Path,
+    output: Path,
+    part: str,
+    context: int | None,
+    batch: int,
+    proof: Path | None,
+    bench: Path | None,
+    ui: Ui,
+    **options: Any,
+) -> int:
     """Write one page with findings, tables, provenance and a picture that expands down to each op.
+
+    A proof and a benchmark are shown if their records are about the files of this export, and refused otherwise.
 
     The page needs no network and no other file. Findings do not change the exit code; use verify for that.
     """
@@ -47,9 +62,18 @@ def command(model: Path, output: Path, part: str, context: int | None, batch: in
         from irtools.lint.session import VerifyCall
         from irtools.report.html import View
 
-        return write_page(path, output, VerifyCall(**options), View(part, context, batch), ui)
+        records = read_records(proof, bench)
+        return write_page(path, output, VerifyCall(**options), View(part, context, batch, records=records), ui)
 
     return tell("report", attempt(model, work), output, ui)
+
+
+def read_records(proof: Path | None, bench: Path | None) -> dict[str, Mapping[str, Any]]:
+    """Records of files by their kind."""
+    from irtools.prove.record_changes import read_record
+
+    given = {"proof": proof, "bench": bench}
+    return {kind: read_record(file, kind) for kind, file in given.items() if file is not None}
 
 
 def tell(command: str, entry: ModelResult, output: Path, ui: Ui) -> int:

@@ -16,6 +16,7 @@ from irtools.model.directory import ModelDirectory
 from irtools.model.draft import draft as read_draft
 from irtools.model.draft import most_assistant_tokens
 from irtools.model.part import PartFacts
+from irtools.prove.evidence import Evidence
 from irtools.prove.files import Files
 from irtools.prove.prompts import DEFAULT_PROMPTS
 from irtools.prove.record import record
@@ -112,8 +113,30 @@ def prove(export: ModelDirectory, settings: ProveSettings | None = None, progres
     say("querying the device and tokenizing the prompts")
     prompts, seen = _prompts(export, settings)
     _check_prompts(export, prompts, drafting="runtime" in settings.steps and setup.draft is not None)
+    evidence = _evidence(export, setup, settings, seen, say)
     steps = tuple(_steps(export, setup, prompts, settings, say))
-    return Proof(export, settings, setup, steps, record(export, setup, prompts, settings, seen, steps))
+    return Proof(export, settings, setup, steps, record(setup, prompts, settings, evidence, steps))
+
+
+def _evidence(
+    export: ModelDirectory, setup: DraftSetup, settings: ProveSettings, seen: RuntimeFacts, say: Progress
+) -> Evidence:
+    """Conditions of the proof; the models are compiled for their properties only if the runtime will load them."""
+    models, compiled = {"model": export}, {"target": export.target.path}
+    if setup.draft is not None:
+        own = setup.draft == export.directory
+        draft = export if own else ModelDirectory.open(setup.draft)
+        models |= {} if own else {"draft": draft}
+        compiled |= {"mtp": draft.mtp.path} if draft.mtp is not None else {"draft": draft.target.path}
+    return Evidence.take(
+        settings.device,
+        seen,
+        models,
+        compiled if "runtime" in settings.steps else None,
+        whole=settings.hash_weights,
+        timeout=settings.timeout,
+        progress=say,
+    )
 
 
 def _within_block(settings: ProveSettings, setup: DraftSetup, draft: ModelDirectory | None) -> ProveSettings:

@@ -65,6 +65,8 @@ class ProveSettings:
         Seed of all randomness, such as the token ids that replace prompts if there is no tokenizer.
     timeout : float
         Maximum duration of one load or one generation, in seconds.
+    hash_weights : bool
+        Hash weights of more than 1 GiB whole, and not only samples of them.
     """
 
     draft: Path | None = None
@@ -78,6 +80,7 @@ class ProveSettings:
     steps: tuple[str, ...] = STEPS
     seed: int = 0
     timeout: float = 1800.0
+    hash_weights: bool = False
 
     def __repr__(self) -> str:
         return short_repr(self, *given_fields(self))

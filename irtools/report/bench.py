@@ -12,7 +12,7 @@ from irtools.bench.schedule import Progress
 from irtools.report.terminal import Column, Style, numbers, paragraph, table
 from irtools.text import plural, size_text
 
-__all__ = ["bench_text", "progress_text", "row_text"]
+__all__ = ["bench_text", "progress_text", "row_text", "verdict_reason"]
 
 _COLOURS = {"on": "green", "off": "cyan", "undecided": "yellow"}
 _BUSY = 0.5
@@ -92,7 +92,7 @@ def _lines(record: Mapping[str, Any], missed: Sequence[str], style: Style) -> It
 def _verdict(record: Mapping[str, Any], style: Style) -> Iterator[str]:
     found = record["recommendation"]
     word = style.paint(found["decision"], "bold", _COLOURS[found["decision"]])
-    yield paragraph(f"{word}: {_reason(record)}", style)
+    yield paragraph(f"{word}: {verdict_reason(record)}", style)
     classes = record["policy"]["classes"]
     if found["row"] and len(classes) > 1:
         yield paragraph("; ".join(f"{name}: {_rule(rule)}" for name, rule in classes.items()), style)
@@ -104,7 +104,8 @@ def _rule(rule: Mapping[str, Any]) -> str:
     return OFF if rule["measured"] == OFF else "undecided"
 
 
-def _reason(record: Mapping[str, Any]) -> str:
+def verdict_reason(record: Mapping[str, Any]) -> str:
+    """What to do and why, as a clause after the decision."""
     found = record["recommendation"]
     speed_up = found["speed_up"]
     if speed_up is None:

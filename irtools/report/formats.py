@@ -1,4 +1,4 @@
-"""Output formats of ``irtools verify`` and ``irtools diff``: a new format needs a line here and its own module.
+"""Output formats of commands: a new format needs a line here and its own module.
 
 The module of a format is imported when the format is used. Its function gets what the command computed, and by
 keyword what some formats need (``style``, ``exit_code``, ``brief``); it returns text with a final newline, or ``""``.
@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["DIFF", "VERIFY", "Format", "format_of", "render", "suffixes_text"]
+__all__ = ["DIFF", "RECORD", "VERIFY", "Format", "format_of", "render", "suffixes_text"]
 
 
 class Format(NamedTuple):
@@ -36,6 +36,14 @@ DIFF = {
     "json": Format("irtools.report.compare", "comparison_json", (".json",), "json"),
     "html": Format("irtools.report.compare_html", "comparison_html", (".html", ".htm"), "html"),
 }
+
+RECORD = {
+    "json": Format("irtools.report.record_files", "record_json", (".json",)),
+    "markdown": Format("irtools.report.record_files", "record_markdown", (".md",)),
+    "html": Format("irtools.report.record_files", "record_html", (".html", ".htm")),
+    "junit": Format("irtools.report.record_junit", "record_junit", (".xml",)),
+}
+"""Formats of the files that ``irtools prove`` and ``irtools bench`` write."""
 
 
 def format_of(formats: Mapping[str, Format], file: Path) -> str:

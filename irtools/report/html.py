@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from irtools.anatomy.describe import layers_text
 from irtools.errors import IrtoolsError, UsageError
@@ -22,6 +22,8 @@ from irtools.report.html_page import packed, page
 from irtools.report.html_tables import HtmlTable, provenance, tables
 from irtools.report.html_text import explanation_html
 from irtools.report.inspection import InspectedPart, Inspection
+from irtools.report.record_files import own_records
+from irtools.report.record_view import RecordView
 from irtools.report.rules import untitled
 from irtools.text import count_text, size_text
 
@@ -58,6 +60,8 @@ class View:
         Friendly name of the op to show first.
     layer : int or None
         Layer to open first; -1 is the last.
+    records : mapping of str to mapping
+        Records of the export by kind, ``proof`` and ``bench``; only for the page of one export.
     """
 
     part: str = "target"
@@ -65,10 +69,19 @@ class View:
     batch: int = 1
     op: str = ""
     layer: int | None = None
+    records: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def render_report(export: ModelDirectory, verified: ModelVerification | None = None, view: View | None = None) -> str:
-    """Render the report of an export as a self-contained HTML page; without ``verified`` the rules run first."""
+    """Render the report of an export as a self-contained HTML page; without ``verified`` the rules run first.
+
+    Raises
+    ------
+    OptionError
+        A record in ``view`` is damaged or about other files.
+    UsageError
+        The export has no such layer, or matplotlib is not installed for the plots of a benchmark.
+    """
     return render_reports([verified or ModelVerification(export.path, verify(export))], view)
 
 
@@ -86,9 +99,11 @@ def render_reports(verified: Sequence[ModelVerification], view: View | None = No
     return page(
         "report.html",
         scripts=_SCRIPTS,
-        styles=("page.css", "report.css"),
+        styles=("page.css", "record.css", "report.css"),
         title=", ".join(model.name for model in models) or "irtools",
         models=models,
+        views=_record_views(verified, view),
+        records=view.records,
         kinds=KINDS,
         occurring={kind for part in drawn for kind in part.kinds},
         parts=[part.manifest for part in drawn],
@@ -96,6 +111,11 @@ def render_reports(verified: Sequence[ModelVerification], view: View | None = No
         start={"part": first, "op": view.op, "layer": view.layer},
         written=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
+
+
+def _record_views(verified: Sequence[ModelVerification], view: View) -> tuple[RecordView, ...]:
+    verification = verified[0].verification if len(verified) == 1 else None
+    return own_records(verification.export, view.records) if verification is not None else ()
 
 
 def verification_html(verified: Sequence[ModelVerification], **_: object) -> str:

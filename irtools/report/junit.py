@@ -10,7 +10,7 @@ from irtools.lint.engine import ModelVerification, Verification
 from irtools.lint.finding import Finding, Severity
 from irtools.report.findings import shown_path
 
-__all__ = ["junit"]
+__all__ = ["clean", "count", "document", "junit"]
 
 # XML 1.0 cannot represent these characters, not even as references.
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -23,14 +23,19 @@ def junit(models: Sequence[ModelVerification], **_: object) -> str:
     """
     root = ElementTree.Element("testsuites", name="irtools verify")
     for model in models:
-        suite = ElementTree.SubElement(root, "testsuite", name=_clean(str(model.path)))
+        suite = ElementTree.SubElement(root, "testsuite", name=clean(str(model.path)))
         if model.verification is not None:
             _add_rules(suite, model.verification, model.threshold)
         else:
             case = ElementTree.SubElement(suite, "testcase", classname="irtools", name="verify")
-            ElementTree.SubElement(case, "error", type="error", message=_clean(model.error or "not verified"))
-        _count(suite)
-    _count(root)
+            ElementTree.SubElement(case, "error", type="error", message=clean(model.error or "not verified"))
+        count(suite)
+    count(root)
+    return document(root)
+
+
+def document(root: ElementTree.Element) -> str:
+    """Write a whole document, with a final newline."""
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
@@ -43,19 +48,19 @@ def _add_rules(suite: ElementTree.Element, verification: Verification, threshold
     for code, findings in by_code.items():
         group = code.rstrip("0123456789")
         name = f"{code} {names[code]}" if code in names else code
-        case = ElementTree.SubElement(suite, "testcase", classname=f"irtools.{group}", name=_clean(name))
+        case = ElementTree.SubElement(suite, "testcase", classname=f"irtools.{group}", name=clean(name))
         failing = [f for f in findings if (f.severity or Severity.ERROR) >= threshold]
         rest = [f for f in findings if f not in failing]
         if failing:
             worst = str(max(finding.severity or Severity.ERROR for finding in failing))
             more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
             failure = ElementTree.SubElement(
-                case, "failure", type=worst, message=_clean(_line(failing[0], verification) + more)
+                case, "failure", type=worst, message=clean(_line(failing[0], verification) + more)
             )
-            failure.text = _clean("\n".join(_line(finding, verification) for finding in failing))
+            failure.text = clean("\n".join(_line(finding, verification) for finding in failing))
         if rest:
             output = ElementTree.SubElement(case, "system-out")
-            output.text = _clean("\n".join(f"{f.severity}: {_line(f, verification)}" for f in rest))
+            output.text = clean("\n".join(f"{f.severity}: {_line(f, verification)}" for f in rest))
 
 
 def _line(finding: Finding, verification: Verification) -> str:
@@ -65,12 +70,14 @@ def _line(finding: Finding, verification: Verification) -> str:
     return f"{place}: {finding.text}" if place else finding.text
 
 
-def _count(element: ElementTree.Element) -> None:
+def count(element: ElementTree.Element) -> None:
+    """Set the numbers of test cases, failures and errors."""
     cases = list(element.iter("testcase"))
     element.set("tests", str(len(cases)))
     element.set("failures", str(sum(case.find("failure") is not None for case in cases)))
     element.set("errors", str(sum(case.find("error") is not None for case in cases)))
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """Replace characters that XML cannot represent."""
     return _FORBIDDEN.sub("\ufffd", text)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from irtools.prove.record_changes import RecordChange
 from irtools.prove.run import Proof
 from irtools.prove.settings import Prompt
 from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
 from irtools.report.terminal import Column, Style, numbers, paragraph, table
 from irtools.text import plural, size_text
 
-__all__ = ["changes_text", "proof_text"]
+__all__ = ["proof_text"]
 
 _COLOURS = {PASSED: "green", FAILED: "red", WARNING: "yellow", NOT_APPLICABLE: "dim"}
 _ROWS = (
@@ -25,11 +23,7 @@ _ROWS = (
     ("breaks even at", "break_even"),
 )
 _SECONDS = ("first_token", "draft", "verify")
-_FORM = ("steps", "checks", "figures")
 _NARROW = 60
-_LESSER = ("passes", "passes_saved", "length")
-"""Keys whose changes only JSON contains: they follow from other keys."""
-_LONGEST = 60
 
 
 def proof_text(proof: Proof, style: Style) -> str:
@@ -165,28 +159,3 @@ def _seconds(value: float | None) -> str:
     if value >= 1:
         return f"{value:.1f} s"
     return f"{1000 * value:.0f} ms" if value >= 0.1 else f"{1000 * value:.1f} ms"
-
-
-def changes_text(changes: Sequence[RecordChange], style: Style) -> str:
-    """Table of the changes since an earlier record, without a final newline."""
-    if not changes:
-        return "nothing changed since the earlier record"
-    sides = [Column("before", fold="anywhere"), Column("now", fold="anywhere")]
-    columns = [Column("changed", fold="words"), *sides, *numbers("ratio")]
-    rows = [
-        [_place(change.what), _short(change.before), _short(change.now), _number(change.ratio) if change.ratio else ""]
-        for change in changes
-        if not any(word in change.what.split("/") for word in _LESSER)
-    ]
-    return table(columns, rows, style)
-
-
-def _place(what: str) -> str:
-    """Path of a figure as words, without the keys that only structure the record."""
-    words = re.sub(r"assistant_tokens/(\d+)", r"\1 at a time", what).split("/")
-    return " ".join(word.replace("_", " ") for word in words if word not in _FORM)
-
-
-def _short(text: str) -> str:
-    longest = 12 if re.fullmatch("[0-9a-f]{64}", text) else _LONGEST
-    return (f"{text[:longest]}..." if len(text) > longest else text) or "-"

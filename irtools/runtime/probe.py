@@ -16,7 +16,7 @@ from irtools.runtime.child import Child, Progress, Reply, ask_each, serve
 from irtools.runtime.exact import plugin
 from irtools.runtime.messages import short_message
 
-__all__ = ["RuntimeFacts", "Tokenized", "probe", "tokenize"]
+__all__ = ["RuntimeFacts", "Tokenized", "probe", "shown", "tokenize"]
 
 _PACKAGES = {"openvino": "openvino", "genai": "openvino-genai", "tokenizers": "openvino-tokenizers"}
 _PROPERTIES = (
@@ -33,6 +33,8 @@ _PROPERTIES = (
     "RANGE_FOR_STREAMS",
 )
 """Properties that affect numbers and speed."""
+_DRIVER = "DRIVER_VERSION"
+"""Part of the name of the property with the version of a device's driver, such as ``NPU_DRIVER_VERSION``."""
 _COLLECTIVE = ("AUTO", "HETERO", "MULTI", "BATCH")
 """Virtual devices that use others."""
 _TIMEOUT = 300.0
@@ -146,7 +148,8 @@ def _device(name: str) -> dict[str, Any]:
     if device in _COLLECTIVE or _without_index(device) in map(_without_index, seen):
         with suppress(RuntimeError):  # no such device: the properties stay empty
             supported = core.get_property(device, "SUPPORTED_PROPERTIES")
-            properties = {key: _shown(core.get_property(device, key)) for key in _PROPERTIES if key in supported}
+            wanted = [*_PROPERTIES, *(key for key in supported if _DRIVER in key)]
+            properties = {key: shown(core.get_property(device, key)) for key in wanted if key in supported}
     return {"devices": seen, "properties": properties}
 
 
@@ -171,7 +174,7 @@ def _without_index(device: str) -> str:
     return device.split(".", 1)[0]
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """A property as text, element types by their names."""
     name = getattr(value, "get_type_name", None)
     return str(name() if callable(name) else getattr(value, "name", value))

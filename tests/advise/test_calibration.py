@@ -16,7 +16,7 @@ from irtools.advise.calibration import Calibration, acceptance_of, from_record
 from irtools.advise.traffic import HeadBytes, PartBytes, Traffic, traffic
 from irtools.errors import OptionError, UsageError
 from irtools.export import open_export
-from irtools.prove.record import model_files
+from irtools.prove.evidence import file_marks
 from irtools.report.advice import advice_details, advice_text
 from irtools.report.terminal import Style
 from irtools.runtime.jobs import Outcome, Timing
@@ -48,7 +48,7 @@ def record_of(directory: Path) -> dict[str, Any]:
     ]
     return {
         "record_version": 1,
-        "model": {"files": model_files(export)},
+        "model": {"files": file_marks(export.directory)},
         "draft": None,
         "drafting": "mtp",
         "settings": {"max_new_tokens": 11},
@@ -208,12 +208,12 @@ def test_runs_that_make_no_sense_are_refused(fixtures: Path, monkeypatch: pytest
 
 def test_the_copy_with_a_smaller_head_changes_only_the_target(fixtures: Path) -> None:
     export = open_export(fixtures / "qwen3_5_vl_trained")
-    before = copy.deepcopy(model_files(export))
+    before = copy.deepcopy(file_marks(export.directory))
     with calibration._with_smaller_head(export, 64) as made:
         assert traffic(open_export(made)).present == 64
-        changed = [name for name, facts in model_files(open_export(made)).items() if facts != before[name]]
+        changed = [name for name, facts in file_marks(made).items() if facts != before[name]]
         assert changed == ["openvino_language_model.xml"]
-    assert model_files(export) == before
+    assert file_marks(export.directory) == before
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from irtools.bench.samples import CRASHED, Attempt, Contender, PromptRun
 from irtools.bench.settings import BenchSettings
 from irtools.bench.workload import Prompt
 from irtools.model.directory import ModelDirectory
+from irtools.prove.evidence import Evidence
 from irtools.runtime.probe import RuntimeFacts
 
 PROMPTS = (
@@ -134,4 +135,5 @@ def example_record(
     crash = Attempt(0, CRASHED, "the process ended with code -11 (SIGSEGV)", 2.0, load_average=0.3)
     crashed = Row(Contender("mtp 8", "mtp", export, export, 8), (crash,))
     settings = BenchSettings(assistant_tokens=(1, 2, 3, 8))
-    return record(ModelDirectory.open(export), [*rows(machine or Machine(), export), crashed], PROMPTS, settings, SEEN)
+    evidence = Evidence.take("CPU", SEEN, {"model": ModelDirectory.open(export)})
+    return record([*rows(machine or Machine(), export), crashed], PROMPTS, settings, evidence)

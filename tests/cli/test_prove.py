@@ -14,6 +14,7 @@ from irtools.cli import prove as module
 from irtools.export import open_export
 from irtools.prove import run
 from irtools.prove.decoding import Decoded, Runs
+from irtools.prove.evidence import Evidence
 from irtools.prove.figures import acceptance_figures, memory_figures, plain_figures, speed_figures
 from irtools.prove.run import Proof
 from irtools.prove.settings import Prompt, ProveSettings
@@ -86,6 +87,8 @@ def test_options_become_settings(cli: Cli, asked: list[ProveSettings], fixtures:
         (("--prompts", "missing"), "no such file"),
         (("--prompts", "pyproject.toml"), "starts like a JSON list"),
         (("--compare", "README.md"), "is not valid JSON"),
+        (("-o", "x.txt"), "'x.txt' has none of the suffixes .json, .md, .html"),
+        (("-o", "missing/x.json"), "there is no directory 'missing'"),
         (("--draft", "missing"), "no such file or directory"),
         (("--draft", "docs"), "no openvino_model.xml"),
     ],
@@ -100,6 +103,22 @@ def test_options_that_make_no_sense_are_one_sentence(
     assert (done.code, done.out) == (2, "")
     assert message in done.err
     assert done.err.count("\n") == 1
+
+
+def test_files_are_written_in_the_formats_of_their_suffixes(
+    cli: Cli, fixtures: Path, proof: Proof, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(run, "prove", lambda *_: proof)
+    files = [tmp_path / f"x.{suffix}" for suffix in ("json", "md", "html", "xml")]
+
+    done = cli("prove", fixtures / "falcon", *(part for file in files for part in ("-o", file)), "--format", "json")
+
+    assert done.code == 0
+    assert json.loads(files[0].read_text()) == json.loads(done.out)
+    begins = ("# Proof of ", "<!doctype html>", "<?xml version=")
+    assert all(file.read_text().startswith(begin) for file, begin in zip(files[1:], begins, strict=True))
+    again = cli("prove", fixtures / "falcon", "--compare", files[0])
+    assert "nothing changed since the earlier record" in again.out
 
 
 def test_without_genai_there_is_one_sentence(cli: Cli, fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +209,8 @@ def proof(fixtures: Path) -> Proof:
     )
     setup, settings = DraftSetup("mtp", "MTP head", export.directory), ProveSettings()
     seen = RuntimeFacts(("CPU",), {"FULL_DEVICE_NAME": "A Device"}, {"python": "3.11", "platform": "any"})
-    return Proof(export, settings, setup, steps, run.record(export, setup, prompts, settings, seen, steps))
+    evidence = Evidence.take("CPU", seen, {"model": export})
+    return Proof(export, settings, setup, steps, run.record(setup, prompts, settings, evidence, steps))
 
 
 def test_the_report_tells_each_step_and_what_follows(proof: Proof) -> None:

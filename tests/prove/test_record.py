@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,17 @@ import pytest
 import irtools
 from irtools.errors import OptionError
 from irtools.export import open_export
+from irtools.prove.evidence import Evidence
 from irtools.prove.record import record, schema, settled
 from irtools.prove.record_changes import changes, read_record
 from irtools.prove.settings import Prompt, ProveSettings
 from irtools.prove.speculate import DraftSetup
 from irtools.prove.steps import PASSED, Check, Step
 from irtools.report.json import schema as envelope_schema
+from irtools.report.record_changes import changes_text
+from irtools.report.terminal import Style
 from irtools.runtime.probe import RuntimeFacts
+from tests.bench.examples import Machine, example_record
 from tests.prove.conftest import Proved
 
 VALIDATOR = jsonschema.Draft202012Validator(schema())
@@ -29,7 +35,8 @@ VALIDATOR = jsonschema.Draft202012Validator(schema())
 
 def recorded(export: irtools.Export, *steps: Step) -> dict[str, Any]:
     seen = RuntimeFacts(("CPU",), {"INFERENCE_PRECISION_HINT": "f32"}, {"python": "3.11", "platform": "any"})
-    return record(export, DraftSetup(), [Prompt("ab", (1, 2))], ProveSettings(), seen, steps)
+    evidence = Evidence.take("CPU", seen, {"model": export})
+    return record(DraftSetup(), [Prompt("ab", (1, 2))], ProveSettings(), evidence, steps)
 
 
 @pytest.mark.slow
@@ -40,14 +47,16 @@ def test_the_record_holds_what_reproduces_the_run(trained: Proved, fixtures: Pat
     assert done.proof["versions"]["openvino"] == "2026.4.1"
     assert done.proof["versions"]["genai"] == "2026.4.1.0"
     assert done.proof["device"]["name"] == "CPU"
-    assert done.proof["device"]["properties"]["KV_CACHE_PRECISION"]
+    assert done.proof["device"]["properties"]["KV_CACHE_PRECISION"] == "f16"  # rt_info of the target
+    assert done.proof["device"]["effective"]["target"]["properties"]["KV_CACHE_PRECISION"] == "f16"
+    assert {"key_cache", "value_cache"} <= done.proof["device"]["effective"]["mtp"]["state"].keys()
     assert done.proof["prompts"][0] == {"text": "zqab", "token_ids": [89, 80, 64, 65], "length": 4}
     files = done.proof["model"]["files"]
     for path in (fixtures / "qwen3_5_vl_trained").iterdir():
         assert files[path.name]["size"] == path.stat().st_size
-    head = "openvino_mtp_model.xml"
-    assert files[head]["sha256"] == hashlib.sha256((fixtures / "qwen3_5_vl_trained" / head).read_bytes()).hexdigest()
-    assert files["openvino_mtp_model.bin"]["sha256"] is None
+    for head in ("openvino_mtp_model.xml", "openvino_mtp_model.bin"):
+        data = (fixtures / "qwen3_5_vl_trained" / head).read_bytes()
+        assert files[head]["sha256"] == hashlib.sha256(data).hexdigest()
     speed = done.check("runtime", "speed")["figures"]["timing"]
     assert [row["number"] for row in speed["assistant_tokens"]] == [0, 1, 3]
     assert all(row["tokens_per_second"] > 0 and row["first_token"] > 0 for row in speed["assistant_tokens"])
@@ -120,6 +129,72 @@ def test_what_moved_is_told(fixtures: Path) -> None:
         "steps/runtime/peak_memory": ("1", "5", 5.0),
     }
     assert changes(old, copy.deepcopy(old)) == ()
+
+
+def test_conditions_are_told_before_figures(export_copy: Callable[..., Path]) -> None:
+    copied = export_copy("qwen3_5_vl_trained")
+    step = Step("taps", (Check("values", PASSED, "ran", figures={"largest": 1.0}),), seconds=2.0)
+    old = recorded(open_export(copied), step)
+    weights = copied / "openvino_mtp_model.bin"
+    data = bytearray(weights.read_bytes())
+    data[1000] ^= 1
+    weights.write_bytes(data)
+    new = recorded(open_export(copied), step)
+    new["steps"][0]["checks"][0]["figures"]["largest"] = 2.0
+    effective = {"target": {"properties": {"KV_CACHE_PRECISION": "f16"}}}
+    old["device"] |= {"properties": {"KV_CACHE_PRECISION": "f16"}, "effective": effective}
+    new["device"] |= {"properties": {"KV_CACHE_PRECISION": "u8"}, "effective": copy.deepcopy(effective)}
+    new["device"]["effective"]["target"]["properties"]["KV_CACHE_PRECISION"] = "u8"
+    for made, load in ((old, 0.1), (new, 3.0 * new["machine"]["cpus"])):
+        made["machine"]["timing"] = {"load_start": [load] * 3, "load_end": [load] * 3}
+
+    told = changes(old, new)
+
+    assert [(one.what, one.condition) for one in told] == [
+        ("model/files/openvino_mtp_model.bin/sha256", True),
+        ("device/effective/target/properties/KV_CACHE_PRECISION", True),
+        ("machine/load", True),
+        ("steps/taps/checks/values/figures/largest", False),
+    ]
+    lines = changes_text(told, Style()).splitlines()
+    assert "weights (openvino_mtp_model.bin), device and machine" in lines[0]
+    assert any(line.split()[:3] == ["taps", "values", "largest"] for line in lines[5:])
+    assert changes_text((), Style()).startswith("nothing changed")
+
+
+def test_changes_of_a_benchmark_are_those_that_intervals_tell_apart(fixtures: Path) -> None:
+    old = json.loads(json.dumps(example_record(fixtures / "qwen3_5_vl_trained")))
+    slower = json.loads(json.dumps(example_record(fixtures / "qwen3_5_vl_trained", Machine(plain=0.04))))
+    again = json.loads(json.dumps(example_record(fixtures / "qwen3_5_vl_trained", Machine(chance=random.Random(1)))))
+    slower["settings"]["repeat"] = 7
+
+    assert [one.what for one in changes(old, again) if not one.condition and one.what.endswith("_second")] == []
+    told = changes(old, slower)
+
+    assert [(one.what, one.before, one.now) for one in told if one.condition] == [("settings/repeat", "5", "7")]
+    ratios = {one.what: one.ratio for one in told if one.ratio is not None}
+    assert ratios["rows/plain/tokens_per_second"] == pytest.approx(0.5, abs=0.02)
+    assert ratios["rows/mtp 2/time_per_token"] > 1.5
+    assert not any("samples" in one.what or "median" in one.what for one in told)
+    drafted = {**old, "drafts": [recorded(open_export(fixtures / "falcon"))["model"]]}
+    path = str(fixtures / "falcon")
+    assert [(one.what, one.before, one.now) for one in changes(old, drafted)] == [("drafts/0/path", "", path)]
+    assert changes_text(changes(drafted, old), Style()).splitlines()[0].endswith("other conditions: drafts")
+    once = json.loads(json.dumps(slower))
+    once["settings"]["repeat"] = 1
+    assert all(one.ratio is None for one in changes(old, once))
+    assert changes(old, old) == ()
+
+
+def test_a_record_without_evidence_is_not_told_to_differ_in_it(fixtures: Path) -> None:
+    new = recorded(open_export(fixtures / "qwen3_5_vl_trained"))
+    old = {key: item for key, item in copy.deepcopy(new).items() if key not in ("date", "machine")}
+    old["device"] = {key: old["device"][key] for key in ("name", "properties")}
+    del old["model"]["weights"]
+    for name, mark in old["model"]["files"].items():
+        mark["sha256"] = mark["sha256"] if not name.endswith(".bin") else None
+
+    assert changes(old, new) == changes(new, old) == ()
 
 
 @pytest.mark.parametrize(

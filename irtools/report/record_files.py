@@ -1,0 +1,137 @@
+"""Outcome of ``irtools prove`` or ``irtools bench`` as a file: JSON, Markdown, HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from irtools.errors import OptionError
+from irtools.model.directory import ModelDirectory
+from irtools.prove.evidence import other_file
+from irtools.prove.record_changes import RecordChange
+from irtools.report.html_page import page
+from irtools.report.html_tables import HtmlTable
+from irtools.report.json import ModelResult, envelope, to_json
+from irtools.report.record_view import RecordView, changes_table
+from irtools.text import visible
+
+__all__ = ["own_records", "record_html", "record_json", "record_markdown", "record_view"]
+
+_TITLES = {"proof": "proof", "bench": "benchmark"}
+"""What a record is of, by its key in the details of a result."""
+_COMMANDS = {"proof": "prove", "bench": "bench"}
+
+
+def record_view(record: Mapping[str, Any], kind: str, *, plots: bool = True) -> RecordView:
+    """Content about a record; ``kind`` is ``proof`` or ``bench``.
+
+    Raises
+    ------
+    OptionError
+        The record is damaged.
+    UsageError
+        matplotlib, which draws the plots of a benchmark, is not installed.
+    """
+    from irtools.report.bench_view import bench_view
+    from irtools.report.proof_view import proof_view
+
+    try:
+        return proof_view(record) if kind == "proof" else bench_view(record, plots=plots)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise OptionError(f"the record of the {_TITLES[kind]} is damaged ({error!r}); write it again") from error
+
+
+def own_records(export: ModelDirectory, records: Mapping[str, Mapping[str, Any]]) -> tuple[RecordView, ...]:
+    """Content about records, by kind, that must be about the files of an export.
+
+    Raises
+    ------
+    OptionError
+        A record is about other files, or damaged.
+    UsageError
+        matplotlib, which draws the plots of a benchmark, is not installed.
+    """
+    for kind, record in records.items():
+        model = record.get("model")
+        other = other_file(export, model if isinstance(model, Mapping) else {})
+        if other:
+            raise OptionError(
+                f"the record of the {_TITLES[kind]} is about other files: {other}; run `irtools {_COMMANDS[kind]}` on "
+                "this export again"
+            )
+    return tuple(record_view(record, kind) for kind, record in records.items())
+
+
+def record_json(entry: ModelResult, *, command: str, **_: object) -> str:
+    """The same JSON as ``--format json``."""
+    return to_json(envelope(command, [entry]))
+
+
+def record_markdown(entry: ModelResult, **_: object) -> str:
+    """Write the verdict, the tables and the conditions as Markdown, with a final newline."""
+    view = _view(entry, plots=False)
+    lines = [f"# {view.title} of {_escaped(view.path)}", "", f"**{_escaped(view.verdict)}**", ""]
+    for table in (*_changes(entry), *view.tables):
+        lines += _markdown(table, 2)
+    lines += ["## Conditions", ""]
+    for table in view.conditions:
+        lines += _markdown(table, 3)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def record_html(entry: ModelResult, **_: object) -> str:
+    """Write a page that needs no network and no other file; it contains the record as JSON.
+
+    Raises
+    ------
+    UsageError
+        matplotlib, which draws the plots of a benchmark, is not installed.
+    """
+    view = _view(entry, plots=True)
+    return page(
+        "record.html",
+        scripts=("page.js",),
+        styles=("page.css", "record.css"),
+        title=f"{view.title} of {view.path}",
+        views=[view],
+        changes=_changes(entry),
+        records={view.kind: entry.details[view.kind]},
+    )
+
+
+def _view(entry: ModelResult, *, plots: bool) -> RecordView:
+    kind = next(key for key in _TITLES if key in entry.details)
+    return record_view(entry.details[kind], kind, plots=plots)  # type: ignore[arg-type]
+
+
+def _changes(entry: ModelResult) -> tuple[HtmlTable, ...]:
+    found: Any = entry.details.get("changes")
+    if found is None:
+        return ()
+    return (changes_table([RecordChange(**change) for change in found]),)
+
+
+def _markdown(table: HtmlTable, level: int) -> Iterator[str]:
+    yield f"{'#' * level} {table.title}"
+    yield ""
+    if table.rows:
+        yield _line(column.title for column in table.columns)
+        yield _line("---:" if column.right else "---" for column in table.columns)
+        for row in table.rows:
+            yield _line(map(_escaped, row))
+        yield ""
+    for note in table.notes:
+        yield _escaped(note)
+        yield ""
+
+
+def _line(cells: Any) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _escaped(value: object) -> str:
+    """Text that Markdown shows as it is: names come from files that anybody may have written."""
+    text = visible(str(value))
+    for character in "\\`*_[]<>|":
+        text = text.replace(character, f"\\{character}")
+    return text
