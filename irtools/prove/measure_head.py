@@ -11,8 +11,9 @@ import openvino as ov
 
 from irtools.model.annotation import Locator
 from irtools.prove.cutting import find
-from irtools.prove.drafting import Branch, Drafter, Target, Text, losses
+from irtools.prove.drafting import Branch, Change, Drafter, Target, Text, losses
 from irtools.prove.drive import Session, UndrivableError, difference
+from irtools.prove.structure import measure_structure
 
 __all__ = ["measure"]
 
@@ -26,6 +27,12 @@ _LONGEST = 256
 """Maximum number of prompt tokens."""
 _DEPTH = 3
 """Number of tokens drafted in a row."""
+_NOISES = (0.05, 0.2, 1.0)
+"""Noise on the weights of the fusion, relative to their standard deviation."""
+_SETTLED = 8
+"""Tokens that the target writes before its text is its own rather than the prompt's."""
+_SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Inverse temperatures."""
 
 Wiring = Callable[[Text], tuple[Any, Any]]
 """Function from a text to hidden states and embeddings, one position shorter than the text."""
@@ -47,8 +54,9 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     request : mapping
         ``prompts`` (ids), ``hidden`` and ``before`` (``[producer, index]``; the latter may be null),
         ``projection`` (``[name, input index]`` of lm_head or of the target's draft head), ``branches`` (``[kind,
-        sum, input index]``), ``frequencies`` (``{"target": ..., "mtp": ...}``, lists of
-        ``[producer, index]``) and ``seed``.
+        sum, input index]``), ``frequencies`` and ``matrices`` (``{"target": ..., "mtp": ...}``, lists of
+        ``[producer, index]`` and of ``[reader, input index]``), ``norms`` (list of ``[reader, input index]``),
+        ``fusion norms`` (their positions, or empty), ``fusion`` (``[reader, input index]`` or null) and ``seed``.
 
     Returns
     -------
@@ -56,7 +64,8 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
         ``shape``, ``expected``, ``finite``, ``magnitude`` and ``hidden magnitude``; ``frequencies``
         by part; ``named``, the difference between the target's output ``last_hidden_state`` and the
         hidden state, -1 without this output. If the output of the head is finite, also ``inputs`` (effect of
-        changing each), ``scaled``, ``agreement`` by wiring, ``ahead`` and ``branches``.
+        changing each), ``scaled``, ``agreement`` by wiring, ``ahead``, ``branches`` and ``changed``. ``structure``
+        has a number for each of ``matrices``, and ``norm spread`` the standard deviation of each norm's weights.
 
     Raises
     ------
@@ -66,7 +75,8 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     before = Locator(*request["before"]) if request["before"] else None
     target = Target(session, Locator(*request["hidden"]), before)
     branches = [Branch(*branch) for branch in request["branches"]]
-    drafter = Drafter(session, tuple(request["projection"]), branches)
+    change = Change([(name, index) for name, index in request["norms"]], request["fusion"])
+    drafter = Drafter(session, tuple(request["projection"]), branches, change, request["seed"])
     texts = []
     for number, prompt in enumerate(request["prompts"], 1):
         session.say(f"generating with the target from prompt {number} of {len(request['prompts'])}")
@@ -75,6 +85,8 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     measured = _values(drafter, texts) | {
         "frequencies": _frequencies(session, request["frequencies"]),
         "named": _worst(difference(text.named, text.hidden) for text in texts if text.named is not None),
+        "norm spread": [float(weights.std()) for weights in drafter.norms],
+        "structure": measure_structure(session, request["matrices"]),
     }
     if not measured["finite"]:
         return measured
@@ -86,6 +98,8 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     short = [target.write(chunks[start : start + size], _SHORT_WRITTEN) for start in range(0, _CHUNKS, size)]
     measured["ahead"] = _ahead(drafter, short)
     measured["branches"] = _contributions(drafter, short, branches, request["seed"])
+    session.say("calling the head with other norm weights, and with noise on the fusion")
+    measured["changed"] = _changed(drafter, [*texts, *short], request["fusion norms"], bool(request["fusion"]))
     return measured
 
 
@@ -242,6 +256,64 @@ def _contributions(
         branch.kind: {"loss": base, "reordered": float(np.mean([loss(**{branch.kind: order}) for order in shuffles]))}
         for branch in branches
     }
+
+
+def _changed(
+    drafter: Drafter, texts: Sequence[Text], fusion_norms: Sequence[int], fusion: bool
+) -> dict[str, dict[str, float]]:
+    """Loss of the target's tokens with other weights than the head's own.
+
+    Returns
+    -------
+    dict
+        For each change: ``loss``; ``gain``, the mean loss of the unchanged head minus this one; ``error``, the standard
+        error of the gain; ``share``, the agreeing drafts. Empty if no token is covered.
+    """
+    norms = dict(enumerate(drafter.norms))
+    variants = {"as it is": drafter.changed()}
+    if norms:
+        variants["one larger"] = drafter.changed({number: weights + 1 for number, weights in norms.items()})
+        variants["one smaller"] = drafter.changed({number: weights - 1 for number, weights in norms.items()})
+    if fusion_norms:
+        one, other = fusion_norms
+        variants["exchanged"] = drafter.changed({one: norms[other], other: norms[one]})
+    if fusion:
+        variants |= {f"noise {size:g}": drafter.changed(noise=size) for size in _NOISES}
+    base, found = None, {}
+    for name, inputs in variants.items():
+        loss, share = _tempered(drafter, texts, inputs)
+        base = loss if base is None else base
+        if not loss.size:
+            return {}
+        gain = base - loss
+        found[name] = {
+            "loss": float(loss.mean()),
+            "gain": float(gain.mean()),
+            "error": float(gain.std() / len(gain) ** 0.5),
+            "share": share,
+        }
+    return found
+
+
+def _tempered(drafter: Drafter, texts: Sequence[Text], inputs: Mapping[str, Any]) -> tuple[Any, float]:
+    """Loss of each covered token at the temperature that is best on average, and the share of agreeing drafts.
+
+    A factor of the logits changes no draft, but the loss of a head that is too certain of its wrong drafts. So a change
+    that only scales the logits must not look like an improvement.
+    """
+    values, right = [], []
+    for text in texts:
+        first = text.prompt + _SETTLED
+        scores = drafter.run(text.tokens[:, 1:], *_WIRINGS["as it is"](text), **inputs)[1][:, first - 1 :]
+        own = text.best[:, first:]
+        covered = drafter.covers(own)
+        scores, own = scores[covered], own[covered]
+        values.append(np.stack([losses(scores * scale, own) for scale in _SCALES]))
+        right.append(scores.argmax(-1) == own)
+    by_scale, agreed = np.concatenate(values, -1), np.concatenate(right)
+    if not agreed.size:
+        return agreed, 0.0
+    return by_scale[by_scale.mean(-1).argmin()], float(agreed.mean())
 
 
 def _frequencies(session: Session, request: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, list[list[float]]]:
