@@ -51,6 +51,12 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     type=float,
     help="Fail if the acceptance rate with the smallest of --assistant-tokens is below X.",
 )
+@click.option(
+    "--repeat",
+    metavar="N",
+    type=int,
+    help="Decode in N fresh processes; fail if tokens or acceptance differ between them.  [default: 1]",
+)
 @click.option("--chat-template", is_flag=True, help="Apply the chat template of the export to prompts.")
 @click.option(
     "--steps",

@@ -19,10 +19,11 @@ _RANDOM = 1.1
 """Maximum structure of random weights: 2,048 random matrices of 1,024 elements have 0.93 to 1.08."""
 _TRAINED = 1.2
 """Minimum structure of the matrices of a target by which those of a head are judged."""
-_CHANGED = 0.2
-"""Minimum relative change of the loss that counts."""
-_ERRORS = 3.0
-"""The same in standard errors."""
+_DECISIVE = 0.2
+"""Minimum difference of the agreement by other norm weights for a conclusion.
+
+A smaller one is no proof: a trained head can draft unusual texts better with other weights than its own.
+"""
 _SHIFTED = {"one larger": "too small by one", "one smaller": "too large by one"}
 _SHOWN = 3
 
@@ -39,7 +40,7 @@ class WeightChecks:
     def __init__(self, facts: HeadFacts, measured: Mapping[str, Any]) -> None:
         self._facts = facts
         self._structure = measured["structure"]
-        self._changed: Mapping[str, Mapping[str, float]] = measured.get("changed", {})
+        self._changed: Mapping[str, float] = measured.get("changed", {})
 
     # -- as they are stored ------------------------------------------------------------
 
@@ -113,7 +114,7 @@ class WeightChecks:
         exchanged = "exchanged the weights of the two norms before the fusion"
         noisy = "added noise to the weights of the fusion"
         names = ("norm-weights", "fusion-norms", "fusion-noise")
-        knows = any(one["share"] >= needed for one in self._changed.values())
+        knows = any(share >= needed for share in self._changed.values())
         if not self._changed or not learnt or not knows:
             why = "the drafts agree too little with the target for a conclusion"
             for name, did in zip(names, (shifted, exchanged, noisy), strict=True):
@@ -121,52 +122,48 @@ class WeightChecks:
             return
         yield self._norms("norm-weights", shifted, tuple(_SHIFTED), needed)
         yield self._norms("fusion-norms", exchanged, ("exchanged",), needed)
-        yield self._noise(noisy)
+        yield self._noise(noisy, needed)
 
     def _norms(self, name: str, did: str, changes: tuple[str, ...], needed: float) -> Check:
         tried = {change: self._changed[change] for change in changes if change in self._changed}
         if not tried:
             return Check(name, NOT_APPLICABLE, did, why="these norms were not found")
-        saw, figures = self._saw(tried), self._figures(tried)
-        for change, values in tried.items():
-            if self._moved(values["gain"], values["error"]) and values["share"] >= needed:
-                fault = _SHIFTED.get(change)
-                why = f"the weights of the norms are {fault}" if fault else "the weights of these norms are exchanged"
-                why += ": with the change, the drafts fit the target better. The head was converted wrongly"
-                return Check(name, FAILED, did, saw, why, figures)
-        if all(self._moved(-values["gain"], values["error"]) for values in tried.values()):
+        own, saw, figures = self._changed["as it is"], self._saw(tried), self._figures(tried)
+        best = max(tried, key=tried.__getitem__)
+        if tried[best] >= max(own + _DECISIVE, needed):
+            fault = _SHIFTED.get(best)
+            why = f"the weights of the norms are {fault}" if fault else "the weights of these norms are exchanged"
+            return Check(name, FAILED, did, saw, f"{why}: with the change, many more drafts agree", figures)
+        alike = [change for change, share in tried.items() if share > own - _DECISIVE]
+        if not alike:
             return Check(name, PASSED, did, saw, figures=figures)
-        return Check(name, NOT_APPLICABLE, did, saw, f"{_INVISIBLE} such a fault", figures)
+        fault = " or ".join(_SHIFTED.get(change, change) for change in alike)
+        why = f"about as many drafts agree, so this step cannot see norm weights that are {fault}"
+        return Check(name, NOT_APPLICABLE, did, saw, f"{why}; {_COMPARE}", figures)
 
-    def _noise(self, did: str) -> Check:
-        tried = {change: values for change, values in self._changed.items() if change.startswith("noise ")}
+    def _noise(self, did: str, needed: float) -> Check:
+        tried = {change: share for change, share in self._changed.items() if change.startswith("noise ")}
         if not tried:
             return Check("fusion-noise", NOT_APPLICABLE, did, why="the weights of the fusion were not found")
         saw, figures = self._saw(tried), self._figures(tried)
-        hidden = [change for change, values in tried.items() if not self._moved(-values["gain"], values["error"])]
+        hidden = [float(change.removeprefix("noise ")) for change, share in tried.items() if share >= needed]
         if not hidden:
             return Check("fusion-noise", PASSED, did, saw, figures=figures)
-        most = max(float(change.removeprefix("noise ")) for change in hidden)
         why = (
-            f"{_INVISIBLE} noise of up to {most:.0%} of the standard deviation of the weights; compression to 4 bits "
-            "adds about 10%. Compare the weights with those of the checkpoint to exclude it"
+            f"with noise of {max(hidden):.0%} of the weights' standard deviation the agreement is still that of a "
+            f"trained head, so this step cannot see as much; compression to 4 bits adds about 10%; {_COMPARE}"
         )
         return Check("fusion-noise", NOT_APPLICABLE, did, saw, why, figures)
 
-    def _moved(self, gain: float, error: float) -> bool:
-        """True if a gain is neither small nor due to few tokens."""
-        return gain > _CHANGED * self._changed["as it is"]["loss"] and gain > _ERRORS * error
+    def _saw(self, tried: Mapping[str, float]) -> str:
+        shares = ", ".join(f"{_title(change)}: {share:.2f}" for change, share in tried.items())
+        return f"share of agreeing drafts {self._changed['as it is']:.2f}; {shares}"
 
-    def _saw(self, tried: Mapping[str, Mapping[str, float]]) -> str:
-        base = self._changed["as it is"]["loss"]
-        losses = ", ".join(f"{_title(change)}: {values['loss']:.3f}" for change, values in tried.items())
-        return f"loss of the target's tokens {base:.3f}; {losses}"
-
-    def _figures(self, tried: Mapping[str, Mapping[str, float]]) -> dict[str, object]:
-        return {change: dict(values) for change, values in {"as it is": self._changed["as it is"], **tried}.items()}
+    def _figures(self, tried: Mapping[str, float]) -> dict[str, object]:
+        return {"as it is": self._changed["as it is"], **tried}
 
 
-_INVISIBLE = "the loss changes too little for a conclusion, so this step cannot see"
+_COMPARE = "compare the weights with the checkpoint's to exclude it"
 
 
 def _title(change: str) -> str:

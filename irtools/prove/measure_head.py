@@ -29,10 +29,6 @@ _DEPTH = 3
 """Number of tokens drafted in a row."""
 _NOISES = (0.05, 0.2, 1.0)
 """Noise on the weights of the fusion, relative to their standard deviation."""
-_SETTLED = 8
-"""Tokens that the target writes before its text is its own rather than the prompt's."""
-_SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""Inverse temperatures."""
 
 Wiring = Callable[[Text], tuple[Any, Any]]
 """Function from a text to hidden states and embeddings, one position shorter than the text."""
@@ -65,7 +61,7 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
         by part; ``named``, the difference between the target's output ``last_hidden_state`` and the
         hidden state, -1 without this output. If the output of the head is finite, also ``inputs`` (effect of
         changing each), ``scaled``, ``agreement`` by wiring, ``ahead``, ``branches`` and ``changed``. ``structure``
-        has a number for each of ``matrices``, and ``norm spread`` the standard deviation of each norm's weights.
+        has a number for each of ``matrices``.
 
     Raises
     ------
@@ -85,7 +81,6 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     measured = _values(drafter, texts) | {
         "frequencies": _frequencies(session, request["frequencies"]),
         "named": _worst(difference(text.named, text.hidden) for text in texts if text.named is not None),
-        "norm spread": [float(weights.std()) for weights in drafter.norms],
         "structure": measure_structure(session, request["matrices"]),
     }
     if not measured["finite"]:
@@ -99,7 +94,7 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     measured["ahead"] = _ahead(drafter, short)
     measured["branches"] = _contributions(drafter, short, branches, request["seed"])
     session.say("calling the head with other norm weights, and with noise on the fusion")
-    measured["changed"] = _changed(drafter, [*texts, *short], request["fusion norms"], bool(request["fusion"]))
+    measured["changed"] = _changed(drafter, texts, request["fusion norms"], bool(request["fusion"]))
     return measured
 
 
@@ -194,9 +189,9 @@ def _agreement(drafter: Drafter, texts: Sequence[Text]) -> dict[str, Any]:
     return counts
 
 
-def _agreed(drafter: Drafter, text: Text, wiring: Wiring) -> list[int]:
+def _agreed(drafter: Drafter, text: Text, wiring: Wiring, **inputs: Any) -> list[int]:
     """For each covered token from the last prompt token on: 1 if the draft is the token of the target, else 0."""
-    scores = drafter.run(text.tokens[:, 1:], *wiring(text))[1][0, text.prompt - 1 :]
+    scores = drafter.run(text.tokens[:, 1:], *wiring(text), **inputs)[1][0, text.prompt - 1 :]
     own = text.best[0, text.prompt :]
     return [int(equal) for equal in (scores.argmax(-1) == own)[drafter.covers(own)]]
 
@@ -258,17 +253,8 @@ def _contributions(
     }
 
 
-def _changed(
-    drafter: Drafter, texts: Sequence[Text], fusion_norms: Sequence[int], fusion: bool
-) -> dict[str, dict[str, float]]:
-    """Loss of the target's tokens with other weights than the head's own.
-
-    Returns
-    -------
-    dict
-        For each change: ``loss``; ``gain``, the mean loss of the unchanged head minus this one; ``error``, the standard
-        error of the gain; ``share``, the agreeing drafts. Empty if no token is covered.
-    """
+def _changed(drafter: Drafter, texts: Sequence[Text], fusion_norms: Sequence[int], fusion: bool) -> dict[str, float]:
+    """Share of the drafts that agree with the target, with other weights than the head's own, by change."""
     norms = dict(enumerate(drafter.norms))
     variants = {"as it is": drafter.changed()}
     if norms:
@@ -279,41 +265,11 @@ def _changed(
         variants["exchanged"] = drafter.changed({one: norms[other], other: norms[one]})
     if fusion:
         variants |= {f"noise {size:g}": drafter.changed(noise=size) for size in _NOISES}
-    base, found = None, {}
+    found = {}
     for name, inputs in variants.items():
-        loss, share = _tempered(drafter, texts, inputs)
-        base = loss if base is None else base
-        if not loss.size:
-            return {}
-        gain = base - loss
-        found[name] = {
-            "loss": float(loss.mean()),
-            "gain": float(gain.mean()),
-            "error": float(gain.std() / len(gain) ** 0.5),
-            "share": share,
-        }
+        agreed = [flag for text in texts for flag in _agreed(drafter, text, _WIRINGS["as it is"], **inputs)]
+        found[name] = sum(agreed) / max(1, len(agreed))
     return found
-
-
-def _tempered(drafter: Drafter, texts: Sequence[Text], inputs: Mapping[str, Any]) -> tuple[Any, float]:
-    """Loss of each covered token at the temperature that is best on average, and the share of agreeing drafts.
-
-    A factor of the logits changes no draft, but the loss of a head that is too certain of its wrong drafts. So a change
-    that only scales the logits must not look like an improvement.
-    """
-    values, right = [], []
-    for text in texts:
-        first = text.prompt + _SETTLED
-        scores = drafter.run(text.tokens[:, 1:], *_WIRINGS["as it is"](text), **inputs)[1][:, first - 1 :]
-        own = text.best[:, first:]
-        covered = drafter.covers(own)
-        scores, own = scores[covered], own[covered]
-        values.append(np.stack([losses(scores * scale, own) for scale in _SCALES]))
-        right.append(scores.argmax(-1) == own)
-    by_scale, agreed = np.concatenate(values, -1), np.concatenate(right)
-    if not agreed.size:
-        return agreed, 0.0
-    return by_scale[by_scale.mean(-1).argmin()], float(agreed.mean())
 
 
 def _frequencies(session: Session, request: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, list[list[float]]]:
