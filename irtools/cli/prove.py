@@ -100,13 +100,18 @@ def command(
 
         old = read_record(compare)
 
+    def _ended(step: Any) -> None:
+        """Say how a step ended; the figures follow at the end."""
+        took = f" ({step.seconds:.1f} s)" if step.seconds else ""
+        ui.note(f"{step.name}: {step.status}{took}")
+
     def work(path: Path) -> ModelResult:
         from irtools.export import open_export
         from irtools.prove.record_changes import changes
         from irtools.report.prove import changes_text, proof_text
 
         with ui.working(f"Proving {path}"):
-            proof = open_export(path).prove(settings, ui.detail)
+            proof = open_export(path).prove(settings, ui.detail, _ended if ui.format == "text" else None)
         details: dict[str, object] = {"proof": proof.record}
         text = proof_text(proof, ui.style)
         if old is not None:

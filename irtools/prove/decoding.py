@@ -156,8 +156,8 @@ def decode_again(
     if draft is not None:
         base = replace(base, draft=str(draft), assistant_tokens=min(decoded.drafted))
     for number in range(2, settings.repeat + 1):
-        text = f"decoding in fresh process {number} of {settings.repeat}"
-        yield from _runs([base], decoded.prompts, settings, False, lambda job, text=text: say(text))
+        say(f"decoding in fresh process {number} of {settings.repeat}")
+        yield from _runs([base], decoded.prompts, settings, False, lambda job: None)
 
 
 def _runs(

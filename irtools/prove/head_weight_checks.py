@@ -96,7 +96,8 @@ class WeightChecks:
         rest, theirs = iter(self._structure["target"]), self._structure["target"]
         for matrix, value in zip(self._facts.matrices, self._structure["mtp"], strict=True):
             same = [next(rest) for _ in matrix.counterparts]
-            yield matrix, value, min(same) if same else median(theirs or [0.0])
+            if value:  # a matrix of equal elements is not random; other checks see what it does
+                yield matrix, value, min(same) if same else median(theirs or [0.0])
 
     # -- with other weights ------------------------------------------------------------
 
