@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from irtools.model.footprint import Footprint
     from irtools.prove.run import Proof
     from irtools.prove.settings import ProveSettings
+    from irtools.prove.steps import Step
     from irtools.render.drawing import Drawing
     from irtools.report.inspection import Inspection
     from irtools.surgery.attach import Attachment
@@ -978,7 +979,12 @@ class Export(ModelDirectory, Drawable):
             return save_export(self.directory, changes, Path(output_dir), read=relied, progress=progress)
         return save_files(changes, written=lambda change: self._forget(change.path), read=relied)
 
-    def prove(self, settings: ProveSettings | None = None, progress: Callable[[str], None] | None = None) -> Proof:
+    def prove(
+        self,
+        settings: ProveSettings | None = None,
+        progress: Callable[[str], None] | None = None,
+        on_step: Callable[[Step], None] | None = None,
+    ) -> Proof:
         """Run the export: taps, state, MTP head, speculative decoding.
 
         Parameters
@@ -987,6 +993,8 @@ class Export(ModelDirectory, Drawable):
             The options of the command.
         progress : callable, optional
             Called with a sentence at the start of each piece of work.
+        on_step : callable, optional
+            Called with each step as soon as it has ended.
 
         Returns
         -------
@@ -1002,12 +1010,13 @@ class Export(ModelDirectory, Drawable):
         InvalidIRError
             The target cannot be read.
         UsageError
-            openvino-genai is not installed, or a setting is invalid for the export.
+            A setting is invalid for the export; or openvino-genai is not installed, and no other step than
+            ``runtime`` is selected or a setting needs it.
         """
         from irtools.prove.run import prove
 
         self._require_saved()
-        return prove(self, settings, progress)
+        return prove(self, settings, progress, on_step)
 
     def bench(self, settings: BenchSettings | None = None, watcher: Watcher | None = None) -> Benchmark:
         """Measure how fast the export generates, plainly and with drafts, and whether to draft.

@@ -90,6 +90,7 @@ CHECKS = (
     Symptom(check="head/input-norms", rules=("MTP036",)),
     Symptom(check="head/final-norm", rules=("MTP037",)),
     Symptom(check="head/wiring exchanged", rules=("MTP034",)),
+    Symptom(check="head/precision", rules=("QNT010",)),
     Symptom(check="head/no block", rules=("MTP030", "MTP037")),
     Symptom(check="mtp/head", rules=("MTP001", "MTP005")),
     Symptom(check="eagle3/guess", rules=("DFL020",)),

@@ -51,6 +51,12 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     type=float,
     help="Fail if the acceptance rate with the smallest of --assistant-tokens is below X.",
 )
+@click.option(
+    "--repeat",
+    metavar="N",
+    type=int,
+    help="Decode in N fresh processes; fail if tokens or acceptance differ between them.  [default: 1]",
+)
 @click.option("--chat-template", is_flag=True, help="Apply the chat template of the export to prompts.")
 @click.option(
     "--steps",
@@ -98,6 +104,11 @@ def command(
 
         old = read_record(compare)
 
+    def _ended(step: Any) -> None:
+        """Say how a step ended; the figures follow at the end."""
+        took = f" ({step.seconds:.1f} s)" if step.seconds else ""
+        ui.note(f"{step.name}: {step.status}{took}")
+
     def work(path: Path) -> ModelResult:
         from irtools.export import open_export
         from irtools.prove.record_changes import changes
@@ -105,7 +116,7 @@ def command(
         from irtools.report.record_changes import changes_text
 
         with ui.working(f"Proving {path}"):
-            proof = open_export(path).prove(settings, ui.detail)
+            proof = open_export(path).prove(settings, ui.detail, _ended if ui.format == "text" else None)
         details: dict[str, object] = {"proof": proof.record}
         text = proof_text(proof, ui.style)
         if old is not None:

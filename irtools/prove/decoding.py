@@ -12,7 +12,7 @@ from irtools.prove.settings import Prompt, ProveSettings
 from irtools.runtime.genai import iterate
 from irtools.runtime.jobs import GenerationJob, Outcome
 
-__all__ = ["Decoded", "FirstDifference", "Runs", "decode", "first_difference"]
+__all__ = ["Decoded", "FirstDifference", "Runs", "decode", "decode_again", "first_difference"]
 
 _IMAGE_SIDE = 128
 _IMAGE_PROMPT = "Describe the image."
@@ -135,6 +135,29 @@ def decode(
     jobs = [replace(base, draft=str(draft), assistant_tokens=number) for number in sorted(settings.assistant_tokens)]
     runs = _runs(jobs, prompts, settings, image, lambda job: say(f"decoding with {job.assistant_tokens} drafted"))
     return Decoded(tuple(prompts), plain, {job.assistant_tokens: one for job, one in zip(jobs, runs, strict=False)})
+
+
+def decode_again(
+    base: GenerationJob,
+    decoded: Decoded,
+    settings: ProveSettings,
+    *,
+    draft: Path | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Iterator[Runs]:
+    """Decode the prompts in further fresh processes, with the smallest number of assistant tokens if there is a draft.
+
+    Parameters
+    ----------
+    decoded : Decoded
+        The first decoding, which counts as one of the repetitions.
+    """
+    say = progress or (lambda text: None)
+    if draft is not None:
+        base = replace(base, draft=str(draft), assistant_tokens=min(decoded.drafted))
+    for number in range(2, settings.repeat + 1):
+        say(f"decoding in fresh process {number} of {settings.repeat}")
+        yield from _runs([base], decoded.prompts, settings, False, lambda job: None)
 
 
 def _runs(

@@ -19,9 +19,10 @@ from irtools.prove.cutting import expose, find, find_op
 from irtools.prove.drive import Runner, Session
 from irtools.prove.inputs import UndrivableError
 
-__all__ = ["Branch", "Drafter", "Target", "Text", "losses"]
+__all__ = ["Branch", "Change", "Drafter", "Target", "Text", "constants", "losses"]
 
 _LOGITS, _OUTPUT, _STATES = "logits", "last_hidden_state", "hidden_states"
+_NORM, _NOISE = "irtools_norm_", "irtools_noise"
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,22 @@ class Branch:
     index: int
 
 
+@dataclass(frozen=True)
+class Change:
+    """Weights of the head that a call can change.
+
+    Attributes
+    ----------
+    norms : sequence of (str, int)
+        Friendly name and input index of each op that reads the weights of a norm.
+    fusion : (str, int) or None
+        The same of the weights of the fusion.
+    """
+
+    norms: Sequence[tuple[str, int]] = ()
+    fusion: tuple[str, int] | None = None
+
+
 class Drafter:
     """The MTP head with its own logits or, without these, followed by a MatMul of the target.
 
@@ -134,22 +151,46 @@ class Drafter:
         Friendly name of lm_head or of a draft head in the target, and the index of its hidden state input.
     branches : sequence of Branch
         Branches whose elements can be permuted.
+    change : Change
+        Weights that can be changed.
+    seed : int
+        Seed of the noise on the fusion.
+
+    Attributes
+    ----------
+    norms : list of array
+        Weights of the norms of ``change``.
     """
 
-    def __init__(self, session: Session, projection: tuple[str, int], branches: Sequence[Branch]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        projection: tuple[str, int],
+        branches: Sequence[Branch],
+        change: Change = Change(),
+        seed: int = 0,
+    ) -> None:
         model = session.copy("mtp")
         outputs = [port for port in model.outputs if _OUTPUT in port.get_names()]
         if not outputs:
             raise UndrivableError(f"no output of the head is named {_OUTPUT!r}")
         source = outputs[0].get_node().input_value(0)
-        self._orders = self._make_orders(model, branches)
+        self._defaults = self._make_orders(model, branches)
+        self.norms = constants(session, [find_op(model, name).input_value(index) for name, index in change.norms])
+        for number, ((name, index), weights) in enumerate(zip(change.norms, self.norms, strict=True)):
+            reader = find_op(model, name).input(index)
+            kind = reader.get_element_type()
+            weight = self._add_input(model, f"{_NORM}{number}", weights, kind)
+            reader.replace_source_output(weight.output(0))
+        if change.fusion is not None:
+            self._add_noise(session, model, change.fusion, seed)
         if not any(_LOGITS in port.get_names() for port in model.outputs):
             logits = _project(session.copy("target"), projection, source)
             logits.get_tensor().set_names({_LOGITS})
             model.add_outputs([logits])
         model.validate_nodes_and_infer_types()
         self._covered = _covered(next(port for port in model.outputs if _LOGITS in port.get_names()))
-        self._runner = session.runner(model, given={_STATES, *self._orders})
+        self._runner = session.runner(model, given={_STATES, *self._defaults})
         self._output, self._logits = self._runner.output(_OUTPUT), self._runner.output(_LOGITS)
         self._inputs = {name: port.get_partial_shape() for port in model.inputs for name in port.get_names()}
 
@@ -166,6 +207,35 @@ class Drafter:
             model.add_parameters([order])
             orders[name] = np.arange(source.get_partial_shape()[-1].get_length())
         return orders
+
+    def _add_input(self, model: Any, name: str, value: Any, kind: Any) -> Any:
+        """Add an input with a default value."""
+        parameter = ops.parameter(list(value.shape), kind, name=name)
+        parameter.output(0).set_names({name})
+        model.add_parameters([parameter])
+        self._defaults[name] = value
+        return parameter
+
+    def _add_noise(self, session: Session, model: Any, fusion: tuple[str, int], seed: int) -> None:
+        """Add an input for the size of the noise on the weights of the fusion, relative to their deviation."""
+        node = find_op(model, fusion[0])
+        (weights,) = constants(session, [node.input_value(fusion[1])])
+        chance = np.random.default_rng(seed)
+        noise = chance.standard_normal(weights.shape, np.float32) * np.float32(weights.std())
+        size = self._add_input(model, _NOISE, np.zeros(1, np.float32), ov.Type.f32)
+        operands = [node.input_value(0), node.input_value(1)]
+        operands[fusion[1]] = ops.constant(noise).output(0)
+        attributes = node.get_attributes()
+        readers = list(node.output(0).get_target_inputs())
+        product = ops.matmul(*operands, attributes["transpose_a"], attributes["transpose_b"])
+        noisy = ops.add(node.output(0), ops.multiply(product, size))
+        for reader in readers:
+            reader.replace_source_output(noisy.output(0))
+
+    def changed(self, norms: Mapping[int, Any] | None = None, noise: float = 0.0) -> dict[str, Any]:
+        """Inputs of a call with other norm weights, by position in ``norms``, or with noise on the fusion."""
+        inputs = {f"{_NORM}{number}": weights for number, weights in (norms or {}).items()}
+        return inputs | ({_NOISE: np.full(1, noise, np.float32)} if noise else {})
 
     def covers(self, tokens: Any) -> Any:
         """True for each token that the logits can draft."""
@@ -212,7 +282,7 @@ class Drafter:
         tuple of array
             ``last_hidden_state`` ``[B, S, H]`` and logits ``[B, S, V]``, or fewer for the first tokens only.
         """
-        given = {**self._orders, **{f"irtools_order_{kind}": order for kind, order in (orders or {}).items()}}
+        given = {**self._defaults, **{f"irtools_order_{kind}": order for kind, order in (orders or {}).items()}}
         given |= {_STATES: hidden, **inputs}
         if embeddings is not None:
             given["inputs_embeds"] = embeddings
@@ -220,6 +290,14 @@ class Drafter:
             self._runner.reset()
         values = self._runner.run(tokens, given=given)
         return values[self._output], values[self._logits]
+
+
+def constants(session: Session, ports: Sequence[Any]) -> list[Any]:
+    """Values that depend on nothing but constants, decompressed."""
+    if not ports:
+        return []
+    compiled = session.compile(ov.Model(list(ports), [], "constants"))
+    return [value.copy() for value in compiled({}).values()]
 
 
 def _project(target: Any, projection: tuple[str, int], source: Any) -> Any:

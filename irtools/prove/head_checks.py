@@ -7,6 +7,7 @@ from typing import Any
 
 from irtools.lint.symptoms import cited
 from irtools.prove.head_facts import ATTENTION, FEED_FORWARD, HeadFacts
+from irtools.prove.head_weight_checks import WeightChecks
 from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check
 from irtools.prove.wording import apart, moved
 
@@ -74,6 +75,7 @@ class HeadChecks:
         self._facts = facts
         self._measured = measured
         self._remark = remark
+        self._weights = WeightChecks(facts, measured)
 
     def checks(self) -> Iterator[Check]:
         """All checks in order; if the output is not finite, only those that do not need it."""
@@ -81,6 +83,7 @@ class HeadChecks:
         yield self._values()
         yield self._frequencies()
         yield self._layer()
+        yield from self._weights.stored()
         if not self._measured["finite"]:
             return
         yield from self._inputs()
@@ -89,6 +92,7 @@ class HeadChecks:
         yield self._agreement()
         yield self._wiring()
         yield from self._blocks()
+        yield from self._weights.changed(learnt=self._learnt, needed=self._needed)
 
     # -- values ------------------------------------------------------------------------
 

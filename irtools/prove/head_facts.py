@@ -14,13 +14,19 @@ from irtools.decoder.stream import Stream, ancestors
 from irtools.decoder.sublayer import Sublayer, find_sublayers
 from irtools.decoder.walk import walk
 from irtools.graph.view import GraphView, Source
+from irtools.ir.constants import iter_graphs, read_constants
+from irtools.model.compression import Compression
 from irtools.model.graft import find_graft
 from irtools.model.mtp import MtpHead, MtpProfile, ProfilePort, nearest_profile
 from irtools.model.part import PartFacts
 from irtools.model.values import norm_input, rotary_frequencies
+from irtools.prove.head_matrices import HeadMatrix, Place, layer_matrices, named_product, place, unique
 from irtools.registry import collect
 
 __all__ = ["ATTENTION", "FEED_FORWARD", "HeadFacts"]
+
+_REFERENCES = 2
+"""Number of target layers whose matrices those of the head are compared with."""
 
 ATTENTION, FEED_FORWARD = "attention", "feed-forward"
 
@@ -91,13 +97,33 @@ class HeadFacts:
 
     def unlike_target(self) -> list[str] | None:
         """Structures of the head's layers that no layer of the target has, in words; None if unknown."""
+        if self._layers is None:
+            return None
+        ours, theirs = self._layers
+        wanted = {layer.signature for layer in theirs}
+        return [_unlike(layer, theirs) for layer in ours if layer.signature not in wanted]
+
+    @cached_property
+    def _layers(self) -> tuple[Sequence[LayerBlocks], Sequence[LayerBlocks]] | None:
+        """Layers of the head and of the target; None if they could not be divided into blocks."""
         if self.stack is None or self._ends is None:
             return None
         start, end = self._ends
         ours = head_blocks(self.head.graph, [start], end).layers
-        theirs = stack_blocks(self.target.graph, self.stack).layers
-        wanted = {layer.signature for layer in theirs}
-        return [_unlike(layer, theirs) for layer in ours if layer.signature not in wanted]
+        return ours, stack_blocks(self.target.graph, self.stack).layers
+
+    @cached_property
+    def matrices(self) -> tuple[HeadMatrix, ...]:
+        """The fusion, if it has one product, and the matrices of the head's layers."""
+        graph, found = self.head.graph, []
+        if self._ends is not None:
+            fusion = named_product(graph, self._ends[0])
+            found += [fusion] if fusion is not None else []
+        ours, theirs = self._layers or ((), ())
+        for layer in ours:
+            alike = [other for other in theirs if other.signature == layer.signature]
+            found += layer_matrices(graph, layer, self.target.graph, alike[-_REFERENCES:])
+        return tuple(found)
 
     @cached_property
     def layers(self) -> int:
@@ -119,6 +145,46 @@ class HeadFacts:
         stream = Stream(self.head.graph, [start], end, ancestors(self.head.graph, end.op))
         return find_sublayers(stream, walk(stream))
 
+    @cached_property
+    def norms(self) -> tuple[tuple[int, int], ...]:
+        """Layer id and input index of each product with the weights of a norm, in graph order."""
+        graph = self.head.graph
+        found = []
+        for op in sorted(graph.by_type.get("Multiply", ()), key=graph.rank.__getitem__):
+            scales = [source for source in graph.inputs(op) if graph.constant(source.op)]
+            width = graph.output_shape(op)[-1:]
+            weights = len(scales) == 1 and graph.shape(scales[0])[-1:] == width != (1,)
+            if weights and unique(graph, op) and self._unscaled_norm(op):
+                found.append((op, graph.inputs(op).index(scales[0])))
+        return tuple(found)
+
+    def _unscaled_norm(self, op: int) -> bool:
+        moving = [source for source in self.head.graph.inputs(op) if not self.head.graph.constant(source.op)]
+        return len(moving) == 1 and norm_input(self.head.graph, moving[0]) is not None
+
+    @property
+    def fusion_norms(self) -> list[int]:
+        """Positions in ``norms`` of those of the embeddings and the hidden state; empty if not both were found."""
+        fusion = self.likeness.fusion if self.likeness is not None else None
+        ops = [op for op, _ in self.norms]
+        operands = [source.op for source in self.head.graph.inputs(fusion.concat)] if fusion is not None else []
+        return [ops.index(op) for op in operands] if operands and set(operands) <= set(ops) else []
+
+    @property
+    def fusion_place(self) -> Place | None:
+        """The weights of the fusion; None if they were not found."""
+        if self._ends is None:
+            return None
+        found = named_product(self.head.graph, self._ends[0])
+        return found.place if found is not None else None
+
+    @cached_property
+    def types(self) -> dict[str, str]:
+        """Element type of most values of the matrices of ``target`` and ``head``."""
+        parts = {"target": self.target.document, "head": self.head.document}
+        constants = {name: read_constants(iter_graphs(document.scan)) for name, document in parts.items()}
+        return {name: Compression(document, constants[name]).main_type for name, document in parts.items()}
+
     def request(self) -> dict[str, Any]:
         """Request for the worker, as JSON."""
         view, projection = self.target.graph, self.projection
@@ -131,6 +197,13 @@ class HeadFacts:
             if graft is not None and graft.first and graft.matmul is not None
             else [view.op_name(projection.op), view.inputs(projection.op).index(projection.input)],
             "branches": [[kind, name, index] for kind, (name, index) in self.blocks.items()],
+            "norms": [place(self.head.graph, op, index) for op, index in self.norms],
+            "fusion norms": self.fusion_norms,
+            "fusion": self.fusion_place,
+            "matrices": {
+                "mtp": [matrix.place for matrix in self.matrices],
+                "target": [other for matrix in self.matrices for other in matrix.counterparts],
+            },
             "frequencies": {
                 "target": [_named(view, source) for source in sorted(rotary_frequencies(self.target))],
                 "mtp": [_named(self.head.graph, source) for source in sorted(rotary_frequencies(self.head))],

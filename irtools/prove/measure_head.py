@@ -11,8 +11,9 @@ import openvino as ov
 
 from irtools.model.annotation import Locator
 from irtools.prove.cutting import find
-from irtools.prove.drafting import Branch, Drafter, Target, Text, losses
+from irtools.prove.drafting import Branch, Change, Drafter, Target, Text, losses
 from irtools.prove.drive import Session, UndrivableError, difference
+from irtools.prove.structure import measure_structure
 
 __all__ = ["measure"]
 
@@ -26,6 +27,8 @@ _LONGEST = 256
 """Maximum number of prompt tokens."""
 _DEPTH = 3
 """Number of tokens drafted in a row."""
+_NOISES = (0.05, 0.2, 1.0)
+"""Noise on the weights of the fusion, relative to their standard deviation."""
 
 Wiring = Callable[[Text], tuple[Any, Any]]
 """Function from a text to hidden states and embeddings, one position shorter than the text."""
@@ -47,8 +50,9 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     request : mapping
         ``prompts`` (ids), ``hidden`` and ``before`` (``[producer, index]``; the latter may be null),
         ``projection`` (``[name, input index]`` of lm_head or of the target's draft head), ``branches`` (``[kind,
-        sum, input index]``), ``frequencies`` (``{"target": ..., "mtp": ...}``, lists of
-        ``[producer, index]``) and ``seed``.
+        sum, input index]``), ``frequencies`` and ``matrices`` (``{"target": ..., "mtp": ...}``, lists of
+        ``[producer, index]`` and of ``[reader, input index]``), ``norms`` (list of ``[reader, input index]``),
+        ``fusion norms`` (their positions, or empty), ``fusion`` (``[reader, input index]`` or null) and ``seed``.
 
     Returns
     -------
@@ -56,7 +60,8 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
         ``shape``, ``expected``, ``finite``, ``magnitude`` and ``hidden magnitude``; ``frequencies``
         by part; ``named``, the difference between the target's output ``last_hidden_state`` and the
         hidden state, -1 without this output. If the output of the head is finite, also ``inputs`` (effect of
-        changing each), ``scaled``, ``agreement`` by wiring, ``ahead`` and ``branches``.
+        changing each), ``scaled``, ``agreement`` by wiring, ``ahead``, ``branches`` and ``changed``. ``structure``
+        has a number for each of ``matrices``.
 
     Raises
     ------
@@ -66,7 +71,8 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     before = Locator(*request["before"]) if request["before"] else None
     target = Target(session, Locator(*request["hidden"]), before)
     branches = [Branch(*branch) for branch in request["branches"]]
-    drafter = Drafter(session, tuple(request["projection"]), branches)
+    change = Change([(name, index) for name, index in request["norms"]], request["fusion"])
+    drafter = Drafter(session, tuple(request["projection"]), branches, change, request["seed"])
     texts = []
     for number, prompt in enumerate(request["prompts"], 1):
         session.say(f"generating with the target from prompt {number} of {len(request['prompts'])}")
@@ -75,6 +81,7 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     measured = _values(drafter, texts) | {
         "frequencies": _frequencies(session, request["frequencies"]),
         "named": _worst(difference(text.named, text.hidden) for text in texts if text.named is not None),
+        "structure": measure_structure(session, request["matrices"]),
     }
     if not measured["finite"]:
         return measured
@@ -86,6 +93,8 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     short = [target.write(chunks[start : start + size], _SHORT_WRITTEN) for start in range(0, _CHUNKS, size)]
     measured["ahead"] = _ahead(drafter, short)
     measured["branches"] = _contributions(drafter, short, branches, request["seed"])
+    session.say("calling the head with other norm weights, and with noise on the fusion")
+    measured["changed"] = _changed(drafter, texts, request["fusion norms"], bool(request["fusion"]))
     return measured
 
 
@@ -180,9 +189,9 @@ def _agreement(drafter: Drafter, texts: Sequence[Text]) -> dict[str, Any]:
     return counts
 
 
-def _agreed(drafter: Drafter, text: Text, wiring: Wiring) -> list[int]:
+def _agreed(drafter: Drafter, text: Text, wiring: Wiring, **inputs: Any) -> list[int]:
     """For each covered token from the last prompt token on: 1 if the draft is the token of the target, else 0."""
-    scores = drafter.run(text.tokens[:, 1:], *wiring(text))[1][0, text.prompt - 1 :]
+    scores = drafter.run(text.tokens[:, 1:], *wiring(text), **inputs)[1][0, text.prompt - 1 :]
     own = text.best[0, text.prompt :]
     return [int(equal) for equal in (scores.argmax(-1) == own)[drafter.covers(own)]]
 
@@ -242,6 +251,25 @@ def _contributions(
         branch.kind: {"loss": base, "reordered": float(np.mean([loss(**{branch.kind: order}) for order in shuffles]))}
         for branch in branches
     }
+
+
+def _changed(drafter: Drafter, texts: Sequence[Text], fusion_norms: Sequence[int], fusion: bool) -> dict[str, float]:
+    """Share of the drafts that agree with the target, with other weights than the head's own, by change."""
+    norms = dict(enumerate(drafter.norms))
+    variants = {"as it is": drafter.changed()}
+    if norms:
+        variants["one larger"] = drafter.changed({number: weights + 1 for number, weights in norms.items()})
+        variants["one smaller"] = drafter.changed({number: weights - 1 for number, weights in norms.items()})
+    if fusion_norms:
+        one, other = fusion_norms
+        variants["exchanged"] = drafter.changed({one: norms[other], other: norms[one]})
+    if fusion:
+        variants |= {f"noise {size:g}": drafter.changed(noise=size) for size in _NOISES}
+    found = {}
+    for name, inputs in variants.items():
+        agreed = [flag for text in texts for flag in _agreed(drafter, text, _WIRINGS["as it is"], **inputs)]
+        found[name] = sum(agreed) / max(1, len(agreed))
+    return found
 
 
 def _frequencies(session: Session, request: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, list[list[float]]]:

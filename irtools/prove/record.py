@@ -72,6 +72,7 @@ def _settings(settings: ProveSettings) -> dict[str, Any]:
         "chat_template": settings.chat_template,
         "steps": list(settings.steps),
         "seed": settings.seed,
+        "repeat": settings.repeat,
         "do_sample": False,
         "ignore_eos": True,
         "enable_prefix_caching": False,

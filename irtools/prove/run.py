@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -84,8 +84,18 @@ class Proof(Tabular):
         return 2 if self.nothing else int(self.failed)
 
 
-def prove(export: ModelDirectory, settings: ProveSettings | None = None, progress: Progress | None = None) -> Proof:
+def prove(
+    export: ModelDirectory,
+    settings: ProveSettings | None = None,
+    progress: Progress | None = None,
+    on_step: Callable[[Step], None] | None = None,
+) -> Proof:
     """Prove an export by running it.
+
+    Parameters
+    ----------
+    on_step : callable, optional
+        Called with each step as soon as it has ended.
 
     Raises
     ------
@@ -94,10 +104,12 @@ def prove(export: ModelDirectory, settings: ProveSettings | None = None, progres
     InvalidIRError
         The target cannot be read.
     UsageError
-        openvino-genai is not installed, or a setting is invalid for the export.
+        A setting is invalid for the export; or openvino-genai is not installed, and no other step than ``runtime`` is
+        selected or a setting needs it.
     """
     settings = settings or ProveSettings()
-    if "runtime" in settings.steps and not genai.available():
+    absent = "runtime" in settings.steps and not genai.available()
+    if absent and (settings.steps == ("runtime",) or settings.min_acceptance is not None or settings.repeat > 1):
         raise UsageError(genai.NOT_INSTALLED)
     draft = ModelDirectory.open(settings.draft) if settings.draft is not None else None
     if draft is not None:
@@ -107,15 +119,19 @@ def prove(export: ModelDirectory, settings: ProveSettings | None = None, progres
     settings = _within_block(settings, setup, draft)
     if settings.min_acceptance is not None and setup.draft is None:
         raise UsageError("the acceptance rate can only be measured with a draft: there is no MTP head; give --draft")
-    if "runtime" in settings.steps:
+    if "runtime" in settings.steps and not absent:
         _check_release(setup)
     say = progress or (lambda text: None)
     say("querying the device and tokenizing the prompts")
     prompts, seen = _prompts(export, settings)
     _check_prompts(export, prompts, drafting="runtime" in settings.steps and setup.draft is not None)
     evidence = _evidence(export, setup, settings, seen, say)
-    steps = tuple(_steps(export, setup, prompts, settings, say))
-    return Proof(export, settings, setup, steps, record(setup, prompts, settings, evidence, steps))
+    done = on_step or (lambda step: None)
+    steps = []
+    for step in _steps(export, setup, prompts, settings, say):
+        done(step)
+        steps.append(step)
+    return Proof(export, settings, setup, tuple(steps), record(setup, prompts, settings, evidence, steps))
 
 
 def _evidence(
@@ -234,7 +250,9 @@ def _steps(
                     step = Step(name, why=str(error), broken=True)
                 named = RefusalEvidence(export, setup.name, settings.draft).named(step.why) if step.broken else ""
                 yield replace(step, why=f"{step.why.rstrip('.!')}. {named}") if named else step
-    if "runtime" in wanted:
+    if "runtime" in wanted and not genai.available():
+        yield Step("runtime", why=genai.NOT_INSTALLED)
+    elif "runtime" in wanted:
         yield speculate(export, setup, prompts, settings, _about("runtime", say))
 
 

@@ -63,6 +63,9 @@ class ProveSettings:
         Steps to run: ``taps``, ``state``, ``head`` and ``runtime``.
     seed : int
         Seed of all randomness, such as the token ids that replace prompts if there is no tokenizer.
+    repeat : int
+        Number of fresh processes that decode the prompts, each with new pipelines; all must give the same tokens and
+        the same acceptance.
     timeout : float
         Maximum duration of one load or one generation, in seconds.
     hash_weights : bool
@@ -79,6 +82,7 @@ class ProveSettings:
     chat_template: bool = False
     steps: tuple[str, ...] = STEPS
     seed: int = 0
+    repeat: int = 1
     timeout: float = 1800.0
     hash_weights: bool = False
 
@@ -101,6 +105,9 @@ class ProveSettings:
             "the numbers of assistant tokens must be at least 1": any(number < 1 for number in numbers),
             f"the numbers of assistant tokens must be at most {_MOST}": any(number > _MOST for number in numbers),
             "there are no numbers of assistant tokens; leave the option out for 1, 2 and 3": not numbers,
+            f"{self.repeat} repetitions: at least 1 is needed": self.repeat < 1,
+            "repetitions are made by the step runtime, which is not selected": self.repeat > 1
+            and "runtime" not in self.steps,
             f"the acceptance rate {acceptance} is not between 0 and 1": acceptance is not None
             and not 0 <= acceptance <= 1,
             "the acceptance rate is measured by the step runtime, which is not selected": acceptance is not None

@@ -12,7 +12,7 @@ from irtools.lint.symptoms import explanation, of_check
 from irtools.model.directory import TARGET_FILES, ModelDirectory
 from irtools.model.draft import draft as draft_facts
 from irtools.model.part import PartFacts
-from irtools.prove.decoding import Decoded, FirstDifference, decode, first_difference
+from irtools.prove.decoding import Decoded, FirstDifference, decode, decode_again, first_difference
 from irtools.prove.figures import acceptance_figures, memory_figures, plain_figures, speed_figures
 from irtools.prove.refusal import RefusalEvidence, cite, suspects
 from irtools.prove.settings import Prompt, ProveSettings
@@ -150,6 +150,8 @@ class _Decoding:
         if self._with_image:
             yield self._image(decoded)
         yield from self._drafting(decoded)
+        if self.settings.repeat > 1 and decoded.refused is None:
+            yield self._repeated(decoded, stateful)
         if decoded.refused is None:
             did = "measured the decoding time after a warm-up"
             yield Check("speed", PASSED, did, "see the table", figures=speed_figures(decoded))
@@ -172,18 +174,46 @@ class _Decoding:
     def _decode(
         self, prompts: Sequence[Prompt], settings: ProveSettings, *, stateful: bool = False, exact: bool = False
     ) -> Decoded:
-        base = GenerationJob(
-            str(self.export.directory),
-            device=settings.device,
-            max_new_tokens=settings.max_new_tokens,
-            chat_template=settings.chat_template,
-            stateful=stateful,
-            as_text=self._embeds,
-            exact=exact,
-            reuse=True,
-        )
+        base = replace(self._job(stateful), exact=exact)
         draft, image = self.setup.draft if not stateful else None, self._with_image and not stateful
         return decode(base, prompts, settings, draft=draft, image=image, progress=self.say)
+
+    def _job(self, stateful: bool) -> GenerationJob:
+        """The target and the options of all runs."""
+        return GenerationJob(
+            str(self.export.directory),
+            device=self.settings.device,
+            max_new_tokens=self.settings.max_new_tokens,
+            chat_template=self.settings.chat_template,
+            stateful=stateful,
+            as_text=self._embeds,
+            reuse=True,
+        )
+
+    def _repeated(self, decoded: Decoded, stateful: bool) -> Check:
+        """Compare tokens and acceptance of fresh processes with those of the first one."""
+        draft = self.setup.draft if decoded.drafted else None
+        first = decoded.drafted[min(decoded.drafted)] if decoded.drafted else decoded.plain
+        runs = [first, *decode_again(self._job(stateful), decoded, self.settings, draft=draft, progress=self.say)]
+        how = f", drafting {min(decoded.drafted)} at a time" if decoded.drafted else ""
+        did = f"decoded the prompts in {plural(len(runs), 'fresh process')}{how}"
+        tokens = [[one.tokens for one in run.outcomes] for run in runs]
+        counts = [[(one.accepted, one.drafted) for one in run.outcomes] for run in runs]
+        totals = [[run.totals.accepted, run.totals.drafted] for run in runs]
+        refused = [run.refused.message if run.refused else "" for run in runs]
+        text, other = ([values[0] != value for value in values] for values in (tokens, counts))
+        figures = {"processes": len(runs), "acceptance": totals, "text_differs": text, "refused": refused}
+        rates = joined(dict.fromkeys(f"{accepted} of {drafted}" for accepted, drafted in totals))
+        saw = f"accepted: {rates}" if decoded.drafted else plural(decoded.plain.totals.tokens, "token")
+        faults = [
+            f"{plural(sum(map(bool, refused)), 'process')} failed ({next(filter(None, refused), '')})" * any(refused),
+            f"{plural(sum(text), 'process')} wrote other tokens than the first" * any(text),
+            f"{plural(sum(other), 'process')} accepted other numbers of tokens than the first" * any(other),
+        ]
+        if any(faults):
+            why = "the same models and prompts must give the same result each time: suspect the driver or the device"
+            return Check("repeat", FAILED, did, f"{'; '.join(filter(None, faults))}; {saw}", why, figures)
+        return Check("repeat", PASSED, did, f"the same tokens each time; {saw}", figures=figures)
 
     def _conversion(self) -> Check:
         """Convert the target, and the MTP head if it drafts, to paged attention."""

@@ -27,21 +27,21 @@ _NARROW = 60
 
 
 def proof_text(proof: Proof, style: Style) -> str:
-    """Steps with their checks, figures of drafting, and recommendation, without a final newline."""
+    """Verdict, steps with their checks, figures of drafting, and recommendation, without a final newline."""
     device = proof.record["device"]
     name = device["properties"].get("FULL_DEVICE_NAME")
     where = f"{device['name']} ({name})" if name else device["name"]
     own = proof.setup.draft == proof.export.directory
     how = f"with its {proof.setup.title}" if own else f"with the {proof.setup.title} of {proof.setup.draft}"
     drafting = f", {how}" if proof.setup.title else ""
-    lines = [paragraph(f"{proof.export.path} on {where}{drafting}", style)]
+    lines = [paragraph(_verdict(proof.steps), style), paragraph(f"{proof.export.path} on {where}{drafting}", style)]
     if proof.record["tokenizer_fault"] and proof.record["prompts"]:
         seed = proof.record["settings"]["seed"]
         text = f"the prompts could not be tokenized, and random token ids from seed {seed} replace them"
         lines.append(paragraph(f"{text}: {proof.record['tokenizer_fault']}", style))
     for step in proof.steps:
         lines += ["", *_step(step, style)]
-    return "\n".join([*lines, "", paragraph(_verdict(proof.steps), style)])
+    return "\n".join(lines)
 
 
 def _verdict(steps: Sequence[Step]) -> str:
