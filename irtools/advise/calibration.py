@@ -30,7 +30,7 @@ from irtools.text import plural
 
 __all__ = ["Calibration", "from_record", "measure"]
 
-_ROUNDS = 2
+_ROUNDS = 3
 _PROMPTS = 4
 _TOKENS = 12
 _DRAFTS = (3, 1, 8)  # 3 first, as with the present head: later runs of a process are faster
@@ -203,8 +203,7 @@ def measure(
     """Time plain decoding, drafting with the present head, and drafting with a smaller one.
 
     The smaller head is in a temporary directory with a changed copy of the target's XML and links to all other files.
-    The three are run in turn, in processes of their own, twice; the first quartile of the runs counts, because other
-    work on the machine can only make a run slower.
+    The three are run in turn, in processes of their own, three times; the median of the runs counts.
 
     Raises
     ------
@@ -228,19 +227,19 @@ def measure(
     present = _per_draft(runs["present"].values())
     fewer = _per_draft([runs["smaller"][3]])  # as many drafts: the first one of a pass takes longer than the others
     read, less = traffic.per_draft(traffic.present), traffic.per_draft(rows)
-    per_byte = (_low(present) - _low(fewer)) / (read - less)
+    per_byte = (median(present) - median(fewer)) / (read - less)
     if per_byte <= 0:
         raise UsageError(
             f"the timed runs make no sense: drafting with {rows} tokens was not faster than with {traffic.present}; "
             "try again when the machine has no other work"
         )
-    fixed = max(_low(fewer) - per_byte * less, 0.0)
+    fixed = max(median(fewer) - per_byte * less, 0.0)
     passes = {
-        count: _low([_cycle(outcome) for outcome in outcomes]) for count, outcomes in sorted(runs["smaller"].items())
+        count: median([_cycle(outcome) for outcome in outcomes]) for count, outcomes in sorted(runs["smaller"].items())
     }
     accepted = [acceptance_of(outcome.accepted / max(outcome.steps - 1, 1), 3) for outcome in runs["present"][3]]
     busy = any(_spread(times) > _BUSY for times in (plain, present))
-    return Calibration("runs", _low(plain), fixed, per_byte, passes, sum(accepted) / len(accepted), busy)
+    return Calibration("runs", median(plain), fixed, per_byte, passes, sum(accepted) / len(accepted), busy)
 
 
 _TITLES = {
@@ -292,11 +291,6 @@ def _per_draft(outcomes: Any) -> list[float]:
 def _cycle(outcome: Outcome) -> float:
     """Time of a cycle without the draft."""
     return (outcome.timing.decode - outcome.timing.draft) / max(outcome.steps - 1, 1)
-
-
-def _low(times: Sequence[float]) -> float:
-    """First quartile."""
-    return quantiles(times, n=4, method="inclusive")[0] if len(times) > 1 else times[0]
 
 
 def _spread(times: Sequence[float]) -> float:
