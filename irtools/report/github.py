@@ -8,7 +8,7 @@ from pathlib import Path
 from irtools.lint.engine import ModelVerification
 from irtools.lint.finding import Severity
 from irtools.report.findings import shown_path
-from irtools.text import shortened, visible
+from irtools.text import printable, shortened
 
 __all__ = ["github"]
 
@@ -22,7 +22,7 @@ def github(models: Sequence[ModelVerification], **_: object) -> str:
 
 def _commands(model: ModelVerification) -> Iterator[str]:
     if model.verification is None:
-        yield f"::error title=irtools::{_data(visible(f'{model.path}: {model.error}'))}"
+        yield f"::error title=irtools::{_data(f'{model.path}: {model.error}')}"
         return
     names = {rule.code: rule.name for rule in model.verification.rules}
     for finding in model.verification.findings:
@@ -32,13 +32,13 @@ def _commands(model: ModelVerification) -> Iterator[str]:
             properties["line"] = str(finding.line)
         properties["title"] = " ".join(filter(None, (finding.code, names.get(finding.code))))
         shown = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
-        yield f"::{_COMMANDS[finding.severity or Severity.ERROR]} {shown}::{_data(visible(shortened(finding.text)))}"
+        yield f"::{_COMMANDS[finding.severity or Severity.ERROR]} {shown}::{_data(shortened(finding.text))}"
 
 
 def _data(text: str) -> str:
     """Escape a message as the runner's ``toolkit`` library does."""
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(text, "github").replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:
-    return _data(visible(text)).replace(":", "%3A").replace(",", "%2C")
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
