@@ -45,7 +45,7 @@ def _sections(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
         found.append((prefix, section))
         inner = ((f"{prefix}{key}.", section.get(key)) for key in _NESTED)
         pending += [(name, value) for name, value in inner if isinstance(value, Mapping)]
-    return reversed(found)  # the last of a section's own sections comes first in `found`
+    return iter(found[::-1])  # the last of a section's own sections comes first in `found`
 
 
 def integers(section: Mapping[str, Any], keys: Iterable[str]) -> dict[str, int]:
