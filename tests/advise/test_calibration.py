@@ -171,13 +171,13 @@ def outcome(drafts: int, per_draft: float) -> Outcome:
 
 
 def fake_runs(monkeypatch: pytest.MonkeyPatch, seconds: dict[str, float]) -> list[Path]:
-    """Runs with given times per draft, in the order plain, present, smaller; every second round is disturbed."""
+    """Runs with given times per draft, in the order plain, present, smaller; the second of three rounds is disturbed."""
     directories: list[Path] = []
 
     def run(directory: Path, drafts: tuple[int, ...], device: str, timeout: float) -> dict[int, list[Outcome]]:
         directories.append(directory)
         name = "smaller" if len(drafts) > 1 else "present"
-        slow = 3.0 if len(directories) > 3 else 1.0
+        slow = 3.0 if 3 < len(directories) <= 6 else 1.0
         return {count: [outcome(count, slow * seconds[name])] * 4 for count in drafts}
 
     monkeypatch.setattr(calibration, "_run", run)
@@ -196,7 +196,7 @@ def test_runs_of_two_sizes_give_the_fixed_cost_and_the_rate(fixtures: Path, monk
     assert found.plain == pytest.approx(0.015)
     assert found.passes == pytest.approx({1: 0.017, 3: 0.021, 8: 0.031})
     assert found.busy
-    assert len(directories) == 6
+    assert len(directories) == 9
     assert not directories[2].exists()
 
 
