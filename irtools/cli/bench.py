@@ -111,10 +111,10 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
 def command(model: Path, compare: Path | None, outputs: tuple[Path, ...], ui: Ui, **options: Any) -> int:
     """Benchmark an export: speed, time to first token, acceptance, and whether to draft.
 
-    Compares plain decoding with the MTP head and with each --draft, for each number of drafted tokens. The rows run in
-    turn, each in a fresh process, and are compared within each repetition; loading and warm-up are not timed. The
-    verdict is undecided if the intervals leave both open. Whether the text stays equal (equivalence) is what `irtools
-    prove` tests.
+    Compares plain decoding with the MTP head and with each --draft, for each number of drafted tokens. The rows take
+    turns in each repetition, each in a fresh process; loading and warm-up are not timed. Speed-ups compare steady
+    passes without interruptions by other work. The verdict is undecided if the intervals leave both open. Whether the
+    text stays equal (equivalence) is what `irtools prove` tests.
 
     Exit codes: 0 measured, 1 a required minimum was missed, 2 nothing could be measured.
     """

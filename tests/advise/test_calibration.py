@@ -14,6 +14,7 @@ from irtools.advise import calibration
 from irtools.advise.advice import Advice, advise
 from irtools.advise.calibration import Calibration, acceptance_of, from_record
 from irtools.advise.traffic import HeadBytes, PartBytes, Traffic, traffic
+from irtools.bench.copies import grafted
 from irtools.errors import OptionError, UsageError
 from irtools.export import open_export
 from irtools.prove.evidence import file_marks
@@ -209,7 +210,7 @@ def test_runs_that_make_no_sense_are_refused(fixtures: Path, monkeypatch: pytest
 def test_the_copy_with_a_smaller_head_changes_only_the_target(fixtures: Path) -> None:
     export = open_export(fixtures / "qwen3_5_vl_trained")
     before = copy.deepcopy(file_marks(export.directory))
-    with calibration._with_smaller_head(export, 64) as made:
+    with grafted(export, 64, "") as made:
         assert traffic(open_export(made)).present == 64
         changed = [name for name, facts in file_marks(made).items() if facts != before[name]]
         assert changed == ["openvino_language_model.xml"]
@@ -219,7 +220,7 @@ def test_the_copy_with_a_smaller_head_changes_only_the_target(fixtures: Path) ->
 @pytest.mark.slow
 def test_the_copy_with_a_smaller_head_drafts_in_the_runtime(fixtures: Path) -> None:
     export = open_export(fixtures / "qwen3_5_vl_trained")
-    with calibration._with_smaller_head(export, 128) as made:
+    with grafted(export, 128, "") as made:
         runs = calibration._run(made, (0, 1, 3), "CPU", 300)
         assert [len(runs[count]) for count in (0, 1, 3)] == [4, 4, 4]
         assert all(run.drafted for run in runs[3])
