@@ -26,7 +26,7 @@ _WIDEST = 2
 """Upper end of an interval that is shown, divided by the highest median: two repetitions can give any interval."""
 _SVG = "{http://www.w3.org/2000/svg}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
-_STYLE = {
+_STYLE: dict[Any, Any] = {  # matplotlib types its keys as literals
     "svg.fonttype": "none",
     "svg.hashsalt": "irtools",
     "text.color": _INK,
