@@ -171,7 +171,7 @@ def outcome(drafts: int, per_draft: float) -> Outcome:
 
 
 def fake_runs(monkeypatch: pytest.MonkeyPatch, seconds: dict[str, float]) -> list[Path]:
-    """Runs with given times per draft, in the order plain, present, smaller; the second of three rounds is disturbed."""
+    """Runs with given times per draft, in the order plain, present, smaller; the second round is disturbed."""
     directories: list[Path] = []
 
     def run(directory: Path, drafts: tuple[int, ...], device: str, timeout: float) -> dict[int, list[Outcome]]:
