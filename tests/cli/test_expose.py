@@ -67,7 +67,7 @@ def test_the_table_says_what_is_given_out(
 
     done = cli("expose", llama, "--remove", "--no-check")
     assert (done.code, done.err) == (0, "")
-    assert "3 exposed outputs" in done.out
+    assert "removed 3 outputs" in done.out
     assert content(llama) == before
     assert cli("expose", llama, "--remove", "--no-check").out == (
         f"{llama / 'openvino_model.xml'} has no such outputs; nothing written\n"

@@ -237,7 +237,7 @@ def test_rules_explain(cli: Cli) -> None:
     assert "How to fix it" in done.out
     assert cli("rules", "explain", "short-weights").out == done.out
     missing = cli("rules", "explain", "IR999")
-    assert (missing.code, "there is no rule 'IR999'. `irtools rules list`" in missing.err) == (2, True)
+    assert (missing.code, "there is no rule 'IR999'. Did you mean 'IR0" in missing.err) == (2, True)
 
 
 def test_rules_of_a_folder_are_listed(cli: Cli, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
 
     config = load_config(tmp_path / "irtools.toml")
 
-    assert (config.select, config.ignore) == (("EXP", "HID001"), ("EXP011",))
+    assert (config.select, config.ignore) == (("exp", "HID001"), ("EXP011",))
     assert (config.fail_on, config.target_runtime, config.expect_mtp) == (Severity.WARNING, "2026.3", False)
     assert (config.rules, config.baseline) == ((tmp_path / "lint",), tmp_path / "known.json")
     assert config.severity == {"EXP003": Severity.NOTE}
@@ -170,3 +170,18 @@ def test_expected_compression_is_one_for_all_or_by_part(tmp_path: Path) -> None:
         path.write_text(wrong)
         with pytest.raises(UsageError, match="expect-compression"):
             load_config(path)
+
+
+def test_rules_are_named_and_a_wrong_name_names_the_file(
+    export_copy: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = export_copy("mixtral")
+    monkeypatch.chdir(tmp_path)
+    settings = "select = ['missing-tokenizer']\n[severity]\nMissing-Tokenizer = 'note'\n"
+    (tmp_path / "irtools.toml").write_text(settings)
+    found = verify_model(model, VerifyCall()).verification
+    assert found is not None
+    assert {(finding.code, finding.severity) for finding in found.findings} == {("EXP003", Severity.NOTE)}
+    (tmp_path / "irtools.toml").write_text("ignore = ['missing-tokeniser']\n")
+    with pytest.raises(UsageError, match=r"irtools\.toml: there is no rule .* Did you mean 'missing-tokenizer'"):
+        verify_model(model, VerifyCall())
