@@ -149,13 +149,13 @@ def test_token_ids_that_stand_in_for_prompts_are_told(proof: Proof) -> None:
         proof.export, proof.settings, proof.setup, proof.steps, {**proof.record, "tokenizer_fault": "no file"}
     )
 
-    assert proof_text(faulty, Style()).splitlines()[1].endswith("random token ids from seed 0 replace them: no file")
+    assert proof_text(faulty, Style()).splitlines()[2].endswith("random token ids from seed 0 replace them: no file")
 
 
 def test_nothing_is_proved_when_no_step_applies(proof: Proof) -> None:
     nothing = Proof(proof.export, proof.settings, proof.setup, proof.steps[:1], proof.record)
 
-    assert proof_text(nothing, Style()).endswith("nothing proved: no step applies")
+    assert proof_text(nothing, Style()).startswith("nothing proved: no step applies\n")
     assert nothing.exit_code == 2
 
 
@@ -196,7 +196,7 @@ def proof(fixtures: Path) -> Proof:
 def test_the_report_tells_each_step_and_what_follows(proof: Proof) -> None:
     lines = [" ".join(line.split()) for line in proof_text(proof, Style()).splitlines()]
 
-    assert lines[0].endswith("on CPU (A Device), with its MTP head")
+    assert lines[1].endswith("on CPU (A Device), with its MTP head")
     assert "taps: not applicable" in lines
     assert "runtime: warning (3.2 s, 118 MiB)" in lines
     assert "total 1 19 of 20 0.95 19" in lines
@@ -211,7 +211,7 @@ def test_the_report_tells_each_step_and_what_follows(proof: Proof) -> None:
     advice = next(line for line in lines if line.startswith("recommendation"))
     assert "leave drafting off: the best setting, 1 at a time, has 0.83 times" in advice
     assert "drafting never breaks even" in advice
-    assert lines[-1] == "1 step passed, 1 of them with a warning; 1 step does not apply"
+    assert lines[0] == "1 step passed, 1 of them with a warning; 1 step does not apply"
 
 
 @pytest.mark.parametrize("width", [40, 80])
