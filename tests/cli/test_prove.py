@@ -36,7 +36,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, fixtures: Path) -> list[ProveSettings
     """Settings of the calls; nothing runs."""
     calls: list[ProveSettings] = []
 
-    def prove(export: Any, settings: ProveSettings, progress: Any) -> Proof:
+    def prove(export: Any, settings: ProveSettings, progress: Any, on_step: Any) -> Proof:
         calls.append(settings)
         record = {"record_version": 1, "device": {"name": "CPU", "properties": {}}, "tokenizer_fault": ""}
         return Proof(export, settings, DraftSetup(), (), record)
@@ -58,6 +58,7 @@ def test_options_become_settings(cli: Cli, asked: list[ProveSettings], fixtures:
         ("--assistant-tokens", "2,4", "--min-acceptance", "0.5"): ProveSettings(
             assistant_tokens=(2, 4), min_acceptance=0.5
         ),
+        ("--repeat", "3"): ProveSettings(repeat=3),
         ("--max-new-tokens", "7", "--draft", tmp_path): ProveSettings(max_new_tokens=7, draft=tmp_path),
     }
     for arguments, expected in calls.items():
@@ -105,10 +106,21 @@ def test_options_that_make_no_sense_are_one_sentence(
 def test_without_genai_there_is_one_sentence(cli: Cli, fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(genai, "available", lambda: False)
 
-    done = cli("prove", fixtures / "falcon")
+    done = cli("prove", fixtures / "falcon", "--steps", "runtime")
 
     assert (done.code, done.out) == (2, "")
     assert "openvino-genai is not installed; install the extra" in done.err
+
+
+def test_without_genai_the_other_steps_run(cli: Cli, fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(genai, "available", lambda: False)
+
+    done = cli("prove", fixtures / "falcon", "--steps", "state,runtime")
+
+    assert done.code == 0
+    assert done.out.startswith("1 step passed; 1 step does not apply\n")
+    assert "openvino-genai is not installed; install the extra" in " ".join(done.out.split())
+    assert "note: state: passed" in done.err
 
 
 def test_a_runtime_that_cannot_be_imported_is_one_sentence(
