@@ -147,10 +147,10 @@ class HeadFacts:
 
     @cached_property
     def norms(self) -> tuple[tuple[int, int], ...]:
-        """Layer id and input index of each product with the weights of a norm, in graph order."""
+        """Layer id and input index of each product with the weights of a norm, in graph order, of live ops only."""
         graph = self.head.graph
         found = []
-        for op in sorted(graph.by_type.get("Multiply", ()), key=graph.rank.__getitem__):
+        for op in sorted(self.head.live_ops("Multiply"), key=graph.rank.__getitem__):
             scales = [source for source in graph.inputs(op) if graph.constant(source.op)]
             width = graph.output_shape(op)[-1:]
             weights = len(scales) == 1 and graph.shape(scales[0])[-1:] == width != (1,)

@@ -135,7 +135,7 @@ UNSEEN: dict[str, tuple[Edit, str, str]] = {
     "norm weights plus one": (
         norms(lambda olds: [old + 1 for old in olds]),
         "norm-weights",
-        "cannot see norm weights that are too large by one",
+        "too large by one",
     ),
     "noise of 1%": (noise(0.01), "fusion-noise", "cannot see as much"),
     "noise of 5%": (noise(0.05), "fusion-noise", "cannot see as much"),
