@@ -183,6 +183,7 @@ def test_a_loop_that_multiplies_activations_mixes_tokens_and_one_with_weights_do
         (("past.0.key",), "full_attention", True),  # a cache, whatever the mask
         ((), "linear_attention", True),
         ((), "state_space", True),
+        ((), "convolution", True),
         ((), "full_attention", False),
         ((), "sliding_attention", False),
     ],
@@ -208,3 +209,12 @@ def test_an_input_that_an_op_does_not_have_has_no_shape(tmp_path: Path) -> None:
     function(Probe(graph, (), (), Pattern("norm", "x", (), 1, "", function)), op_id)
 
     assert [len(shape) for shape in shapes] == [3, 2, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["llama", "falcon", "gpt2"])
+def test_on_a_plain_decoder_all_witnesses_agree(name: str) -> None:
+    stack = open_export(FIXTURES / name).locate()
+
+    said = {verdict.witness: verdict.agrees for verdict in stack.verdicts}
+    assert said == dict.fromkeys(("walk", "dominators", "names", "state", "config"), True)
+    assert all(verdict.agrees for layer in stack.layers for verdict in layer.verdicts)
