@@ -183,6 +183,7 @@ def test_a_loop_that_multiplies_activations_mixes_tokens_and_one_with_weights_do
         (("past.0.key",), "full_attention", True),  # a cache, whatever the mask
         ((), "linear_attention", True),
         ((), "state_space", True),
+        ((), "convolution", True),
         ((), "full_attention", False),
         ((), "sliding_attention", False),
     ],
@@ -208,3 +209,36 @@ def test_an_input_that_an_op_does_not_have_has_no_shape(tmp_path: Path) -> None:
     function(Probe(graph, (), (), Pattern("norm", "x", (), 1, "", function)), op_id)
 
     assert [len(shape) for shape in shapes] == [3, 2, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["llama", "falcon", "gpt2"])
+def test_on_a_plain_decoder_all_witnesses_agree(name: str) -> None:
+    stack = open_export(FIXTURES / name).locate()
+
+    said = {verdict.witness: verdict.agrees for verdict in stack.verdicts}
+    assert said == dict.fromkeys(("walk", "dominators", "names", "state", "config"), True)
+    assert all(verdict.agrees for layer in stack.layers for verdict in layer.verdicts)
+
+
+class Shifted(Decoder):
+    """A mask of positions that are compared once, or twice, with a shift by a constant."""
+
+    def __init__(self, *, window: bool) -> None:
+        super().__init__()
+        self.window = window
+
+    def bias(self, value: ov.Node) -> ov.Node:
+        length = op.gather(op.shape_of(value), op.constant(np.int64(1)), op.constant(np.int64(0)))
+        position = op.range(op.constant(np.int64(0)), length, op.constant(np.int64(1)), "i64")
+        row, column = (op.unsqueeze(position, op.constant(np.array([axis]))) for axis in (1, 0))
+        seen = op.less(column, op.add(row, op.constant(np.int64(1))))
+        if self.window:
+            seen = op.logical_and(seen, op.greater(column, op.subtract(row, op.constant(np.int64(4)))))
+        return op.convert(seen, "f32")
+
+
+@pytest.mark.parametrize(("window", "mixer"), [(False, "full_attention"), (True, "sliding_attention")])
+def test_one_shifted_comparison_is_no_window(window: bool, mixer: str, tmp_path: Path) -> None:
+    stack = locate(Shifted(window=window).document(tmp_path))
+
+    assert [layer.mixer for layer in stack.layers] == [mixer] * 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from copy import deepcopy
@@ -11,6 +12,9 @@ import pytest
 from ir_edit import IR, edit
 
 import irtools
+from irtools.model.document import Document
+from irtools.model.part import PartFacts
+from rules.mtp_target import _attention_sizes
 
 Copier = Callable[..., Path]
 LANGUAGE, MTP = "openvino_language_model.xml", "openvino_mtp_model.xml"
@@ -74,3 +78,12 @@ def test_an_input_that_lost_its_name_is_reported_once(name: str, code: str, expo
     path.write_text(data)
 
     assert codes(directory, "RUN007", "RUN008") == [code]
+
+
+@pytest.mark.parametrize("part", [LANGUAGE, MTP])
+def test_sizes_of_attention_are_those_of_the_config(part: str, fixtures: Path) -> None:
+    config = json.loads((fixtures / "qwen3_5_vl" / "config.json").read_text())["text_config"]
+
+    sizes = _attention_sizes(PartFacts(Document(fixtures / "qwen3_5_vl" / part)))
+
+    assert sizes == {(config["num_attention_heads"], config["head_dim"])}

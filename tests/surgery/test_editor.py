@@ -186,3 +186,15 @@ def test_an_added_constant_beyond_the_weights_is_the_fault_of_the_edit(export_co
     with pytest.raises(CheckError) as caught:
         export.save()
     assert "the edited constant 'beyond' reads the bytes 1000000000 to 1000000016 of the weights" in str(caught.value)
+
+
+def test_the_document_has_the_edits_so_far(falcon: Document) -> None:
+    with irtools.open_export(falcon.path.parent).edit() as editor:
+        before = editor.document
+        head = before.graph.by_type["MatMul"][0]
+        assert before.data == falcon.data
+
+        editor.rename(head, "another name")
+
+        assert editor.document.graph.op_name(head) == "another name"
+        assert before.graph.op_name(head) != "another name"
