@@ -7,6 +7,7 @@ can be started early: it then loads OpenVINO and reads the old file while the de
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -77,7 +78,11 @@ def _start(original: Path | None) -> Child:
 
 
 def _files(path: Path | None) -> list[str] | None:
-    return None if path is None else [str(path.absolute()), str(path.with_suffix(".bin").absolute())]
+    """Files of an IR to read ahead; None if one is missing, or is a pipe, which OpenVINO would wait for."""
+    if path is None:
+        return None
+    files = (path.absolute(), path.with_suffix(".bin").absolute())
+    return [str(file) for file in files] if all(map(os.path.isfile, files)) else None
 
 
 def check_file(
