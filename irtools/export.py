@@ -225,8 +225,8 @@ class Export(ModelDirectory, Drawable):
         >>> footprint = irtools.open_export("fixtures/falcon").footprint(context=128)
         >>> footprint.total("f32") - footprint.total("f16")  # 8 states of width 8, 2 bytes more per value
         16384
-        >>> footprint.largest_context(2**30, "u8", "u4") > footprint.largest_context(2**30, "u8")
-        True
+        >>> footprint.largest_context(2**30, "u8", "u4")  # the model takes no more tokens
+        2048
         """
         from irtools.model.footprint import footprint
 

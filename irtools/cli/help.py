@@ -37,6 +37,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "irtools inspect my-model --snippet > generate.py",
     ),
     "locate": ("irtools locate my-model", "irtools locate --explain my-model"),
+    "bench": (
+        "irtools bench my-model --assistant-tokens 1-4",
+        "irtools bench my-model --graft 32k --min-speedup 1.2 -o bench.html",
+    ),
     "prove": (
         "irtools prove my-model --steps taps,state",
         'irtools prove my-model --prompt "Once upon a time" --format json > proof.json',
@@ -45,10 +49,20 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "report": ("irtools report my-model -o model.html",),
     "rules": ("irtools rules list", "irtools rules explain missing-annotation"),
     "rules explain": (
-        "irtools rules explain HID001",
+        "irtools rules explain missing-annotation",
         'irtools rules explain "MTP speculative decoding requires num_assistant_tokens > 0"',
     ),
     "rules list": ("irtools rules list",),
+    "rt-info": (
+        "irtools rt-info show my-model runtime_options",
+        "irtools rt-info set my-model runtime_options/KV_CACHE_PRECISION=u8",
+    ),
+    "rt-info remove": ("irtools rt-info remove my-model runtime_options/KV_CACHE_PRECISION",),
+    "rt-info set": ("irtools rt-info set my-model runtime_options/KV_CACHE_PRECISION=u8",),
+    "rt-info show": (
+        "irtools rt-info show my-model",
+        "irtools rt-info show my-model runtime_options --full",
+    ),
     "strip": ("irtools strip my-model",),
     "verify": (
         "irtools verify my-model",

@@ -33,10 +33,7 @@ def command() -> None:
 @part_option
 @output_options()
 def show(model: Path, keys: tuple[str, ...], full: bool, part: str, ui: Ui) -> int:
-    """Show all entries, or those of some keys and groups. JSON has all values whole.
-
-    Example: irtools rt-info show my-model runtime_options
-    """
+    """Show all entries, or those of some keys and groups. JSON has all values whole."""
 
     def work(path: Path) -> ModelResult:
         from irtools.export import open_export
@@ -45,7 +42,9 @@ def show(model: Path, keys: tuple[str, ...], full: bool, part: str, ui: Ui) -> i
         document = open_export(path).part(part)
         entries = chosen(document, keys)
         details = {"file": str(document.path), "entries": entries_details(entries)}
-        return ModelResult(str(path), "ok", details=details, text=entries_text(entries, ui.style, full=full))
+        return ModelResult(
+            str(path), "ok", details=details, text=entries_text(entries, ui.style, full=full), exact=full
+        )
 
     return run_models(ui, "rt-info show", [model], work)
 
@@ -64,8 +63,6 @@ def set_(
     """Set entries, all or none; missing groups are added, and no other byte of the file changes.
 
     To undo it byte by byte, remove a new entry, or set an old one back; the output has the command.
-
-    Example: irtools rt-info set my-model runtime_options/KV_CACHE_PRECISION=u8
     """
     values: dict[str, str | None] = {}
     for entry in entries:
@@ -91,8 +88,6 @@ def remove(model: Path, keys: tuple[str, ...], writing: Writing, no_check: bool,
     """Remove entries, or whole groups. After set of new entries, this restores the file byte by byte.
 
     To undo it, set the entries again; the output has the command.
-
-    Example: irtools rt-info remove my-model runtime_options/KV_CACHE_PRECISION
     """
     return _change(model, "rt-info remove", dict.fromkeys(keys), writing, ui, part, check=not no_check)
 

@@ -21,7 +21,7 @@ from irtools.text import clipped, did_you_mean, visible
 
 __all__ = ["change_details", "changes_text", "chosen", "entries_details", "entries_text"]
 
-_LONGEST_COMMAND = 300
+_LONGEST_COMMAND = 4000
 _Path = tuple[str, ...]
 
 
@@ -54,11 +54,13 @@ def entries_details(entries: Mapping[str, str]) -> dict[str, object]:
 
 
 def entries_text(entries: Mapping[str, str], style: Style, *, full: bool) -> str:
-    """Table of entries; with ``full``, long values are whole."""
+    """Table of entries with short values; with ``full``, a line for each entry with its whole value."""
     if not entries:
         return "no rt_info entries"
+    if full:
+        return "\n".join(f"{key}: {value}" for key, value in entries.items())
     columns = (Column("key", fold="anywhere"), Column("value", fold="anywhere"), Column("from", fold="words"))
-    rows = [(key, value if full else clipped(value), origin(key)) for key, value in entries.items()]
+    rows = [(key, clipped(value), origin(key)) for key, value in entries.items()]
     return table(columns, rows, style)
 
 

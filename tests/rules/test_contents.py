@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import shutil
 from collections import Counter
@@ -133,7 +134,7 @@ def test_at_most_500_kb_are_read(
 ) -> None:
     """Count the bytes that are read; otherwise files are only tested for a Git-LFS pointer."""
     directory, options = make(fixtures, tmp_path / "made", name)
-    real_read, real_open, real_path_open, read = os.pread, os.open, Path.open, Counter[str]()
+    real_read, real_open, real_file, read = os.pread, os.open, builtins.open, Counter[str]()
     names: dict[int, str] = {}
     sizes: list[int] = []
 
@@ -146,16 +147,16 @@ def test_at_most_500_kb_are_read(
         read[names[descriptor]] += size
         return real_read(descriptor, size, offset)
 
-    def path_opened(path: Path, *more: Any, **others: Any) -> Any:
-        if path.suffix != ".bin":
-            return real_path_open(path, *more, **others)
-        file = CountedFile(FileIO(path))
+    def file_opened(which: Any, *more: Any, **others: Any) -> Any:
+        if not names.get(which, "").endswith(".bin"):
+            return real_file(which, *more, **others)
+        file = CountedFile(FileIO(which))
         file.sizes = sizes
         return file
 
     monkeypatch.setattr(os, "open", opened)
     monkeypatch.setattr(os, "pread", counted)
-    monkeypatch.setattr(Path, "open", path_opened)
+    monkeypatch.setattr(builtins, "open", file_opened)
     open_export(directory).verify(**options)
 
     assert sizes

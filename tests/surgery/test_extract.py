@@ -186,14 +186,6 @@ def test_an_output_of_the_model_and_the_op_behind_it(extract: Extract) -> None:
     ] * 2
 
 
-def test_an_output_that_takes_nothing(export_copy: Callable[..., Path], extract: Extract) -> None:
-    path = export_copy("falcon") / "openvino_model.xml"
-    result = Document(path).graph.results[0]
-    path.write_bytes(re.sub(rb'<edge [^>]*to-layer="%d"[^>]*>' % result, b"", path.read_bytes()))
-    with pytest.raises(UsageError, match="--to 'Result_431423' reads no value; give another op"):
-        extract(path, from_="input_ids", to="Result_431423")
-
-
 def test_ops_of_a_tokenizer_are_checked_with_its_extension(fixtures: Path, tmp_path: Path) -> None:
     path = fixtures / "falcon" / "openvino_tokenizer.xml"
     graph = Document(path).graph
