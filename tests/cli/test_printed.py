@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Done, command
+from tests.marks import mostly_slow
 
 NAMES = ["sp ace", "tab\tx", "new\nline", 'quo"te', "back\\slash", "esc\x1b[31m", "ünï", "bad\udcff", "\u202e"]
 
@@ -67,7 +68,8 @@ def test_the_diff_is_utf8_in_every_locale(
 
 
 @pytest.mark.parametrize(
-    "name", ["annotate", "attach", "strip", "locate", "inspect", "verify", "diff", "render", "report", "extract"]
+    "name",
+    mostly_slow(["locate", "verify", "diff", "annotate", "attach", "strip", "inspect", "render", "report", "extract"]),
 )
 def test_what_a_path_holds_steers_no_terminal(
     name: str, export_copy: Callable[..., Path], process: Callable[..., Done], fixtures: Path

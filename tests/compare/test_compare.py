@@ -19,6 +19,7 @@ from irtools.compare.engine import compare
 from irtools.errors import ExportError, UsageError
 from irtools.report.compare_headline import headline
 from tests.compare.scramble import scramble
+from tests.marks import mostly_slow
 
 Copy = Callable[..., Path]
 TARGETS = ("openvino_model.xml", "openvino_language_model.xml")
@@ -52,7 +53,8 @@ def test_a_copy_is_equal(name: str, fixtures: Path, export_copy: Copy) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["llama", "qwen3_5_moe_vl", "gemma4_vl", "opt", "bert", "zoo/qwen3_moe", "zoo/gpt_oss", "zoo/cohere"]
+    "name",
+    mostly_slow(["llama", "gemma4_vl", "opt", "qwen3_5_moe_vl", "bert", "zoo/qwen3_moe", "zoo/gpt_oss", "zoo/cohere"]),
 )
 def test_other_names_ids_and_order_are_one_kind_of_difference(name: str, fixtures: Path, export_copy: Copy) -> None:
     copy = export_copy(name, "copy")
@@ -403,6 +405,7 @@ def test_missing_sides_and_unknown_words_are_errors(fixtures: Path, tmp_path: Pa
         compare(fixtures / "falcon", fixtures / "falcon", ignore=["weigths"])
 
 
+@pytest.mark.slow
 def test_every_category_can_be_ignored(fixtures: Path) -> None:
     pair = fixtures / "llama", fixtures / "zoo/llama_export"
     everything = compare(*pair).counts
@@ -416,6 +419,7 @@ def test_every_category_can_be_ignored(fixtures: Path) -> None:
 # -- speed ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ten_thousand_ops_within_five_seconds(fixtures: Path, export_copy: Copy) -> None:
     copy = export_copy("scale")
     scramble(copy / "openvino_language_model.xml")

@@ -19,6 +19,7 @@ from irtools.prove.head import head
 from irtools.prove.prompts import DEFAULT_PROMPTS
 from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Step
 from irtools.prove.worker import Measured
+from tests.marks import mostly_slow
 from tests.prove import defects_head
 
 BASE, WIDE = "qwen3_5_vl_trained", "qwen3_5_vl_trained_wide"
@@ -79,7 +80,7 @@ def named(step: Step, status: str) -> set[str]:
     return {check.name for check in step.checks if check.status == status}
 
 
-@pytest.mark.parametrize("name", defects_head.FAILING)
+@pytest.mark.parametrize("name", mostly_slow(defects_head.FAILING, fast=5))
 def test_a_defect_fails_the_checks_that_see_it(
     name: str, recorded: Recorded, monkeypatch: pytest.MonkeyPatch, export_copy: Copier
 ) -> None:
@@ -172,6 +173,7 @@ LETTERS = tuple(range(90, 63, -1))
 """Token ids of the letters, which the trained export writes, in another order."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "graft",
     [{"vocabulary": 128}, {"vocabulary": 128, "own_head": True}, {"tokens": LETTERS, "own_head": True}],

@@ -20,6 +20,7 @@ from irtools.prove.measure_taps import measure
 from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Step
 from irtools.prove.taps import taps
 from irtools.prove.worker import Measured
+from tests.marks import mostly_slow
 
 KEY = "hidden_states_decoder_layers"
 TOKENS = [5, 9, 33, 7, 10, 42, 3]
@@ -95,7 +96,7 @@ def truth_of(fixtures: Path, truth: Callable[[str], dict[str, Any]]) -> Callable
     return entries
 
 
-@pytest.mark.parametrize("name", [*SOUND, *(f"zoo/{name}" for name in ZOO)])
+@pytest.mark.parametrize("name", mostly_slow([*SOUND, *(f"zoo/{name}" for name in ZOO)], fast=4))
 def test_true_annotation_passes(
     name: str, export_copy: Callable[..., Path], truth_of: Callable[[str], Entries]
 ) -> None:
@@ -134,7 +135,7 @@ DEFECTS: dict[str, tuple[Callable[[Entries], Entries], set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("defect", DEFECTS)
+@pytest.mark.parametrize("defect", mostly_slow(DEFECTS, fast=4))
 def test_wrong_annotation_fails_the_check_that_sees_it(
     defect: str, export_copy: Callable[..., Path], truth_of: Callable[[str], Entries]
 ) -> None:

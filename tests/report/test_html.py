@@ -19,6 +19,7 @@ from irtools.export import open_export
 from irtools.lint.engine import ModelVerification
 from irtools.report.html import View, render_report, render_reports
 from irtools.report.html_text import explanation_html
+from tests.marks import mostly_slow
 
 
 def unpacked(page: str) -> dict[str, Any]:
@@ -90,7 +91,7 @@ def positions(nodes: list[Any]) -> list[int]:
     return ops
 
 
-@pytest.mark.parametrize("name", ["qwen3_5_vl", "gemma4_vl", "bert", "opt", "mixtral", "llava", "scale"])
+@pytest.mark.parametrize("name", mostly_slow(["qwen3_5_vl", "bert", "opt", "gemma4_vl", "mixtral", "llava", "scale"]))
 def test_every_op_but_constants_has_one_place_in_the_picture(name: str, fixtures: Path) -> None:
     for graph in unpacked(render_report(open_export(fixtures / name))).values():
         ops = graph["ops"]
@@ -109,6 +110,7 @@ def test_taps_are_where_the_hidden_states_are(fixtures: Path, truth: Callable[[s
             assert [names[op], output] in truth(name)["layers"][str(layer)]
 
 
+@pytest.mark.slow
 def test_ten_thousand_ops_take_less_than_a_megabyte(fixtures: Path) -> None:
     assert len(render_report(open_export(fixtures / "scale")).encode()) < 1_000_000
 

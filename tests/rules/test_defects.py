@@ -17,6 +17,7 @@ from irtools.authoring import Severity
 from irtools.export import open_export
 from irtools.lint.engine import VerifyOptions, verify
 from irtools.lint.rule import load_rules
+from tests.marks import mostly_slow
 
 MODULES = sorted(path.stem for path in Path(__file__).parent.glob("defects_*.py"))
 DEFECTS: list[Defect] = [d for module in MODULES for d in importlib.import_module(module).DEFECTS]
@@ -29,7 +30,9 @@ def errors_before(export: Path, draft: Path | None, options: tuple[tuple[str, An
     return Counter(finding.code for finding in findings if finding.severity == Severity.ERROR)
 
 
-@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
+@pytest.mark.parametrize(
+    "defect", mostly_slow(DEFECTS, fast=1, each=lambda defect: defect.code), ids=lambda defect: defect.name
+)
 def test_is_reported_under_its_own_code(defect: Defect, export_copy: Callable[..., Path], fixtures: Path) -> None:
     directory = export_copy(defect.base)
     options = dict(defect.options)

@@ -13,6 +13,7 @@ import pytest
 
 import irtools
 from irtools.lint.engine import VerifyOptions, verify
+from tests.marks import mostly_slow
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 TARGETS = ["openvino_model.xml", "openvino_language_model.xml"]
@@ -38,7 +39,7 @@ def rehearse(path: Path) -> tuple[bool, int]:
     return True, kinds["ReadValue"]
 
 
-@pytest.mark.parametrize("name", exports())
+@pytest.mark.parametrize("name", mostly_slow(exports(), fast=8))
 def test_readiness_agrees_with_the_conversion(name: str) -> None:
     export = irtools.open_export(FIXTURES / name)
     if len(export.target_candidates) != 1:

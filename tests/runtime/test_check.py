@@ -19,6 +19,7 @@ from irtools.model.document import Document
 from irtools.runtime.check import Remark, check_file, checker, warm_up
 from irtools.runtime.child import Child
 from irtools.surgery.patch import Expected, Patch
+from tests.marks import mostly_slow
 
 NAMES = ("falcon", "gpt2", "granite", "llama", "llava", "mixtral", "opt", "qwen3", "qwen3_5_vl", "qwen3_5_moe_vl")
 
@@ -54,7 +55,7 @@ def problems(remarks: tuple[Remark, ...]) -> list[str]:
     return [remark.message for remark in remarks if remark.problem]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", mostly_slow(NAMES, fast=5))
 def test_a_true_annotation_has_no_problem(name: str, annotated: Callable[..., tuple[Path, Path, str]]) -> None:
     messages = [(remark.problem, remark.message) for remark in check_file(*annotated(name))]
     if name == "gpt2":  # GenAI does refuse it: "could not find the target token-embedding Gather"

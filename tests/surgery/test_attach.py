@@ -21,6 +21,7 @@ import irtools
 from irtools.errors import CheckError, EditError, ExportError, SaveError
 from irtools.runtime import genai
 from irtools.runtime.jobs import GenerationJob
+from tests.marks import mostly_slow
 
 XML, BIN, RECORD = "openvino_mtp_model.xml", "openvino_mtp_model.bin", "openvino_mtp_model.attached.json"
 BASE = "qwen3_5_vl_trained"
@@ -60,7 +61,7 @@ def attach(directory: Path, other: Path, **options: Any) -> irtools.Attachment:
 # -- there and back --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [BASE, "qwen3_5_vl_int4", "qwen3_5_moe_vl"])
+@pytest.mark.parametrize("name", mostly_slow([BASE, "qwen3_5_vl_int4", "qwen3_5_moe_vl"], fast=1))
 def test_a_head_comes_back_byte_for_byte_and_goes_again(
     name: str, headless: Callable[..., Path], fixtures: Path
 ) -> None:

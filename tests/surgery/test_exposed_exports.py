@@ -16,6 +16,7 @@ from irtools.runtime import genai
 from irtools.runtime.jobs import GenerationJob
 from irtools.surgery.expose import concealing, exposing
 from irtools.surgery.transaction import apply
+from tests.marks import mostly_slow
 from tests.surgery.exposed import read
 
 NAMES = sorted(path.stem for path in (Path(__file__).parents[2] / "fixtures" / "truth").glob("*.json"))
@@ -24,7 +25,7 @@ TOKENS = [[5, 9, 17, 33, 2]]
 Truth = Callable[[str], dict[str, Any]]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", mostly_slow(NAMES))
 def test_exposed_outputs_are_the_tensors_of_the_untouched_model(
     name: str, fixtures: Path, truth: Truth, tmp_path: Path
 ) -> None:

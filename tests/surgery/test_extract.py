@@ -21,6 +21,7 @@ from irtools.graph.view import GraphView
 from irtools.model.document import Document
 from irtools.surgery.extraction.piece import Piece
 from irtools.surgery.reach import below
+from tests.marks import mostly_slow
 from tests.surgery.pieces import compare_bytes, layers_of, points, run_piece, run_whole
 from tests.surgery.staged import stage_difference
 
@@ -56,7 +57,7 @@ def pairs(graph: GraphView, seed: str, count: int) -> list[tuple[str, str]]:
     return chosen
 
 
-@pytest.mark.parametrize("name", EXPORTS)
+@pytest.mark.parametrize("name", mostly_slow(EXPORTS))
 def test_pieces_give_what_the_whole_model_gives(name: str, extract: Extract, target_of: Callable[[str], Path]) -> None:
     path = target_of(name)
     pieces = [

@@ -58,7 +58,7 @@ def hidden_states(width: int) -> tuple[Any, Any]:
     return np.eye(width, dtype="f4")[None], random
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(layout=layouts(), data=st.data())
 def test_a_draft_head_computes_the_first_scores_bit_for_bit(layout: HeadLayout, data: st.DataObject) -> None:
     rows = data.draw(st.integers(1, layout.vocabulary - 1))
@@ -84,7 +84,7 @@ def test_a_draft_head_computes_the_first_scores_bit_for_bit(layout: HeadLayout, 
         assert apply(Document(path), ungrafting(Document(path)).edits).data == original
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(layout=layouts(), data=st.data())
 def test_a_head_of_its_own_computes_the_scores_of_its_tokens(layout: HeadLayout, data: st.DataObject) -> None:
     ids = st.integers(0, layout.vocabulary - 1)

@@ -1,0 +1,29 @@
+"""Marks that keep the fast tests fast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+__all__ = ["mostly_slow"]
+
+
+def mostly_slow(values: Iterable[Any], *, fast: int = 3, each: Callable[[Any], object] = type) -> list[Any]:
+    values: Iterable[Any], *, fast: int = 3, each: Callable[[Any], object] = lambda value: None
+) -> list[Any]:
+    """Parameters of which the first ``fast`` are tested always, and the others among the slow tests.
+
+    Parameters
+    ----------
+    each : callable
+        Kind of a value; the first ones of each kind are tested always.
+    """
+    seen: dict[object, int] = {}
+    params = []
+    for value in values:
+        kind = each(value)
+        seen[kind] = seen.get(kind, 0) + 1
+        params.append(value if seen[kind] <= fast else pytest.param(value, marks=pytest.mark.slow))
+    return params
