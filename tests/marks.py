@@ -11,14 +11,12 @@ __all__ = ["mostly_slow"]
 
 
 def mostly_slow(values: Iterable[Any], *, fast: int = 3, each: Callable[[Any], object] = type) -> list[Any]:
-    values: Iterable[Any], *, fast: int = 3, each: Callable[[Any], object] = lambda value: None
-) -> list[Any]:
     """Parameters of which the first ``fast`` are tested always, and the others among the slow tests.
 
     Parameters
     ----------
     each : callable
-        Kind of a value; the first ones of each kind are tested always.
+        Kind of a value; the first ones of each kind are tested always. By default, the type.
     """
     seen: dict[object, int] = {}
     params = []
