@@ -55,7 +55,7 @@ def verdict(statuses: Mapping[str, str]) -> str:
     >>> verdict({"taps": "passed", "state": "failed"}), verdict({"taps": "not applicable"})
     ('not proved: state failed', 'nothing proved: no step applies')
     >>> verdict({"state": "passed", "head": "warning", "runtime": "not applicable"})
-    'proved: state and head passed, head with a warning; 1 step does not apply'
+    'proved: state and head passed (warnings in head); 1 step does not apply'
     """
     failed = [name for name, status in statuses.items() if status == FAILED]
     if failed:
@@ -65,5 +65,5 @@ def verdict(statuses: Mapping[str, str]) -> str:
         return "nothing proved: no step applies"
     warned = [name for name in passed if statuses[name] == WARNING]
     rest = len(statuses) - len(passed)
-    text = f"proved: {joined(passed)} passed" + (f", {joined(warned)} with a warning" if warned else "")
+    text = f"proved: {joined(passed)} passed" + (f" (warnings in {joined(warned)})" if warned else "")
     return text + (f"; {plural(rest, 'step')} {'do' if rest > 1 else 'does'} not apply" if rest else "")
