@@ -122,7 +122,7 @@ def test_a_record_without_mtp_drafting_is_refused(fixtures: Path, kept: tuple[st
     export = open_export(fixtures / "qwen3_5_vl_trained")
     record = record_of(export.directory)
     rows = [row for row in record["rows"] if row["name"] in kept]
-    with pytest.raises(OptionError, match="no times of decoding with and without the MTP head.*irtools bench"):
+    with pytest.raises(OptionError, match=r"no times of decoding with and without the MTP head.*irtools bench"):
         from_record(export, WIDE, {**record, "rows": rows})
 
 
@@ -133,7 +133,7 @@ def test_the_record_of_a_proof_is_refused_in_one_sentence(fixtures: Path, tmp_pa
         export.advise(bench=proof)
     path = tmp_path / "proof.json"
     path.write_text(json.dumps({"models": [{"proof": proof}]}))
-    with pytest.raises(OptionError, match="a record of a proof, not of a benchmark; .*`irtools bench -o FILE.json`"):
+    with pytest.raises(OptionError, match=r"a record of a proof, not of a benchmark; .*`irtools bench -o FILE\.json`"):
         export.advise(bench=path)
 
 

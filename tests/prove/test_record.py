@@ -200,7 +200,7 @@ def test_nonsense_is_no_record(content: str, tmp_path: Path) -> None:
     path = tmp_path / "old.json"
     path.write_text(content)
 
-    with pytest.raises(OptionError, match="irtools prove -o FILE.json"):
+    with pytest.raises(OptionError, match=r"irtools prove -o FILE\.json"):
         read_record(path)
 
 
