@@ -194,9 +194,13 @@ class _Decoding:
         counts = [[(one.accepted, one.drafted) for one in run.outcomes] for run in runs]
         totals = [[run.totals.accepted, run.totals.drafted] for run in runs]
         refused = [run.refused.message if run.refused else "" for run in runs]
-        text, other = ([values[0] != value for value in values] for values in (tokens, counts))
+        text, other = (  # a process that failed has less of both
+            [not failed and values[0] != value for value, failed in zip(values, refused, strict=True)]
+            for values in (tokens, counts)
+        )
         figures = {"processes": len(runs), "acceptance": totals, "text_differs": text, "refused": refused}
-        rates = joined(dict.fromkeys(f"{accepted} of {drafted}" for accepted, drafted in totals))
+        ran = [total for total, failed in zip(totals, refused, strict=True) if not failed]
+        rates = joined(dict.fromkeys(f"{accepted} of {drafted}" for accepted, drafted in ran))
         saw = f"accepted: {rates}" if decoded.drafted else plural(decoded.plain.totals.tokens, "token")
         faults = [
             f"{plural(sum(map(bool, refused)), 'process')} failed ({next(filter(None, refused), '')})" * any(refused),

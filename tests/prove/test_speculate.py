@@ -268,7 +268,7 @@ FAILURE = Outcome("crash", "the process ended with code -11 (SIGSEGV)")
             "1 process accepted other numbers of tokens than the first; accepted: 2 of 3 and 0 of 3",
         ),
         (outcome(1, 2, 9, 4, accepted=2, drafted=3), FAILED, "1 process wrote other tokens than the first"),
-        (FAILURE, FAILED, "1 process failed (the process ended with code -11 (SIGSEGV))"),
+        (FAILURE, FAILED, "1 process failed (the process ended with code -11 (SIGSEGV)); accepted: 2 of 3"),
     ],
     ids=["same", "acceptance", "text", "crash"],
 )
@@ -294,6 +294,7 @@ def test_fresh_processes_must_agree(
     (check,) = (check for check in step.checks if check.name == "repeat")
     assert (check.status, step.status) == (status, status)
     assert said in check.saw
+    assert check.did == "decoded the prompts in 3 fresh processes, drafting 2 at a time"
     assert check.figures["processes"] == 3
     assert [[job.assistant_tokens if job.draft else 0 for job in jobs] for jobs in jobs_of] == [
         [0, 0],
