@@ -1055,7 +1055,7 @@ class Export(ModelDirectory, Drawable):
         *,
         generate: int = 0,
         acceptance: float = 0.8,
-        proof: str | Path | Mapping[str, Any] | None = None,
+        bench: str | Path | Mapping[str, Any] | None = None,
         calibrate: bool = False,
         device: str = "CPU",
         progress: Callable[[str], None] | None = None,
@@ -1072,8 +1072,8 @@ class Export(ModelDirectory, Drawable):
         acceptance : float
             Probability that the target accepts a drafted token if it accepted all before it, with the whole
             vocabulary.
-        proof : path-like or mapping, optional
-            Record of :meth:`prove` for this export, as the source of times.
+        bench : path-like or mapping, optional
+            Record of :meth:`bench` for this export, as the source of times.
         calibrate : bool
             Time plain decoding and drafting with two sizes of the draft head in OpenVINO GenAI, as the source of times.
         device : str
@@ -1104,7 +1104,7 @@ class Export(ModelDirectory, Drawable):
             corpus,
             generate=generate,
             acceptance=acceptance,
-            record=proof,
+            record=bench,
             calibrate=calibrate,
             device=device,
             progress=progress,

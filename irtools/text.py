@@ -39,10 +39,12 @@ def plural(number: int, noun: str) -> str:
 
     Examples
     --------
-    >>> plural(1, "layer"), plural(4, "layer"), plural(2, "entry")
-    ('1 layer', '4 layers', '2 entries')
+    >>> plural(1, "layer"), plural(4, "layer"), plural(2, "entry"), plural(3, "process")
+    ('1 layer', '4 layers', '2 entries', '3 processes')
     """
-    return f"1 {noun}" if number == 1 else f"{number} {re.sub('(?<![aeiou])y$', 'ie', noun)}s"
+    stem = re.sub("(?<![aeiou])y$", "ie", noun)
+    ending = "es" if stem.endswith(("s", "x", "ch", "sh")) else "s"
+    return f"1 {noun}" if number == 1 else f"{number} {stem}{ending}"
 
 
 def whole_number(text: str, *, digits: int = 18) -> int | None:

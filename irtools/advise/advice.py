@@ -10,10 +10,10 @@ from typing import Any
 from irtools.advise.calibration import Calibration, from_record, measure
 from irtools.advise.coverage import Coverage, generated, measured, shipped
 from irtools.advise.traffic import Traffic, traffic
+from irtools.bench.decision import WORTH_IT
 from irtools.display import Tabular
 from irtools.errors import OptionError
 from irtools.model.directory import ModelDirectory
-from irtools.prove.break_even import WORTH_IT
 from irtools.prove.record_changes import read_record
 from irtools.runtime.child import Progress
 from irtools.surgery.graft.directory import require_graftable, require_mtp
@@ -173,7 +173,7 @@ def advise(
     acceptance : float
         Probability that a drafted token is accepted if all before it were, with the whole vocabulary.
     record : path-like or mapping, optional
-        Record of `irtools prove` for this export, for the times.
+        Record of `irtools bench` for this export, for the times.
     calibrate : bool
         Time target and draft in OpenVINO GenAI instead.
     timeout : float
@@ -196,7 +196,7 @@ def advise(
     vocabulary = read.head.vocabulary
     calibration = None
     if record is not None:
-        content = record if isinstance(record, Mapping) else read_record(Path(record))
+        content = record if isinstance(record, Mapping) else read_record(Path(record), "bench")
         calibration = from_record(export, read, content)
     if generate:
         coverage = generated(export, vocabulary, generate, device=device, timeout=timeout, progress=progress)

@@ -1,10 +1,10 @@
-"""Times of target and draft on this machine, from a record of a proof or from runs, and speeds computed from them.
+"""Times of target and draft on this machine, from a record of a benchmark or from runs, and speeds computed from them.
 
 Bytes alone do not predict time: a pass also has a fixed cost, for ops that read no weights. The time of a drafted token
 is modelled as ``fixed + seconds_per_byte * bytes``. Two measurements determine it:
 
 - ``measure`` times the draft with its present head and, on a temporary copy, with a smaller one;
-- a record has one size of the draft only. The second measurement is the plain pass of the target, with the assumption
+- a record has one size of the draft. The second measurement is the plain pass of the target, with the assumption
   that a decoder layer of the target has the same fixed cost as one of the MTP head.
 """
 
@@ -19,6 +19,8 @@ from typing import Any
 
 from irtools.advise.traffic import Traffic
 from irtools.bench.copies import grafted
+from irtools.bench.figures import Row, draft_time, pass_time
+from irtools.bench.samples import Attempt, Contender
 from irtools.bench.shipped import prompts
 from irtools.errors import OptionError, UsageError
 from irtools.model.directory import ModelDirectory
@@ -97,49 +99,61 @@ class Calibration:
 # -- from a record ---------------------------------------------------------------------
 
 
+_WRITE = "`irtools bench MODEL_DIR -o FILE.json`"
+
+
 def from_record(export: ModelDirectory, traffic: Traffic, record: Mapping[str, Any]) -> Calibration:
-    """Take the times of a record of this export, with its MTP head.
+    """Take the times of a benchmark of this export, with its MTP head.
 
     Raises
     ------
     OptionError
-        The record is about other files, is damaged, or has no times of drafting with the MTP head.
+        The record is not one of a benchmark, is about other files, is damaged, or has no times of drafting with the
+        MTP head.
     """
+    if record.get("kind") != "bench":
+        raise OptionError(f"only the record of a benchmark has times; write one with {_WRITE}, or give --calibrate")
     try:
         return _from_record(export, traffic, record)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise OptionError(
-            "the record is damaged; write it again with `irtools prove MODEL_DIR --steps runtime --format json > "
-            "FILE`, or give --calibrate"
-        ) from error
+        raise OptionError(f"the record is damaged; write it again with {_WRITE}, or give --calibrate") from error
 
 
 def _from_record(export: ModelDirectory, traffic: Traffic, record: Mapping[str, Any]) -> Calibration:
     _require_same_files(export, record)
-    rows, drafted = _rows(record)
-    if record.get("drafting") != "mtp" or record.get("draft") is not None or len(rows) < 2:
+    rows = [_row(row) for row in record["rows"] if _own(row)]
+    plain = next((pass_time(row) for row in rows if not row.contender.assistant_tokens), None)
+    passes, drafts, acceptances = {}, [], []
+    for row in rows:
+        number, whole, draft = row.contender.assistant_tokens, pass_time(row), draft_time(row)
+        if not number or whole is None or draft is None:
+            continue
+        passes[number] = whole - number * draft  # a steady pass has all drafted tokens
+        drafts.append(draft)
+        runs = [run for one in row.runs().values() for run in one]
+        accepted, cycles = sum(run.accepted for run in runs), sum(len(run.passes) for run in runs)
+        acceptances.append(acceptance_of(accepted / cycles, number))
+    if plain is None or not drafts:
         raise OptionError(
-            "the record has no times of decoding with the MTP head of this export; write one with `irtools prove "
-            "MODEL_DIR --steps runtime --format json > FILE`, or give --calibrate"
+            "the record has no times of decoding with and without the MTP head of this export; write one with "
+            f"{_WRITE}, or give --calibrate"
         )
-    prompts_run = len(record["prompts"])
-    plain_tokens = prompts_run * (record["settings"]["max_new_tokens"] - 1)
-    plain = rows[0]["decode"] / plain_tokens
     if plain <= 0:
         raise ValueError(f"plain decoding took {plain} s")
-    passes, drafts, acceptances = {}, [], []
-    for number, row in rows.items():
-        counts = drafted.get(number)
-        if not number or counts is None or not counts["drafted"]:
-            continue
-        cycles = max(counts["passes"] - prompts_run, 1)
-        passes[number] = (row["decode"] - row["draft"]) / cycles
-        drafts.append(row["draft"] / counts["drafted"])
-        acceptances.append(acceptance_of(counts["accepted"] / cycles, number))
-    if not drafts:
-        raise OptionError("the record has no drafted tokens; prove with more new tokens, or give --calibrate")
     fixed, per_byte = _two_parts(traffic, plain, median(drafts))
     return Calibration("record", plain, fixed, per_byte, passes, median(acceptances))
+
+
+def _own(row: Mapping[str, Any]) -> bool:
+    """True for a row of the export as it is: plain, or with its own MTP head."""
+    drafts = row["strategy"] == "mtp" and row["draft"] == row["model"]
+    return not row["copy"] and (drafts or row["strategy"] == "plain")
+
+
+def _row(row: Mapping[str, Any]) -> Row:
+    """A row with its times, which decide what a record says."""
+    contender = Contender(row["name"], row["strategy"], Path(row["model"]), None, row["assistant_tokens"])
+    return Row(contender, tuple(map(Attempt.from_json, row["samples"])))
 
 
 def _require_same_files(export: ModelDirectory, record: Mapping[str, Any]) -> None:
@@ -147,20 +161,9 @@ def _require_same_files(export: ModelDirectory, record: Mapping[str, Any]) -> No
     model = record.get("model")
     other = other_file(export, model if isinstance(model, Mapping) else {})
     if other:
-        raise OptionError(f"the record is about other files: {other}; prove this export again, or give --calibrate")
-
-
-def _rows(record: Mapping[str, Any]) -> tuple[dict[int, Mapping[str, Any]], dict[int, Mapping[str, Any]]]:
-    """Times and token counts by number of assistant tokens."""
-    checks = {
-        check["name"]: check["figures"]
-        for step in record.get("steps", ())
-        if step["name"] == "runtime"
-        for check in step["checks"]
-    }
-    times = checks.get("speed", {}).get("timing", {}).get("assistant_tokens", ())
-    counts = checks.get("acceptance", {}).get("assistant_tokens", ())
-    return {row["number"]: row for row in times}, {row["number"]: row for row in counts}
+        raise OptionError(
+            f"the record is about other files: {other}; run `irtools bench` on this export again, or give --calibrate"
+        )
 
 
 def _two_parts(traffic: Traffic, plain: float, draft: float) -> tuple[float, float]:
@@ -213,7 +216,7 @@ def measure(
     rows = _smaller(traffic)
     runs: dict[str, dict[int, list[Outcome]]] = {"plain": {}, "present": {}, "smaller": {}}
     say = progress or (lambda text: None)
-    with grafted(export, rows, "give a record of `irtools prove` instead of --calibrate") as smaller:
+    with grafted(export, rows, "give a record of `irtools bench` instead of --calibrate") as smaller:
         for number in range(_ROUNDS):
             for name, directory, drafts in (
                 ("plain", export.directory, (0,)),
@@ -257,7 +260,7 @@ def _smaller(traffic: Traffic) -> int:
     if rows >= traffic.present:
         raise UsageError(
             f"the present draft head covers only {plural(traffic.present, 'token')}, too few to time a smaller one; "
-            "remove it with `irtools graft --remove`, or give --proof"
+            "remove it with `irtools graft --remove`, or give --bench"
         )
     return rows
 

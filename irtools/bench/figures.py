@@ -15,7 +15,9 @@ __all__ = [
     "acceptance",
     "break_even",
     "by_position",
+    "draft_time",
     "figures_json",
+    "pass_time",
     "row_figures",
     "speed_ups",
     "time_per_token",
@@ -66,6 +68,18 @@ def _time_per_token(runs: Mapping[int, Sequence[PromptRun]], drafts: int) -> flo
     every = [run for one in runs.values() for run in one if run.prompt in steady]
     tokens = sum(run.tokens for run in every)
     return sum(steady[run.prompt] * len(run.passes) for run in every) / tokens if tokens else 0.0
+
+
+def pass_time(row: Row) -> float | None:
+    """Undisturbed seconds of a steady pass with its drafting, as the mean of the prompts; None if it did not run."""
+    steady = _steady_passes(row.runs(), row.contender.assistant_tokens)
+    return mean(steady.values()) if steady else None
+
+
+def draft_time(row: Row) -> float | None:
+    """Median of the seconds of a drafted token over the runs; None if nothing was drafted."""
+    times = [run.draft / run.drafted for runs in row.runs().values() for run in runs if run.drafted]
+    return median(times) if times else None
 
 
 def time_per_token(row: Row, prompts: Collection[int] | None = None) -> Estimate | None:

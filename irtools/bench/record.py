@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 from irtools.bench.decision import OFF, ON, WORTH_IT, Decision, decide, row_decision
 from irtools.bench.figures import Row, break_even, by_position, figures_json, row_figures, speed_ups
 from irtools.bench.intervals import CONFIDENCE, Ratio
+from irtools.prove.record import RECORD_VERSIONS
 
 if TYPE_CHECKING:
     from irtools.bench.settings import BenchSettings
     from irtools.bench.workload import Prompt
     from irtools.prove.evidence import Evidence
 
-__all__ = ["ALL", "RECORD_VERSION", "measured", "record", "schema"]
+__all__ = ["ALL", "measured", "record", "schema"]
 
-RECORD_VERSION = 1
-"""Increased if a key of the record is removed or changes its meaning."""
 ALL = "all"
 """Workload class of figures over all prompts."""
 
@@ -44,7 +43,7 @@ def record(
     drafts = [taken.pop(key) for key in evidence.models if key != "model"]
     return {
         "kind": "bench",
-        "record_version": RECORD_VERSION,
+        "record_version": RECORD_VERSIONS["bench"],
         **taken,
         "drafts": drafts,
         "settings": _settings(settings),

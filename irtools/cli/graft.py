@@ -49,12 +49,12 @@ class Advising:
     corpus: tuple[Path, ...] = ()
     generate: int | None = None
     acceptance: float | None = None
-    proof: Path | None = None
+    bench: Path | None = None
     calibrate: bool = False
 
     def given(self) -> dict[str, Any]:
         """Arguments of :meth:`irtools.Export.advise` that the user gave."""
-        values = {name: getattr(self, name) for name in ("corpus", "generate", "acceptance", "proof", "calibrate")}
+        values = {name: getattr(self, name) for name in ("corpus", "generate", "acceptance", "bench", "calibrate")}
         return {name: value for name, value in values.items() if value not in (None, (), False)}
 
 
@@ -122,7 +122,9 @@ def _advice_options(function: F) -> F:
     @click.option(
         "--acceptance", metavar="X", type=float, help="Acceptance rate with the whole lm_head.  [default: 0.8]"
     )
-    @click.option("--proof", metavar="FILE", type=PATH, help="Record of `irtools prove` to take times from.")
+    @click.option(
+        "--bench", "--proof", "bench", metavar="FILE", type=PATH, help="Record of `irtools bench` to take times from."
+    )
     @click.option("--calibrate", is_flag=True, help="Time plain decoding and drafting in GenAI, to predict speeds.")
     @functools.wraps(function)
     def wrapper(
@@ -130,11 +132,11 @@ def _advice_options(function: F) -> F:
         corpus: tuple[Path, ...],
         generate: int | None,
         acceptance: float | None,
-        proof: Path | None,
+        bench: Path | None,
         calibrate: bool,
         **kwargs: Any,
     ) -> Any:
-        advising = Advising(corpus, generate, acceptance, proof, calibrate)
+        advising = Advising(corpus, generate, acceptance, bench, calibrate)
         return function(*args, advising=advising, **kwargs)
 
     return wrapper  # type: ignore[return-value]
@@ -233,7 +235,7 @@ def _selection(export: Export, request: Request, advising: Advising) -> tuple[in
     """Number of first tokens, None for all, or the token ids that a head of its own covers."""
     rows = request.vocabulary if isinstance(request.vocabulary, int) else None
     if request.vocabulary == AUTO or request.tokens == CORPUS:
-        calibrate = advising.calibrate or (request.vocabulary == AUTO and advising.proof is None)
+        calibrate = advising.calibrate or (request.vocabulary == AUTO and advising.bench is None)
         advice = export.advise(**{**advising.given(), "calibrate": calibrate})
     if request.vocabulary == AUTO:
         best = advice.best

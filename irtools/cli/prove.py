@@ -43,7 +43,7 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     "--assistant-tokens",
     metavar="1,2,3",
     callback=_numbers,
-    help="Numbers of tokens to draft per pass; each is measured.  [default: 1,2,3]",
+    help="Numbers of tokens to draft per pass; each decodes all prompts.  [default: 1,2,3]",
 )
 @click.option(
     "--min-acceptance",

@@ -35,8 +35,8 @@ _SUFFIXES = (".html", ".htm")
     "--context", type=Tokens(), help="Tokens in the KV cache, such as 32k.  [default: 4096, or what the model takes]"
 )
 @click.option("--batch", metavar="B", type=click.IntRange(1), default=1, show_default=True, help="Sequences.")
-@click.option("--proof", metavar="FILE", type=PATH, help="Show this record of `irtools prove --format json`.")
-@click.option("--bench", metavar="FILE", type=PATH, help="Show this record of `irtools bench --format json`.")
+@click.option("--proof", metavar="FILE", type=PATH, help="Show this record of `irtools prove -o FILE.json`.")
+@click.option("--bench", metavar="FILE", type=PATH, help="Show this record of `irtools bench -o FILE.json`.")
 @output_options()
 def command(
     model: Path,

@@ -7,15 +7,45 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from irtools.prove.break_even import Totals
 from irtools.prove.settings import Prompt, ProveSettings
 from irtools.runtime.genai import iterate
 from irtools.runtime.jobs import GenerationJob, Outcome
 
-__all__ = ["Decoded", "FirstDifference", "Runs", "decode", "decode_again", "first_difference"]
+__all__ = ["Decoded", "FirstDifference", "Runs", "Totals", "decode", "decode_again", "first_difference"]
 
 _IMAGE_SIDE = 128
 _IMAGE_PROMPT = "Describe the image."
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over prompts.
+
+    Attributes
+    ----------
+    tokens : int
+        Generated tokens.
+    passes : int
+        Passes of the target, prefill included.
+    accepted, drafted : int
+        Drafted tokens.
+    """
+
+    tokens: int = 0
+    passes: int = 0
+    accepted: int = 0
+    drafted: int = 0
+
+    @classmethod
+    def of(cls, outcomes: Sequence[Outcome]) -> Totals:
+        """Add up outcomes that ran."""
+        counts = (sum(getattr(one, name) for one in outcomes) for name in ("steps", "accepted", "drafted"))
+        return cls(sum(len(one.tokens) for one in outcomes), *counts)
+
+    @property
+    def acceptance(self) -> float | None:
+        """Acceptance rate; None if nothing was drafted."""
+        return self.accepted / self.drafted if self.drafted else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +70,6 @@ class Runs:
     def totals(self) -> Totals:
         """Sums over the prompts."""
         return Totals.of(self.outcomes)
-
-    @property
-    def peak_memory(self) -> int:
-        """Largest resident set of the process, in bytes."""
-        return max((one.timing.peak_memory for one in self.outcomes), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,16 +205,11 @@ def _runs(
 
 def _jobs(base: GenerationJob, prompts: Sequence[Prompt], image: bool) -> Iterable[GenerationJob]:
     jobs = [replace(base, prompt=prompt.text, token_ids=() if prompt.text else prompt.token_ids) for prompt in prompts]
-    # The first job is a warm-up: the device compiles kernels for every new length, which would slow down only the
-    # first number of assistant tokens.
     text = next((prompt.text for prompt in prompts if prompt.text), _IMAGE_PROMPT)
-    return [jobs[0], *jobs, *([replace(base, prompt=text, image=_IMAGE_SIDE)] if image else [])]
+    return [*jobs, *([replace(base, prompt=text, image=_IMAGE_SIDE)] if image else [])]
 
 
 def _collect(outcomes: Iterator[Outcome], prompts: int, image: bool) -> Runs:
-    first = next(outcomes)
-    if first.stage != "ran":
-        return Runs(refused=first)
     ran: list[Outcome] = []
     for _ in range(prompts):
         outcome = next(outcomes)

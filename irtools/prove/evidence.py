@@ -28,7 +28,7 @@ from irtools.runtime.probe import RuntimeFacts
 __all__ = ["SAMPLING", "TIMING", "Evidence", "file_marks", "model_record", "other_file"]
 
 TIMING = "timing"
-"""Key of values that vary between runs: seconds, bytes of memory, and values derived from them."""
+"""Key of values that vary between runs: seconds, and the load of the machine."""
 _HASHED = (".xml", ".json", ".jinja", ".bin")
 _HEADS = ("openvino_mtp_model.bin",)
 """Weights that are hashed whole in every run: they decide the acceptance, and are small beside the target's."""

@@ -16,7 +16,8 @@ from irtools.text import joined
 __all__ = ["WeightChecks"]
 
 _RANDOM = 1.1
-"""Maximum structure of random weights: 2,048 random matrices of 1,024 elements have 0.93 to 1.08."""
+"""Maximum structure of random weights: of 8,192 normally distributed matrices of 32 x 32, 18 had more, up to 1.16;
+2,048 matrices of 64 x 64 had 0.95 to 1.07."""
 _TRAINED = 1.2
 """Minimum structure of the matrices of a target by which those of a head are judged."""
 _DECISIVE = 0.2

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from irtools.prove.settings import Prompt, ProveSettings
     from irtools.prove.speculate import DraftSetup
 
-__all__ = ["RECORD_VERSION", "record", "schema", "settled"]
+__all__ = ["RECORD_VERSIONS", "record", "schema", "settled"]
 
-RECORD_VERSION = 1
-"""Increased if a key of the record is removed or changes its meaning."""
+RECORD_VERSIONS = {"proof": 2, "bench": 1}
+"""Version by kind of record. Increased if a key of the record is removed or changes its meaning."""
 _DATE = "date"
 
 
@@ -38,7 +38,7 @@ def record(
 ) -> dict[str, Any]:
     """Record of a proof, valid against :func:`schema`."""
     return {
-        "record_version": RECORD_VERSION,
+        "record_version": RECORD_VERSIONS["proof"],
         "draft": None,
         **evidence.keys(),
         "drafting": setup.name if setup.draft is not None else None,
@@ -55,7 +55,7 @@ def record(
                 "why": step.why,
                 "broken": step.broken,
                 "checks": [asdict(check) | {"figures": dict(check.figures)} for check in step.checks],
-                TIMING: {"seconds": step.seconds, "peak_memory": step.peak_memory},
+                TIMING: {"seconds": step.seconds},
             }
             for step in steps
         ],

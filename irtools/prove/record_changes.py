@@ -12,7 +12,7 @@ from irtools.errors import OptionError, os_reason
 from irtools.ir.reading import parse_json, read_file
 from irtools.prove.decoding import first_difference
 from irtools.prove.evidence import TIMING
-from irtools.prove.record import RECORD_VERSION, settled
+from irtools.prove.record import RECORD_VERSIONS, settled
 
 __all__ = ["RecordChange", "changes", "read_record"]
 
@@ -21,7 +21,7 @@ _WRITERS = {"proof": ("prove", "proof"), "bench": ("bench", "benchmark")}
 _KEYS = ("name", "number", "class")
 """Keys that identify an item of a list."""
 _MOVED = 1.2
-"""Minimum factor for a reported change of time, speed or memory: two runs with the same settings may differ by less."""
+"""Minimum factor for a reported change of the time of a step: two runs with the same settings may differ by less."""
 _WORDS = ("did", "saw", "why", "continuation")
 """Keys of text that repeats the figures."""
 _DERIVED = ("samples", "break_even", "acceptance_by_position", "policy")
@@ -50,7 +50,7 @@ class RecordChange:
     before, now : str
         Value as text; ``""`` if the record has none.
     ratio : float or None
-        For a time, speed or memory size: now divided by before.
+        For a time or a figure of a benchmark: now divided by before.
     condition : bool
         True for a condition of the measurement, false for a figure.
     """
@@ -71,7 +71,7 @@ def read_record(path: Path, kind: str = "proof") -> Mapping[str, Any]:
         The file cannot be read or holds no record of this kind and of the current version.
     """
     command, title = _WRITERS[kind]
-    give = f"give a file that `irtools {command} --format json` wrote"
+    give = f"give a file that `irtools {command} -o FILE.json` wrote"
     try:
         content = parse_json(read_file(path, "record"))
     except OSError as error:
@@ -80,22 +80,26 @@ def read_record(path: Path, kind: str = "proof") -> Mapping[str, Any]:
         raise OptionError(f"{path}: is not valid JSON; {give}") from error
     if isinstance(content, dict) and isinstance(content.get("models"), list) and content["models"]:
         content = content["models"][0]
-    if isinstance(content, dict) and isinstance(content.get(kind), dict):
-        content = content[kind]
+    if isinstance(content, dict):
+        content = next((content[one] for one in _WRITERS if isinstance(content.get(one), dict)), content)
     version = content.get("record_version") if isinstance(content, dict) else None
-    if type(version) is not int or content.get("kind", "proof") != kind:  # True is an int too
+    if type(version) is not int:  # True is an int too
         raise OptionError(f"{path}: holds no record of a {title}; {give}")
-    if version != RECORD_VERSION:
+    held = content.get("kind", "proof")  # the record of a proof has no such key
+    if held != kind:
+        other = f"of a {_WRITERS[held][1]}, not " if held in _WRITERS else "of another kind, not "
+        raise OptionError(f"{path}: holds a record {other}of a {title}; {give}")
+    if version != RECORD_VERSIONS[kind]:
         raise OptionError(
-            f"{path}: holds a record of version {version}, but only version {RECORD_VERSION} can be read; "
-            f"write a new record with `irtools {command} --format json`"
+            f"{path}: holds a record of version {version}, but only version {RECORD_VERSIONS[kind]} can be read; "
+            f"write a new one with `irtools {command} MODEL_DIR -o FILE.json`"
         )
     record: Mapping[str, Any] = content
     return record
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[RecordChange, ...]:
-    """Changes from one record to another: conditions, then reproducible figures, then speeds, times and memory."""
+    """Changes from one record to another: conditions, then reproducible figures, then times and other measurements."""
     before, now = dict(_leaves(settled(old), "")), dict(_leaves(settled(new), ""))
     alone = _places(before) ^ _places(now)
     drafts = {found[0] for what in before.keys() ^ now.keys() if (found := _DRAFT.match(what))}
@@ -107,10 +111,7 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[RecordChang
     ]
     conditions = [*_once(one for one in changed if one.condition), *_busier(old, new)]
     figures = [one for one in changed if not one.condition]
-    advised, advice = _recommended(old), _recommended(new)
-    if advised != advice:
-        figures.append(RecordChange("steps/runtime/recommendation", advised or "", advice or ""))
-    then, after = dict(_speeds(old)), dict(_speeds(new))
+    then, after = dict(_times(old)), dict(_times(new))
     for what in sorted(then.keys() & after.keys()):
         ratio = after[what] / then[what]
         if not 1 / _MOVED < ratio < _MOVED:
@@ -234,45 +235,13 @@ def _text(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def _speeds(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Times, speeds and memory of each step; decoding speeds by number of assistant tokens."""
+def _times(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Seconds of each step."""
     for step in _dicts(record.get("steps")):
-        place = f"steps/{step.get('name')}"
-        yield from _numbers(step.get("timing"), place)
-        for timing in _timings(step):
-            yield from _numbers({key: item for key, item in timing.items() if key != "recommendation"}, place)
-
-
-def _recommended(record: Mapping[str, Any]) -> str | None:
-    """Recommended number of assistant tokens; None if nothing was measured."""
-    for step in _dicts(record.get("steps")):
-        for timing in _timings(step):
-            advice = timing.get("recommendation")
-            if isinstance(advice, Mapping):
-                return str(advice.get("assistant_tokens") or "off")
-    return None
-
-
-def _timings(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for check in _dicts(step.get("checks")):
-        figures = check.get("figures")
-        timing = figures.get("timing") if isinstance(figures, Mapping) else None
-        if isinstance(timing, Mapping):
-            yield timing
-
-
-def _numbers(value: Any, where: str) -> Iterator[tuple[str, float]]:
-    """Positive numbers in a part of a record by their path, except those of single prompts."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            if isinstance(item, list):
-                for row in _dicts(item) if key != "prompts" else []:
-                    named = {inner: number for inner, number in row.items() if inner not in _KEYS}
-                    yield from _numbers(named, f"{where}/{_name(row, 0)}")
-            else:
-                yield from _numbers(item, f"{where}/{key}")
-    elif isinstance(value, int | float) and value > 0:
-        yield where, float(value)
+        timing = step.get(TIMING)
+        seconds = timing.get("seconds") if isinstance(timing, Mapping) else None
+        if isinstance(seconds, int | float) and seconds > 0:
+            yield f"steps/{step.get('name')}/seconds", float(seconds)
 
 
 def _dicts(value: Any) -> list[Mapping[str, Any]]:

@@ -54,7 +54,7 @@ class ProveSettings:
     max_new_tokens : int
         Tokens to generate for each prompt; the end-of-text token does not stop generation.
     assistant_tokens : tuple of int
-        Numbers of tokens to draft per pass of the target; each number is measured separately.
+        Numbers of tokens to draft per pass of the target; each decodes all prompts.
     min_acceptance : float or None
         Acceptance rate, at the smallest of ``assistant_tokens``, below which the proof fails.
     chat_template : bool

@@ -13,7 +13,7 @@ from irtools.model.directory import TARGET_FILES, ModelDirectory
 from irtools.model.draft import draft as draft_facts
 from irtools.model.part import PartFacts
 from irtools.prove.decoding import Decoded, FirstDifference, decode, decode_again, first_difference
-from irtools.prove.figures import acceptance_figures, memory_figures, plain_figures, speed_figures
+from irtools.prove.figures import acceptance_figures, plain_figures
 from irtools.prove.refusal import RefusalEvidence, cite, suspects
 from irtools.prove.settings import Prompt, ProveSettings
 from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, Step
@@ -31,7 +31,6 @@ _HARDLY = 0.05
 _LOW = 0.5
 """Acceptance rate below which findings of the rules are cited."""
 _TITLES = {"dflash": "DFlash draft", "eagle3": "EAGLE-3 draft", "draft": "ordinary draft"}
-_PARTS = {"target": "target", "mtp": "MTP head", "draft": "draft"}
 _STAGES = {"load": "loading it", "generate": "generating tokens", "crash": "running it"}
 
 
@@ -86,7 +85,7 @@ def speculate(
     work = _Decoding(export, setup, tuple(prompts), settings, progress or (lambda text: None))
     checks = _measured(tuple(work.checks()), settings)
     seconds = time.monotonic() - began
-    return Step("runtime", checks, work.broken, seconds, work.peak_memory, bool(work.broken))
+    return Step("runtime", checks, work.broken, seconds, bool(work.broken))
 
 
 def _measured(checks: tuple[Check, ...], settings: ProveSettings) -> tuple[Check, ...]:
@@ -122,7 +121,6 @@ class _Decoding:
     settings: ProveSettings
     say: Progress
     broken: str = ""
-    peak_memory: int = 0
     evidence: RefusalEvidence = field(init=False)
     _once_more: Decoded | None = None
 
@@ -142,7 +140,6 @@ class _Decoding:
             yield self._stand_ins()
         stateful = conversion.status == NOT_APPLICABLE
         decoded = self._decode(self.prompts, self.settings, stateful=stateful)
-        self.peak_memory = max(runs.peak_memory for runs in (decoded.plain, *decoded.drafted.values()))
         if decoded.plain.refused:
             yield self._refused("plain", "decoded the prompts without a draft", decoded.plain.refused)
             return
@@ -152,10 +149,6 @@ class _Decoding:
         yield from self._drafting(decoded)
         if self.settings.repeat > 1 and decoded.refused is None:
             yield self._repeated(decoded, stateful)
-        if decoded.refused is None:
-            did = "measured the decoding time after a warm-up"
-            yield Check("speed", PASSED, did, "see the table", figures=speed_figures(decoded))
-            yield self._memory(decoded)
 
     @property
     def _with_image(self) -> bool:
@@ -201,9 +194,13 @@ class _Decoding:
         counts = [[(one.accepted, one.drafted) for one in run.outcomes] for run in runs]
         totals = [[run.totals.accepted, run.totals.drafted] for run in runs]
         refused = [run.refused.message if run.refused else "" for run in runs]
-        text, other = ([values[0] != value for value in values] for values in (tokens, counts))
+        text, other = (  # a process that failed has less of both
+            [not failed and values[0] != value for value, failed in zip(values, refused, strict=True)]
+            for values in (tokens, counts)
+        )
         figures = {"processes": len(runs), "acceptance": totals, "text_differs": text, "refused": refused}
-        rates = joined(dict.fromkeys(f"{accepted} of {drafted}" for accepted, drafted in totals))
+        ran = [total for total, failed in zip(totals, refused, strict=True) if not failed]
+        rates = joined(dict.fromkeys(f"{accepted} of {drafted}" for accepted, drafted in ran))
         saw = f"accepted: {rates}" if decoded.drafted else plural(decoded.plain.totals.tokens, "token")
         faults = [
             f"{plural(sum(map(bool, refused)), 'process')} failed ({next(filter(None, refused), '')})" * any(refused),
@@ -371,16 +368,6 @@ class _Decoding:
         if first.acceptance < _LOW and (named := self._suspicion()):
             return Check("acceptance", WARNING, did, saw, f"a low rate, which rules explain. {named}", figures)
         return Check("acceptance", PASSED, did, saw, figures=figures)
-
-    def _memory(self, decoded: Decoded) -> Check:
-        figures = memory_figures(self.export, self.setup.draft, decoded)
-        grown = [
-            f"the state of the {_PARTS[name]} grows by {plural(sizes['bytes_per_token'], 'byte')} per token"
-            + (f" and has {plural(sizes['fixed_bytes'], 'byte')} of fixed size" if sizes["fixed_bytes"] else "")
-            for name, sizes in figures["state"].items()
-        ]
-        did = "added up the state in the precision that the IR declares"
-        return Check("memory", PASSED, did, "; ".join(grown), figures=figures)
 
     def _suspicion(self) -> str:
         """Findings about the draft as text."""

@@ -46,8 +46,7 @@ def state(export: ModelDirectory, worker: Worker, tokens: Sequence[int], progres
     runs = {part: worker.measure("state", {**request, "part": part}, progress) for part in parts}
     checks = [check for part, run in runs.items() for check in _checks(part, run, len(used))]
     broken = next((run.broken for run in runs.values() if run.broken), "")
-    seconds, peak = sum(run.seconds for run in runs.values()), max(run.peak_memory for run in runs.values())
-    return Step("state", tuple(checks), broken, seconds, peak, bool(broken))
+    return Step("state", tuple(checks), broken, sum(run.seconds for run in runs.values()), bool(broken))
 
 
 def _checks(part: str, run: Measured, length: int) -> list[Check]:

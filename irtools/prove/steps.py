@@ -32,7 +32,7 @@ class Check:
     why : str
         Cause of a failure, its meaning and the remedy; or the reason why the check does not apply.
     figures : mapping of str to object
-        Numbers behind ``saw``: JSON values with stable keys, times in seconds, memory in bytes.
+        Numbers behind ``saw``: JSON values with stable keys.
     """
 
     name: str
@@ -56,8 +56,6 @@ class Step:
         In the order of execution; empty if the step does not apply.
     why : str
         Reason why the step does not apply or was not completed.
-    peak_memory : int
-        Largest resident set of the step's process, in bytes; 0 if the step needed no process.
     broken : bool
         True if the step was not completed: the runtime refused the model, or its process ended.
     """
@@ -66,7 +64,6 @@ class Step:
     checks: tuple[Check, ...] = ()
     why: str = ""
     seconds: float = 0.0
-    peak_memory: int = 0
     broken: bool = False
 
     def __repr__(self) -> str:

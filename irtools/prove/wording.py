@@ -1,8 +1,13 @@
-"""Text for the measurements of the numeric steps."""
+"""Text for the measurements of the numeric steps, and for the result of all steps."""
 
 from __future__ import annotations
 
-__all__ = ["apart", "moved"]
+from collections.abc import Mapping
+
+from irtools.prove.steps import FAILED, PASSED, WARNING
+from irtools.text import joined, plural
+
+__all__ = ["apart", "moved", "verdict"]
 
 _SMALL, _LARGE = 1e-3, 0.1
 """Below the first, a percentage shows too few digits; from the second on, it needs no decimal place."""
@@ -40,3 +45,25 @@ def _share(difference: float) -> str:
     if difference < _SMALL:
         return f"{difference:.1e} of the largest value"
     return f"{difference:.{0 if difference >= _LARGE else 1}%} of the largest value"
+
+
+def verdict(statuses: Mapping[str, str]) -> str:
+    """Result of the steps, by name, as a clause without full stop.
+
+    Examples
+    --------
+    >>> verdict({"taps": "passed", "state": "failed"}), verdict({"taps": "not applicable"})
+    ('not proved: state failed', 'nothing proved: no step applies')
+    >>> verdict({"state": "passed", "head": "warning", "runtime": "not applicable"})
+    'proved: state and head passed (warnings in head); 1 step does not apply'
+    """
+    failed = [name for name, status in statuses.items() if status == FAILED]
+    if failed:
+        return f"not proved: {joined(failed)} failed"
+    passed = [name for name, status in statuses.items() if status in (PASSED, WARNING)]
+    if not passed:
+        return "nothing proved: no step applies"
+    warned = [name for name in passed if statuses[name] == WARNING]
+    rest = len(statuses) - len(passed)
+    text = f"proved: {joined(passed)} passed" + (f" (warnings in {joined(warned)})" if warned else "")
+    return text + (f"; {plural(rest, 'step')} {'do' if rest > 1 else 'does'} not apply" if rest else "")

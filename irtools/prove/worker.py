@@ -19,7 +19,6 @@ from typing import Any
 from irtools.prove.files import Files
 from irtools.prove.steps import Check, Step
 from irtools.runtime.child import Child, Progress, serve
-from irtools.runtime.memory import peak_memory, reset_peak
 from irtools.runtime.messages import short_message
 
 __all__ = ["Measured", "Worker"]
@@ -44,8 +43,6 @@ class Measured:
         Device properties for the compilation.
     made_up : sequence of str
         Missing parts whose outputs were replaced by random numbers.
-    peak_memory : int
-        Largest resident set of the process during the measurement, in bytes; 0 if unknown.
     """
 
     value: Mapping[str, Any]
@@ -54,7 +51,6 @@ class Measured:
     properties: Mapping[str, str] = field(default_factory=dict)
     made_up: Sequence[str] = ()
     seconds: float = 0.0
-    peak_memory: int = 0
 
     @property
     def done(self) -> bool:
@@ -62,8 +58,8 @@ class Measured:
         return not (self.inapplicable or self.broken)
 
     def step(self, name: str, checks: Iterable[Check], why: str = "") -> Step:
-        """Step of a proof with the costs of the measurement, which is broken if this is."""
-        return Step(name, tuple(checks), self.broken or why, self.seconds, self.peak_memory, bool(self.broken))
+        """Step of a proof with the time of the measurement, which is broken if this is."""
+        return Step(name, tuple(checks), self.broken or why, self.seconds, bool(self.broken))
 
     @property
     def remark(self) -> str:
@@ -120,7 +116,6 @@ class _MeasureServer:
         from irtools.prove.drive import Session, UndrivableError  # loads OpenVINO
 
         answer: dict[str, Any] = {"value": {}}
-        reset_peak()
         try:
             session = self._session = self._session or Session(Files(**job["files"]))
             session.say = progress
@@ -133,7 +128,7 @@ class _MeasureServer:
             self._session.release()
             answer |= {"properties": dict(self._session.properties), "made_up": sorted(self._session.made_up)}
         gc.collect()
-        return answer | {"peak_memory": peak_memory()}
+        return answer
 
 
 if __name__ == "__main__":

@@ -23,9 +23,9 @@ _OWN_TEXT = (
 )
 _UNCALIBRATED = (
     "Bytes do not predict time, so no row is marked as the best. For speeds on this machine give --calibrate, or "
-    "--proof with a record of `irtools prove --format json`."
+    "--bench with a record of `irtools bench -o FILE.json`."
 )
-_SOURCES = {"record": "a record of a proof", "runs": "timed runs"}
+_SOURCES = {"record": "the record of a benchmark", "runs": "timed runs"}
 
 
 def advice_text(advice: Advice, style: Style) -> str:

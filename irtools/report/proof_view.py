@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING
+from irtools.prove.wording import verdict
 from irtools.report.html_tables import HtmlTable, number_columns, text_columns
 from irtools.report.record_figures import number_text
 from irtools.report.record_view import Number, RecordView, conditions
-from irtools.text import joined, plural, size_text
 
-__all__ = ["proof_verdict", "proof_view"]
+__all__ = ["proof_view"]
 
 
 def proof_view(record: Mapping[str, Any]) -> RecordView:
@@ -24,7 +24,7 @@ def proof_view(record: Mapping[str, Any]) -> RecordView:
         "Proof",
         record["model"]["path"],
         record.get("date", ""),
-        proof_verdict(statuses),
+        verdict(statuses),
         "error" if worst else "warning" if WARNING in statuses.values() else "ok",
         tuple(table for table in tables if table.rows),
         (),
@@ -32,28 +32,13 @@ def proof_view(record: Mapping[str, Any]) -> RecordView:
     )
 
 
-def proof_verdict(statuses: Mapping[str, str]) -> str:
-    """Result of the steps as a sentence."""
-    failed = [name for name, status in statuses.items() if status == FAILED]
-    if failed:
-        return f"Not proved: {joined(failed)} failed."
-    passed = [name for name, status in statuses.items() if status in (PASSED, WARNING)]
-    if not passed:
-        return "Nothing was proved: no step applies."
-    warned = [name for name in passed if statuses[name] == WARNING]
-    rest = len(statuses) - len(passed)
-    text = f"Proved: {joined(passed)} passed" + (f", with a warning of {joined(warned)}" if warned else "")
-    return f"{text}; {plural(rest, 'step')} {'do' if rest > 1 else 'does'} not apply." if rest else f"{text}."
-
-
 def _steps(record: Mapping[str, Any]) -> HtmlTable:
-    columns = (*text_columns("step", "result"), *number_columns("seconds", "peak memory"), *text_columns("why"))
+    columns = (*text_columns("step", "result"), *number_columns("seconds"), *text_columns("why"))
     rows = tuple(
         (
             step["name"],
             step["status"],
             Number(number_text(step["timing"]["seconds"]), step["timing"]["seconds"]),
-            size_text(step["timing"]["peak_memory"]) if step["timing"]["peak_memory"] else "-",
             step["why"],
         )
         for step in record["steps"]

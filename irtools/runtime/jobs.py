@@ -85,8 +85,6 @@ class Timing:
         In the target after the prefill (``m_durations`` of ``main_model_metrics``); only with a draft.
     draft : float
         In the draft (``m_durations`` of ``draft_model_metrics``).
-    cache_bytes : int
-        Blocks allocated for the KV cache and other state of target and draft; GenAI does not free them.
     peak_memory : int
         Largest resident set of the process so far.
     cpu : float
@@ -101,7 +99,6 @@ class Timing:
     decode: float = 0.0
     verify: float = 0.0
     draft: float = 0.0
-    cache_bytes: int = 0
     peak_memory: int = 0
     cpu: float = 0.0
     passes: tuple[float, ...] = ()

@@ -6,18 +6,12 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["peak_memory", "reset_peak"]
-
-
-def reset_peak() -> None:
-    """Start a new measurement on Linux; elsewhere the peak stays that of the whole process."""
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
+__all__ = ["peak_memory"]
 
 
 def peak_memory() -> int:
     """Largest resident set in bytes; 0 if the system does not report it."""
-    with suppress(OSError):  # not `getrusage`, which `reset_peak` does not reset
+    with suppress(OSError):  # not `getrusage`, which a process begins with the peak of its parent
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024

@@ -46,7 +46,7 @@ class _PipelineServer:
             result = _generate(genai, pipeline, job, prompt_ids, _recorder(genai, tokens))
         except (RuntimeError, ValueError, IndexError) as error:
             return Outcome("generate", short_message(error))
-        timing = _timing(pipeline, result, load, time.monotonic() - began, time.process_time() - cpu)
+        timing = _timing(result, load, time.monotonic() - began, time.process_time() - cpu)
         return _outcome(pipeline, result, tokens, prompt_ids, timing)
 
     def _pipeline(self, genai: Any, job: GenerationJob, progress: Progress) -> Any:
@@ -172,7 +172,7 @@ def _recorder(genai: Any, tokens: list[int]) -> Any:
     return Recorder()
 
 
-def _timing(pipeline: Any, result: Any, load: float, seconds: float, cpu: float) -> Timing:
+def _timing(result: Any, load: float, seconds: float, cpu: float) -> Timing:
     perf, both = result.perf_metrics, getattr(result, "extended_perf_metrics", None)
     times = [time / 1000 for time in perf.raw_metrics.m_new_token_times]
     verify = draft = 0.0
@@ -186,7 +186,6 @@ def _timing(pipeline: Any, result: Any, load: float, seconds: float, cpu: float)
         decode=times[-1] - times[0] if times else 0.0,
         verify=verify,
         draft=draft,
-        cache_bytes=pipeline.get_metrics().cache_size_in_bytes if hasattr(pipeline, "get_metrics") else 0,
         peak_memory=peak_memory(),
         cpu=cpu,
         passes=tuple(after - before for before, after in pairwise(times)),

@@ -15,12 +15,15 @@ from irtools.advise.advice import Advice, advise
 from irtools.advise.calibration import Calibration, acceptance_of, from_record
 from irtools.advise.traffic import HeadBytes, PartBytes, Traffic, traffic
 from irtools.bench.copies import grafted
+from irtools.bench.samples import Attempt, PromptRun
 from irtools.errors import OptionError, UsageError
 from irtools.export import open_export
 from irtools.prove.evidence import file_marks
 from irtools.report.advice import advice_details, advice_text
 from irtools.report.terminal import Style
 from irtools.runtime.jobs import Outcome, Timing
+from tests.bench.examples import Machine, example_record
+from tests.report.records import proof_record
 
 WIDE = Traffic(
     HeadBytes(248320, (("i8", 1024), ("f16", 1))),
@@ -31,42 +34,60 @@ WIDE = Traffic(
 """A target of 12 layers with a head of 254 MB."""
 
 
+PLAIN, DRAFT, PASSES = 0.0153, 0.0073, {1: 0.022, 3: 0.026}
+"""Seconds of a plain pass, of a drafted token, and of a pass that verifies 1 or 3 tokens."""
+
+
+def attempt(drafts: int, accepted: int) -> Attempt:
+    """Two prompts, 22 passes each; the first pass is slow, and the last one drafts nothing."""
+    whole = PASSES[drafts] + drafts * DRAFT if drafts else PLAIN
+    passes = (2 * whole, *[whole] * 20, PLAIN)
+    counts = (*[accepted + 1] * 21, 1)
+    drafted = 21 * drafts
+    run = PromptRun(0, 5, 0.1, sum(passes), drafted * DRAFT, 0.0, 1.0, passes, counts, 21 * accepted, drafted)
+    return Attempt(0, "ran", runs=(run, replace(run, prompt=1)))
+
+
+def row_of(name: str, drafts: int = 0, accepted: int = 0, **other: Any) -> dict[str, Any]:
+    """A row of the export as it is."""
+    own = {"name": name, "strategy": "mtp" if drafts else "plain", "model": "m", "draft": "m" if drafts else None}
+    return {**own, "assistant_tokens": drafts, "copy": "", "samples": [attempt(drafts, accepted).to_json()], **other}
+
+
 def record_of(directory: Path) -> dict[str, Any]:
-    """A record with two numbers of assistant tokens: two prompts, 11 tokens each."""
-    export = open_export(directory)
-    times = [
-        {"number": 0, "decode": 20 * 0.0153},
-        {"number": 1, "decode": 20 * (0.022 + 0.0073), "draft": 20 * 0.0073},
-        {"number": 3, "decode": 20 * (0.026 + 3 * 0.0073), "draft": 60 * 0.0073},
+    """A benchmark with two numbers of assistant tokens, and rows that are not about the MTP head of the export."""
+    slow = [replace(attempt(1, 0), runs=()).to_json()]
+    rows = [
+        row_of("plain"),
+        row_of("mtp 1", 1, 1),
+        row_of("mtp 3", 3, 1),
+        row_of("graft 64 plain", copy="draft head over 64 tokens", samples=slow),
+        row_of("mtp other 1", 1, 0, draft="other"),
+        row_of("mtp 8", 1, 0, assistant_tokens=8, samples=[Attempt(0, "crashed", "it ended").to_json()]),
+        row_of("dflash 3", 3, 0, strategy="dflash"),
     ]
-    counts = [
-        {"number": 1, "accepted": 10, "drafted": 20, "passes": 22},
-        {"number": 3, "accepted": 20, "drafted": 60, "passes": 22},
-    ]
-    checks = [
-        {"name": "acceptance", "figures": {"assistant_tokens": counts}},
-        {"name": "speed", "figures": {"timing": {"assistant_tokens": times}}},
-    ]
-    return {
-        "record_version": 1,
-        "model": {"files": file_marks(export.directory)},
-        "draft": None,
-        "drafting": "mtp",
-        "settings": {"max_new_tokens": 11},
-        "prompts": [{}, {}],
-        "steps": [{"name": "runtime", "checks": checks}],
-    }
+    model = {"files": file_marks(open_export(directory).directory)}
+    return json.loads(json.dumps({"kind": "bench", "record_version": 1, "model": model, "rows": rows}))  # type: ignore[no-any-return]
 
 
 def test_a_record_gives_the_times_of_a_pass_and_of_a_draft(fixtures: Path) -> None:
     export = open_export(fixtures / "qwen3_5_vl_trained")
     found = from_record(export, WIDE, record_of(export.directory))
-    assert found.plain == pytest.approx(0.0153)
-    assert found.passes == pytest.approx({1: 0.022, 3: 0.026})
-    assert found.draft(WIDE.per_draft(248320)) == pytest.approx(0.0073)
+    assert found.plain == pytest.approx(PLAIN)
+    assert found.passes == pytest.approx(PASSES)
+    assert found.draft(WIDE.per_draft(248320)) == pytest.approx(DRAFT)
     # measured on a machine without other work: 1.70 ms for a head over 32,768 tokens
     assert found.draft(WIDE.per_draft(32768)) == pytest.approx(0.0017, rel=0.1)
-    assert found.acceptance == pytest.approx((0.5 + acceptance_of(1.0, 3)) / 2)
+    assert found.acceptance == pytest.approx((21 / 22 + acceptance_of(21 / 22, 3)) / 2)
+
+
+def test_the_record_of_a_simulated_benchmark_gives_its_times_back(fixtures: Path) -> None:
+    export = open_export(fixtures / "qwen3_5_vl_trained")
+    machine = Machine(plain=0.020, draft=0.002, verify=0.001, processes=[[[1.0]]])
+    found = from_record(export, WIDE, json.loads(json.dumps(example_record(export.directory, machine))))
+    assert found.plain == pytest.approx(0.020)
+    assert found.passes == pytest.approx({number: 0.020 + number * 0.001 for number in (1, 2, 3)})
+    assert found.draft(WIDE.per_draft(248320)) == pytest.approx(0.002)
 
 
 @pytest.mark.parametrize("change", ["target", "mtp", "weights", "absent", "more"])
@@ -96,55 +117,66 @@ def test_a_changed_readme_does_not_matter(fixtures: Path) -> None:
     assert from_record(export, WIDE, record).source == "record"
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("drafting", "dflash"), ("drafting", None), ("draft", {"path": "x"}), ("steps", [])],
-)
-def test_a_record_without_mtp_drafting_is_refused(fixtures: Path, key: str, value: object) -> None:
+@pytest.mark.parametrize("kept", [(), ("plain",), ("mtp 1",), ("plain", "dflash 3", "mtp other 1", "mtp 8")])
+def test_a_record_without_mtp_drafting_is_refused(fixtures: Path, kept: tuple[str, ...]) -> None:
     export = open_export(fixtures / "qwen3_5_vl_trained")
-    with pytest.raises(OptionError, match="no times of decoding with the MTP head"):
-        from_record(export, WIDE, {**record_of(export.directory), key: value})
+    record = record_of(export.directory)
+    rows = [row for row in record["rows"] if row["name"] in kept]
+    with pytest.raises(OptionError, match=r"no times of decoding with and without the MTP head.*irtools bench"):
+        from_record(export, WIDE, {**record, "rows": rows})
 
 
-@pytest.mark.parametrize("damage", ["no tokens", "no time", "text", "no number"])
+def test_the_record_of_a_proof_is_refused_in_one_sentence(fixtures: Path, tmp_path: Path) -> None:
+    export = open_export(fixtures / "qwen3_5_vl_trained")
+    proof = proof_record(export.directory)
+    with pytest.raises(OptionError, match="only the record of a benchmark has times; write one with `irtools bench"):
+        export.advise(bench=proof)
+    path = tmp_path / "proof.json"
+    path.write_text(json.dumps({"models": [{"proof": proof}]}))
+    with pytest.raises(OptionError, match=r"a record of a proof, not of a benchmark; .*`irtools bench -o FILE\.json`"):
+        export.advise(bench=path)
+
+
+@pytest.mark.parametrize("damage", ["no rows", "no time", "text", "no number"])
 def test_a_damaged_record_is_refused_in_one_sentence(fixtures: Path, damage: str) -> None:
     export = open_export(fixtures / "qwen3_5_vl_trained")
     record = record_of(export.directory)
-    times = record["steps"][0]["checks"][1]["figures"]["timing"]["assistant_tokens"]
-    if damage == "no tokens":
-        record["settings"]["max_new_tokens"] = 1
+    plain, drafted = record["rows"][0], record["rows"][1]
+    if damage == "no rows":
+        del record["rows"]
     elif damage == "no time":
-        times[0]["decode"] = 0
+        for run in plain["samples"][0]["runs"]:
+            run["passes"] = [0.0] * len(run["passes"])
     elif damage == "text":
-        times[1]["draft"] = "0.1"
+        drafted["samples"][0]["runs"][0]["draft"] = "0.1"
     else:
-        del times[1]["number"]
-    with pytest.raises(OptionError, match="the record is damaged; write it again"):
-        export.advise(proof=record)
+        del drafted["assistant_tokens"]
+    with pytest.raises(OptionError, match="the record is damaged; write it again with `irtools bench"):
+        export.advise(bench=record)
 
 
 @pytest.mark.parametrize("present", [3, 8])
 def test_a_present_head_that_cannot_be_smaller_is_refused(fixtures: Path, present: int) -> None:
     export = open_export(fixtures / "qwen3_5_vl_trained")
-    with pytest.raises(UsageError, match=f"covers only {present} tokens.*--proof"):
+    with pytest.raises(UsageError, match=f"covers only {present} tokens.*--bench"):
         calibration.measure(export, replace(traffic(export), present=present))
 
 
 def test_a_record_in_a_file_marks_the_best_row(fixtures: Path, tmp_path: Path) -> None:
     export = open_export(fixtures / "qwen3_5_vl_trained")
     path = tmp_path / "record.json"
-    path.write_text(json.dumps({"models": [{"proof": record_of(export.directory)}]}))
-    found = export.advise(proof=path)
+    path.write_text(json.dumps({"models": [{"bench": record_of(export.directory)}]}))
+    found = export.advise(bench=path)
     assert found.best is not None
     speeds = {(row.tokens, drafts): speed for row in found.rows for drafts, speed in enumerate(row.speeds or (), 1)}
-    assert found.best.tokens_per_second == pytest.approx(max(*speeds.values(), 1 / 0.0153))
+    assert found.best.tokens_per_second == pytest.approx(max(*speeds.values(), 1 / PLAIN))
     assert "recommendation" in advice_text(found, Style())
     json.dumps(advice_details(found))
 
 
 def test_a_record_and_runs_exclude_each_other(fixtures: Path) -> None:
     with pytest.raises(OptionError, match="not both"):
-        open_export(fixtures / "qwen3_5_vl_trained").advise(proof={}, calibrate=True)
+        open_export(fixtures / "qwen3_5_vl_trained").advise(bench={}, calibrate=True)
 
 
 @pytest.mark.parametrize("drafts", [1, 3, 8])

@@ -10,8 +10,22 @@ import openvino as ov
 import pytest
 
 from tests.cli.conftest import Done
+from tests.report.records import proof_record
 
 TRAINED, PART = "qwen3_5_vl_trained", "openvino_language_model.xml"
+
+
+@pytest.mark.parametrize("option", ["--bench", "--proof"])
+def test_a_proof_has_no_times(cli: Callable[..., Done], fixtures: Path, tmp_path: Path, option: str) -> None:
+    record = tmp_path / "proof.json"
+    record.write_text(json.dumps({"models": [{"proof": proof_record(fixtures / TRAINED)}]}))
+
+    done = cli("graft", fixtures / TRAINED, "--advise", option, record)
+
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert (
+        "holds a record of a proof, not of a benchmark; give a file that `irtools bench -o FILE.json` wrote" in done.err
+    )
 
 
 @pytest.mark.parametrize(

@@ -26,14 +26,17 @@ def test_records_of_the_export_are_shown_and_those_of_others_refused(
 
     assert cli("report", copy, "-o", page, "--proof", proof, "--bench", bench).code == 0
     text = page.read_text()
-    assert "Not proved: state and head failed." in text
+    assert "not proved: state and head failed" in text
     assert "draft 3 at a time" in text
     page.unlink()
 
-    for option, file, other in (("--proof", bench, "a proof"), ("--bench", proof, "a benchmark")):
+    for option, file, said in (
+        ("--proof", bench, "of a benchmark, not of a proof"),
+        ("--bench", proof, "of a proof, not of a benchmark"),
+    ):
         done = cli("report", copy, "-o", page, option, file)
         assert (done.code, done.out) == (2, "")
-        assert f"holds no record of {other}" in done.err
+        assert f"holds a record {said}" in done.err
     head = copy / "openvino_mtp_model.bin"
     head.write_bytes(b"\1" + head.read_bytes()[1:])
     for option, file in (("--proof", proof), ("--bench", bench)):

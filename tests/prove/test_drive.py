@@ -100,7 +100,7 @@ def test_one_process_serves_several_steps(fixtures: Path) -> None:
         wrong = worker.measure("state", request | {"tokens": [5, 9]}, said.append)
     assert first.done
     assert first.value == again.value
-    assert first.peak_memory > 10_000_000
+    assert first.seconds > 0
     assert first.properties["INFERENCE_PRECISION_HINT"] == "f32"
     assert said.count("reading target") == 1
     assert not wrong.done

@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import openvino
 import pytest
+from openvino import passes
 
 from irtools.errors import InvalidIRError, LocateRefusedError
 from irtools.export import open_export
@@ -138,6 +140,32 @@ def test_a_defect_that_may_do_no_harm_warns(
     assert (named(step, FAILED), named(step, WARNING)) == (set(), expected)
 
 
+def uncompressed(directory: Path) -> None:
+    """Fold the decompression of all weights of the head into constants."""
+    file = directory / f"{defects_head.HEAD}.xml"
+    model = openvino.Core().read_model(file)
+    manager = passes.Manager()
+    manager.register_pass(passes.ConstantFolding())
+    manager.run_passes(model)
+    written = file.with_name("folded.xml")
+    openvino.save_model(model, written, compress_to_fp16=False)
+    del model
+    for suffix in (".xml", ".bin"):
+        written.with_suffix(suffix).replace(file.with_suffix(suffix))
+
+
+def test_an_uncompressed_head_of_a_compressed_target_warns(export_copy: Copier) -> None:
+    directory = export_copy("qwen3_5_vl_int4")
+    checks = [check_of(judge(directory, ["zqab"]), "precision")]
+    uncompressed(directory)
+    checks.append(check_of(judge(directory, ["zqab"]), "precision"))
+
+    assert [check.status for check in checks] == [PASSED, WARNING]
+    assert checks[1].saw == "most values are f32 in the head, u4 in the target"
+    assert "the head is uncompressed" in checks[1].why
+    assert "QNT010" in checks[1].why
+
+
 def test_one_short_prompt_is_enough_for_the_blocks(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch, export_copy: Copier
 ) -> None:
@@ -235,7 +263,11 @@ def test_logits_of_its_own_with_wrong_content_fail(
 
 
 def agreement_of(directory: Path) -> Any:
-    (check,) = (check for check in judge(directory).checks if check.name == "agreement")
+    return check_of(judge(directory), "agreement")
+
+
+def check_of(step: Step, name: str) -> Any:
+    (check,) = (check for check in step.checks if check.name == name)
     return check
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,15 @@ from ir_edit import IR
 
 from irtools.errors import UsageError
 from irtools.export import open_export
-from irtools.prove import run
+from irtools.prove import decoding, run
 from irtools.prove import speculate as module
-from irtools.prove.break_even import Totals, advise, break_even, speed_up
 from irtools.prove.decoding import Decoded, Runs, first_difference
 from irtools.prove.refusal import RefusalEvidence
 from irtools.prove.settings import Prompt, ProveSettings
 from irtools.prove.speculate import draft_setup, speculate
 from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Step
 from irtools.runtime.conversion import Conversion
-from irtools.runtime.jobs import Outcome, Timing
+from irtools.runtime.jobs import GenerationJob, Outcome
 from irtools.runtime.probe import RuntimeFacts
 from tests.prove.conftest import Proved
 
@@ -178,10 +176,8 @@ def test_exports_that_it_is_not_for_are_told_why(fixtures: Path, monkeypatch: py
 # -- checks from outcomes --------------------------------------------------------
 
 
-def outcome(*tokens: int, accepted: int = 0, drafted: int = 0, decode: float = 1.0) -> Outcome:
-    steps = len(tokens) - accepted
-    timing = Timing(decode=decode, peak_memory=1)
-    return Outcome("ran", tokens=tokens, accepted=accepted, drafted=drafted, steps=steps, timing=timing)
+def outcome(*tokens: int, accepted: int = 0, drafted: int = 0) -> Outcome:
+    return Outcome("ran", tokens=tokens, accepted=accepted, drafted=drafted, steps=len(tokens) - accepted)
 
 
 @pytest.fixture
@@ -259,6 +255,55 @@ def test_what_a_tiny_tokenizer_cannot_do_is_no_failure(checks_of: Any) -> None:
     assert found["plain"].status == NOT_APPLICABLE
 
 
+FAILURE = Outcome("crash", "the process ended with code -11 (SIGSEGV)")
+
+
+@pytest.mark.parametrize(
+    ("last", "status", "said"),
+    [
+        (outcome(1, 2, 3, 4, accepted=2, drafted=3), PASSED, "the same tokens each time; accepted: 2 of 3"),
+        (
+            outcome(1, 2, 3, 4, accepted=0, drafted=3),
+            FAILED,
+            "1 process accepted other numbers of tokens than the first; accepted: 2 of 3 and 0 of 3",
+        ),
+        (outcome(1, 2, 9, 4, accepted=2, drafted=3), FAILED, "1 process wrote other tokens than the first"),
+        (FAILURE, FAILED, "1 process failed (the process ended with code -11 (SIGSEGV)); accepted: 2 of 3"),
+    ],
+    ids=["same", "acceptance", "text", "crash"],
+)
+def test_fresh_processes_must_agree(
+    last: Outcome, status: str, said: str, fixtures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call of ``iterate`` stands for a process: plain, drafted, and one for each further repetition."""
+    drafted = outcome(1, 2, 3, 4, accepted=2, drafted=3)
+    processes = iter([outcome(1, 2, 3, 4), drafted, drafted, last])
+    jobs_of: list[list[GenerationJob]] = []
+
+    def iterate(jobs: Iterable[GenerationJob], *, timeout: float) -> Iterator[Outcome]:
+        jobs_of.append(list(jobs))
+        answer = next(processes)
+        return (answer for _ in jobs_of[-1])
+
+    monkeypatch.setattr(decoding, "iterate", iterate)
+    monkeypatch.setattr(module, "convert", lambda files, timeout: [Conversion()] * len(files))
+    export = open_export(fixtures / "qwen3_5_vl_trained")
+    settings = ProveSettings(repeat=3, assistant_tokens=(2, 3))
+    step = speculate(export, draft_setup(export, None), [Prompt("zqab")], settings)
+
+    (check,) = (check for check in step.checks if check.name == "repeat")
+    assert (check.status, step.status) == (status, status)
+    assert said in check.saw
+    assert check.did == "decoded the prompts in 3 fresh processes, drafting 2 at a time"
+    assert check.figures["processes"] == 3
+    assert [[job.assistant_tokens if job.draft else 0 for job in jobs] for jobs in jobs_of] == [
+        [0, 0],
+        [2, 2, 3],
+        [2],
+        [2],
+    ]
+
+
 MESSAGES = {
     "Either openvino_tokenizer.xml was not provided or it was not loaded correctly.": (
         ["openvino_tokenizer.xml", "openvino_detokenizer.xml"],
@@ -293,50 +338,6 @@ def test_a_refusal_is_explained_by_a_rule(message: str, export_copy: Callable[..
 
 
 # -- figures ---------------------------------------------------------------------------
-
-
-def test_break_even_is_where_drafting_is_as_fast_as_plain_decoding() -> None:
-    """10 ms a plain token; a cycle that drafts 2 takes 15 ms, so at 25 % of 2 it yields the 1.5 tokens of 15 ms."""
-    plain = Totals(prompts=1, tokens=101, passes=101, decode=1.0)
-    drafted = Totals(prompts=1, tokens=101, passes=51, accepted=50, drafted=100, decode=0.75)
-
-    assert break_even(plain, drafted) == pytest.approx(0.25)
-    assert speed_up(plain, drafted) == pytest.approx(1 / 0.75)
-    at_it = Totals(prompts=1, tokens=1501, passes=1001, accepted=500, drafted=2000, decode=15.0)
-    assert break_even(plain, at_it) == pytest.approx(0.25)
-    assert at_it.acceptance == 0.25
-    assert speed_up(plain, at_it) == pytest.approx(1.0)
-
-
-def test_the_recommendation_is_the_fastest_or_off() -> None:
-    plain = Totals(prompts=1, tokens=101, passes=101, decode=10.0)
-    slow = Totals(prompts=1, tokens=101, passes=61, accepted=40, drafted=60, decode=12.0)
-    fast = Totals(prompts=1, tokens=101, passes=41, accepted=60, drafted=80, decode=5.0)
-    lucky = Totals(prompts=1, tokens=101, passes=101, accepted=0, drafted=100, decode=5.0)
-
-    chosen, off, nothing = advise(plain, {1: slow, 2: fast}), advise(plain, {1: slow}), advise(plain, {1: lucky})
-
-    assert chosen is not None
-    assert (chosen.assistant_tokens, chosen.text[:35]) == (2, "draft 2 at a time: 2.00 times the s")
-    assert off is not None
-    assert off.assistant_tokens == 0
-    assert "0.83 times" in off.text
-    assert off.text.endswith("drafting breaks even at 100% accepted")
-    slower = advise(plain, {1: replace(slow, decode=13.0)})
-    assert slower is not None
-    never = "drafting never breaks even: plain decoding would be faster even if all drafted tokens were accepted"
-    assert slower.text.endswith(never)
-    assert chosen.text.endswith("drafting breaks even at 12% accepted")
-    faster = advise(plain, {2: replace(fast, decode=3.0)})
-    assert faster is not None
-    assert faster.text.endswith("drafting breaks even at any acceptance rate")
-    undrafted = Totals(prompts=1, tokens=3, passes=3, decode=0.1)
-    assert advise(plain, {1: undrafted}) is None
-    assert nothing is not None
-    assert (nothing.assistant_tokens, "no drafted token" in nothing.text) == (0, True)
-    assert advise(plain, {}) is None
-    assert "device and prompts" in chosen.warning
-    assert "too short" not in chosen.warning
 
 
 def test_the_first_difference_counts_a_shorter_text() -> None:

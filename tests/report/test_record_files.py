@@ -85,7 +85,7 @@ def test_markdown_begins_with_the_verdict(made: dict[str, ModelResult]) -> None:
     bench = written(made["bench"], "bench", "x.md").splitlines()
     assert bench[2].startswith("**on: draft 3 at a time")
     proof = written(made["prove"], "prove", "x.md").splitlines()
-    assert proof[2] == "**Not proved: state and head failed.**"
+    assert proof[2] == "**not proved: state and head failed**"
     assert "| runtime | image | not applicable | decoded an image | there is no \\<vision\\> part |" in proof
     assert any("'a\\|b" in line for line in proof)  # the prompt
     for line in (*bench, *proof):
@@ -116,14 +116,14 @@ def test_without_matplotlib_a_sentence_says_what_to_install(
     monkeypatch.setattr(plots, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match="install the extra `plots`"):
         written(made["bench"], "bench", "x.html")
-    assert "Not proved" in written(made["prove"], "prove", "x.html")
+    assert "not proved" in written(made["prove"], "prove", "x.html")
     assert "on: draft 3" in written(made["bench"], "bench", "x.md")
 
 
 def test_a_report_refuses_the_record_of_other_files(fixtures: Path) -> None:
     record = proof_record(fixtures / "qwen3_5_vl_trained")
     export = open_export(fixtures / "qwen3_5_vl_trained")
-    assert "Not proved: state and head failed." in export.report(proof=record)
+    assert "not proved: state and head failed" in export.report(proof=record)
 
     record["model"]["files"]["openvino_mtp_model.bin"]["sha256"] = "0" * 64
 
