@@ -14,6 +14,8 @@ __all__ = ["OFF", "ON", "UNDECIDED", "WORTH_IT", "Decision", "decide", "row_deci
 ON, OFF, UNDECIDED = "on", "off", "undecided"
 WORTH_IT = 1.03
 """Smallest speed-up for which drafting is switched on."""
+_SURE = (1 + CONFIDENCE) / 2
+"""Probability of a limit that decides, as of either end of an interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +39,7 @@ class Decision:
 
 def row_decision(ratio: Ratio) -> str:
     """Decision about one row by itself."""
-    return _decision(
-        ratio.bound((1 - CONFIDENCE) / 2), ratio.bound((1 + CONFIDENCE) / 2), math.exp(ratio.estimate.value)
-    )
+    return _decision(ratio.bound(1 - _SURE), ratio.bound(_SURE), math.exp(ratio.estimate.value))
 
 
 def decide(ratios: Mapping[str, Ratio]) -> Decision:
@@ -53,8 +53,8 @@ def decide(ratios: Mapping[str, Ratio]) -> Decision:
         return Decision(UNDECIDED)
     best = max(ratios, key=lambda name: ratios[name].estimate.value)
     ratio = ratios[best]
-    low = ratio.bound(1 - CONFIDENCE ** (1 / len(ratios)))
-    high = max(one.bound(CONFIDENCE) for one in ratios.values())
+    low = ratio.bound(1 - _SURE ** (1 / len(ratios)))
+    high = max(one.bound(_SURE) for one in ratios.values())
     center = _unbiased(ratios, best)
     shown = Figure(center, min(low, center), max(high, center), "times")
     return Decision(_decision(low, high, center), best, shown)
@@ -76,7 +76,7 @@ def _unbiased(ratios: Mapping[str, Ratio], best: str) -> float:
     center = mean(values.values())
     if len(values) < 2:
         return math.exp(center)
-    errors = mean(one.after.variance for one in ratios.values())
+    errors = mean(one.own for one in ratios.values())
     true = max(variance(values.values()) - errors, 0.0)
     kept = true / (true + errors) if errors else 1.0
     return math.exp(center + kept * (values[best] - center))

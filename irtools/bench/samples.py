@@ -103,17 +103,26 @@ class PromptRun:
         """Seconds from the first token to the last."""
         return sum(self.passes)
 
-    def steady_passes(self, drafts: int) -> tuple[float, ...]:
-        """Passes after the first, which also fills the draft, with ``drafts`` drafted tokens.
+    def _whole(self, drafts: int) -> list[bool]:
+        """True for each pass with ``drafts`` drafted tokens.
 
         The runtime drafts no further than the last token that is asked for, so that the last passes may be shorter.
         """
-        left, full = self.tokens, []
+        left, whole = self.tokens, []
         for tokens in self.pass_tokens:
-            full.append(left - 1 >= drafts)
+            whole.append(left - 1 >= drafts)
             left -= tokens
-        steady = tuple(seconds for seconds, whole in zip(self.passes[1:], full[1:], strict=True) if whole)
-        return steady or self.passes
+        return whole if any(whole) else [True] * len(whole)
+
+    def steady_passes(self, drafts: int) -> tuple[float, ...]:
+        """Seconds of the passes after the first, which also fills the draft, with ``drafts`` drafted tokens."""
+        times = zip(self.passes[1:], self._whole(drafts)[1:], strict=True)
+        return tuple(seconds for seconds, whole in times if whole) or self.passes
+
+    def steady_tokens(self, drafts: int) -> tuple[int, int]:
+        """Number of passes with ``drafts`` drafted tokens, and tokens from them."""
+        tokens = [one for one, whole in zip(self.pass_tokens, self._whole(drafts), strict=True) if whole]
+        return len(tokens), sum(tokens)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> PromptRun:
