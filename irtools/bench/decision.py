@@ -9,11 +9,13 @@ from statistics import mean, variance
 
 from irtools.bench.intervals import CONFIDENCE, Figure, Ratio
 
-__all__ = ["OFF", "ON", "UNDECIDED", "WORTH_IT", "Decision", "decide", "row_decision"]
+__all__ = ["FEWEST", "OFF", "ON", "UNDECIDED", "WORTH_IT", "Decision", "decide", "row_decision"]
 
 ON, OFF, UNDECIDED = "on", "off", "undecided"
 WORTH_IT = 1.03
 """Smallest speed-up for which drafting is switched on."""
+FEWEST = 3
+"""Repetitions of a row below which nothing is decided about it."""
 _SURE = (1 + CONFIDENCE) / 2
 """Probability of a limit that decides, as of either end of an interval."""
 
@@ -39,6 +41,8 @@ class Decision:
 
 def row_decision(ratio: Ratio) -> str:
     """Decision about one row by itself."""
+    if ratio.repetitions < FEWEST:
+        return UNDECIDED
     return _decision(ratio.bound(1 - _SURE), ratio.bound(_SURE), math.exp(ratio.estimate.value))
 
 
@@ -47,17 +51,18 @@ def decide(ratios: Mapping[str, Ratio]) -> Decision:
 
     ``on`` if one row is faster than plain decoding at a level that allows for the number of rows (Sidak); ``off`` if
     each row is slower, where no allowance is needed, because all must be. In between, and if the gain is below
-    :data:`WORTH_IT`, ``undecided``. So two benchmarks contradict each other only if one of them is wrong.
+    :data:`WORTH_IT`, ``undecided``. Rows with fewer than :data:`FEWEST` repetitions do not count. So two benchmarks contradict each other only if one of them is wrong.
     """
     if not ratios:
         return Decision(UNDECIDED)
+    ratios = {name: one for name, one in ratios.items() if one.repetitions >= FEWEST} or ratios
     best = max(ratios, key=lambda name: ratios[name].estimate.value)
     ratio = ratios[best]
     low = ratio.bound(1 - _SURE ** (1 / len(ratios)))
     high = max(one.bound(_SURE) for one in ratios.values())
     center = _unbiased(ratios, best)
     shown = Figure(center, min(low, center), max(high, center), "times")
-    return Decision(_decision(low, high, center), best, shown)
+    return Decision(_decision(low, high, center) if ratio.repetitions >= FEWEST else UNDECIDED, best, shown)
 
 
 def _decision(low: float, high: float, center: float) -> str:

@@ -72,10 +72,13 @@ class Ratio:
         Logarithm of the ratio.
     own : float
         Variance of the time of the row, without that of the other one.
+    repetitions : int
+        Of the row with fewer.
     """
 
     estimate: Estimate
     own: float
+    repetitions: int
 
     def bound(self, probability: float) -> float:
         """As :meth:`Estimate.bound`."""
@@ -96,7 +99,8 @@ def ratios(before: Estimate, after: Mapping[str, Estimate]) -> dict[str, Ratio]:
     for name, one in after.items():
         known = freedom if before.freedom and one.freedom else 0
         own, other = (of_one / (each.freedom + 1) for each in (one, before))
-        results[name] = Ratio(Estimate(before.value - one.value, own + other, known), own)
+        fewer = min(before.freedom, one.freedom) + 1
+        results[name] = Ratio(Estimate(before.value - one.value, own + other, known), own, fewer)
     return results
 
 
@@ -133,11 +137,16 @@ def undisturbed(times: Sequence[float]) -> float:
 
 
 def figure(values: Sequence[float], unit: str) -> Figure | None:
-    """Median of a positive quantity over the repetitions with Student's t interval; None without values."""
+    """Median of a positive quantity over the repetitions with Student's t interval; None without values.
+
+    One repetition gives no interval.
+    """
     if not values:
         return None
     center = median(values)
-    if len(values) < 2 or min(values) <= 0:
+    if len(values) < 2:
+        return Figure(center, 0.0, math.inf, unit)
+    if min(values) <= 0:
         return Figure(center, min(values), max(values), unit)
     logarithms = [math.log(value) for value in values]
     half = quantile(1 - (1 - CONFIDENCE) / 2, len(values) - 1) * math.sqrt(variance(logarithms) / len(values))

@@ -32,6 +32,10 @@ class Contender:
         Tokens to draft per pass; 0 for plain decoding.
     copy : str
         What was changed in a temporary copy of the export; ``""`` for the files as they are.
+    recipe : str
+        How to make that copy; it stands in records for its path, which is gone afterwards.
+    stateful : bool
+        True for a target that runs only on the stateful path of ``LLMPipeline``.
     """
 
     name: str
@@ -40,6 +44,20 @@ class Contender:
     draft: Path | None = None
     assistant_tokens: int = 0
     copy: str = ""
+    recipe: str = ""
+    stateful: bool = False
+
+    @property
+    def shown_model(self) -> str:
+        """Directory of the target, or how a temporary one is made."""
+        return self.recipe or str(self.model)
+
+    @property
+    def shown_draft(self) -> str | None:
+        """Directory of the draft as :attr:`shown_model`; None without a draft."""
+        if self.draft is None:
+            return None
+        return self.recipe if self.recipe and self.draft == self.model else str(self.draft)
 
 
 @dataclass(frozen=True, slots=True)
