@@ -57,7 +57,7 @@ class Attempts:
         for job in self._warming(contender):
             outcome = process.run(job)
             if outcome.stage != "ran":
-                return _failed(attempt, outcome)
+                return _failed(attempt, outcome, contender)
             attempt = replace(
                 attempt,
                 load=attempt.load + outcome.timing.load,
@@ -69,7 +69,7 @@ class Attempts:
             for number, prompt in enumerate(self._prompts):
                 outcome = process.run(self._job(contender, prompt))
                 if outcome.stage != "ran":
-                    return _failed(replace(attempt, runs=tuple(runs)), outcome, f" (prompt {number + 1})")
+                    return _failed(replace(attempt, runs=tuple(runs)), outcome, contender, f" (prompt {number + 1})")
                 runs.append(PromptRun.of(number, outcome))
             if sum(run.decode for run in runs) >= _ENOUGH:
                 break
@@ -89,6 +89,7 @@ class Attempts:
             properties=self._settings.properties,
             system=prompt.system,
             image_file=prompt.image,
+            stateful=contender.stateful,
         )
 
     def _warming(self, contender: Contender) -> Iterator[GenerationJob]:
@@ -118,9 +119,10 @@ class _Process:
         self._outcomes.close()
 
 
-def _failed(attempt: Attempt, outcome: Outcome, where: str = "") -> Attempt:
+def _failed(attempt: Attempt, outcome: Outcome, contender: Contender, where: str = "") -> Attempt:
     status = HUNG if outcome.hung else CRASHED if outcome.stage == "crash" else REFUSED
-    return replace(attempt, status=status, message=f"{outcome.message}{where}")
+    message = outcome.message.replace(str(contender.model), contender.shown_model)
+    return replace(attempt, status=status, message=f"{message}{where}")
 
 
 def _load_average() -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from irtools.bench.copies import grafted
@@ -18,6 +18,7 @@ from irtools.model.draft import most_assistant_tokens
 from irtools.model.part import PartFacts
 from irtools.prove.speculate import DraftSetup, draft_setup
 from irtools.runtime import genai
+from irtools.runtime.conversion import convert
 
 __all__ = ["PLAIN", "Field", "contenders"]
 
@@ -57,6 +58,7 @@ def contenders(export: ModelDirectory, settings: BenchSettings, scratch: ExitSta
     """
     found: list[Contender] = [Contender(PLAIN, PLAIN, export.directory)]
     refused: dict[str, Attempt] = {}
+    opened = [export]
     setups = [draft_setup(export, None)] if export.mtp is not None else []
     setups += [draft_setup(export, ModelDirectory.open(path)) for path in settings.drafts]
     for setup, label in zip(setups, _labels(setups), strict=True):
@@ -65,12 +67,31 @@ def contenders(export: ModelDirectory, settings: BenchSettings, scratch: ExitSta
         if export.mtp is None:
             raise UsageError("there is no MTP head, so no copy with a smaller draft head can be compared")
         copy = ModelDirectory.open(scratch.enter_context(grafted(export, size, "graft a copy and give --against")))
-        _add_export(found, refused, copy, f"graft {_thousands(size)}", f"draft head over {size} tokens", settings)
+        label = f"graft {_thousands(size)}"
+        recipe = f"{label} of {export.path}"
+        _add_export(found, refused, copy, label, f"draft head over {size} tokens", settings, recipe)
     for path in settings.against:
         other = ModelDirectory.open(path)
-        _ = other.target
+        opened.append(other)
         _add_export(found, refused, other, _name(path), "another export", settings)
-    return Field(tuple(found), refused)
+    return _with_stateful(found, refused, opened, settings)
+
+
+def _with_stateful(
+    found: Sequence[Contender], refused: dict[str, Attempt], opened: Sequence[ModelDirectory], settings: BenchSettings
+) -> Field:
+    """The rows, with those of targets that cannot be paged on the stateful path, which decodes only plainly."""
+    results = convert([one.target.path for one in opened], timeout=settings.timeout)
+    unpaged = {
+        one.directory: result.fault
+        for one, result in zip(opened, results, strict=True)
+        if result.unpaged and PartFacts(one.target).input("inputs_embeds") is None
+    }
+    for one in found:
+        if one.model in unpaged and one.assistant_tokens:
+            why = f"the target runs only on the stateful path, which does not support drafting: {unpaged[one.model]}"
+            refused[one.name] = Attempt(0, REFUSED, why)
+    return Field(tuple(replace(one, stateful=one.model in unpaged) for one in found), refused)
 
 
 def _add_export(
@@ -80,10 +101,11 @@ def _add_export(
     label: str,
     copy: str,
     settings: BenchSettings,
+    recipe: str = "",
 ) -> None:
-    found.append(Contender(f"{label} {PLAIN}", PLAIN, other.directory, copy=copy))
+    found.append(Contender(f"{label} {PLAIN}", PLAIN, other.directory, copy=copy, recipe=recipe))
     if other.mtp is not None:
-        _add(found, refused, other, draft_setup(other, None), f"{label} mtp", settings, copy)
+        _add(found, refused, other, draft_setup(other, None), f"{label} mtp", settings, copy, recipe)
 
 
 def _add(
@@ -94,13 +116,14 @@ def _add(
     label: str,
     settings: BenchSettings,
     copy: str = "",
+    recipe: str = "",
 ) -> None:
     """Add a row for each number of assistant tokens."""
     for number in sorted(set(settings.assistant_tokens)):
         name = f"{label} {number}"
         if any(other.name == name for other in found):
             raise UsageError(f"the row {name} would be in the table twice; give each directory once")
-        found.append(Contender(name, setup.name, export.directory, setup.draft, number, copy))
+        found.append(Contender(name, setup.name, export.directory, setup.draft, number, copy, recipe))
         if why := _unsuitable(setup, number):
             refused[name] = Attempt(0, REFUSED, why)
 

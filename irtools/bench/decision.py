@@ -9,11 +9,15 @@ from statistics import mean, variance
 
 from irtools.bench.intervals import CONFIDENCE, Figure, Ratio
 
-__all__ = ["OFF", "ON", "UNDECIDED", "WORTH_IT", "Decision", "decide", "row_decision"]
+__all__ = ["FEWEST", "OFF", "ON", "UNDECIDED", "WORTH_IT", "Decision", "decide", "row_decision"]
 
 ON, OFF, UNDECIDED = "on", "off", "undecided"
 WORTH_IT = 1.03
 """Smallest speed-up for which drafting is switched on."""
+FEWEST = 3
+"""Repetitions of a row below which nothing is decided about it."""
+_SURE = (1 + CONFIDENCE) / 2
+"""Probability of a limit that decides, as of either end of an interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +41,9 @@ class Decision:
 
 def row_decision(ratio: Ratio) -> str:
     """Decision about one row by itself."""
-    return _decision(
-        ratio.bound((1 - CONFIDENCE) / 2), ratio.bound((1 + CONFIDENCE) / 2), math.exp(ratio.estimate.value)
-    )
+    if ratio.repetitions < FEWEST:
+        return UNDECIDED
+    return _decision(ratio.bound(1 - _SURE), ratio.bound(_SURE), math.exp(ratio.estimate.value))
 
 
 def decide(ratios: Mapping[str, Ratio]) -> Decision:
@@ -47,17 +51,18 @@ def decide(ratios: Mapping[str, Ratio]) -> Decision:
 
     ``on`` if one row is faster than plain decoding at a level that allows for the number of rows (Sidak); ``off`` if
     each row is slower, where no allowance is needed, because all must be. In between, and if the gain is below
-    :data:`WORTH_IT`, ``undecided``. So two benchmarks contradict each other only if one of them is wrong.
+    :data:`WORTH_IT`, ``undecided``. Rows with fewer than :data:`FEWEST` repetitions do not count. So two benchmarks contradict each other only if one of them is wrong.
     """
     if not ratios:
         return Decision(UNDECIDED)
+    ratios = {name: one for name, one in ratios.items() if one.repetitions >= FEWEST} or ratios
     best = max(ratios, key=lambda name: ratios[name].estimate.value)
     ratio = ratios[best]
-    low = ratio.bound(1 - CONFIDENCE ** (1 / len(ratios)))
-    high = max(one.bound(CONFIDENCE) for one in ratios.values())
+    low = ratio.bound(1 - _SURE ** (1 / len(ratios)))
+    high = max(one.bound(_SURE) for one in ratios.values())
     center = _unbiased(ratios, best)
     shown = Figure(center, min(low, center), max(high, center), "times")
-    return Decision(_decision(low, high, center), best, shown)
+    return Decision(_decision(low, high, center) if ratio.repetitions >= FEWEST else UNDECIDED, best, shown)
 
 
 def _decision(low: float, high: float, center: float) -> str:
@@ -76,7 +81,7 @@ def _unbiased(ratios: Mapping[str, Ratio], best: str) -> float:
     center = mean(values.values())
     if len(values) < 2:
         return math.exp(center)
-    errors = mean(one.after.variance for one in ratios.values())
+    errors = mean(one.own for one in ratios.values())
     true = max(variance(values.values()) - errors, 0.0)
     kept = true / (true + errors) if errors else 1.0
     return math.exp(center + kept * (values[best] - center))

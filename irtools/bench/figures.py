@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, median
 
-from irtools.bench.intervals import Estimate, Figure, Ratio, estimate, figure, undisturbed
+from irtools.bench.intervals import Estimate, Figure, Ratio, estimate, figure, ratios, undisturbed
 from irtools.bench.samples import RAN, Attempt, Contender, PromptRun
 
 __all__ = [
@@ -65,9 +65,9 @@ def _steady_passes(runs: Mapping[int, Sequence[PromptRun]], drafts: int) -> dict
 def _time_per_token(runs: Mapping[int, Sequence[PromptRun]], drafts: int) -> float:
     """Undisturbed seconds per token: of each prompt the steady pass, weighted by its passes; 0 without tokens."""
     steady = _steady_passes(runs, drafts)
-    every = [run for one in runs.values() for run in one if run.prompt in steady]
-    tokens = sum(run.tokens for run in every)
-    return sum(steady[run.prompt] * len(run.passes) for run in every) / tokens if tokens else 0.0
+    every = [(run.prompt, *run.steady_tokens(drafts)) for one in runs.values() for run in one if run.prompt in steady]
+    tokens = sum(of_passes for _, _, of_passes in every)
+    return sum(steady[prompt] * passes for prompt, passes, _ in every) / tokens if tokens else 0.0
 
 
 def pass_time(row: Row) -> float | None:
@@ -95,7 +95,7 @@ def speed_ups(rows: Iterable[Row], plain: Row | None, prompts: Collection[int] |
         return {}
     others = [row for row in rows if row.contender.name != plain.contender.name]
     after = {row.contender.name: time_per_token(row, prompts) for row in others}
-    return {name: Ratio(before, one) for name, one in after.items() if one is not None}
+    return ratios(before, {name: one for name, one in after.items() if one is not None})
 
 
 def _by_prompt(runs: Iterable[PromptRun]) -> Iterable[list[PromptRun]]:

@@ -2,8 +2,9 @@
 
 Repetitions are the unit: the passes of one process are not independent. Other work on the machine can only make a pass
 longer, so the steady time of a prompt is estimated from its fastest passes in all repetitions. Its error is that of the
-jackknife over repetitions (Efron 1982, "The Jackknife, the Bootstrap and Other Resampling Plans", chapter 3), and that
-of a ratio has the degrees of freedom of Welch and Satterthwaite.
+jackknife over repetitions (Efron 1982, "The Jackknife, the Bootstrap and Other Resampling Plans", chapter 3). The rows
+take turns on one machine, so the error of a repetition is taken to be the same for all of them, as in the analysis of
+variance: from five repetitions of one row alone it would be known only within a factor of two.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from dataclasses import dataclass
 from statistics import mean, median, variance
 from typing import TypeVar
 
-__all__ = ["CONFIDENCE", "Estimate", "Figure", "Ratio", "estimate", "figure", "quantile", "undisturbed"]
+__all__ = ["CONFIDENCE", "Estimate", "Figure", "Ratio", "estimate", "figure", "quantile", "ratios", "undisturbed"]
 
 T = TypeVar("T")
 
 CONFIDENCE = 0.95
 _FLOOR = 0.005
 """Smallest standard error of a logarithm: repetitions of one session do not see what differs between sessions."""
-_QUANTILE = 0.05
+_FASTEST = 0.04
+"""Share of the passes that come without interruptions even on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +47,14 @@ class Estimate:
 
     value: float
     variance: float
-    freedom: float
+    freedom: int
 
     def bound(self, probability: float) -> float:
         """The quantity that the true one is below with this probability; infinite or 0 from one repetition."""
         if self.freedom < 1:
             return math.inf if probability > 0.5 else 0.0
         error = max(math.sqrt(self.variance), _FLOOR)
-        return math.exp(self.value + quantile(probability, int(self.freedom)) * error)
+        return math.exp(self.value + quantile(probability, self.freedom) * error)
 
     def figure(self, unit: str) -> Figure:
         """The quantity with its interval."""
@@ -62,20 +64,21 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Ratio of the speed of a row to that of another one, from the times of both."""
+    """Ratio of the speed of a row to that of another one.
 
-    before: Estimate
-    after: Estimate
+    Attributes
+    ----------
+    estimate : Estimate
+        Logarithm of the ratio.
+    own : float
+        Variance of the time of the row, without that of the other one.
+    repetitions : int
+        Of the row with fewer.
+    """
 
-    @property
-    def estimate(self) -> Estimate:
-        """Logarithm of the ratio."""
-        parts = (self.before, self.after)
-        total = sum(one.variance for one in parts)
-        freedom = min(one.freedom for one in parts)
-        if freedom and total:
-            freedom = total**2 / sum(one.variance**2 / one.freedom for one in parts)
-        return Estimate(self.before.value - self.after.value, total, freedom)
+    estimate: Estimate
+    own: float
+    repetitions: int
 
     def bound(self, probability: float) -> float:
         """As :meth:`Estimate.bound`."""
@@ -84,6 +87,21 @@ class Ratio:
     def figure(self) -> Figure:
         """The ratio with its interval."""
         return self.estimate.figure("times")
+
+
+def ratios(before: Estimate, after: Mapping[str, Estimate]) -> dict[str, Ratio]:
+    """Ratios of speeds from the times of one row and of others, with the error of a repetition common to all."""
+    measured = [one for one in (before, *after.values()) if one.freedom]
+    freedom = sum(one.freedom for one in measured)
+    # The variance of a jackknife is that of the mean of `freedom + 1` repetitions.
+    of_one = sum(one.freedom * (one.freedom + 1) * one.variance for one in measured) / max(freedom, 1)
+    results = {}
+    for name, one in after.items():
+        known = freedom if before.freedom and one.freedom else 0
+        own, other = (of_one / (each.freedom + 1) for each in (one, before))
+        fewer = min(before.freedom, one.freedom) + 1
+        results[name] = Ratio(Estimate(before.value - one.value, own + other, known), own, fewer)
+    return results
 
 
 def estimate(repetitions: Mapping[int, T], value: Callable[[Mapping[int, T]], float]) -> Estimate | None:
@@ -109,23 +127,26 @@ def estimate(repetitions: Mapping[int, T], value: Callable[[Mapping[int, T]], fl
 
 
 def undisturbed(times: Sequence[float]) -> float:
-    """Time of a pass without interruptions: a low quantile, which comes from the repetitions with the least other work.
+    """Time of a pass without interruptions: the mean of the fastest, of the repetitions with the least other work.
 
-    The median, or means of repetitions, are several times less precise beside other work.
+    The median, or means of repetitions, are several times less precise beside other work, and a single low quantile
+    moves more from draw to draw.
     """
-    ordered = sorted(times)
-    place = (len(ordered) - 1) * _QUANTILE
-    below = int(place)
-    above = ordered[min(below + 1, len(ordered) - 1)]
-    return ordered[below] + (place - below) * (above - ordered[below])
+    fastest = sorted(times)[: max(round(_FASTEST * len(times)), 1)]
+    return mean(fastest)
 
 
 def figure(values: Sequence[float], unit: str) -> Figure | None:
-    """Median of a positive quantity over the repetitions with Student's t interval; None without values."""
+    """Median of a positive quantity over the repetitions with Student's t interval; None without values.
+
+    One repetition gives no interval.
+    """
     if not values:
         return None
     center = median(values)
-    if len(values) < 2 or min(values) <= 0:
+    if len(values) < 2:
+        return Figure(center, 0.0, math.inf, unit)
+    if min(values) <= 0:
         return Figure(center, min(values), max(values), unit)
     logarithms = [math.log(value) for value in values]
     half = quantile(1 - (1 - CONFIDENCE) / 2, len(values) - 1) * math.sqrt(variance(logarithms) / len(values))

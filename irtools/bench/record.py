@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irtools.bench.decision import OFF, ON, WORTH_IT, Decision, decide, row_decision
 from irtools.bench.figures import Row, break_even, by_position, figures_json, row_figures, speed_ups
 from irtools.bench.intervals import CONFIDENCE, Ratio
+from irtools.bench.samples import RAN
 from irtools.prove.record import RECORD_VERSIONS
 
 if TYPE_CHECKING:
@@ -99,9 +99,10 @@ def measured(rows: Sequence[Row], prompts: Sequence[Prompt]) -> dict[str, Any]:
 
 
 def _decided(rows: Sequence[Row], ratios: Mapping[str, Ratio]) -> Decision:
-    """Decision among the rows that draft; ``off`` if there is none."""
-    names = {row.contender.name for row in rows if row.contender.assistant_tokens}
-    return decide({name: ratio for name, ratio in ratios.items() if name in names}) if names else Decision(OFF)
+    """Decision among the rows that draft and did not fail; ``off`` if none drafts."""
+    drafting = [row for row in rows if row.contender.assistant_tokens]
+    names = {row.contender.name for row in drafting if row.status == RAN}
+    return decide({name: ratio for name, ratio in ratios.items() if name in names}) if drafting else Decision(OFF)
 
 
 def _row(row: Row, plain: Row | None, ratio: Ratio | None) -> dict[str, Any]:
@@ -109,10 +110,12 @@ def _row(row: Row, plain: Row | None, ratio: Ratio | None) -> dict[str, Any]:
     return {
         "name": contender.name,
         "strategy": contender.strategy,
-        "model": str(contender.model),
-        "draft": _path(contender.draft),
+        "model": contender.shown_model,
+        "draft": contender.shown_draft,
         "assistant_tokens": contender.assistant_tokens,
         "copy": contender.copy,
+        "stateful": contender.stateful,
+        "repetitions": len(row.runs()),
         "class": ALL,
         "status": row.status,
         "message": row.message,
@@ -165,7 +168,7 @@ def _recommendation(rows: Sequence[Row], decision: Decision) -> dict[str, Any]:
         "decision": decision.decision,
         "assistant_tokens": best.assistant_tokens if best is not None and switched_on else 0,
         "strategy": best.strategy if best is not None else None,
-        "draft": _path(best.draft) if best is not None else None,
+        "draft": best.shown_draft if best is not None else None,
         "row": decision.row,
         "speed_up": decision.speed_up.to_json() if decision.speed_up else None,
     }
@@ -180,7 +183,3 @@ def _short(recommendation: Mapping[str, Any]) -> dict[str, Any]:
         "draft": recommendation["draft"] if on else None,
         "measured": recommendation["decision"],
     }
-
-
-def _path(path: Path | None) -> str | None:
-    return str(path) if path is not None else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -115,7 +115,7 @@ def _evidence(
         if one.draft is not None and one.strategy not in compiled:
             draft = ModelDirectory.open(one.draft)
             compiled[one.strategy] = (draft.mtp or draft.target).path
-    return Evidence.take(
+    taken = Evidence.take(
         settings.device,
         seen,
         models,
@@ -124,6 +124,9 @@ def _evidence(
         whole=settings.hash_weights,
         timeout=settings.timeout,
     )
+    recipes = {str(one.model): one.recipe for one in contenders if one.recipe}
+    shown = {key: {**model, "path": recipes.get(model["path"], model["path"])} for key, model in taken.models.items()}
+    return replace(taken, models=shown)
 
 
 def _of_classes(prompts: Sequence[Prompt], classes: Sequence[str]) -> tuple[Prompt, ...]:

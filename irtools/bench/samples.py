@@ -32,6 +32,10 @@ class Contender:
         Tokens to draft per pass; 0 for plain decoding.
     copy : str
         What was changed in a temporary copy of the export; ``""`` for the files as they are.
+    recipe : str
+        How to make that copy; it stands in records for its path, which is gone afterwards.
+    stateful : bool
+        True for a target that runs only on the stateful path of ``LLMPipeline``.
     """
 
     name: str
@@ -40,6 +44,20 @@ class Contender:
     draft: Path | None = None
     assistant_tokens: int = 0
     copy: str = ""
+    recipe: str = ""
+    stateful: bool = False
+
+    @property
+    def shown_model(self) -> str:
+        """Directory of the target, or how a temporary one is made."""
+        return self.recipe or str(self.model)
+
+    @property
+    def shown_draft(self) -> str | None:
+        """Directory of the draft as :attr:`shown_model`; None without a draft."""
+        if self.draft is None:
+            return None
+        return self.recipe if self.recipe and self.draft == self.model else str(self.draft)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +121,26 @@ class PromptRun:
         """Seconds from the first token to the last."""
         return sum(self.passes)
 
-    def steady_passes(self, drafts: int) -> tuple[float, ...]:
-        """Passes after the first, which also fills the draft, with ``drafts`` drafted tokens.
+    def _whole(self, drafts: int) -> list[bool]:
+        """True for each pass with ``drafts`` drafted tokens.
 
         The runtime drafts no further than the last token that is asked for, so that the last passes may be shorter.
         """
-        left, full = self.tokens, []
+        left, whole = self.tokens, []
         for tokens in self.pass_tokens:
-            full.append(left - 1 >= drafts)
+            whole.append(left - 1 >= drafts)
             left -= tokens
-        steady = tuple(seconds for seconds, whole in zip(self.passes[1:], full[1:], strict=True) if whole)
-        return steady or self.passes
+        return whole if any(whole) else [True] * len(whole)
+
+    def steady_passes(self, drafts: int) -> tuple[float, ...]:
+        """Seconds of the passes after the first, which also fills the draft, with ``drafts`` drafted tokens."""
+        times = zip(self.passes[1:], self._whole(drafts)[1:], strict=True)
+        return tuple(seconds for seconds, whole in times if whole) or self.passes
+
+    def steady_tokens(self, drafts: int) -> tuple[int, int]:
+        """Number of passes with ``drafts`` drafted tokens, and tokens from them."""
+        tokens = [one for one, whole in zip(self.pass_tokens, self._whole(drafts), strict=True) if whole]
+        return len(tokens), sum(tokens)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> PromptRun:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from irtools.bench.decision import OFF, ON
+from irtools.bench.decision import FEWEST, OFF, ON
 from irtools.bench.figures import Row, row_figures, speed_ups
 from irtools.bench.samples import RAN
 from irtools.bench.schedule import Progress
 from irtools.report.terminal import Column, Style, numbers, paragraph, table
 from irtools.text import plural, size_text
 
-__all__ = ["bench_text", "progress_text", "row_text", "verdict_reason"]
+__all__ = ["bench_text", "progress_text", "row_notes", "row_text", "verdict_reason"]
 
 _COLOURS = {"on": "green", "off": "cyan", "undecided": "yellow"}
 _BUSY = 0.5
@@ -116,6 +116,9 @@ def verdict_reason(record: Mapping[str, Any]) -> str:
         return f"draft {found['assistant_tokens']} at a time, as {found['row']} does: {figures}"
     if found["decision"] == OFF:
         return f"leave drafting off: the fastest row, {found['row']}, has {figures}"
+    row = next(row for row in record["rows"] if row["name"] == found["row"])
+    if few := _few(row):
+        return f"the fastest row, {found['row']}, has {figures}; {few}"
     more = "the interval leaves both open; more --repeat, or a machine without other work, makes it narrower"
     if speed_up["low"] > 1:
         more = f"a gain below {record['settings']['worth_it']:g} is no reason to draft"
@@ -201,7 +204,28 @@ def _classes(classes: Sequence[Mapping[str, Any]], style: Style) -> str:
     return table(columns, cells, style)
 
 
+def _few(row: Mapping[str, Any]) -> str:
+    """Clause about a row with too few repetitions; ``""`` if there are enough."""
+    number = row.get("repetitions", FEWEST)
+    if not 0 < number < FEWEST:
+        return ""
+    return f"{plural(number, 'repetition')} {'is' if number == 1 else 'are'} too few to decide; give --repeat 5"
+
+
+def row_notes(record: Mapping[str, Any]) -> Iterator[str]:
+    """Sentences about rows whose figures must be read with care."""
+    few = [(row["name"], _few(row)) for row in record["rows"] if _few(row)]
+    for clause in dict.fromkeys(clause for _, clause in few):
+        yield f"{', '.join(name for name, one in few if one == clause)}: {clause}"
+    for row in record["rows"]:
+        if row.get("stateful") and row["status"] == RAN:
+            yield f"{row['name']}: the target runs only on the stateful path of LLMPipeline, which cannot draft"
+
+
 def _notes(record: Mapping[str, Any], ran: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    yield from row_notes(record)
+    if any(row["status"] != RAN for row in record["rows"]):
+        yield "`irtools prove` explains what the runtime refuses, and `irtools verify` looks for faults of the files"
     loads = [
         attempt["load_average"]
         for row in ran

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from irtools.report.bench import verdict_reason
+from irtools.report.bench import row_notes, verdict_reason
 from irtools.report.html_tables import HtmlTable, number_columns, text_columns
 from irtools.report.plots import bench_plots
 from irtools.report.record_figures import figure_text, number_text
@@ -40,7 +40,7 @@ def bench_view(record: Mapping[str, Any], *, plots: bool = True) -> RecordView:
         matplotlib is not installed.
     """
     path = record["model"]["path"]
-    tables = (_rows(record["rows"]), _positions(record["rows"]), _classes(record), _policy(record["policy"], path))
+    tables = (_rows(record), _positions(record["rows"]), _classes(record), _policy(record["policy"], path))
     decision = record["recommendation"]["decision"]
     return RecordView(
         "bench",
@@ -55,7 +55,8 @@ def bench_view(record: Mapping[str, Any], *, plots: bool = True) -> RecordView:
     )
 
 
-def _rows(rows: Sequence[Mapping[str, Any]]) -> HtmlTable:
+def _rows(record: Mapping[str, Any]) -> HtmlTable:
+    rows = record["rows"]
     shown = {key: title for key, title in _FIGURES.items() if any(row["figures"].get(key) for row in rows)}
     columns = (*text_columns("row", "result"), *number_columns(*shown.values(), "breaks even at"))
     made = tuple(
@@ -63,6 +64,7 @@ def _rows(rows: Sequence[Mapping[str, Any]]) -> HtmlTable:
         for row in rows
     )
     notes = [f"{row['name']}: {row['message']}" for row in rows if row["message"]]
+    notes += row_notes(record)
     notes.append("Median over the repetitions, with the interval of 95 % confidence in parentheses.")
     return HtmlTable("Rows", columns, made, tuple(notes))
 
@@ -115,7 +117,9 @@ def _classes(record: Mapping[str, Any]) -> HtmlTable:
 
 
 def _draft(draft: str | None, path: str) -> str:
-    return "-" if draft is None else "MTP head of the export" if draft == path else Path(draft).name
+    if draft is None or draft.endswith(f" of {path}"):  # how a temporary copy is made
+        return draft or "-"
+    return "MTP head of the export" if draft == path else Path(draft).name
 
 
 def _policy(policy: Mapping[str, Any], path: str) -> HtmlTable:

@@ -115,7 +115,7 @@ def _over_drafts(
     for label, drawn in plain.items() if key != "speed_up" else (("plain", {"median": 1.0, "low": 1.0, "high": 1.0}),):
         if drawn is not None:
             axes.axhline(drawn["median"], color=_INK, linewidth=1, linestyle="--", label=label)
-            axes.axhspan(drawn["low"], drawn["high"] or drawn["median"], color=_INK, alpha=0.08, linewidth=0)
+            axes.axhspan(*_ends(drawn), color=_INK, alpha=0.08, linewidth=0)
     shown = [*(point for one in series for point in one.points.values()), *filter(None, plain.values())]
     axes.set_ylim(0, _top(shown))
     axes.set_xticks(sorted({point for one in series for point in one.points}))
@@ -162,6 +162,12 @@ def _memory(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Plo
     axes.grid(visible=False, axis="y")
     note = "Largest resident set of the process of each row."
     return Plot("Memory", _svg(figure, "memory", series, "Memory"), note)
+
+
+def _ends(figure: Mapping[str, Any]) -> tuple[float, float]:
+    """Ends of an interval; the median where there is none, as with one repetition."""
+    known = figure["high"] is not None
+    return (figure["low"], figure["high"]) if known else (figure["median"], figure["median"])
 
 
 def _top(figures: Sequence[Mapping[str, Any]]) -> float:
@@ -220,9 +226,9 @@ def _draw(axes: Any, series: _Series, number: int) -> None:
     shift = 0.04 * (number + 1) // 2 * (-1 if number % 2 else 1)  # so that equal points stay visible
     across = [place + shift for place in places]
     medians = [point["median"] for point in series.points.values()]
-    lows = [max(point["median"] - point["low"], 0) for point in series.points.values()]
-    # Without an upper limit there is no bar above the point.
-    highs = [max((point["high"] or point["median"]) - point["median"], 0) for point in series.points.values()]
+    ends = [_ends(point) for point in series.points.values()]
+    lows = [max(median - low, 0) for median, (low, _) in zip(medians, ends, strict=True)]
+    highs = [max(high - median, 0) for median, (_, high) in zip(medians, ends, strict=True)]
     axes.errorbar(across, medians, yerr=[lows, highs], color=colour, capsize=3, linewidth=1.5, label=series.label)
     for place, position, median in zip(places, across, medians, strict=True):
         axes.plot([position], [median], "o", color=colour, gid=f"point-{number}-{place}")

@@ -25,18 +25,26 @@ class Conversion:
         Friendly names of the state ops that remain. GenAI accepts none in the target of a draft.
     unreadable : bool
         True if OpenVINO cannot read the model, so that every later process would fail too.
+    ended : bool
+        True if the process ended instead of answering.
     """
 
     fault: str = ""
     left: tuple[str, ...] = ()
     unreadable: bool = False
+    ended: bool = False
+
+    @property
+    def unpaged(self) -> bool:
+        """True if OpenVINO reads the model but cannot convert it."""
+        return bool(self.fault) and not self.unreadable and not self.ended
 
 
 def convert(files: Sequence[Path], *, timeout: float) -> list[Conversion]:
     """Convert models in a separate process, each ``.xml`` in at most ``timeout`` seconds; nothing is written."""
     requests = [{"xml": str(path.absolute())} for path in files]
     return [
-        Conversion(reply.ended)
+        Conversion(reply.ended, ended=True)
         if reply.ended
         else Conversion(reply.value["fault"], tuple(reply.value["left"]), reply.value["unreadable"])
         for reply in ask_each("irtools.runtime.conversion", requests, timeout=timeout)

@@ -119,7 +119,7 @@ class Outcome:
     text : str
         The tokens as text; ``""`` without a detokenizer.
     prompt_ids : tuple of int
-        The prompt as the model saw it; empty with an image or a system message, whose tokens are not known.
+        The prompt as the model saw it; empty with an image, whose tokens are not known.
     prompt_tokens : int
         Length of the prompt, images included.
     accepted, drafted : int

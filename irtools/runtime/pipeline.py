@@ -16,6 +16,9 @@ from irtools.runtime.messages import short_message
 
 __all__ = ["encode"]
 
+_IMAGE_TAG = "<ov_genai_image_0>"
+"""Place of the image in a prompt, for every model (GenAI's universal tag)."""
+
 
 class _PipelineServer:
     """Runs jobs, and keeps the pipeline between those that allow it."""
@@ -40,8 +43,8 @@ class _PipelineServer:
         progress("generating")
         began = time.monotonic()
         try:
-            job = _with_text(pipeline, job)
-            prompt_ids = () if job.image or job.image_file or job.system else _prompt_ids(pipeline, job)
+            job = _with_system(pipeline, _with_text(pipeline, job))
+            prompt_ids = () if job.image or job.image_file else _prompt_ids(pipeline, job)
             began, cpu = time.monotonic(), time.process_time()
             result = _generate(genai, pipeline, job, prompt_ids, _recorder(genai, tokens))
         except (RuntimeError, ValueError, IndexError) as error:
@@ -102,11 +105,31 @@ def _prompt_ids(pipeline: Any, job: GenerationJob) -> tuple[int, ...]:
     return encode(pipeline.get_tokenizer(), job.prompt, chat_template=job.chat_template)
 
 
+def _with_system(pipeline: Any, job: GenerationJob) -> GenerationJob:
+    """The job with the chat template applied to its system message and prompt, if it has a system message.
+
+    With a draft, the pipeline of a vision-language export refuses a ``ChatHistory`` ("VisionRegistry is not
+    available"; GenAI 2026.4.1), so that it gets text.
+    """
+    tokenizer = pipeline.get_tokenizer() if job.system else None
+    if tokenizer is None or not tokenizer.chat_template:
+        return replace(job, prompt=f"{job.system}\n\n{job.prompt}") if job.system else job
+    content = f"{_IMAGE_TAG}{job.prompt}" if job.image or job.image_file else job.prompt
+    return replace(job, prompt=_chat(tokenizer, content, job.system), chat_template=False)
+
+
+def _chat(tokenizer: Any, prompt: str, system: str = "") -> str:
+    messages = [{"role": "system", "content": system}] if system else []
+    text: str = tokenizer.apply_chat_template(
+        [*messages, {"role": "user", "content": prompt}], add_generation_prompt=True
+    )
+    return text
+
+
 def encode(tokenizer: Any, prompt: str, *, chat_template: bool) -> tuple[int, ...]:
     """Tokenize a prompt as GenAI does. Runs in the worker."""
     if chat_template and tokenizer.chat_template:
-        text = tokenizer.apply_chat_template([{"role": "user", "content": prompt}], add_generation_prompt=True)
-        encoded = tokenizer.encode(text, add_special_tokens=False)
+        encoded = tokenizer.encode(_chat(tokenizer, prompt), add_special_tokens=False)
     else:
         encoded = tokenizer.encode(prompt)
     return tuple(int(token) for token in encoded.input_ids.data[0])
@@ -122,17 +145,11 @@ def _generate(genai: Any, pipeline: Any, job: GenerationJob, prompt_ids: tuple[i
         return pipeline.generate(_tensor([prompt_ids], "int64"), config, streamer)
     if job.token_ids:
         return pipeline.generate([_tensor([prompt_ids], "int64")], [config], streamer)[0]
-    prompts = [_history(genai, job)] if job.system else [job.prompt]
+    prompts = [job.prompt]
     if job.image or job.image_file:
         images = [[_read_image(job.image_file) if job.image_file else _image(job.image)]]
         return pipeline.generate(prompts, images=images, generation_config=[config], streamer=streamer)[0]
     return pipeline.generate(prompts, [config], streamer)[0]
-
-
-def _history(genai: Any, job: GenerationJob) -> Any:
-    return genai.ChatHistory(
-        [{"role": "system", "content": job.system}, {"role": "user", "content": job.prompt}],
-    )
 
 
 def _tensor(values: Any, kind: str) -> Any:

@@ -69,7 +69,7 @@ def test_the_json_has_the_record(cli: Cli, simulated: Path) -> None:
 
 
 def test_the_verdict_comes_first_and_finished_rows_are_printed(cli: Cli, simulated: Path) -> None:
-    done = cli("bench", simulated, "--assistant-tokens", "1-3", "--repeat", "2")
+    done = cli("bench", simulated, "--assistant-tokens", "1-3", "--repeat", "3")
     assert done.out.startswith("on: draft 1 at a time")
     assert "mtp 3: crashed: the process ended with code -11" in done.err
     assert "mtp 2: 200.0 tokens/s" in done.err
