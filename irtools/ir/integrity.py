@@ -246,22 +246,23 @@ def _plain_ports(tokens: Sequence[bytes]) -> _Ports | None:
     """Port ids of a layer from the matches of ``_PORT``; None for any other spelling than that of OpenVINO."""
     border = tokens.index(b"nput>") if b"nput>" in tokens else -1
     ids = [*tokens[: max(border, 0)], *tokens[border + 1 :]]
-    if ids != [b'%d"' % number for number in range(len(ids))] or 1 < border == len(ids):
-        return None  # or an op of several inputs and no output, or with its outputs first
+    if ids != [b'%d"' % number for number in range(len(ids))] or 0 < border == len(ids):
+        return None  # or an op without outputs, or with its outputs first
     return _Ports(range(max(border, 0)), range(max(border, 0), len(ids)))
 
 
 def _ports(data: bytes, span: Span) -> _Ports:
-    """Port ids of a layer in any spelling."""
+    """Port ids of a layer in any spelling; as for OpenVINO, the first of several ``<input>`` or ``<output>`` counts."""
     layer = data[span.start : span.end]
-    ids: dict[str, list[int | None]] = {"input": [], "output": []}
-    for side, where in child_spans(layer, Span(0, len(layer))):
-        for tag, port in child_spans(layer, where) if side in ids else ():
+    sections = dict(reversed(list(child_spans(layer, Span(0, len(layer))))))
+    sides: list[list[int | None]] = [[], []]
+    for side, numbers in zip(("input", "output"), sides, strict=True):
+        for tag, port in child_spans(layer, sections[side]) if side in sections else ():
             if tag == "port":
                 opening = TAG.match(layer, port.start)
                 number = _ID.search(opening[3]) if opening else None
-                ids[side].append(int(number[1]) if number else None)
-    return _Ports(**{f"{side}s": numbers for side, numbers in ids.items()})
+                numbers.append(int(number[1]) if number else None)
+    return _Ports(*sides)
 
 
 def _port_problem(kind: str, ports: _Ports) -> str:
