@@ -47,7 +47,9 @@ _OPS = ("logits", "input_ids", "__module.transformer/aten::add/Add", "0", "5", "
 _PARTS = ("target", "mtp", "tokenizer", "text_embeddings", "", "../x", "nothing")
 _WRITES = {"annotate", "strip", "expose", "attach", "graft"}
 """Commands that may change files of the export."""
-_DEFECT = re.compile(r"this is a defect of irtools|not enough memory|the rule \S+ .{1,99} failed:|Traceback \(most recent")
+_DEFECT = re.compile(
+    r"this is a defect of irtools|not enough memory|the rule \S+ .{1,99} failed:|Traceback \(most recent"
+)
 
 
 def _options(rng: random.Random, command: str) -> list[str]:
