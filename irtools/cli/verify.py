@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_WHOSE = "unless the rule is your own, this is a defect of irtools; the findings of the other rules are complete"
+_DEFECT = "this is a defect of irtools; the findings of the other rules are complete"
 
 
 def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ def _destinations(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> list[t
 
 
 def _verify(path: Path, call: VerifyCall, ui: Ui) -> ModelVerification:
-    from irtools.lint.engine import ModelVerification
+    from irtools.lint.engine import ModelVerification, RuleFailedError
     from irtools.lint.session import verify_model
 
     try:
@@ -179,7 +179,8 @@ def _verify(path: Path, call: VerifyCall, ui: Ui) -> ModelVerification:
     for note in verified.notes:
         ui.note(note)
     for failure in verified.failures:
-        print_error(f"{path}: {failure.args[0]}; {_WHOSE}")
+        whose = "unless the rule is your own, " if isinstance(failure, RuleFailedError) else ""
+        print_error(f"{path}: {failure.args[0]}; {whose}{_DEFECT}")
         print_traceback(failure.__cause__)
     for file in verified.written:
         ui.note(f"wrote {file.path}")

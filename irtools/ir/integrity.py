@@ -16,14 +16,16 @@ from enum import Enum
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from heapq import heapify, heappop, heappush
+from operator import itemgetter
 
 from irtools.errors import InvalidIRError
-from irtools.ir.scan import TAG, Scan, Span, child_spans, edge_offsets, line_of
+from irtools.ir.scan import TAG, Edge, Scan, Span, child_spans, edge_offsets, line_of
 from irtools.text import clipped, plural
 
 __all__ = ["Fault", "FaultKind", "Wiring", "find_faults", "prove", "wiring_error"]
 
-_PORT_ID = re.compile(rb'<port id="([0-9]{1,9})"')
+# Ports of a layer and the end of its inputs; empty for a port in another spelling than that of OpenVINO.
+_PORT = re.compile(rb'<(?:port(?: id=")?|/i)([0-9]{1,9}"|nput>|)')
 _ID = re.compile(rb"""\sid\s*=\s*["']([0-9]{1,9})["']""")
 
 _FEWEST = {
@@ -142,33 +144,53 @@ def _sound(scan: Scan) -> Wiring | None:
     """Wiring of a graph without faults; None if it has one."""
     index = {key: position for position, key in enumerate(scan.ids)}
     ports = _all_ports(scan)
-    if len(index) != len(scan.ids) or any(map(_port_problem, set(zip(scan.types, ports, strict=True)))):
+    kinds = Counter(zip(scan.types, ports, strict=True))
+    if len(index) != len(scan.ids) or any(_port_problem(*kind) for kind in kinds):
         return None
-    outputs = [out if isinstance(out, range) else frozenset(out) for _, out in ports]
+    fed = sum(count for (_, own), count in kinds.items() if own.inputs)
+    found = _inputs(scan.edges, index, ports, fed)
+    if found is None:  # OpenVINO writes the edges by target and port; in another order they are sorted once
+        found = _inputs(sorted(scan.edges, key=itemgetter(2, 3)), index, ports, fed)
+    if found is None:
+        return None
+    inputs, in_order = found
+    order = range(len(index)) if in_order else _topological(scan, index)
+    return Wiring(index, inputs, order) if len(order) == len(index) else None
+
+
+def _inputs(
+    edges: Iterable[Edge], index: Mapping[int, int], ports: Sequence[_Ports], fed: int
+) -> tuple[dict[int, tuple[tuple[int, int], ...]], bool] | None:
+    """Inputs by layer id, and whether every op comes after those that feed it.
+
+    None if the edges do not connect each input of ``fed`` ops once, or are not in the order of targets and ports.
+    """
+    inputs: dict[int, tuple[tuple[int, int], ...]] = {}
+    outputs = [own.outputs for own in ports]
     position = index.get
-    in_order = True  # OpenVINO writes each op after its inputs
-    gathered: dict[int, list[tuple[int, int, int]]] = {}
-    for source, source_port, target, target_port in scan.edges:
-        here, there = position(source), position(target)
-        if here is None or there is None or source_port not in outputs[here]:
+    in_order = True
+    sources: list[tuple[int, int]] = []
+    connected: list[int] = []
+    wanted: Sequence[int | None] = connected
+    current, there = None, -1
+    for source, source_port, target, target_port in edges:
+        if target != current:
+            if connected != wanted or target in inputs or target not in index:
+                return None
+            if current is not None:
+                inputs[current] = tuple(sources)
+            current, there = target, index[target]
+            wanted, sources, connected = ports[there].wanted, [], []
+        here = position(source)
+        if here is None or source_port not in outputs[here]:
             return None
         if here >= there:
             in_order = False
-        gathered.setdefault(target, []).append((target_port, source, source_port))
-    inputs: dict[int, tuple[tuple[int, int], ...]] = {}
-    connected = 0
-    for target, edges in gathered.items():
-        wanted = ports[index[target]][0]
-        if len(edges) > 1:
-            edges.sort()
-        if [port for port, _, _ in edges] != list(wanted):
-            return None
-        connected += 1
-        inputs[target] = tuple([(source, port) for _, source, port in edges])
-    if connected != sum(1 for wanted, _ in ports if wanted):
-        return None
-    order = range(len(index)) if in_order else _topological(scan, index)
-    return Wiring(index, inputs, order) if len(order) == len(index) else None
+        sources.append((source, source_port))
+        connected.append(target_port)
+    if current is not None:
+        inputs[current] = tuple(sources)
+    return (inputs, in_order) if connected == wanted and len(inputs) == fed else None
 
 
 def _topological(scan: Scan, index: Mapping[int, int]) -> list[int]:
@@ -193,74 +215,69 @@ def _topological(scan: Scan, index: Mapping[int, int]) -> list[int]:
 
 # -- ports -----------------------------------------------------------------------------
 
-_Ids = range | tuple[int | None, ...]
-_PortIds = tuple[_Ids, _Ids]
-_CONSECUTIVE = [[b"%d" % i for i in range(n)] for n in range(64)]
+
+class _Ports:
+    """Ids of the input and output ports of an op; None for an id that is not a number.
+
+    Attributes
+    ----------
+    inputs, outputs : frozenset of int or None
+    wanted : list of int or None
+        Ids of the inputs in order.
+    repeated : bool
+        True if two inputs or two outputs have the same id.
+    """
+
+    __slots__ = ("inputs", "outputs", "repeated", "wanted")
+
+    def __init__(self, inputs: Sequence[int | None], outputs: Sequence[int | None]) -> None:
+        self.wanted = sorted(inputs, key=lambda number: -1 if number is None else number)
+        self.inputs, self.outputs = frozenset(inputs), frozenset(outputs)
+        self.repeated = len(self.inputs) < len(inputs) or len(self.outputs) < len(outputs)
 
 
-def _all_ports(scan: Scan) -> list[_PortIds]:
-    """Ids of the input and output ports of each layer; None for an id that is not a number."""
-    data = scan.masked
-    return [_plain_ports(data, span) or _ports(data, span) for span in scan.spans]
+def _all_ports(scan: Scan) -> list[_Ports]:
+    """Port ids of each layer; thousands of ops share the same object, because few combinations exist."""
+    data, findall, plain = scan.masked, _PORT.findall, cache(_plain_ports)
+    return [plain(tuple(findall(data, start, end))) or _ports(data, Span(start, end)) for start, end in scan.spans]
 
 
-@cache
-def _numbered(inputs: int, ports: int) -> _PortIds:
-    """Port ids as OpenVINO numbers them; cached because thousands of ops share few combinations."""
-    return range(inputs), range(inputs, ports)
+def _plain_ports(tokens: Sequence[bytes]) -> _Ports | None:
+    """Port ids of a layer from the matches of ``_PORT``; None for any other spelling than that of OpenVINO."""
+    border = tokens.index(b"nput>") if b"nput>" in tokens else -1
+    ids = [*tokens[: max(border, 0)], *tokens[border + 1 :]]
+    if ids != [b'%d"' % number for number in range(len(ids))] or 0 < border == len(ids):
+        return None  # or an op without outputs, or with its outputs first
+    return _Ports(range(max(border, 0)), range(max(border, 0), len(ids)))
 
 
-def _plain_ports(data: bytes, span: Span) -> _PortIds | None:
-    """Port ids of a layer in the spelling of OpenVINO; None for any other spelling."""
-    start, end = span
-    ids = _PORT_ID.findall(data, start, end)
-    count = len(ids)
-    if count != data.count(b"<port", start, end):
-        return None
-    if ids != _CONSECUTIVE[count] if count < 64 else list(map(int, ids)) != list(range(count)):
-        return None
-    border = data.find(b"</input", start, end)
-    return _numbered(data.count(b"<port", start, border) if border > 0 else 0, count)
-
-
-def _ports(data: bytes, span: Span) -> _PortIds:
-    """Port ids of a layer in any spelling, those of inputs in the order of the numbers if all are usable."""
+def _ports(data: bytes, span: Span) -> _Ports:
+    """Port ids of a layer in any spelling; as for OpenVINO, the first of several ``<input>`` or ``<output>`` counts."""
     layer = data[span.start : span.end]
-    ids: dict[str, list[int | None]] = {"input": [], "output": []}
-    for side, where in child_spans(layer, Span(0, len(layer))):
-        for tag, port in child_spans(layer, where) if side in ids else ():
+    sections = dict(reversed(list(child_spans(layer, Span(0, len(layer))))))
+    sides: list[list[int | None]] = [[], []]
+    for side, numbers in zip(("input", "output"), sides, strict=True):
+        for tag, port in child_spans(layer, sections[side]) if side in sections else ():
             if tag == "port":
                 opening = TAG.match(layer, port.start)
                 number = _ID.search(opening[3]) if opening else None
-                ids[side].append(int(number[1]) if number else None)
-    inputs, outputs = (_compact(side) for side in ids.values())
-    return inputs, outputs
+                numbers.append(int(number[1]) if number else None)
+    return _Ports(*sides)
 
 
-def _compact(ids: list[int | None]) -> _Ids:
-    """Ids as a range if they are consecutive, because an op may have thousands; else in order."""
-    known = [number for number in ids if number is not None]
-    if len(known) < len(ids):
-        return tuple(ids)
-    known.sort()
-    whole = range(known[0], known[-1] + 1) if known else range(0)
-    return whole if len(whole) == len(known) == len(set(known)) else tuple(known)
-
-
-def _port_problem(typed: tuple[str, _PortIds]) -> str:
+def _port_problem(kind: str, ports: _Ports) -> str:
     """What the ports of an op of a type lack; empty if nothing."""
-    kind, (inputs, outputs) = typed
-    if None in inputs or None in outputs:
+    if None in ports.inputs or None in ports.outputs:
         return "has a port whose id is missing or not a number"
-    for side in (inputs, outputs):
-        if not isinstance(side, range) and len(set(side)) < len(side):
-            return "has two ports with the same id"
+    if ports.repeated:
+        return "has two ports with the same id"
+    inputs = len(ports.wanted)
     fewest = _FEWEST.get(kind, 0)
-    if len(inputs) < fewest:
-        return f"has {plural(len(inputs), 'input')}, and a {kind} needs at least {fewest}"
+    if inputs < fewest:
+        return f"has {plural(inputs, 'input')}, and a {kind} needs at least {fewest}"
     if inputs and kind in _SOURCES:
-        return f"has {plural(len(inputs), 'input')}, and a {kind} takes none"
-    if not outputs and (kind in _SOURCES or kind == "ReadValue" or (fewest and kind not in _NO_OUTPUT)):
+        return f"has {plural(inputs, 'input')}, and a {kind} takes none"
+    if not ports.outputs and (kind in _SOURCES or kind == "ReadValue" or (fewest and kind not in _NO_OUTPUT)):
         return f"has no output, and a {kind} needs one"
     return ""
 
@@ -277,7 +294,7 @@ def _graph_faults(scan: Scan) -> Iterator[Fault]:
     ports = _all_ports(scan)
     malformed, lacking = [], []
     for position, (kind, own) in enumerate(zip(scan.types, ports, strict=True)):
-        problem = _port_problem((kind, own))
+        problem = _port_problem(kind, own)
         if problem.startswith(("has a port", "has two ports")):
             malformed.append(_fault(FaultKind.MALFORMED_PORT, scan, position, problem))
         elif problem:
@@ -302,8 +319,7 @@ def _duplicate_ids(scan: Scan) -> Iterator[Fault]:
         seen.setdefault(key, name)
 
 
-def _edge_faults(scan: Scan, index: dict[int, int], ports: list[_PortIds]) -> Iterator[Fault]:
-    sets = [tuple(side if isinstance(side, range) else frozenset(side) for side in own) for own in ports]
+def _edge_faults(scan: Scan, index: dict[int, int], ports: list[_Ports]) -> Iterator[Fault]:
     feeds: list[Counter[int]] = [Counter() for _ in scan.ids]
     offsets = edge_offsets(scan)
     for number, (source, source_port, target, target_port) in enumerate(scan.edges):
@@ -311,19 +327,19 @@ def _edge_faults(scan: Scan, index: dict[int, int], ports: list[_PortIds]) -> It
         if at is None:
             problem = f"starts at layer {source}, which does not exist"
             yield _dangling(scan, number, offsets, problem, index.get(target))
-        elif source_port not in sets[at][1]:
+        elif source_port not in ports[at].outputs:
             problem = f"starts at output port {source_port} of {clipped(scan.names[at])!r}, which does not exist"
             yield _dangling(scan, number, offsets, problem, at)
         to = index.get(target)
         if to is None:
             yield _dangling(scan, number, offsets, f"ends at layer {target}, which does not exist", at)
-        elif target_port not in sets[to][0]:
+        elif target_port not in ports[to].inputs:
             problem = f"ends at input port {target_port} of {clipped(scan.names[to])!r}, which does not exist"
             yield _dangling(scan, number, offsets, problem, to)
         else:
             feeds[to][target_port] += 1
     for position, fed in enumerate(feeds):
-        for port in ports[position][0]:
+        for port in ports[position].wanted:
             if port is not None and port not in fed:
                 problem = f"has nothing connected to its input port {port}"
                 yield _fault(FaultKind.UNCONNECTED_INPUT, scan, position, problem)

@@ -335,7 +335,7 @@ def _scan_children(scan: Scan, position: int, whole: bool = True) -> int:
             position = _scan_layers(scan, data, tag.end())
         else:
             position = _skip_element(data, tag)
-        if name == b"layers" and not scan.layers.end:  # OpenVINO reads the first of several
+        if name == b"layers" and not scan.layers.end:  # OpenVINO reads the first of several, edges too
             scan.layers = Span(tag.start(), position)
         elif name == b"edges" and not scan.edges_section.end:
             scan.edges_section = Span(tag.start(), position)

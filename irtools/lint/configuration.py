@@ -17,11 +17,13 @@ from irtools.ir.listing import holds_ir, real_path
 from irtools.ir.reading import read_file
 from irtools.lint.finding import Severity
 from irtools.model.compression import parse_spec
+from irtools.text import clipped
 
 __all__ = ["Config", "comes_with_model", "find_config", "load_config", "parse_severity"]
 
 T = TypeVar("T")
 _FILES = ("irtools.toml", "pyproject.toml")
+_MAX_NESTING = 64  # levels of tables and lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,10 @@ class Config:
 _KEYS = sorted({item.name.replace("_", "-") for item in fields(Config)} - {"path"})
 
 
+def _shown(value: object) -> str:
+    return clipped(repr(value))
+
+
 def parse_severity(text: str, key: str, path: Path) -> Severity:
     """Severity from the value of a configuration key.
 
@@ -65,7 +71,9 @@ def parse_severity(text: str, key: str, path: Path) -> Severity:
     try:
         return Severity[text.upper()]
     except KeyError:
-        raise UsageError(f"{key}: {text!r} is not a severity", hint="Use error, warning or note.", path=path) from None
+        raise UsageError(
+            f"{key}: {_shown(text)} is not a severity", hint="Use error, warning or note.", path=path
+        ) from None
 
 
 def find_config(
@@ -133,9 +141,19 @@ def _parsed(path: Path) -> dict[str, Any]:
     import tomllib  # imported late: few runs have such a file
 
     try:
-        return tomllib.loads(read_file(path, "toml").decode())
+        content = tomllib.loads(read_file(path, "toml").decode())
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    level: list[Any] = [content]
+    for _ in range(_MAX_NESTING):  # dotted keys nest without recursion of the parser
+        level = [child for value in level if isinstance(value, dict | list) for child in _children(value)]
+        if not level:
+            return content
+    raise ValueError("nested too deeply")
+
+
+def _children(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
 
 
 def load_config(path: Path | None) -> Config:
@@ -179,7 +197,7 @@ class _ConfigReader:
     def config(self) -> Config:
         for key in self.table:
             if key not in _KEYS:
-                raise UsageError(f"unknown key {key!r}", hint=f"The keys are {', '.join(_KEYS)}.", path=self.path)
+                raise UsageError(f"unknown key {_shown(key)}", hint=f"The keys are {', '.join(_KEYS)}.", path=self.path)
         fail_on = self._one(str, "fail-on", "a string")
         baseline = self._one(str, "baseline", "a string")
         return Config(
@@ -205,7 +223,7 @@ class _ConfigReader:
     def _one(self, kind: type[T], key: str, expected: str) -> T | None:
         value = self.table.get(key)
         if value is not None and not isinstance(value, kind):
-            raise UsageError(f"{key} must be {expected}, not {value!r}", path=self.path)
+            raise UsageError(f"{key} must be {expected}, not {_shown(value)}", path=self.path)
         if value == "":
             raise UsageError(f"{key} is empty", path=self.path)
         return value
@@ -216,7 +234,7 @@ class _ConfigReader:
         table = {"": value} if isinstance(value, str) else self._table(key)
         for part, text in table.items():
             if not isinstance(text, str):
-                raise UsageError(f"{key}.{part} must be a string, not {text!r}", path=self.path)
+                raise UsageError(f"{key}.{part} must be a string, not {_shown(text)}", path=self.path)
             try:
                 parse_spec(text)
             except OptionError as error:
@@ -226,12 +244,12 @@ class _ConfigReader:
     def _table(self, key: str) -> Mapping[str, Any]:
         value = self.table.get(key, {})
         if not isinstance(value, dict):
-            raise UsageError(f"{key} must be a table, not {value!r}", path=self.path)
+            raise UsageError(f"{key} must be a table, not {_shown(value)}", path=self.path)
         return value
 
     def _strings(self, key: str, value: Any) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise UsageError(f"{key} must be a list of strings, not {value!r}", path=self.path)
+            raise UsageError(f"{key} must be a list of strings, not {_shown(value)}", path=self.path)
         if "" in value:
             raise UsageError(f"{key} contains an empty string", path=self.path)
         return tuple(value)

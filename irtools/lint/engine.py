@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from irtools.surgery.patch import Patch
 
 __all__ = [
+    "JudgementFailedError",
     "ModelVerification",
     "RuleFailedError",
     "Verification",
@@ -51,6 +52,13 @@ class RuleFailedError(UsageError):
             hint=f"Correct it, or skip it with --ignore {rule.code}.",
         )
         self.rule = rule
+
+
+class JudgementFailedError(UsageError):
+    """An exception that nobody expected while decoding strategies were judged; ``__cause__`` is the exception."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(f"the decoding strategies could not be judged: {type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +153,8 @@ class ModelVerification:
         Changes that the fixes made, or would make.
     config : Path or None
         Configuration file that counted.
-    failures : tuple of RuleFailedError
-        Rules that failed; each also has a finding.
+    failures : tuple of UsageError
+        Rules that failed, each of which also has a finding; and the judgement of the strategies if that failed.
     """
 
     path: Path
@@ -157,7 +165,7 @@ class ModelVerification:
     written: tuple[Saved, ...] = ()
     notes: tuple[str, ...] = ()
     config: Path | None = None
-    failures: tuple[RuleFailedError, ...] = ()
+    failures: tuple[UsageError, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -242,7 +250,7 @@ def _applicable(rules: Iterable[Rule], options: VerifyOptions) -> list[Rule]:
 
 
 def verify(
-    export: ModelDirectory, options: VerifyOptions | None = None, *, failures: list[RuleFailedError] | None = None
+    export: ModelDirectory, options: VerifyOptions | None = None, *, failures: list[UsageError] | None = None
 ) -> Verification:
     """Run every selected rule over the files of an export.
 
@@ -250,13 +258,14 @@ def verify(
     ----------
     export : ModelDirectory
         A directory, or one of its ``.xml`` files; with a file, only findings about this file are reported.
-    failures : list of RuleFailedError, optional
-        Gets the rules that fail; each becomes a finding, and the others run. Without it, the first one is raised.
+    failures : list of UsageError, optional
+        Gets the rules that fail; each becomes a finding, and the others run. If the judgement of the strategies fails,
+        it gets that, and there are no strategies. Without it, the first failure is raised.
 
     Raises
     ------
     UsageError
-        An option is invalid, or a rule failed.
+        An option is invalid, or a rule or the judgement of the strategies failed.
     ExportError
         The directory contains no IR, or not a part that ``expect_compression`` names.
     """
@@ -278,7 +287,7 @@ def verify(
     findings = [finding for rule in rules for finding in _findings_or_failure(rule, context, unreadable, failures)]
     others = [rule for rule in _applicable(loaded, options) if rule not in rules]
     all_findings = [*findings, *_left_out(others, context, unreadable)]
-    judged = _judged(context, list(_drop_echoes(all_findings, unreadable)))
+    judged = _judged(context, list(_drop_echoes(all_findings, unreadable)), failures)
     if unreadable not in rules:
         findings = [finding for finding in findings if finding.code != unreadable.code]
     findings = [f for f in _drop_echoes(findings, unreadable) if not _ignored_in_file(f, options, whole)]
@@ -289,7 +298,7 @@ def verify(
 
 
 def _findings_or_failure(
-    rule: Rule, context: Context, unreadable: Rule, failures: list[RuleFailedError] | None
+    rule: Rule, context: Context, unreadable: Rule, failures: list[UsageError] | None
 ) -> Iterator[Finding]:
     try:
         yield from findings_of(rule, context, unreadable)
@@ -404,7 +413,9 @@ def _sorted(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(unique, key=lambda f: (str(f.file or ""), f.line or 0, f.code, f.op or "", f.message)))
 
 
-def _judged(context: Context, findings: list[Finding]) -> tuple[tuple[Strategy, ...], tuple[Pipeline, ...]]:
+def _judged(
+    context: Context, findings: list[Finding], failures: list[UsageError] | None
+) -> tuple[tuple[Strategy, ...], tuple[Pipeline, ...]]:
     """Judge strategies and pipelines by all rules and their original severities: the runtime ignores options."""
     from irtools.lint.pipelines import pipelines
     from irtools.lint.strategies import strategies
@@ -414,3 +425,12 @@ def _judged(context: Context, findings: list[Finding]) -> tuple[tuple[Strategy, 
         return strategies(context, found), pipelines(context, found)
     except InvalidIRError:
         return (), ()  # a finding reports the fault
+    except IrtoolsError:
+        raise
+    except Exception as error:
+        failure = JudgementFailedError(error)
+        failure.__cause__ = error
+        if failures is None:
+            raise failure from error
+        failures.append(failure)
+        return (), ()

@@ -16,7 +16,6 @@ from irtools.lint.configuration import Config, comes_with_model, find_config, lo
 from irtools.lint.context import DEFAULT_RUNTIME
 from irtools.lint.engine import (
     ModelVerification,
-    RuleFailedError,
     Verification,
     VerifyOptions,
     require_runtime,
@@ -84,7 +83,7 @@ def verify_model(path: Path, call: VerifyCall) -> ModelVerification:
     """
     export = ModelDirectory.open(path)
     config, notes = _configuration(export, call)
-    failures: list[RuleFailedError] = []
+    failures: list[UsageError] = []
     try:
         config = _checked(config, call)
         options = _options(config, call)

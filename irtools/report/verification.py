@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from irtools.lint.baseline import fingerprints
-from irtools.lint.engine import ModelVerification, Verification
+from irtools.lint.engine import ModelVerification, RuleFailedError, Verification
 from irtools.lint.finding import Severity
 from irtools.report.findings import counts_text, findings_text, listing
 from irtools.report.json import ModelResult, envelope, to_json
@@ -94,7 +94,7 @@ def _details(model: ModelVerification, verification: Verification) -> dict[str, 
         "pipelines": [asdict(pipeline) for pipeline in verification.pipelines],
         "written": [str(file.path) for file in model.written],
         "configuration": str(model.config) if model.config is not None else None,
-        "failed_rules": [failure.rule.code for failure in model.failures],
+        "failed_rules": [failure.rule.code for failure in model.failures if isinstance(failure, RuleFailedError)],
     }
     if model.patches and not model.written:
         details["diff"] = "".join(patch.diff() for patch in model.patches)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -108,6 +109,25 @@ def test_a_command_that_changes_the_export_is_noticed(commands: Commands, monkey
     assert judge(commands, case) == ""
     monkeypatch.setattr("tests.fuzz.commands.main", spoil)
     assert judge(commands, case) == "broken: verify changed config.json"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "irtools: error: x: this is a defect of irtools 1.0 (KeyError: 'a' at rules/x.py:3); report it",
+        "irtools: error: x: the rule IR001 (some-name) of irtools failed: KeyError: 'a'",
+        "irtools: error: x: there is not enough memory; free some",
+    ],
+)
+def test_a_defect_that_a_command_reports_is_noticed(
+    said: str, commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def report(_: list[str]) -> None:
+        print(said, file=sys.stderr)
+        raise SystemExit(2)
+
+    monkeypatch.setattr("tests.fuzz.commands.main", report)
+    assert judge(commands, Case("command", TINY, (), ("verify", "{model}"))).startswith("broken: ")
 
 
 def test_an_input_is_the_same_when_it_is_read_again() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import irtools
+from irtools.errors import UsageError
 from irtools.lint.engine import VerifyOptions
 from irtools.lint.rule import load_rules
 from tests.cli.conftest import Done
@@ -87,12 +89,29 @@ def test_a_rule_that_fails_leaves_the_others(cli: Cli, export_copy: Callable[...
     assert "Traceback" in cli(*options, "-v").err
     for form in ("json", "sarif", "junit", "github", "html"):
         assert "ACME002 (acme-rule-2)" in cli(*options, "--format", form, "--exit-zero").out or form == "html"
-    from irtools.errors import UsageError
-
     with pytest.raises(UsageError, match="ACME001"):
         irtools.open_export(export).verify(rules=[rules])
     assert load_rules([rules])
     assert VerifyOptions(rules=(rules,))
+
+
+def test_strategies_that_cannot_be_judged_leave_the_findings(
+    cli: Cli, export_copy: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("gone")
+
+    export = export_copy("falcon")
+    (export / "openvino_tokenizer.xml").unlink()
+    monkeypatch.setattr("irtools.lint.strategies.strategies", fail)
+    done = cli("verify", export, "--format", "json")
+    assert done.code == 2
+    assert "could not be judged: KeyError: 'gone'; this is a defect of irtools" in done.err
+    entry = json.loads(done.out)["models"][0]
+    assert "EXP003" in [finding["code"] for finding in entry["findings"]]
+    assert (entry["strategies"], entry["failed_rules"]) == ([], [])
+    with pytest.raises(UsageError, match="judged"):
+        irtools.open_export(export).verify()
 
 
 def test_an_interrupt_is_not_a_defect(cli: Cli, fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
