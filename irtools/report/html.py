@@ -26,6 +26,7 @@ from irtools.report.record_files import own_records
 from irtools.report.record_view import RecordView
 from irtools.report.rules import untitled
 from irtools.text import count_text, size_text
+from irtools.timing import step
 
 if TYPE_CHECKING:
     from irtools.model.directory import ModelDirectory
@@ -88,7 +89,8 @@ def render_report(export: ModelDirectory, verified: ModelVerification | None = N
 def render_reports(verified: Sequence[ModelVerification], view: View | None = None) -> str:
     """Render the reports of several exports, one after the other on one page."""
     view = view or View()
-    models = [_model(number, model, view) for number, model in enumerate(verified)]
+    with step("Collecting what the page shows"):
+        models = [_model(number, model, view) for number, model in enumerate(verified)]
     if view.layer == LAST_LAYER:
         counts = [_layer_count(model) for model in models]
         view = replace(view, layer=max(0, min(counts, default=0) - 1))
