@@ -70,9 +70,7 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     help=f"Output file; see above. Format by suffix: {suffixes_text(VERIFY)}.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors and the findings that fail.")
-@click.option(
-    "-v", "--verbose", is_flag=True, help="Print the conditions of each strategy, and steps and times on stderr."
-)
+@click.option("-v", "--verbose", is_flag=True, help="Print conditions of strategies, and steps with times.")
 def command(
     *,
     models: tuple[Path, ...],

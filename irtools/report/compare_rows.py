@@ -159,7 +159,10 @@ def changed_rows(part: PartDiff, category: str, most: int) -> Iterator[Row]:
             wired = change.what.startswith("input ")
             said = f"{change.what} reads another value" if wired else change.what
             name = f"{op.b.body}/{op.b.name}" if op.b.body else op.b.name
-            yield Row(category, f"{name}: {said}", _side(change.a), _side(change.b))
+            sides = (change.a, change.b)
+            if change.what.startswith("input"):
+                sides = _within(op.b.name, *sides)
+            yield Row(category, f"{name}: {said}", *map(_side, sides))
         else:
             regions = list(dict.fromkeys(region for region, _, _ in places))
             yield Row(category, f"{_where(regions, what)} ({len(places)} ops)", one, other)
@@ -167,6 +170,16 @@ def changed_rows(part: PartDiff, category: str, most: int) -> Iterator[Row]:
     if rest:
         ops = sum(len(places) for _, places in rest)
         yield Row(category, f"{plural(ops, 'more change')} of {plural(len(rest), 'other kind')}", "", "")
+
+
+def _within(name: str, *sides: str | None) -> tuple[str | None, ...]:
+    """Names of producers without the scope that all of them share with the op that reads them."""
+    names = [name, *(one for side in sides if side is not None for one in side.split(", "))]
+    depth = 0
+    while len({name.split("/")[depth] for name in names}) == 1 and all(name.count("/") > depth for name in names):
+        depth += 1
+    scope = "".join(f"{one}/" for one in names[0].split("/")[:depth])
+    return tuple(side and side.replace(scope, ".../") if scope else side for side in sides)
 
 
 def _aspect(op: OpChange, change: Difference) -> tuple[str, str, str]:

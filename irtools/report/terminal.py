@@ -16,6 +16,7 @@ __all__ = ["Column", "Style", "folded", "numbers", "paragraph", "table"]
 
 _ESCAPES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+_SEPARATORS = "/._"
 _NARROWEST = 8
 _BELOW = 4
 _MOST_LINES = 4
@@ -240,10 +241,19 @@ def _fold(text: str, width: int, how: str) -> list[str]:
             continue
         if line:
             pieces.append(line)
-        line = ""
-        for character in word:
-            if _width(line + character) > width:
-                pieces.append(line)
-                line = ""
-            line += character
+        *whole, line = _broken(word, width)
+        pieces += whole
+    return [*pieces, line]
+
+
+def _broken(word: str, width: int) -> list[str]:
+    """Pieces of a long word; a name or path is broken after a separator, if that leaves the line half full."""
+    pieces, line = [], ""
+    for character in word:
+        if _width(line + character) > width:
+            cut = max(map(line.rfind, _SEPARATORS)) + 1
+            cut = cut if 2 * cut > len(line) else len(line)
+            pieces.append(line[:cut])
+            line = line[cut:]
+        line += character
     return [*pieces, line]
