@@ -63,6 +63,8 @@ class View:
         Layer to open first; -1 is the last.
     records : mapping of str to mapping
         Records of the export by kind, ``proof`` and ``bench``; only for the page of one export.
+    draft : Path or None
+        Directory of a draft whose memory is counted.
     """
 
     part: str = "target"
@@ -71,6 +73,7 @@ class View:
     op: str = ""
     layer: int | None = None
     records: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    draft: Path | None = None
 
 
 def render_report(export: ModelDirectory, verified: ModelVerification | None = None, view: View | None = None) -> str:
@@ -231,7 +234,9 @@ def _model(number: int, verified: ModelVerification, view: View) -> _Model:
 def _inspected(model: _Model, export: ModelDirectory, view: View) -> Sequence[InspectedPart]:
     """Fill in the facts of an export and return the parts to draw, even if it cannot be inspected."""
     try:
-        inspection = model.inspection = Inspection(export, view.part, context=view.context, batch=view.batch)
+        inspection = model.inspection = Inspection(
+            export, view.part, context=view.context, batch=view.batch, draft=view.draft
+        )
     except IrtoolsError as error:
         model.refusals.append(str(error))
         return [InspectedPart(document) for document in export.parts.values()]
