@@ -44,6 +44,7 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PROGRESS_AFTER = 1.0
+_CLEAR = "\r\x1b[2K"
 
 
 class _PathType(click.Path):
@@ -126,7 +127,7 @@ def _write_stderr(text: str, style: Style, *, control: str = "") -> None:
 
 def _clear() -> str:
     """Sequence that removes an unfinished line of progress; ``""`` where there is none."""
-    return "\r\x1b[2K" if sys.stderr is not None and sys.stderr.isatty() else ""
+    return _CLEAR if sys.stderr is not None and sys.stderr.isatty() else ""
 
 
 def _runner() -> bool:
@@ -194,7 +195,7 @@ class Ui:
         """Replace the line of progress on a terminal; ``""`` removes it. Elsewhere or if quiet, nothing is written."""
         if not self.quiet and sys.stderr is not None and sys.stderr.isatty():
             width = shutil.get_terminal_size().columns - 1
-            _write_stderr(visible(message)[:width], Style(), control="\r\x1b[2K")
+            _write_stderr(visible(message)[:width], Style(), control=_CLEAR)
             sys.stderr.flush()
 
     def line(self, message: str) -> None:
@@ -231,10 +232,12 @@ class Ui:
             pause = _PROGRESS_AFTER
             while not finished.wait(pause):
                 pause = 0.2
-                sys.stderr.write(f"\r\x1b[2K{visible(task)} ...{share[0]} {time.monotonic() - started:.0f} s")
+                done = f" ...{share[0]} {time.monotonic() - started:.0f} s"
+                room = max(shutil.get_terminal_size().columns - len(done) - 1, 0)
+                sys.stderr.write(f"{_CLEAR}{visible(task)[:room]}{done}")  # a folded line could not be cleared
                 sys.stderr.flush()
             if pause != _PROGRESS_AFTER:
-                sys.stderr.write("\r\x1b[2K")
+                sys.stderr.write(_CLEAR)
                 sys.stderr.flush()
 
         started = time.monotonic()

@@ -16,6 +16,7 @@ from irtools.compare.differences import (
     Difference,
     OpChange,
     PartDiff,
+    RegionDiff,
     RegionPair,
     WeightChange,
 )
@@ -125,11 +126,18 @@ def _structure(part: PartDiff) -> Iterator[Row]:
         missing = "a" if regions[0].a is None else "b"
         numbers = [layer for region in regions for layer in (region.a, region.b) if layer is not None]
         yield Row("structure", f"{layers_text(numbers)} (not in {missing})", _side(one or None), _side(other or None))
-    edits = [((_types(diff.removed), _types(diff.added)), diff.region) for diff in part.regions]
-    for (one, other), regions in _grouped(edits).items():
+    edits = [((_types(diff.removed), _types(diff.added)), diff) for diff in part.regions]
+    for (one, other), diffs in _grouped(edits).items():
         if one or other:
-            yield Row("structure", _where(regions, "unpaired ops"), _side(one or None), _side(other or None))
+            sides = _named(one, diffs[0].removed, diffs), _named(other, diffs[0].added, diffs)
+            regions = [diff.region for diff in diffs]
+            yield Row("structure", _where(regions, "unpaired ops"), *(_side(side or None) for side in sides))
     yield from _changed(part, "structure")
+
+
+def _named(types: str, ops: Sequence[ComparedOp], diffs: Sequence[RegionDiff]) -> str:
+    """The type and name of the only op; else the types."""
+    return f"{ops[0].type} {ops[0].name}" if len(ops) == 1 and len(diffs) == 1 else types
 
 
 def _types(ops: Sequence[ComparedOp]) -> str:
