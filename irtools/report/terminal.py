@@ -16,7 +16,7 @@ __all__ = ["Column", "Style", "folded", "numbers", "paragraph", "table"]
 
 _ESCAPES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
-_SEPARATORS = "/._,"
+_SEPARATORS = ("/.,", "_")
 _NARROWEST = 8
 _BELOW = 4
 _MOST_LINES = 4
@@ -254,8 +254,8 @@ def _broken(word: str, width: int) -> list[str]:
     pieces, line = [], ""
     for character in word:
         if _width(line + character) > width:
-            cut = max(map(line.rfind, _SEPARATORS)) + 1
-            cut = cut if 2 * cut > len(line) else len(line)
+            cuts = [max(map(line.rfind, marks)) + 1 for marks in _SEPARATORS]
+            cut = next((cut for cut in cuts if 2 * cut > len(line)), len(line))
             pieces.append(line[:cut])
             line = line[cut:]
         line += character
