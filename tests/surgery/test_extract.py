@@ -353,6 +353,21 @@ def test_stages_one_after_the_other_equal_the_whole_model(
     assert stage_difference(export.target.path, tmp_path / "stages", tokens) < 1e-6
 
 
+@pytest.mark.slow
+def test_a_stage_that_compiles_for_one_sequence_only_says_so(fixtures: Path, tmp_path: Path) -> None:
+    export = irtools.open_export(fixtures / "zoo" / "granitemoehybrid")
+    _, last = export.extract(tmp_path / "stages", stages="0-1,2-")
+    (note,) = last.notes
+    assert "cannot compile it for the CPU" in note
+    assert "for a batch of 1 it can" in note
+    model = ov.Core().read_model(last.path)
+    first = {port: port.partial_shape for port in model.inputs if port.partial_shape[0].is_dynamic}
+    with pytest.raises(RuntimeError, match="Loop"):
+        ov.Core().compile_model(model, "CPU")
+    model.reshape({port: [1, *list(shape)[1:]] for port, shape in first.items()})
+    ov.Core().compile_model(model, "CPU")
+
+
 def test_a_last_stage_has_the_head_and_no_shapes_from_outside(fixtures: Path, tmp_path: Path) -> None:
     export = irtools.open_export(fixtures / "qwen3_5_vl_trained")
     last = export.extract(tmp_path / "last", layers="2-", to="logits")
