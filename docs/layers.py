@@ -18,7 +18,10 @@ import pygraphviz
 
 ROOT = Path(__file__).resolve().parent.parent
 DOT = ROOT / "docs" / "layers.dot"
-BOTTOM = {"irtools.text", "irtools.errors", "irtools._version", "irtools._lazy", "irtools.display", "irtools.registry"}
+BOTTOM = {
+    *("irtools.text", "irtools.errors", "irtools.timing", "irtools._version", "irtools._lazy"),
+    *("irtools.display", "irtools.registry"),
+}
 """Small modules that everything may use; they are left out of the picture."""
 WIDTH = 30
 """Characters in a line of a box, so that the text can be read when the picture is 1000 pixels wide."""

@@ -365,9 +365,8 @@ class Export(ModelDirectory, Drawable):
 
         verification = self.verify(expect_mtp=expect_mtp, draft=draft, target_runtime=target_runtime)
         records = {kind: record for kind, record in (("proof", proof), ("bench", bench)) if record is not None}
-        page = render_report(
-            self, ModelVerification(self.path, verification), View(part, context, batch, records=records)
-        )
+        view = View(part, context, batch, records=records, draft=Path(draft) if draft is not None else None)
+        page = render_report(self, ModelVerification(self.path, verification), view)
         if output is not None:
             write_output(Path(output), page.encode(), [self.directory])
         return page

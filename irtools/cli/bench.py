@@ -20,6 +20,7 @@ from irtools.cli.common import (
 )
 from irtools.cli.sizes import Tokens
 from irtools.report.json import ModelResult
+from irtools.timing import step, steps
 
 __all__ = ["command"]
 
@@ -128,17 +129,20 @@ def command(model: Path, compare: Path | None, outputs: tuple[Path, ...], ui: Ui
         old = read_record(compare, "bench")
 
     def work(path: Path) -> ModelResult:
-        from irtools.bench.schedule import Watcher
+        from irtools.bench.schedule import Progress, Watcher
         from irtools.export import open_export
         from irtools.prove.record_changes import changes
         from irtools.report.bench import bench_text, progress_text, row_text
         from irtools.report.record_changes import changes_text
 
-        watcher = Watcher(
-            lambda progress: ui.status(progress_text(progress)), lambda row, plain: ui.line(row_text(row, plain))
-        )
+        def progressed(progress: Progress) -> None:
+            ui.status(progress_text(progress))
+            begin(f"{progress.row}, repetition {progress.repetition} of {progress.repeat}")
+
         try:
-            result = open_export(path).bench(settings, watcher)
+            with step(f"Benchmarking {path}"), steps() as begin:
+                watcher = Watcher(progressed, lambda row, plain: ui.line(row_text(row, plain)))
+                result = open_export(path).bench(settings, watcher)
         finally:
             ui.status("")
         details: dict[str, object] = {"bench": result.record}

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ from irtools.errors import AnnotationDiffersError, ExportError, IrtoolsError, Lo
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Style, folded
 from irtools.text import printable, shortened, visible
+from irtools.timing import hearing, step
 
 __all__ = [
     "PATH",
@@ -43,6 +44,7 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PROGRESS_AFTER = 1.0
+_CLEAR = "\r\x1b[2K"
 
 
 class _PathType(click.Path):
@@ -123,6 +125,11 @@ def _write_stderr(text: str, style: Style, *, control: str = "") -> None:
             sys.stderr.write(control + printable(text, styled=style.colour, runner=_runner()))
 
 
+def _clear() -> str:
+    """Sequence that removes an unfinished line of progress; ``""`` where there is none."""
+    return _CLEAR if sys.stderr is not None and sys.stderr.isatty() else ""
+
+
 def _runner() -> bool:
     """True if a CI runner reads the output and obeys workflow commands in it."""
     return any(os.environ.get(name, "").lower() == "true" for name in ("GITHUB_ACTIONS", "TF_BUILD"))
@@ -136,7 +143,7 @@ def print_error(message: str) -> None:
 def _print_line(kind: str, message: str, colour: str) -> None:
     style = Style.of(sys.stderr)
     line = f"irtools: {style.paint(f'{kind}:', 'bold', colour)} {visible(shortened(message))}"
-    _write_stderr(f"{folded(line, style)}\n", style)
+    _write_stderr(f"{folded(line, style)}\n", style, control=_clear())
 
 
 def system_error(error: OSError, path: Path | None = None) -> ExportError:
@@ -185,16 +192,10 @@ class Ui:
             _print_line("note", message, "cyan")
 
     def status(self, message: str) -> None:
-        """Replace the line of progress on a terminal; ``""`` removes it. With ``--verbose`` each is a line of its own.
-
-        Elsewhere, and with ``--quiet``, nothing is written.
-        """
-        if self.verbose:
-            if message:
-                self.detail(message)
-        elif not self.quiet and sys.stderr is not None and sys.stderr.isatty():
+        """Replace the line of progress on a terminal; ``""`` removes it. Elsewhere or if quiet, nothing is written."""
+        if not self.quiet and sys.stderr is not None and sys.stderr.isatty():
             width = shutil.get_terminal_size().columns - 1
-            _write_stderr(visible(message)[:width], Style(), control="\r\x1b[2K")
+            _write_stderr(visible(message)[:width], Style(), control=_CLEAR)
             sys.stderr.flush()
 
     def line(self, message: str) -> None:
@@ -203,14 +204,17 @@ class Ui:
             self.status("")
             _write_stderr(f"{visible(message)}\n", Style())
 
-    def detail(self, message: str) -> None:
-        """Write a progress message to stderr if ``--verbose`` is given."""
-        if self.verbose:
-            _write_stderr(f"irtools: {visible(message)}\n", Style())
+    def telling_steps(self) -> AbstractContextManager[None]:
+        """Write each step that ends within the block, if ``--verbose`` is given."""
+        return hearing(self.step) if self.verbose else nullcontext()
+
+    def step(self, name: str, seconds: float, depth: int) -> None:
+        """Write a finished step and its time to stderr: those that it consists of come before it, indented."""
+        _write_stderr(f"irtools: {'  ' * depth}{visible(name)}: {seconds:.2f} s\n", Style(), control=_clear())
 
     @contextmanager
     def working(self, task: str) -> Iterator[Callable[[int, int], None]]:
-        """Show progress on a terminal after one second, and the duration with ``--verbose``.
+        """Show progress on a terminal after one second; a step for ``--verbose``.
 
         Yields
         ------
@@ -228,10 +232,12 @@ class Ui:
             pause = _PROGRESS_AFTER
             while not finished.wait(pause):
                 pause = 0.2
-                sys.stderr.write(f"\r\x1b[2K{visible(task)} ...{share[0]} {time.monotonic() - started:.0f} s")
+                done = f" ...{share[0]} {time.monotonic() - started:.0f} s"
+                room = max(shutil.get_terminal_size().columns - len(done) - 1, 0)
+                sys.stderr.write(f"{_CLEAR}{visible(task)[:room]}{done}")  # a folded line could not be cleared
                 sys.stderr.flush()
             if pause != _PROGRESS_AFTER:
-                sys.stderr.write("\r\x1b[2K")
+                sys.stderr.write(_CLEAR)
                 sys.stderr.flush()
 
         started = time.monotonic()
@@ -239,13 +245,13 @@ class Ui:
         if not self.quiet and sys.stderr is not None and sys.stderr.isatty():
             thread = threading.Thread(target=tell, daemon=True)
             thread.start()
-        try:
-            yield report
-        finally:
-            finished.set()
-            if thread is not None:
-                thread.join()
-            self.detail(f"{task}: {time.monotonic() - started:.2f} s")
+        with step(task):
+            try:
+                yield report
+            finally:
+                finished.set()
+                if thread is not None:
+                    thread.join()
 
 
 def output_options(*formats: str) -> Callable[[F], F]:
@@ -261,13 +267,14 @@ def output_options(*formats: str) -> Callable[[F], F]:
             help="Output format.",
         )
         @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
-        @click.option("-v", "--verbose", is_flag=True, help="Print progress on stderr.")
+        @click.option("-v", "--verbose", is_flag=True, help="Print each step and its time on stderr.")
         @functools.wraps(function)
         def wrapper(*args: Any, format_: str, quiet: bool, verbose: bool, **kwargs: Any) -> Any:
             if quiet and verbose:
                 raise click.UsageError("-q and -v contradict each other")
             ui = Ui(format_, quiet, verbose, Style.of(sys.stdout))
-            return function(*args, ui=ui, **kwargs)
+            with ui.telling_steps():
+                return function(*args, ui=ui, **kwargs)
 
         return wrapper  # type: ignore[return-value]
 

@@ -11,6 +11,7 @@ import click
 from irtools.cli.common import PATH, Ui, model_argument, output_options, record_outputs, run_models, write_records
 from irtools.errors import OptionError, os_reason
 from irtools.report.json import ModelResult
+from irtools.timing import steps
 
 __all__ = ["command"]
 
@@ -115,8 +116,8 @@ def command(
         from irtools.report.prove import proof_text
         from irtools.report.record_changes import changes_text
 
-        with ui.working(f"Proving {path}"):
-            proof = open_export(path).prove(settings, ui.detail, _ended if ui.format == "text" else None)
+        with ui.working(f"Proving {path}"), steps() as begin:
+            proof = open_export(path).prove(settings, begin, _ended if ui.format == "text" else None)
         details: dict[str, object] = {"proof": proof.record}
         text = proof_text(proof, ui.style)
         if old is not None:

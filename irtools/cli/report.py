@@ -29,7 +29,7 @@ _SUFFIXES = (".html", ".htm")
 @click.option("-o", "--output", metavar="FILE", type=PATH, required=True, help="Output file: .html.")
 @part_option
 @click.option("--expect-mtp/--no-mtp", default=None, help="Require or exclude an MTP head.")
-@click.option("--draft", metavar="DIR", type=PATH, help="Draft to check together with the export.")
+@click.option("--draft", metavar="DIR", type=PATH, help="Draft to check with the export; its memory counts.")
 @click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release to check for.  [default: 2026.4]")
 @click.option(
     "--context", type=Tokens(), help="Tokens in the KV cache, such as 32k.  [default: 4096, or what the model takes]"
@@ -63,7 +63,8 @@ def command(
         from irtools.report.html import View
 
         records = read_records(proof, bench)
-        return write_page(path, output, VerifyCall(**options), View(part, context, batch, records=records), ui)
+        view = View(part, context, batch, records=records, draft=options["draft"])
+        return write_page(path, output, VerifyCall(**options), view, ui)
 
     return tell("report", attempt(model, work), output, ui)
 

@@ -70,7 +70,7 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     help=f"Output file; see above. Format by suffix: {suffixes_text(VERIFY)}.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors and the findings that fail.")
-@click.option("-v", "--verbose", is_flag=True, help="Print progress on stderr, and the conditions of each strategy.")
+@click.option("-v", "--verbose", is_flag=True, help="Print conditions of strategies, and steps with times.")
 def command(
     *,
     models: tuple[Path, ...],
@@ -131,7 +131,7 @@ def command(
     ui = Ui("text", quiet, verbose, Style.of(sys.stdout))
     verified = []
     for path in models:
-        with ui.working(f"Verifying {path}"):
+        with ui.telling_steps(), ui.working(f"Verifying {path}"):
             verified.append(_verify(path, call, ui))
     if write_baseline is not None:
         from irtools.lint.baseline import write_baseline as write

@@ -12,6 +12,7 @@ from irtools.errors import ExportError, IrtoolsError, UsageError, os_reason
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 from irtools.text import did_you_mean
+from irtools.timing import step
 
 __all__ = ["compare"]
 
@@ -30,7 +31,8 @@ def compare(a: Operand, b: Operand, *, ignore: Collection[str] = (), part: str |
     shared, only = _parts(one, other)
     if not shared:
         raise ExportError(f"{one.path} and {other.path}: no IR is in both; give the .xml files to compare")
-    config, config_versions, files, errors = _directories(one, other)
+    with step("Comparing the other files"):
+        config, config_versions, files, errors = _directories(one, other)
     beyond = [change for documents in shared for change in surplus(*documents)]
     return Comparison(
         one.path,
@@ -110,7 +112,8 @@ def _part(documents: Documents, a: ModelDirectory, b: ModelDirectory, ignored: f
         # Only a target has a decoder stack; a lone file may have one.
         located = all(_target(export) in (None, document) for export, document in ((a, one), (b, other)))
         configs = (a.config, b.config) if located else None
-        return compare_parts(one.part, one, other, configs, ignored)
+        with step(f"Comparing {one.path} with {other.path}"):
+            return compare_parts(one.part, one, other, configs, ignored)
     except IrtoolsError as error:
         return PartDiff(one.part, one.path, other.path, error=str(error))
 

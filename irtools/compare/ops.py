@@ -20,6 +20,7 @@ __all__ = ["Found", "OpComparer", "port_text", "renamed"]
 _PORTS = frozenset(("Parameter", "Result"))
 _NAME_KEYS = ("fused_names", "original_name")
 _WHOLE = ("i64", "i32")
+_CONSTANT = (-2, "")
 _MOST_NUMBERS = 8
 
 
@@ -173,16 +174,23 @@ def _value_text(constant: Constant, numbers: tuple[float, ...]) -> str:
 
 
 def _rewired(alignment: Alignment, one: int, other: int) -> Iterator[Difference]:
-    """Inputs with another producer or output; inputs with an unpaired producer are skipped."""
+    """Inputs with another producer or output; inputs with an unpaired producer are skipped.
+
+    All constants count as one producer: only whether an input is constant or computed is compared here.
+    """
     a, b = alignment.a.view, alignment.b.view
     first, second = a.inputs(one), b.inputs(other)
     swaps = a.op_type(one) in COMMUTATIVE
     wanted = Counter(alignment.to_b.get(source.op) for source in first) if swaps else Counter()
     moved: list[tuple[int, tuple[int, str], tuple[int, str]]] = []
     for index, (source, now) in enumerate(zip(first, second, strict=False)):
-        paired = source.op in alignment.to_b and now.op in alignment.to_a
-        before, after = (alignment.to_b.get(source.op, -1), _output(a, source)), (now.op, _output(b, now))
-        if paired and (now.op not in wanted if swaps else before != after):
+        constant = a.constant(source.op), b.constant(now.op)
+        known = constant[0] or source.op in alignment.to_b, constant[1] or now.op in alignment.to_a
+        before = _CONSTANT if constant[0] else (alignment.to_b.get(source.op, -1), _output(a, source))
+        after = _CONSTANT if constant[1] else (now.op, _output(b, now))
+        if not all(known) or (swaps and any(constant)):
+            continue
+        if now.op not in wanted if swaps else before != after:
             moved.append((index, before, after))
     indices = [index for index, _, _ in moved]
     if len(moved) > 1 and Counter(before for _, before, _ in moved) == Counter(after for _, _, after in moved):
@@ -192,7 +200,7 @@ def _rewired(alignment: Alignment, one: int, other: int) -> Iterator[Difference]
         return
     for index, before, after in moved:
         texts = (a.op_name(first[index].op), b.op_name(second[index].op))
-        if before[0] == after[0]:
+        if before[0] == after[0] and before != _CONSTANT:
             texts = (f"{before[1]} of {texts[0]}", f"{after[1]} of {texts[1]}")
         yield Difference(f"input {index}", *texts)
 

@@ -10,6 +10,7 @@ from irtools.decoder.stack import DecoderLayer, DecoderStack, Rejection, Verdict
 from irtools.errors import about
 from irtools.model.annotation import Locator
 from irtools.model.document import Document
+from irtools.timing import step
 
 __all__ = ["DecoderLayer", "DecoderStack", "Locator", "Rejection", "Verdict", "locate"]
 
@@ -39,4 +40,6 @@ def locate(document: Document, config: Mapping[str, Any] | None = None) -> Decod
     (4, 32, '__module.transformer.h.0/aten::add/Add')
     """
     with about(document.path):
-        return locate_stack(document.graph, config)
+        graph = document.graph
+        with step(f"Locating the decoder stack in the graph of {document.path}"):
+            return locate_stack(graph, config)

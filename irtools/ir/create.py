@@ -8,6 +8,7 @@ from pathlib import Path
 
 from irtools.ir.files import UNDONE, explained, flush_directory, make_directories, remove_made, temporary
 from irtools.ir.listing import UNFINISHED, remove_leftover, require_empty
+from irtools.timing import step
 
 __all__ = ["create_files"]
 
@@ -60,7 +61,7 @@ def create_files(
             ready: dict[Path, Path] = {}
             for name, data in files.items():
                 target = output_dir / name
-                with explained(target, state=UNDONE):
+                with step(f"Writing {target}"), explained(target, state=UNDONE):
                     ready[target] = stack.enter_context(temporary(target, data, None))
             notes = check(tuple(ready.values())) if check is not None else ()
             for target, new in ready.items():

@@ -12,6 +12,7 @@ from pathlib import Path
 from irtools.errors import SaveError
 from irtools.ir.files import explained, flush_directory, sweep, temporary
 from irtools.ir.listing import holds_ir, may_be_ir, refuse_link
+from irtools.timing import step
 
 __all__ = ["write_output"]
 
@@ -40,7 +41,7 @@ def write_output(path: Path, data: bytes, exports: Iterable[Path] = ()) -> Path:
         The file could not be written, or is a part of an export. An old file is unchanged unless the message says that
         it was replaced.
     """
-    with explained(path, elsewhere="another file"):
+    with step(f"Writing {path}"), explained(path, elsewhere="another file"):
         refuse_link(path, exports)
         target = Path(os.path.realpath(path))
         old = None

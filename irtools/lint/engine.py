@@ -23,6 +23,7 @@ from irtools.model.compression import parse_spec
 from irtools.model.directory import TARGET_FILES, ModelDirectory
 from irtools.model.versions import parse_version
 from irtools.text import did_you_mean, given_fields, plural, short_repr
+from irtools.timing import step
 
 if TYPE_CHECKING:
     from irtools.ir.save import Saved
@@ -249,6 +250,10 @@ def _applicable(rules: Iterable[Rule], options: VerifyOptions) -> list[Rule]:
     return [rule for rule in rules if matches(rule.runtimes, options.target_runtime)]
 
 
+_SLOW = 0.02
+"""Seconds from which a rule is a step of its own."""
+
+
 def verify(
     export: ModelDirectory, options: VerifyOptions | None = None, *, failures: list[UsageError] | None = None
 ) -> Verification:
@@ -284,10 +289,12 @@ def verify(
         whole.part(name)  # raises ExportError
     context = Context(whole, options.expect_mtp, draft, options.target_runtime, specs)
     unreadable = next(rule for rule in loaded if rule.unreadable)
-    findings = [finding for rule in rules for finding in _findings_or_failure(rule, context, unreadable, failures)]
+    with step(f"Applying {plural(len(rules), 'rule')}"):
+        findings = [finding for rule in rules for finding in _findings_or_failure(rule, context, unreadable, failures)]
     others = [rule for rule in _applicable(loaded, options) if rule not in rules]
     all_findings = [*findings, *_left_out(others, context, unreadable)]
-    judged = _judged(context, list(_drop_echoes(all_findings, unreadable)), failures)
+    with step("Judging the decoding strategies"):
+        judged = _judged(context, list(_drop_echoes(all_findings, unreadable)), failures)
     if unreadable not in rules:
         findings = [finding for finding in findings if finding.code != unreadable.code]
     findings = [f for f in _drop_echoes(findings, unreadable) if not _ignored_in_file(f, options, whole)]
@@ -301,7 +308,8 @@ def _findings_or_failure(
     rule: Rule, context: Context, unreadable: Rule, failures: list[UsageError] | None
 ) -> Iterator[Finding]:
     try:
-        yield from findings_of(rule, context, unreadable)
+        with step(f"Applying {rule.code} {rule.name}", least=_SLOW):
+            yield from findings_of(rule, context, unreadable)
     except RuleFailedError as error:
         if failures is None:
             raise

@@ -13,6 +13,7 @@ from irtools.lint.context import Context
 from irtools.lint.finding import Finding, Severity
 from irtools.registry import collect
 from irtools.text import did_you_mean
+from irtools.timing import step
 
 __all__ = ["Rule", "RuleGroup", "find_rule", "load_rules", "rule", "source_of"]
 
@@ -138,7 +139,8 @@ def load_rules(folders: Iterable[Path] = ()) -> tuple[Rule, ...]:
         A pack cannot be loaded, a code is malformed, or two rules have the same code or name.
     """
     folders = tuple(folders)
-    rules = collect(Rule, folders)
+    with step("Loading the rules"):
+        rules = collect(Rule, folders)
     strategies = {group.letters: group.rules_out for group in collect(RuleGroup, folders)}
     taken: dict[str, Rule] = {}
     for rule in rules:

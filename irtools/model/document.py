@@ -13,6 +13,7 @@ from irtools.ir.op import Op, data_attributes, parse_op
 from irtools.ir.reading import read_file
 from irtools.ir.rt_info import ANNOTATION_KEY, RtInfo, read_rt_info
 from irtools.ir.scan import Scan, Span, scan_ir
+from irtools.timing import step
 
 if TYPE_CHECKING:
     from irtools.graph.view import GraphView
@@ -65,15 +66,17 @@ class Document(Drawable):
     def data(self) -> bytes:
         """Bytes of the file, not validated."""
         try:
-            return read_file(self.path, "xml")
+            with step(f"Reading {self.path}"):
+                return read_file(self.path, "xml")
         except OSError as error:
             raise unreadable(self.path, error) from error
 
     @cached_property
     def scan(self) -> Scan:
         """Layers, edges and rt_info by file position."""
-        with about(self.path):
-            scan = scan_ir(self.data)
+        data = self.data
+        with about(self.path), step(f"Parsing {self.path}"):
+            scan = scan_ir(data)
         scan.path = self.path
         return scan
 
@@ -101,9 +104,11 @@ class Document(Drawable):
         from irtools.ir.constants import iter_graphs
         from irtools.ir.integrity import prove
 
-        graph = GraphView(self.scan)
-        for body in islice(iter_graphs(self.scan), 1, None):
-            prove(body)
+        scan = self.scan
+        with step(f"Building the graph of {self.path}"):
+            graph = GraphView(scan)
+            for body in islice(iter_graphs(scan), 1, None):
+                prove(body)
         return graph
 
     def line(self, where: int | Span | Op) -> int:

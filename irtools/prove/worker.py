@@ -5,7 +5,7 @@ The step ``taps`` has a module ``irtools.prove.measure_taps`` with
 steps: :class:`~irtools.prove.drive.Session` reads each model once. Use in the parent::
 
     with Worker(Files.of(export)) as worker:
-        measured = worker.measure("taps", {...}, progress=ui.detail)
+        measured = worker.measure("taps", {...}, progress=print)
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from irtools.render.part import shown_part
 from irtools.render.picture import Picture
 from irtools.render.pictures import MOST_NODES, PictureRequest, pictures
 from irtools.text import plural, short_repr, size_text
+from irtools.timing import step
 
 __all__ = ["SECONDS", "Drawing", "first_in_time", "render"]
 
@@ -88,7 +89,8 @@ def render(export: ModelDirectory, request: PictureRequest, form: str = "svg", *
     _ = shown_part(export, request.part)  # a missing export is reported before a missing engine
     engine_command()  # a missing engine is reported before any work
     at_once = 2 if request.generous else 1
-    return first_in_time(candidates, form, started, started + seconds, at_once=at_once)
+    with step(f"Drawing {export.path}"):
+        return first_in_time(candidates, form, started, started + seconds, at_once=at_once)
 
 
 def first_in_time(

@@ -14,8 +14,6 @@ from irtools.report.terminal import Column, Style, paragraph, table
 
 __all__ = ["comparison_json", "comparison_result", "comparison_text", "grouped"]
 
-_LONG_WORD = 30
-
 
 def comparison_text(comparison: Comparison, *, style: Style) -> str:
     """Comparison as text: the result in one sentence, then a table for each part."""
@@ -73,10 +71,8 @@ def _table(rows: Sequence[Row], style: Style) -> str:
         ("" if row.category == last else row.category, row.what, row.a, row.b)
         for last, row in zip(categories, rows, strict=False)
     ]
-    longest = max(len(word) for row in rows for cell in (row.a, row.b) for word in [*cell.split(), ""])
-    # A word that is longer than any line must be broken; the names then shrink too.
-    fold = "words" if longest < _LONG_WORD else "anywhere"
-    columns = (Column("", effects=("cyan",)), Column("", fold="words"), Column("a", fold=fold), Column("b", fold=fold))
+    sides = (Column("a", fold="words"), Column("b", fold="words", aside=True))
+    columns = (Column("", effects=("cyan",)), Column("", fold="words"), *sides)
     return table(columns, cells, style, indent=2)
 
 

@@ -186,8 +186,12 @@ def _edits(part: PartDiff) -> str:
             short = len(rows[0].a) + len(rows[0].b) <= _SHORT and rows[0].a and "exchanged" not in rows[0].what
             return rows[0].what + (f" {rows[0].a} -> {rows[0].b}" if short else "")
     where = region_text([diff.region for diff, edits in zip(part.regions, counts, strict=True) if any(edits)])
-    totals = ((removed, "removed"), (added, "added"), (changed, "changed"))
-    return f"structure: ops {_counted(totals)}" + (f" in {where}" if where else "")
+    where = f" in {where}" if where else ""
+    if removed + added == 1 and not changed:
+        (op,) = [op for diff in part.regions for op in (*diff.removed, *diff.added)]
+        return f"structure: {op.type} {op.name} {'added' if added else 'removed'}{where}"
+    number, _, others = _counted(((removed, "removed"), (added, "added"), (changed, "changed"))).partition(" ")
+    return f"structure: {plural(int(number), 'op')} {others}{where}"
 
 
 def _counts(diff: RegionDiff) -> tuple[int, int, int]:

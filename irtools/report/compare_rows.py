@@ -16,6 +16,7 @@ from irtools.compare.differences import (
     Difference,
     OpChange,
     PartDiff,
+    RegionDiff,
     RegionPair,
     WeightChange,
 )
@@ -125,11 +126,18 @@ def _structure(part: PartDiff) -> Iterator[Row]:
         missing = "a" if regions[0].a is None else "b"
         numbers = [layer for region in regions for layer in (region.a, region.b) if layer is not None]
         yield Row("structure", f"{layers_text(numbers)} (not in {missing})", _side(one or None), _side(other or None))
-    edits = [((_types(diff.removed), _types(diff.added)), diff.region) for diff in part.regions]
-    for (one, other), regions in _grouped(edits).items():
+    edits = [((_types(diff.removed), _types(diff.added)), diff) for diff in part.regions]
+    for (one, other), diffs in _grouped(edits).items():
         if one or other:
-            yield Row("structure", _where(regions, "unpaired ops"), _side(one or None), _side(other or None))
+            sides = _named(one, diffs[0].removed, diffs), _named(other, diffs[0].added, diffs)
+            regions = [diff.region for diff in diffs]
+            yield Row("structure", _where(regions, "unpaired ops"), *(_side(side or None) for side in sides))
     yield from _changed(part, "structure")
+
+
+def _named(types: str, ops: Sequence[ComparedOp], diffs: Sequence[RegionDiff]) -> str:
+    """The type and name of the only op; else the types."""
+    return f"{ops[0].type} {ops[0].name}" if len(ops) == 1 and len(diffs) == 1 else types
 
 
 def _types(ops: Sequence[ComparedOp]) -> str:
@@ -159,7 +167,10 @@ def changed_rows(part: PartDiff, category: str, most: int) -> Iterator[Row]:
             wired = change.what.startswith("input ")
             said = f"{change.what} reads another value" if wired else change.what
             name = f"{op.b.body}/{op.b.name}" if op.b.body else op.b.name
-            yield Row(category, f"{name}: {said}", _side(change.a), _side(change.b))
+            sides = (change.a, change.b)
+            if change.what.startswith("input"):
+                sides = _within(op.b.name, *sides)
+            yield Row(category, f"{name}: {said}", *map(_side, sides))
         else:
             regions = list(dict.fromkeys(region for region, _, _ in places))
             yield Row(category, f"{_where(regions, what)} ({len(places)} ops)", one, other)
@@ -167,6 +178,16 @@ def changed_rows(part: PartDiff, category: str, most: int) -> Iterator[Row]:
     if rest:
         ops = sum(len(places) for _, places in rest)
         yield Row(category, f"{plural(ops, 'more change')} of {plural(len(rest), 'other kind')}", "", "")
+
+
+def _within(name: str, *sides: str | None) -> tuple[str | None, ...]:
+    """Names of producers without the scope that all of them share with the op that reads them."""
+    names = [name, *(one for side in sides if side is not None for one in side.split(", "))]
+    depth = 0
+    while len({name.split("/")[depth] for name in names}) == 1 and all(name.count("/") > depth for name in names):
+        depth += 1
+    scope = "".join(f"{one}/" for one in names[0].split("/")[:depth])
+    return tuple(side and side.replace(scope, ".../") if scope else side for side in sides)
 
 
 def _aspect(op: OpChange, change: Difference) -> tuple[str, str, str]:

@@ -26,6 +26,7 @@ from irtools.report.record_files import own_records
 from irtools.report.record_view import RecordView
 from irtools.report.rules import untitled
 from irtools.text import count_text, size_text
+from irtools.timing import step
 
 if TYPE_CHECKING:
     from irtools.model.directory import ModelDirectory
@@ -62,6 +63,8 @@ class View:
         Layer to open first; -1 is the last.
     records : mapping of str to mapping
         Records of the export by kind, ``proof`` and ``bench``; only for the page of one export.
+    draft : Path or None
+        Directory of a draft whose memory is counted.
     """
 
     part: str = "target"
@@ -70,6 +73,7 @@ class View:
     op: str = ""
     layer: int | None = None
     records: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    draft: Path | None = None
 
 
 def render_report(export: ModelDirectory, verified: ModelVerification | None = None, view: View | None = None) -> str:
@@ -88,7 +92,8 @@ def render_report(export: ModelDirectory, verified: ModelVerification | None = N
 def render_reports(verified: Sequence[ModelVerification], view: View | None = None) -> str:
     """Render the reports of several exports, one after the other on one page."""
     view = view or View()
-    models = [_model(number, model, view) for number, model in enumerate(verified)]
+    with step("Collecting what the page shows"):
+        models = [_model(number, model, view) for number, model in enumerate(verified)]
     if view.layer == LAST_LAYER:
         counts = [_layer_count(model) for model in models]
         view = replace(view, layer=max(0, min(counts, default=0) - 1))
@@ -229,7 +234,9 @@ def _model(number: int, verified: ModelVerification, view: View) -> _Model:
 def _inspected(model: _Model, export: ModelDirectory, view: View) -> Sequence[InspectedPart]:
     """Fill in the facts of an export and return the parts to draw, even if it cannot be inspected."""
     try:
-        inspection = model.inspection = Inspection(export, view.part, context=view.context, batch=view.batch)
+        inspection = model.inspection = Inspection(
+            export, view.part, context=view.context, batch=view.batch, draft=view.draft
+        )
     except IrtoolsError as error:
         model.refusals.append(str(error))
         return [InspectedPart(document) for document in export.parts.values()]

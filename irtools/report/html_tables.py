@@ -203,7 +203,7 @@ def memory_table(memory: Footprint) -> HtmlTable:
     precisions = memory_columns(memory)
     columns = (
         HtmlColumn(f"context {memory.context}, batch {memory.batch}"),
-        *number_columns(*(f"keys and values {one.name}" for one in precisions)),
+        *number_columns(*(f"keys and values {one.title}" for one in precisions)),
         HtmlColumn("formula"),
     )
     notes = (*memory_notes(memory, precisions), f"not included: {'; '.join(UNKNOWN)}")

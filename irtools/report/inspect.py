@@ -198,7 +198,7 @@ def _memory(inspection: Inspection, style: Style) -> str:
     title = f"memory with GenAI on a CPU, context {memory.context}, batch {memory.batch}"
     precisions = memory_columns(memory, inspection.kv_precision, inspection.budget)
     rows = list(memory_rows(memory, precisions))
-    names = [f"kv {one.name}{'*' if (one.key, one.value) == memory.asked else ''}" for one in precisions]
+    names = [f"kv {one.title}" for one in precisions]
     sizes = numbers(*names)
     said = [*memory_notes(memory, precisions, inspection.budget), f"not included: {'; '.join(UNKNOWN)}"]
     notes = "\n".join(paragraph(text, style) for text in said)

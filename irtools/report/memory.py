@@ -33,16 +33,22 @@ class MemoryTotal:
 
 @dataclass(frozen=True, slots=True)
 class MemoryColumn:
-    """Precisions of keys and values, with the sums for them."""
+    """Precisions of keys and values, with the sums for them; ``asked`` if the IR asks for them."""
 
     key: str
     value: str
     totals: tuple[MemoryTotal, ...]
+    asked: bool = False
 
     @property
     def name(self) -> str:
         """``u8``, or ``u8/u4`` if keys and values differ."""
         return self.key if self.key == self.value else f"{self.key}/{self.value}"
+
+    @property
+    def title(self) -> str:
+        """The name, with the star that the note explains."""
+        return f"{self.name}{'*' if self.asked else ''}"
 
 
 def memory_columns(
@@ -52,7 +58,10 @@ def memory_columns(
     pairs = [only] if only is not None else [(name, name) for name in KV_PRECISIONS]
     if only is None and memory.asked is not None and memory.asked not in pairs:
         pairs.append(memory.asked)
-    return tuple(MemoryColumn(key, value, tuple(_totals(memory, key, value, budget))) for key, value in pairs)
+    return tuple(
+        MemoryColumn(key, value, tuple(_totals(memory, key, value, budget)), (key, value) == memory.asked)
+        for key, value in pairs
+    )
 
 
 def _totals(memory: Footprint, key: str, value: str, budget: int | None) -> Iterator[MemoryTotal]:
@@ -117,7 +126,8 @@ def memory_notes(memory: Footprint, columns: Sequence[MemoryColumn], budget: int
     if memory.asked is not None:
         key, value = memory.asked
         name = key if key == value else f"{key} for keys and {value} for values"
-        yield f"* the IR asks for {name} in its rt_info (runtime_options)"
+        star = "* " if any(one.asked for one in columns) else ""
+        yield f"{star}the IR asks for {name} in its rt_info (runtime_options)"
     elif any("keys and values" in term.kind for term in memory.terms):
         yield f"the IR asks for no precision; OpenVINO takes {_DEFAULT} on a CPU unless it is told another"
     if budget is not None:

@@ -16,6 +16,7 @@ __all__ = ["Column", "Style", "folded", "numbers", "paragraph", "table"]
 
 _ESCAPES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+_SEPARATORS = ("/.,", "_")
 _NARROWEST = 8
 _BELOW = 4
 _MOST_LINES = 4
@@ -72,12 +73,15 @@ class Column:
         any two characters. Text is never cut off.
     effects : tuple of str
         Effects of ``Style.paint``.
+    aside : bool
+        Stay beside the other columns, however narrow the terminal is; else prose at the end goes below them.
     """
 
     title: str
     right: bool = False
     fold: str = ""
     effects: tuple[str, ...] = ()
+    aside: bool = False
 
 
 def numbers(*titles: str, fold: str = "") -> list[Column]:
@@ -125,7 +129,7 @@ def _too_narrow(
     columns: Sequence[Column], widths: Sequence[int], rows: Sequence[tuple[int, Sequence[str]]], available: int
 ) -> bool:
     """True if a table of three columns or more does not fit, or leaves its prose at the end no room."""
-    if len(columns) < 3 or columns[-1].fold != "words":
+    if len(columns) < 3 or columns[-1].fold != "words" or columns[-1].aside:
         return False
     if sum(widths) <= available and widths[-1] > _LONGEST_WORD:
         return False
@@ -240,10 +244,19 @@ def _fold(text: str, width: int, how: str) -> list[str]:
             continue
         if line:
             pieces.append(line)
-        line = ""
-        for character in word:
-            if _width(line + character) > width:
-                pieces.append(line)
-                line = ""
-            line += character
+        *whole, line = _broken(word, width)
+        pieces += whole
+    return [*pieces, line]
+
+
+def _broken(word: str, width: int) -> list[str]:
+    """Pieces of a long word; a name or path is broken after a separator, if that leaves the line half full."""
+    pieces, line = [], ""
+    for character in word:
+        if _width(line + character) > width:
+            cuts = [max(map(line.rfind, marks)) + 1 for marks in _SEPARATORS]
+            cut = next((cut for cut in cuts if 2 * cut > len(line)), len(line))
+            pieces.append(line[:cut])
+            line = line[cut:]
+        line += character
     return [*pieces, line]

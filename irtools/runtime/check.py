@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from irtools.errors import CheckError
 from irtools.runtime.child import Child
 from irtools.surgery.patch import Expected
+from irtools.timing import step
 
 if TYPE_CHECKING:
     from irtools.ir.save import FileCheck
@@ -140,7 +141,7 @@ def check_file(
         "annotation": annotation,
         "layers": [[layer, locator.producer, locator.output_index] for layer, locator in locators.items()],
     }
-    with _waiting.pop() if _waiting else _start(original) as child:
+    with step("Checking the new file with OpenVINO"), _waiting.pop() if _waiting else _start(original) as child:
         reply = child.ask(request, timeout=_TIMEOUT)
     if reply.ended:
         raise CheckError(f"the new file could not be checked: {reply.ended}; give --no-check to write without a check")

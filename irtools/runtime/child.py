@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from irtools.timing import steps
+
 __all__ = ["Child", "Progress", "Reply", "ask_each", "serve"]
 
 Progress = Callable[[str], None]
@@ -134,8 +136,12 @@ class Child:
         timeout : float
             Seconds without an answer or progress after which the process is killed.
         progress : callable, optional
-            Called with each step that the process reports.
+            Called with each step that the process reports. By default the steps are told to the listener of
+            :mod:`irtools.timing`.
         """
+        if progress is None:
+            with steps() as begin:
+                return self.ask(request, timeout=timeout, progress=begin)
         began = time.monotonic()
         self._send(request)
         deadline = time.monotonic() + timeout
@@ -152,7 +158,7 @@ class Child:
                 if not self._told:
                     return Reply(message["answer"], "", time.monotonic() - began)
                 self._told -= 1
-            elif progress is not None:
+            else:
                 progress(message["progress"])
             deadline = time.monotonic() + timeout
 

@@ -108,10 +108,6 @@ def test_quiet_prints_errors_only(fixtures: Path, cli: Callable[..., Done]) -> N
     assert done.err.count("\n") == 1
 
 
-def test_verbose_says_what_is_done(fixtures: Path, cli: Callable[..., Done]) -> None:
-    assert "Locating the decoder stack of" in cli("locate", "-v", fixtures / "llama").err
-
-
 @pytest.mark.parametrize(
     "name",
     ["with space", "ünïcödé 模型", "-dash", "new\nline", "quote'\"", b"bytes-\xff\xfe"],

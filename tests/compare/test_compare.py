@@ -22,6 +22,10 @@ from tests.compare.scramble import scramble
 from tests.marks import mostly_slow
 
 Copy = Callable[..., Path]
+COMMUTATIVE = (
+    *("Add", "Multiply", "Maximum", "Minimum", "Equal", "NotEqual", "BitwiseAnd", "BitwiseOr", "BitwiseXor"),
+    *("LogicalAnd", "LogicalOr", "LogicalXor"),
+)
 TARGETS = ("openvino_model.xml", "openvino_language_model.xml")
 
 
@@ -159,6 +163,47 @@ def test_exchanged_inputs_are_one_change_and_name_the_op(fixtures: Path, export_
         (1, "a"),
         (1, "b"),
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["falcon", "qwen3_5_moe_vl", "gemma4_vl"])
+def test_no_exchange_of_two_inputs_is_called_equal(name: str, fixtures: Path, export_copy: Copy) -> None:
+    """One op of each type, also where one input is a constant and the other is computed."""
+    target = next(path for path in map((fixtures / name).__truediv__, TARGETS) if path.exists())
+    copy = export_copy(name, "copy") / target.name
+    tree = etree.parse(target)
+    ops = {op.get("id"): op for op in tree.iterfind("layers/layer")}
+    inputs: dict[str, list[etree._Element]] = {}
+    for edge in tree.iterfind("edges/edge"):
+        inputs.setdefault(edge.get("to-layer"), []).append(edge)
+    tried = set[tuple[str, ...]]()
+    for op, edges in inputs.items():
+        first, second, *_ = [*sorted(edges, key=lambda edge: int(edge.get("to-port"))), None]
+        producers = [ops[edge.get("from-layer")].get("type") for edge in (first, second) if edge is not None]
+        kind = (ops[op].get("type"), *(producer == "Const" for producer in producers))
+        if len(producers) < 2 or all(kind[1:]) or kind in tried or kind[0] in COMMUTATIVE:
+            continue
+        tried.add(kind)
+        first.set("to-port", "1")
+        second.set("to-port", "0")
+        tree.write(copy)
+        first.set("to-port", "0")
+        second.set("to-port", "1")
+        comparison = compare(target, copy)
+        assert headline(comparison).startswith(f"{ops[op].get('name')}: inputs 0 and 1 exchanged"), kind
+    assert len(tried) >= 5
+
+
+def test_a_value_exchanged_with_a_constant_is_a_difference(fixtures: Path, export_copy: Copy) -> None:
+    copy = export_copy("falcon")
+    tree = etree.parse(copy / "openvino_model.xml")
+    ids = {layer.get("name"): layer.get("id") for layer in tree.iter("layer")}
+    op = "__module.transformer.h.1.input_layernorm/aten::layer_norm/MVN"
+    first, second = [edge for edge in tree.iterfind("edges/edge") if edge.get("to-layer") == ids[op]]
+    first.set("to-port", "1")
+    second.set("to-port", "0")
+    tree.write(copy / "openvino_model.xml")
+    assert headline(compare(fixtures / "falcon", copy)).startswith(f"{op}: inputs 0 and 1 exchanged")
 
 
 def test_a_rewired_input_is_one_change(fixtures: Path, export_copy: Copy) -> None:

@@ -52,6 +52,15 @@ def test_nothing_is_fetched_from_anywhere(page: str) -> None:
     assert not tree.xpath("//*[@*[starts-with(name(), 'on')]]")
 
 
+def test_the_memory_of_a_draft_is_counted_and_the_precision_of_the_ir_marked(fixtures: Path) -> None:
+    page = open_export(fixtures / "qwen3").report(draft=fixtures / "qwen3_dflash")
+    tree = html.fromstring(page)
+    rows = {row.xpath("string(*[1])").strip() for row in tree.xpath("//tr")}
+    assert {"draft weights", "draft copy of lm_head", "plain, about", "with the draft, about"} <= rows
+    assert any("keys and values f16*" in cell.text_content() for cell in tree.xpath("//th"))  # its runtime_options
+    assert "draft weights" not in open_export(fixtures / "qwen3").report()
+
+
 def test_vendored_scripts_come_with_their_licences(page: str) -> None:
     assert "Copyright (c) 2012-2014 Chris Pettitt" in page
     assert "Copyright 2016-2019 Timmy Willison" in page

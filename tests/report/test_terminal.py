@@ -22,7 +22,7 @@ def test_titles_stand_over_their_columns() -> None:
 def test_a_narrow_terminal_folds() -> None:
     rows = [(1, "__module.layers.0/aten::add/Add_1", "walk dominators names")]
     assert table(COLUMNS, rows, Style(width=30)) == (
-        "n  name          words\n1  __module.lay  walk\n   ers.0/aten::  dominators\n   add/Add_1     names"
+        "n  name          words\n1  __module.     walk\n   layers.0/     dominators\n   aten::add/    names\n   Add_1"
     )
 
 
@@ -41,6 +41,21 @@ def test_words_and_titles_stay_whole_in_the_narrowest_terminal() -> None:
     lines = table(columns, [(1, "__module.layers.0/Add", "walk dominators names")], Style(width=20)).splitlines()
     assert [line[13:] for line in lines] == ["witnesses", "walk", "dominators", "names"][: len(lines)]
     assert [line[3:11].rstrip() for line in lines] == ["name", "__module", ".layers.", "0/Add"]
+
+
+def test_a_long_name_is_broken_after_a_separator() -> None:
+    text = table([Column("", fold="words")], [["__module.model.layers.1.self_attn/aten::cat/Concat"]], Style(width=30))
+    assert text.splitlines() == ["__module.model.layers.1.", "self_attn/aten::cat/Concat"]
+    assert table([Column("", fold="anywhere")], [["x" * 25]], Style(width=20)).splitlines() == ["x" * 20, "x" * 5]
+
+
+def test_a_column_that_belongs_beside_another_one_never_goes_below() -> None:
+    rows = [("a" * 30, "word", "some words that do not fit at all " * 4)]
+    beside = [Column("", fold="anywhere"), Column("a", fold="words"), Column("b", fold="words", aside=True)]
+    first, *others = table(beside, rows, Style(width=40)).splitlines()
+    assert first.split() == ["a", "b"]
+    assert not any(line.startswith("    some") for line in others)
+    assert max(map(len, others)) <= 40
 
 
 def test_wide_characters_take_two_columns() -> None:

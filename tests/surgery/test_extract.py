@@ -23,7 +23,7 @@ from irtools.surgery.extraction.piece import Piece
 from irtools.surgery.reach import below
 from tests.marks import mostly_slow
 from tests.surgery.pieces import compare_bytes, layers_of, points, run_piece, run_whole
-from tests.surgery.staged import stage_difference
+from tests.surgery.staged import fill_weights, stage_difference
 
 EXPORTS = sorted(path.stem for path in (Path(__file__).parents[2] / "fixtures" / "truth").glob("*.json"))
 ROUNDING = 3e-6  # single precision: OpenVINO fuses ops of a piece differently
@@ -329,16 +329,36 @@ def test_what_makes_no_sense_is_told(options: dict[str, str], message: str, extr
         pytest.param("gemma4_vl", "0-1,2,3,4-", marks=pytest.mark.slow),
         pytest.param("falcon", "0,1-2,3-", marks=pytest.mark.slow),
         pytest.param("zoo/lfm2_moe", "0-1,2-", marks=pytest.mark.slow),
+        pytest.param("zoo/granitemoehybrid", "0,1-2,3-", marks=pytest.mark.slow),
+        pytest.param("zoo/mamba", "0-1,2-", marks=pytest.mark.slow),
     ],
 )
 def test_stages_one_after_the_other_equal_the_whole_model(
-    name: str, stages: str, fixtures: Path, tmp_path: Path
+    name: str, stages: str, fixtures: Path, export_copy: Callable[..., Path], tmp_path: Path
 ) -> None:
-    export = irtools.open_export(fixtures / name)
+    export = irtools.open_export(export_copy(name, "whole") if name.startswith("zoo/") else fixtures / name)
+    if name.startswith("zoo/"):
+        fill_weights(export.target.path)
     pieces = export.extract(tmp_path / "stages", stages=stages, check=False)
     assert len(pieces) == stages.count(",") + 1
     assert [port.name for port in pieces[-1].outputs] == ["logits"]
-    assert stage_difference(export.target.path, tmp_path / "stages") < 1e-6
+    tokens = (4,) if name == "zoo/mamba" else (4, 1, 1)  # its attention_mask is only for the new tokens
+    assert stage_difference(export.target.path, tmp_path / "stages", tokens) < 1e-6
+
+
+@pytest.mark.slow
+def test_a_stage_that_compiles_for_one_sequence_only_says_so(fixtures: Path, tmp_path: Path) -> None:
+    export = irtools.open_export(fixtures / "zoo" / "granitemoehybrid")
+    _, last = export.extract(tmp_path / "stages", stages="0-1,2-")
+    (note,) = last.notes
+    assert "cannot compile it for the CPU" in note
+    assert "for a batch of 1 it can" in note
+    model = ov.Core().read_model(last.path)
+    first = {port: port.partial_shape for port in model.inputs if port.partial_shape[0].is_dynamic}
+    with pytest.raises(RuntimeError, match="Loop"):
+        ov.Core().compile_model(model, "CPU")
+    model.reshape({port: [1, *list(shape)[1:]] for port, shape in first.items()})
+    ov.Core().compile_model(model, "CPU")
 
 
 def test_a_last_stage_has_the_head_and_no_shapes_from_outside(fixtures: Path, tmp_path: Path) -> None:
