@@ -77,8 +77,17 @@ def pass_time(row: Row) -> float | None:
 
 
 def draft_time(row: Row) -> float | None:
-    """Median of the seconds of a drafted token over the runs; None if nothing was drafted."""
-    times = [run.draft / run.drafted for runs in row.runs().values() for run in runs if run.drafted]
+    """Undisturbed seconds of a drafted token, as the median of the runs; None if nothing was drafted.
+
+    The first pass also fills the draft with the prompt: what it takes longer than a steady pass is not of a token.
+    Other work on the machine slows drafts as much as the passes of the run that they are part of.
+    """
+    drafts, times = row.contender.assistant_tokens, []
+    steady = _steady_passes(row.runs(), drafts)
+    for run in (run for one in row.runs().values() for run in one if run.drafted and run.passes):
+        usual = median(run.steady_passes(drafts))
+        filling = max(run.passes[0] - usual, 0.0)
+        times.append(max(run.draft - filling, 0.0) / run.drafted * steady[run.prompt] / usual)
     return median(times) if times else None
 
 

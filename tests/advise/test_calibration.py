@@ -44,7 +44,8 @@ def attempt(drafts: int, accepted: int) -> Attempt:
     passes = (2 * whole, *[whole] * 20, PLAIN)
     counts = (*[accepted + 1] * 21, 1)
     drafted = 21 * drafts
-    run = PromptRun(0, 5, 0.1, sum(passes), drafted * DRAFT, 0.0, 1.0, passes, counts, 21 * accepted, drafted)
+    draft = drafted * DRAFT + whole  # with the prompt in the first pass
+    run = PromptRun(0, 5, 0.1, sum(passes), draft, 0.0, 1.0, passes, counts, 21 * accepted, drafted)
     return Attempt(0, "ran", runs=(run, replace(run, prompt=1)))
 
 
