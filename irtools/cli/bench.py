@@ -151,7 +151,7 @@ def command(model: Path, compare: Path | None, outputs: tuple[Path, ...], ui: Ui
             first = result.rows[0]
             why = f": {first.contender.name} {first.status}, {first.message}" if first.message else ""
             error = f"{path}: nothing was measured{why}"
-            entry = ModelResult(str(path), "refused", 2, error, details=details, text=text)
+            entry = ModelResult(str(path), "refused", 2, error, details=details)
         else:
             status = "findings" if result.missed else "ok"
             entry = ModelResult(str(path), status, result.exit_code, details=details, text=text)
