@@ -74,7 +74,12 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
 )
 @click.option("--graft", metavar="N", type=Tokens(), multiple=True, help="Compare a draft head over N tokens, as 32k.")
 @click.option("--against", metavar="DIR", type=PATH, multiple=True, help="Another export, to compare with this one.")
-@click.option("--repeat", metavar="N", type=int, help="Repetitions, each in a fresh process.  [default: 5]")
+@click.option(
+    "--repeat",
+    metavar="N",
+    type=int,
+    help="Repetitions, each in a fresh process; fewer than 3 decide nothing.  [default: 5]",
+)
 @click.option("--device", metavar="NAME", help="OpenVINO device.  [default: CPU]")
 @click.option(
     "--property",
