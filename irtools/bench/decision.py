@@ -51,7 +51,8 @@ def decide(ratios: Mapping[str, Ratio]) -> Decision:
 
     ``on`` if one row is faster than plain decoding at a level that allows for the number of rows (Sidak); ``off`` if
     each row is slower, where no allowance is needed, because all must be. In between, and if the gain is below
-    :data:`WORTH_IT`, ``undecided``. Rows with fewer than :data:`FEWEST` repetitions do not count. So two benchmarks contradict each other only if one of them is wrong.
+    :data:`WORTH_IT`, ``undecided``. Rows with fewer than :data:`FEWEST` repetitions do not count. So two benchmarks
+    contradict each other only if one of them is wrong.
     """
     if not ratios:
         return Decision(UNDECIDED)

@@ -75,7 +75,12 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
 )
 @click.option("--graft", metavar="N", type=Tokens(), multiple=True, help="Compare a draft head over N tokens, as 32k.")
 @click.option("--against", metavar="DIR", type=PATH, multiple=True, help="Another export, to compare with this one.")
-@click.option("--repeat", metavar="N", type=int, help="Repetitions, each in a fresh process.  [default: 5]")
+@click.option(
+    "--repeat",
+    metavar="N",
+    type=int,
+    help="Repetitions, each in a fresh process; fewer than 3 decide nothing.  [default: 5]",
+)
 @click.option("--device", metavar="NAME", help="OpenVINO device.  [default: CPU]")
 @click.option(
     "--property",
@@ -155,7 +160,7 @@ def command(model: Path, compare: Path | None, outputs: tuple[Path, ...], ui: Ui
             first = result.rows[0]
             why = f": {first.contender.name} {first.status}, {first.message}" if first.message else ""
             error = f"{path}: nothing was measured{why}"
-            entry = ModelResult(str(path), "refused", 2, error, details=details, text=text)
+            entry = ModelResult(str(path), "refused", 2, error, details=details)
         else:
             status = "findings" if result.missed else "ok"
             entry = ModelResult(str(path), status, result.exit_code, details=details, text=text)

@@ -13,6 +13,7 @@ from irtools.ir.reading import parse_json, read_file
 from irtools.prove.decoding import first_difference
 from irtools.prove.evidence import TIMING
 from irtools.prove.record import RECORD_VERSIONS, settled
+from irtools.text import size_text
 
 __all__ = ["RecordChange", "changes", "read_record"]
 
@@ -24,7 +25,7 @@ _MOVED = 1.2
 """Minimum factor for a reported change of the time of a step: two runs with the same settings may differ by less."""
 _WORDS = ("did", "saw", "why", "continuation")
 """Keys of text that repeats the figures."""
-_DERIVED = ("samples", "break_even", "acceptance_by_position", "policy")
+_DERIVED = ("samples", "repetitions", "break_even", "acceptance_by_position", "policy")
 """Keys of single times of a benchmark, and of what follows from other keys."""
 _DRAFT = re.compile(r"drafts/\d+")
 _UNTIMED = ("load", "warm_up")
@@ -134,8 +135,19 @@ def _measured(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Record
         one, other = then[what], now[what]
         highs = (one["high"], other["high"])
         if None not in highs and (one["high"] < other["low"] or other["high"] < one["low"]):
-            before, after = (f"{f['median']:.3g} ({f['low']:.3g} to {f['high']:.3g})" for f in (one, other))
+            before, after = (
+                "{} ({} to {})".format(*(_amount(each[key], each.get("unit")) for key in ("median", "low", "high")))
+                for each in (one, other)
+            )
             yield RecordChange(what, before, after, other["median"] / one["median"] if one["median"] else None)
+
+
+def _amount(value: float, unit: str | None) -> str:
+    if unit == "bytes":
+        return size_text(value)
+    if unit == "s":
+        return f"{value:.3g} s" if value >= 1 else f"{1000 * value:.3g} ms"
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
 def _figures(record: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

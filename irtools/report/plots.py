@@ -117,6 +117,7 @@ def _over_drafts(
             axes.axhline(drawn["median"], color=_INK, linewidth=1, linestyle="--", label=label)
             axes.axhspan(*_ends(drawn), color=_INK, alpha=0.08, linewidth=0)
     shown = [*(point for one in series for point in one.points.values()), *filter(None, plain.values())]
+    shown += [{"median": 1.0, "high": 1.0}] if key == "speed_up" else []
     axes.set_ylim(0, _top(shown))
     axes.set_xticks(sorted({point for one in series for point in one.points}))
     axes.legend(fontsize=8, frameon=False, labelcolor=_INK)

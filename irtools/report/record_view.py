@@ -174,7 +174,7 @@ def _hash(file: Mapping[str, Any]) -> str:
 
 def changes_table(changes: Sequence[RecordChange]) -> HtmlTable:
     """Changes since an earlier record: first conditions, then figures."""
-    columns = (HtmlColumn("", name=True), *text_columns("what"), *number_columns("before", "now", "ratio"))
+    columns = (HtmlColumn("", name=True), *text_columns("what", "before", "now"), *number_columns("ratio"))
     rows = tuple(
         (
             "condition" if one.condition else "figure",

@@ -149,7 +149,7 @@ class Child:
             line = self._next_line(deadline)
             if line is None:
                 self.close()
-                ended = f"the process gave no sign of life for {timeout:.0f} s and was ended"
+                ended = f"the process gave no sign of life for {timeout:g} s and was ended"
                 return Reply(None, ended, time.monotonic() - began, hung=True)
             if not line:
                 return Reply(None, self._how_it_ended(), time.monotonic() - began)

@@ -2,14 +2,17 @@
 
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from examples import Machine, contenders, recorded
 
-from irtools.bench.decision import decide
+from irtools.bench.decision import decide, row_decision
 from irtools.bench.figures import Row, acceptance, break_even, by_position, row_figures, speed_ups
-from irtools.bench.intervals import quantile
+from irtools.bench.intervals import Estimate, figure, quantile
+from irtools.bench.intervals import ratios as ratios_of
+from irtools.bench.samples import PromptRun
 from irtools.bench.workload import Prompt
 
 PROMPTS = tuple(Prompt("code", str(number)) for number in range(9))
@@ -34,11 +37,12 @@ def test_the_quantiles_are_those_of_the_tables():
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", ["quiet", "busy"])
 @pytest.mark.parametrize(("speed_up", "expected"), [(1.3, "on"), (0.8, "off")])
-def test_a_clear_speed_up_is_decided_and_its_interval_covers_it(noise, speed_up, expected):
+@pytest.mark.parametrize("numbers", [(1,), (1, 2, 3)], ids=["one row", "three rows"])
+def test_a_clear_speed_up_is_decided_and_its_interval_covers_it(noise, speed_up, expected, numbers):
     processes, chance = recorded(noise), random.Random(7)
     decided, covered = [], 0
     for _ in range(100):
-        rows = draw(processes, chance, speed_up)
+        rows = draw(processes, chance, speed_up, numbers)
         ratios = speed_ups(rows, rows[0])
         figure = ratios["mtp 1"].figure()
         covered += figure.low <= speed_up <= figure.high
@@ -89,6 +93,36 @@ def test_the_figures_are_those_of_the_simulated_runtime():
 def test_one_repetition_decides_nothing():
     rows = draw([[[1.0]]], random.Random(1), 5.0, repeat=1)
     assert decide(speed_ups(rows, rows[0])).decision == "undecided"
+
+
+def test_two_repetitions_of_a_row_decide_nothing_about_it():
+    rows = draw([[[1.0]]], random.Random(1), 5.0, (1, 2))
+    short = [*rows[:2], replace(rows[2], attempts=rows[2].attempts[:2])]
+    ratios = speed_ups(short, rows[0])
+    assert row_decision(ratios["mtp 2"]) == "undecided"
+    assert row_decision(ratios["mtp 1"]) == "on"
+    assert decide(ratios).row == "mtp 1"
+    assert decide({"mtp 2": ratios["mtp 2"]}).decision == "undecided"
+
+
+def test_rows_share_the_error_of_a_repetition():
+    """Two rows of which one happened to vary less: both get the mean of the variances, with all degrees of freedom."""
+    before, after = Estimate(0.0, 0.0004, 4), Estimate(math.log(0.5), 0.0012, 4)
+    ratio = ratios_of(before, {"a row": after})["a row"]
+    assert ratio.estimate.variance == pytest.approx(2 * 0.0008)
+    assert ratio.estimate.freedom == 8
+    assert ratio.figure().median == pytest.approx(2)
+
+
+def test_one_repetition_gives_no_interval():
+    assert figure([3.0], "s").to_json() == {"median": 3.0, "low": 0.0, "high": None, "unit": "s"}
+
+
+def test_the_shorter_passes_at_the_end_do_not_make_drafting_look_slower():
+    """Of eight tokens, three a pass, the last pass drafts only one."""
+    run = PromptRun(0, 9, 0.1, 0.5, 0.1, 0.1, 0.5, (0.03, 0.03, 0.02), (3, 3, 2))
+    assert run.steady_passes(2) == (0.03,)
+    assert run.steady_tokens(2) == (2, 6)
 
 
 def test_without_a_comparison_nothing_is_decided():

@@ -1,13 +1,14 @@
 import json
+from dataclasses import replace
 
 import jsonschema
 import pytest
-from examples import Machine, example_record
+from examples import PROMPTS, Machine, contenders, example_record, rows
 
 from irtools.bench.figures import Row, row_figures
-from irtools.bench.record import schema
+from irtools.bench.record import measured, schema
 from irtools.bench.run import gates
-from irtools.bench.samples import Attempt, Contender
+from irtools.bench.samples import CRASHED, Attempt, Contender
 from irtools.report.bench import bench_text
 from irtools.report.terminal import Style
 
@@ -53,3 +54,38 @@ def test_the_text_begins_with_the_verdict_and_fits(record, width):
     assert any(line.startswith("mtp 8: crashed: the process ended") for line in lines)
     if width is not None:
         assert max(map(len, lines)) <= width
+
+
+def test_a_temporary_copy_is_recorded_by_its_recipe(fixtures, tmp_path):
+    recipe = "graft 128 of MODEL"
+    plain = Contender("plain", "plain", fixtures / "qwen3_5_vl_trained")
+    copies = [
+        Contender("graft 128 plain", "plain", tmp_path, copy="a draft head", recipe=recipe),
+        Contender("graft 128 mtp 1", "mtp", tmp_path, tmp_path, 1, copy="a draft head", recipe=recipe),
+    ]
+    machine = Machine()
+    rows = [Row(one, tuple(machine.attempt(one, n, PROMPTS) for n in range(5))) for one in (plain, *copies)]
+    made = measured(rows, PROMPTS)
+    assert str(tmp_path) not in json.dumps(made)
+    assert made["rows"][2]["draft"] == made["recommendation"]["draft"] == recipe
+
+
+def test_a_row_that_failed_is_not_recommended(fixtures):
+    machine = Machine()
+    model = fixtures / "qwen3_5_vl_trained"
+    plain, slow, fast = (
+        Row(one, tuple(machine.attempt(one, n, PROMPTS) for n in range(5))) for one in contenders(model, (1, 3))
+    )
+    failing = replace(fast, attempts=(*fast.attempts[:4], Attempt(4, CRASHED, "SIGSEGV")))
+    assert measured([plain, slow, fast], PROMPTS)["recommendation"]["row"] == "mtp 3"
+    assert measured([plain, slow, failing], PROMPTS)["recommendation"]["row"] == "mtp 1"
+
+
+@pytest.mark.parametrize("repeat", [1, 2])
+def test_rows_with_too_few_repetitions_say_so(record, fixtures, repeat):
+    few = {**record, **measured(rows(Machine(), fixtures / "qwen3_5_vl_trained", repeat=repeat), PROMPTS)}
+    text = bench_text(few, (), Style())
+    assert "undecided: the fastest row" in text
+    assert f"plain, mtp 1, mtp 2, mtp 3: {repeat} repetition" in text
+    assert "too few to decide; give --repeat 5" in text
+    assert {row["repetitions"] for row in few["rows"]} == {repeat}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -159,3 +160,67 @@ def test_a_refused_draft_and_a_grafted_copy_are_rows(cli: Cli, fixtures: Path) -
         for one in row["samples"][0]["runs"]:
             assert sum(one["pass_tokens"]) == 7
             assert len(one["pass_tokens"]) == len(one["passes"])
+
+
+def _rows(done: Done) -> dict[str, dict[str, Any]]:
+    return {row["name"]: row for row in json.loads(done.out)["models"][0]["bench"]["rows"]}
+
+
+_SHORT = ("--assistant-tokens", "3", "--repeat", "1", "--max-new-tokens", "8", "--format", "json", "-q")
+
+
+@pytest.mark.slow
+def test_a_dflash_draft_is_not_run_beyond_its_block_and_paths_may_have_any_name(
+    cli: Cli, fixtures: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "ein Modell \u00fc"
+    shutil.copytree(fixtures / "falcon", target)
+    assert cli("annotate", target, "-q").code == 0
+    for path in (*target.iterdir(), target):
+        path.chmod(path.stat().st_mode & ~0o222)
+    draft = ("--draft", fixtures / "qwen3_dflash", "--classes", "code")
+    rows = _rows(cli("bench", target, *draft, *_SHORT, "--assistant-tokens", "3,4"))
+    target.chmod(0o755)
+    assert {name: row["status"] for name, row in rows.items()} == {
+        "plain": "ran",
+        "dflash 3": "ran",
+        "dflash 4": "refused",
+    }
+    assert "block_size is 4" in rows["dflash 4"]["message"]
+    assert rows["dflash 3"]["samples"][0]["runs"][0]["drafted"] > 0
+
+
+@pytest.mark.slow
+def test_a_target_that_cannot_be_paged_runs_on_the_stateful_path(cli: Cli, fixtures: Path, tmp_path: Path) -> None:
+    target = tmp_path / "eager"
+    shutil.copytree(fixtures / "zoo" / "gpt2_eager", target)
+    for path in fixtures.joinpath("gpt2").glob("openvino_*tokenizer.*"):
+        shutil.copy(path, target)
+    rows = _rows(cli("bench", target, "--draft", fixtures / "gpt2", "--classes", "code", *_SHORT))
+    assert rows["plain"]["status"] == "ran"
+    assert rows["plain"]["stateful"]
+    assert len(rows["plain"]["samples"][0]["runs"][0]["passes"]) == 7
+    assert "stateful path, which does not support drafting" in rows["draft 3"]["message"]
+
+
+@pytest.mark.slow
+def test_system_messages_and_images_are_drafted_for(cli: Cli, fixtures: Path, tmp_path: Path) -> None:
+    pytest.importorskip("PIL.Image").new("RGB", (64, 48)).save(tmp_path / "a.png")
+    prompts = tmp_path / "prompts.jsonl"
+    system, image = {"system": "Be brief."}, {"image": "a.png"}
+    lines = [{"text": "Hello", **system}, {"text": "What?", **image}, {"text": "What?", **system, **image}]
+    prompts.write_text("\n".join(map(json.dumps, lines)))
+    rows = _rows(cli("bench", fixtures / "qwen3_5_vl_trained", "--prompts", prompts, *_SHORT))
+    assert {row["status"] for row in rows.values()} == {"ran"}
+    lengths = [[run["prompt_tokens"] for run in row["samples"][0]["runs"][:3]] for row in rows.values()]
+    assert lengths[0] == lengths[1]
+    system_only, image_only, both = lengths[0]
+    # The tokenizer knows letters, so that the prompts have five tokens without the system message and the image.
+    assert both == system_only + image_only - 5
+
+
+@pytest.mark.slow
+def test_a_runtime_that_gives_no_answer_is_ended(cli: Cli, fixtures: Path) -> None:
+    done = cli("bench", fixtures / "llama", "--classes", "code", "--repeat", "1", "--timeout", "0.01", "-q")
+    assert "plain hung, the process gave no sign of life for 0.01 s and was ended" in done.err
+    assert done.code == 2
