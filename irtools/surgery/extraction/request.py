@@ -253,10 +253,7 @@ def _ends(view: GraphView, wanted: str) -> list[End]:
     kind, name = view.op_type(op), view.op_name(op)
     if kind in ("Result", "Assign"):
         names = view.result_names(op) if kind == "Result" else ()
-        sources = view.inputs(op)[:1]
-        if not sources:
-            raise UsageError(f"--to {wanted!r} reads no value; give another op")
-        return [End(source, names[0] if names else name, op if names else None) for source in sources]
+        return [End(view.input(op), names[0] if names else name, op if names else None)]
     count = len(view.op(op).outputs)
     if index is not None and index >= count:
         raise UsageError(f"the op {name!r} has no output {index}; its last one is {count - 1}")
