@@ -47,6 +47,7 @@ _OPS = ("logits", "input_ids", "__module.transformer/aten::add/Add", "0", "5", "
 _PARTS = ("target", "mtp", "tokenizer", "text_embeddings", "", "../x", "nothing")
 _WRITES = {"annotate", "strip", "expose", "attach", "graft"}
 """Commands that may change files of the export."""
+_LARGEST = 256 << 20
 _DEFECT = re.compile(
     r"this is a defect of irtools|not enough memory|the rule \S+ .{1,99} failed:|Traceback \(most recent"
 )
@@ -215,6 +216,8 @@ class Commands:
             None,
         )
         before = tree(model)
+        if target is not None and target.stat().st_size > _LARGEST:
+            target = None  # no command reads it
         old = target.read_bytes() if target is not None else b""
         code, _ = call(["annotate", "--no-check", "-q", str(model)], before)
         if code != 0 or target is None:
