@@ -45,7 +45,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "report": ("irtools report my-model -o model.html",),
     "rules": ("irtools rules list", "irtools rules explain missing-annotation"),
     "rules explain": (
-        "irtools rules explain HID001",
+        "irtools rules explain missing-annotation",
         'irtools rules explain "MTP speculative decoding requires num_assistant_tokens > 0"',
     ),
     "rules list": ("irtools rules list",),
