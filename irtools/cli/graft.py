@@ -30,6 +30,8 @@ ALL, AUTO, CORPUS = "all", "auto", "corpus"
 class Vocabulary(click.ParamType):  # type: ignore[type-arg]  # older click is not generic
     """A number of tokens, ``all`` or ``auto``; ``32k`` is 32,768."""
 
+    name = "N"
+
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
         """Parse the value."""
         if value in (ALL, AUTO):

@@ -59,7 +59,7 @@ def entries_text(entries: Mapping[str, str], style: Style, *, full: bool) -> str
         return "no rt_info entries"
     columns = (Column("key", fold="anywhere"), Column("value", fold="anywhere"), Column("from", fold="words"))
     rows = [(key, value if full else clipped(value), origin(key)) for key, value in entries.items()]
-    return table(columns, rows, style)
+    return table(columns, rows, style, whole=full)
 
 
 def change_details(

@@ -236,7 +236,7 @@ def test_output_dir_is_complete_also_when_nothing_changes(
     already = f"{directory / 'openvino_model.xml'} has this annotation already; "
     assert cli(*call, "--dry-run").out.endswith(f"{already}would write {tmp_path / 'out'}\n")
     assert not (tmp_path / "out").exists()
-    assert cli(*call).out.endswith(f"{already}wrote {tmp_path / 'out'}\n")
+    assert cli(*call).out.endswith(f"{already}wrote {tmp_path / 'out'}; weights linked, 0 bytes copied\n")
     assert content(tmp_path / "out") == content(directory)
     done = cli("annotate", directory, "--output-dir", tmp_path / "json", "--format", "json")
     assert (done.code, model(done)["status"]) == (0, "written")
@@ -264,7 +264,9 @@ def test_strip_says_that_there_was_no_annotation(llama: Path, tmp_path: Path, cl
     assert cli("strip", llama, "--dry-run") == Done(0, f"{without}nothing written\n")
     out = tmp_path / "out"
     assert cli("strip", llama, "--output-dir", out, "--dry-run") == Done(1, f"{without}would write {out}\n")
-    assert cli("strip", llama, "--output-dir", out) == Done(0, f"{without}wrote {out}\n")
+    assert cli("strip", llama, "--output-dir", out) == Done(
+        0, f"{without}wrote {out}; weights linked, 0 bytes copied\n"
+    )
 
 
 def test_several_exports_get_a_subfolder_each(

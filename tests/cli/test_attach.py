@@ -47,7 +47,7 @@ def test_attach_and_remove(tuned: Path, fixtures: Path, cli: Cli) -> None:
     removed = cli("attach", tuned, "--remove")
     assert (removed.code, removed.out) == (
         0,
-        "wrote tuned/config.json, removed tuned/openvino_mtp_model.xml, tuned/openvino_mtp_model.bin and "
+        "wrote tuned/config.json; removed tuned/openvino_mtp_model.xml, tuned/openvino_mtp_model.bin and "
         "tuned/openvino_mtp_model.attached.json\n",
     )
     assert cli("attach", tuned, "--remove") == Done(0, "tuned has no MTP head; nothing written\n")
