@@ -42,9 +42,8 @@ def show(model: Path, keys: tuple[str, ...], full: bool, part: str, ui: Ui) -> i
         document = open_export(path).part(part)
         entries = chosen(document, keys)
         details = {"file": str(document.path), "entries": entries_details(entries)}
-        return ModelResult(
-            str(path), "ok", details=details, text=entries_text(entries, ui.style, full=full), exact=full
-        )
+        text = entries_text(entries, ui.style, full=full)
+        return ModelResult(str(path), "ok", details=details, text=text, exact=full)
 
     return run_models(ui, "rt-info show", [model], work)
 

@@ -167,9 +167,8 @@ def changed_rows(part: PartDiff, category: str, most: int) -> Iterator[Row]:
             wired = change.what.startswith("input ")
             said = f"{change.what} reads another value" if wired else change.what
             name = f"{op.b.body}/{op.b.name}" if op.b.body else op.b.name
-            sides: tuple[str | None, ...] = (change.a, change.b)
-            if change.what.startswith("input"):
-                sides = _within(op.b.name, *sides)
+            texts = (change.a, change.b)
+            sides = _within(op.b.name, *texts) if change.what.startswith("input") else texts
             yield Row(category, f"{name}: {said}", *map(_side, sides))
         else:
             regions = list(dict.fromkeys(region for region, _, _ in places))

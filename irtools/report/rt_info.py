@@ -54,14 +54,12 @@ def entries_details(entries: Mapping[str, str]) -> dict[str, object]:
 
 
 def entries_text(entries: Mapping[str, str], style: Style, *, full: bool) -> str:
-    """Table of entries with short values; with ``full``, a line for each entry with its whole value."""
+    """Table of entries; with ``full``, long values are whole."""
     if not entries:
         return "no rt_info entries"
-    if full:
-        return "\n".join(f"{key}: {value}" for key, value in entries.items())
     columns = (Column("key", fold="anywhere"), Column("value", fold="anywhere"), Column("from", fold="words"))
-    rows = [(key, clipped(value), origin(key)) for key, value in entries.items()]
-    return table(columns, rows, style)
+    rows = [(key, value if full else clipped(value), origin(key)) for key, value in entries.items()]
+    return table(columns, rows, style, whole=full)
 
 
 def change_details(

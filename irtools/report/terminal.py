@@ -89,7 +89,9 @@ def numbers(*titles: str, fold: str = "") -> list[Column]:
     return [Column(title, right=True, fold=fold) for title in titles]
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], style: Style, *, indent: int = 0) -> str:
+def table(
+    columns: Sequence[Column], rows: Iterable[Sequence[object]], style: Style, *, indent: int = 0, whole: bool = False
+) -> str:
     """Lay out rows under the titles of their columns; without titles there is no title line.
 
     Cells are converted with ``str``. Each line is indented by ``indent`` spaces. The text has no trailing spaces
@@ -102,7 +104,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], style: St
         0  a/Add
        10  b/Add
     """
-    cells = [[visible(shortened(str(cell))) for cell in row] for row in rows]
+    cells = [[visible(str(cell) if whole else shortened(str(cell))) for cell in row] for row in rows]
     titles = [column.title for column in columns]
     spaces = indent + 2 * (len(columns) - 1)
     available = None if style.width is None else style.width - spaces

@@ -41,8 +41,8 @@ def test_a_malformed_port_names_file_line_op_and_what_to_do(name: str, letter: P
     assert done.code == 2
     assert done.err == (
         f"irtools: error: a/openvino_model.xml: line {document.line(document.scan.spans[op])}: "
-        f"the op {document.scan.names[op]!r} has a port whose dimension is 'x', which is not a number of "
-        "at most 18 digits; export the model again, or restore the file\n"
+        f"the op {document.scan.names[op]!r} has a port whose dimension is 'x', which is not a number "
+        "of at most 18 digits; export the model again, or restore the file\n"
     )
 
 
