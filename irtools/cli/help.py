@@ -26,8 +26,6 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "diff": ("irtools diff my-model my-model-int4",),
     "expose": ("irtools expose my-model --layers 1,15,last --concat taps", "irtools expose my-model --remove"),
     "extract": ("irtools extract my-model --layers 3-5 -o piece",),
-    "bench": ("irtools bench my-model", "irtools bench my-model --draft my-draft -o bench.html"),
-    "rt-info": ("irtools rt-info set my-model runtime_options/KV_CACHE_PRECISION=u8",),
     "graft": (
         "irtools graft my-model --advise --corpus my-text.txt",
         "irtools graft my-model --vocabulary 32k",
