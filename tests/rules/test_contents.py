@@ -133,7 +133,7 @@ def test_at_most_500_kb_are_read(
 ) -> None:
     """Count the bytes that are read; otherwise files are only tested for a Git-LFS pointer."""
     directory, options = make(fixtures, tmp_path / "made", name)
-    real_read, real_open, real_path_open, read = os.pread, os.open, Path.open, Counter[str]()
+    real_read, real_open, read = os.pread, os.open, Counter[str]()
     names: dict[int, str] = {}
     sizes: list[int] = []
 
@@ -146,16 +146,16 @@ def test_at_most_500_kb_are_read(
         read[names[descriptor]] += size
         return real_read(descriptor, size, offset)
 
-    def path_opened(path: Path, *more: Any, **others: Any) -> Any:
-        if path.suffix != ".bin":
-            return real_path_open(path, *more, **others)
-        file = CountedFile(FileIO(path))
+    def handle_opened(handle: int, mode: str) -> Any:
+        if not names[handle].endswith(".bin"):
+            return open(handle, mode)
+        file = CountedFile(FileIO(handle))
         file.sizes = sizes
         return file
 
     monkeypatch.setattr(os, "open", opened)
     monkeypatch.setattr(os, "pread", counted)
-    monkeypatch.setattr(Path, "open", path_opened)
+    monkeypatch.setattr("irtools.ir.reading.open", handle_opened, raising=False)
     open_export(directory).verify(**options)
 
     assert sizes
