@@ -56,12 +56,12 @@ def test_help_of_each_command(name: str, cli: Callable[..., Done]) -> None:
 # Arguments that a command needs in addition to one model.
 NEEDED: dict[str, tuple[str, ...]] = {
     "attach": ("--remove",),
-    "bench": ("--repeat", "2", "--classes", "code", "--max-new-tokens", "4"),
+    "bench": ("--repeat", "2", "--classes", "code", "--max-new-tokens", "8"),
     "diff": ("falcon",),
     "expose": ("--layers", "last"),
     "extract": ("--layers", "1", "-o", "piece"),
     "graft": ("--remove",),
-    "prove": ("--steps", "taps"),
+    "prove": ("--steps", "state"),
     "render": ("-o", "picture.dot"),
     "report": ("-o", "page.html"),
 }
