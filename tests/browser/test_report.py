@@ -253,7 +253,7 @@ def hostile(export_copy: Callable[..., Path], tmp_path: Path) -> tuple[Path, lis
         "javascript:window.broken=1//%00#&op=1",
         "]]>&amp;&lt;-->",
         "__proto__",
-        "x" * 5000,
+        "x" * 900,
     ]
     directory = export_copy("qwen3_5_vl")
     ir = IR(directory / "openvino_language_model.xml")
