@@ -22,7 +22,7 @@ from irtools.errors import InvalidIRError
 from irtools.ir.scan import TAG, Edge, Scan, Span, child_spans, edge_offsets, line_of
 from irtools.text import clipped, plural
 
-__all__ = ["Fault", "FaultKind", "Wiring", "find_faults", "prove", "wiring_error"]
+__all__ = ["Fault", "FaultKind", "Wiring", "find_faults", "prove", "require_unique_ids"]
 
 # Ports of a layer and the end of its inputs; empty for a port in another spelling than that of OpenVINO.
 _PORT = re.compile(rb'<(?:port(?: id=")?|/i)([0-9]{1,9}"|nput>|)')
@@ -124,11 +124,10 @@ def prove(scan: Scan) -> Wiring:
     return wiring
 
 
-def wiring_error(scan: Scan, kind: FaultKind) -> InvalidIRError:
-    """Error for a graph with a fault that prevents its traversal: ``DUPLICATE_ID`` or ``CYCLE``."""
-    index = {key: position for position, key in enumerate(scan.ids)}
-    fault = next(_duplicate_ids(scan) if kind is FaultKind.DUPLICATE_ID else _cycle(scan, index))
-    return _error(scan, fault, "")
+def require_unique_ids(scan: Scan) -> None:
+    """Raise an ``InvalidIRError`` if two ops have the same id, so that the edges are ambiguous."""
+    for fault in _duplicate_ids(scan):
+        raise _error(scan, fault, "")
 
 
 def _error(scan: Scan, fault: Fault, more: str) -> InvalidIRError:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from irtools.errors import EditError, InvalidIRError
 from irtools.ir.constants import iter_graphs
-from irtools.ir.integrity import FaultKind, wiring_error
+from irtools.ir.integrity import require_unique_ids
 from irtools.ir.markup import Splice, removal, space_before
 from irtools.ir.op import Op, parse_op
 from irtools.ir.scan import Scan, Span, child_spans
@@ -60,9 +60,8 @@ class Working:
 
     def __init__(self, scan: Scan, first: int = 0) -> None:
         self._scan = scan
+        require_unique_ids(scan)
         self._position = {key: position for position, key in enumerate(scan.ids)}
-        if len(self._position) != len(scan.ids):
-            raise wiring_error(scan, FaultKind.DUPLICATE_ID)
         self._style = Spelling.of(scan)
         self.next = max(first, max(scan.ids, default=-1) + 1)
         self._names: dict[int, str] = {}
