@@ -58,9 +58,9 @@ def _rows(context: Context) -> int | None:
 def _table_rows(document: Document, gather: int) -> int | None:
     """Rows of the constant table that a Gather reads; None if it reads something else."""
     graph = document.graph
-    sources = graph.inputs(gather)
-    port = graph.port(sources[0]) if sources else None
-    if port is None or len(port.shape) != 2 or not graph.constant(sources[0].op):
+    table = graph.input(gather)
+    port = graph.port(table)
+    if port is None or len(port.shape) != 2 or not graph.constant(table.op):
         return None
     return port.shape[0] if port.shape[0] > 0 else None
 

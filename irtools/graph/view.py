@@ -307,11 +307,8 @@ class GraphView(_DiGraph):
     def result_names(self, key: int) -> tuple[str, ...]:
         """Tensor names of a model output: its ``output_names``, else the names of the port that it reads."""
         own = self.own_result_names(key)
-        if own:
-            return own
-        sources = self.inputs(key)
-        port = self.port(sources[0]) if sources else None
-        return port.names if port else ()
+        port = None if own else self.port(self.inputs(key)[0])
+        return port.names if port else own
 
     def own_result_names(self, key: int) -> tuple[str, ...]:
         """The ``output_names`` of a Result; empty if it takes the names of the port that it reads."""

@@ -58,7 +58,7 @@ def find_graft(graph: GraphView) -> Graft | None:
     results = graph.results
     own = graph.result_named(_LOGITS)
     other = next((key for key in results if key != own and graph.op_name(key) == _LOGITS), None)
-    if own is None or other is None or not graph.inputs(other):
+    if own is None or other is None:
         return None
     source = graph.inputs(other)[0]
     if graph.op_type(source.op) != "MatMul":  # another output that happens to have the name

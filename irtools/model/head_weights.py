@@ -86,7 +86,7 @@ def _follow(graph: GraphView, end: int, axis: int, rows: int, axes: dict[int, in
             continue
         pending.append((key, axis, True))
         sources = graph.inputs(key)
-        if kind == "Reshape" and sources:
+        if kind == "Reshape":
             inner = graph.shape(sources[0])
             pending.append((sources[0].op, _reshaped(graph, key, inner, shape, axis, rows), False))
         elif kind in _ELEMENTWISE:

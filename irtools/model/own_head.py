@@ -101,7 +101,7 @@ def find_own_head(part: PartFacts, name: str = "logits") -> OwnHead | None:
 
 
 def _before_converts(graph: GraphView, key: int) -> int:
-    while graph.op_type(key) == "Convert" and graph.producers(key):
+    while graph.op_type(key) == "Convert":
         key = graph.producers(key)[0]
     return key
 

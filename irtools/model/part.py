@@ -108,8 +108,8 @@ class PartFacts:
 
     @cached_property
     def outputs(self) -> tuple[ModelOutput, ...]:
-        """Model outputs, in the order of the model, without those that have no source."""
-        return tuple(self._output(key) for key in self.graph.results if self.graph.inputs(key))
+        """Model outputs, in the order of the model."""
+        return tuple(self._output(key) for key in self.graph.results)
 
     def _output(self, key: int) -> ModelOutput:
         graph = self.graph

@@ -65,10 +65,9 @@ def find_lm_head(part: PartFacts, output: ModelOutput) -> RuntimeLmHead:
     key = output.source.op
     while graph.op_type(key) != "MatMul":
         walked.append(graph.op_type(key))
-        inputs = graph.producers(key)
-        if not inputs or not any(pattern[: len(walked)] == tuple(walked) for pattern in _PATTERNS):
+        if not any(pattern[: len(walked)] == tuple(walked) for pattern in _PATTERNS):
             return RuntimeLmHead(output, None, tuple(walked))
-        key = inputs[0]
+        key = graph.producers(key)[0]
     if tuple(walked) in _PATTERNS:
         return RuntimeLmHead(output, key, tuple(walked))
     return RuntimeLmHead(output, None, (*walked, "MatMul"))

@@ -66,7 +66,7 @@ def _uncentred(graph: GraphView, source: Source) -> Source:
 
 def _plain(graph: GraphView, source: Source) -> Source:
     """The value above all Converts."""
-    while graph.op_type(source.op) == "Convert" and graph.inputs(source.op):
+    while graph.op_type(source.op) == "Convert":
         source = graph.inputs(source.op)[0]
     return source
 

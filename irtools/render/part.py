@@ -116,8 +116,7 @@ class DrawnPart:
     def head(self) -> DrawnHead | None:
         """The part as an MTP head: fusion, layers, and a hidden state as output."""
         view = self.view
-        results = [result for result in view.results if view.inputs(result)]
-        named = [result for result in results if "last_hidden_state" in view.result_names(result)]
+        named = [result for result in view.results if "last_hidden_state" in view.result_names(result)]
         if not named:
             return None
         end = view.inputs(named[0])[0]

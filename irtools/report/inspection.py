@@ -75,7 +75,7 @@ class InspectedPart:
     def error(self) -> str:
         """Reason why the file cannot be read; empty if it can."""
         try:
-            _ = self.document.graph.topological
+            _ = self.document.graph
         except IrtoolsError as error:
             return str(error)
         return ""

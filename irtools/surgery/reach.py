@@ -42,9 +42,8 @@ def variable_id(view: GraphView, op: int) -> str:
 
 
 def state_writers(view: GraphView) -> dict[str, list[int]]:
-    """Map every state to its Assigns with a connected input, in file order."""
+    """Map every state to its Assigns, in file order."""
     writers: dict[str, list[int]] = {}
     for op in view.by_type.get("Assign", ()):
-        if view.inputs(op):
-            writers.setdefault(variable_id(view, op), []).append(op)
+        writers.setdefault(variable_id(view, op), []).append(op)
     return writers

@@ -244,7 +244,7 @@ def _collect(scope: _Scope, kept: _Kept, roots: Iterable[int]) -> list[int]:
     shapes: list[int] = []
 
     def step(op: int) -> list[int]:
-        if view.op_type(op) == "ShapeOf" and op not in scope.core and not view.constant(op) and view.inputs(op):
+        if view.op_type(op) == "ShapeOf" and op not in scope.core and not view.constant(op):
             shapes.append(op)
             return []
         return [source for source in _taken(scope, kept, op) if source not in kept.ops]

@@ -174,7 +174,7 @@ class SameShape:
         kind = view.op_type(source.op)
         if kind in ("Const", "Constant"):  # equal attributes: the same bytes of the .bin
             return self._key("bytes", *sorted(view.data(source.op).items()))
-        if kind == "ShapeOf" and view.inputs(source.op):
+        if kind == "ShapeOf":
             shape = self._shape(view.inputs(source.op)[0], env, depth)
             return self._key("shape of", shape, *sorted(view.data(source.op).items()))
         if kind not in _REGULAR:
