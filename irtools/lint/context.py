@@ -189,13 +189,8 @@ class Context:
         return self._once("compression", document, compute)
 
     def readable(self, document: Document | None) -> Document | None:
-        """The document if its graph can be built and has no cycle, else None (an IR rule reports the error)."""
-        try:
-            if document is not None:
-                _ = document.graph.topological
-            return document
-        except IrtoolsError:
-            return None
+        """The document if its graph can be built, else None (an IR rule reports the error)."""
+        return document if document is not None and self._once("readable", document, lambda: _built(document)) else None
 
     @cached_property
     def target(self) -> Document | None:
@@ -294,6 +289,14 @@ class Context:
     def text_config(self) -> Mapping[str, object]:
         """Language model section of config.json, which wrappers nest."""
         return text_section(self.config)
+
+
+def _built(document: Document) -> bool:
+    try:
+        _ = document.graph
+    except IrtoolsError:
+        return False
+    return True
 
 
 def _read_all(export: ModelDirectory) -> tuple[dict[str, Document], dict[str, IrtoolsError]]:
