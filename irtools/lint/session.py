@@ -181,11 +181,7 @@ def _configuration(export: ModelDirectory, call: VerifyCall) -> tuple[Config, tu
         own, _ = find_config(export.directory, trust=True)
         if own is not None and real_path(own).is_relative_to(real_path(export.directory)):
             return _without_code(load_config(own))
-    config, notes = _found(barred, trust=call.trust_model_config)
-    own = export.directory / "irtools.toml"
-    if own.is_file() and not call.trust_model_config and not any(str(real_path(own)) in note for note in notes):
-        notes += (_ignored(real_path(own)),)
-    return config, notes
+    return _found(barred, trust=call.trust_model_config)
 
 
 def _named(path: Path, barred: Sequence[Path], *, trust: bool) -> tuple[Config, tuple[str, ...]]:
@@ -199,10 +195,11 @@ def _named(path: Path, barred: Sequence[Path], *, trust: bool) -> tuple[Config, 
 
 
 def _found(barred: Sequence[Path], *, trust: bool) -> tuple[Config, tuple[str, ...]]:
-    """The configuration file that counts in the working directory."""
+    """The configuration file that counts in the working directory; notes also name one in the export that does not."""
     path, skipped = find_config(real_path(Path()), outside=barred, trust=trust)
     config, notes = _without_code(load_config(path))
-    return config, (*map(_ignored, skipped), *notes)
+    own = [real_path(file) for directory in barred[:1] if (file := directory / "irtools.toml").is_file() and not trust]
+    return config, (*map(_ignored, dict.fromkeys([*skipped, *own])), *notes)
 
 
 def _ignored(path: Path) -> str:
