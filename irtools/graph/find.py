@@ -24,8 +24,8 @@ def find_op(view: GraphView, wanted: str) -> int:
     """
     ops = list(view.named.get(wanted, ()))
     number = whole_number(wanted)
-    if not ops and number in view.index:
-        ops = [number] if number is not None else []
+    if not ops and number is not None and number in view.index:
+        ops = [number]
     elif not ops and not (ops := _ports(view, wanted)):
         ops = [key for name, keys in view.named.items() if wanted and wanted in name for key in keys]
         computed = [key for key in ops if not view.constant(key)]

@@ -171,20 +171,21 @@ def _parser() -> etree.XMLParser:
     return etree.XMLParser(huge_tree=True, resolve_entities=False, no_network=True, load_dtd=False)
 
 
-def _integer(text: str, field_name: str) -> int:
+def _integer(text: str, what: str) -> int:
     number = whole_number(text)
     if number is None:
-        raise ValueError(f"a port whose {field_name} is {clipped(text)!r}, which is not a number of at most 18 digits")
+        raise ValueError(f"{what} {clipped(text)!r}, which is not a number of at most 18 digits")
     return number
 
 
 def _port(element: etree._Element) -> Port:
     precision = element.get("precision", "")
-    dims = tuple([_integer(dim.text, "dimension") if dim.text else DYNAMIC for dim in element.iterchildren("dim")])
+    texts = [dim.text for dim in element.iterchildren("dim")]
+    dims = tuple([_integer(text, "a port whose dimension is") if text else DYNAMIC for text in texts])
     if len(dims) > MOST_DIMENSIONS:
         raise ValueError(f"a port with {len(dims)} dimensions, but irtools reads at most {MOST_DIMENSIONS}")
     names = split_names(element.get("names", ""))
-    number = _integer(element.get("id", "0"), "id")
+    number = _integer(element.get("id", "0"), "a port whose id is")
     return Port(number, PRECISIONS.get(precision, precision.lower()), dims, names)
 
 
@@ -219,17 +220,10 @@ def parse_op(data: bytes, span: Span) -> Op:
         raise MalformedValueError(message, line=line, hint=hint) from None
 
 
-def _layer_id(text: str) -> int:
-    number = whole_number(text)
-    if number is None:
-        raise ValueError(f"the id {clipped(text)!r}, which is not a number of at most 18 digits")
-    return number
-
-
 def _op(layer: etree._Element, span: Span) -> Op:
     attributes, rt_info = layer.find("data"), layer.find("rt_info")
     return Op(
-        id=_layer_id(layer.get("id", "0")),
+        id=_integer(layer.get("id", "0"), "the id"),
         name=layer.get("name", ""),
         type=layer.get("type", ""),
         opset=layer.get("version", ""),
