@@ -14,6 +14,7 @@ __all__ = [
     "clipped",
     "count_text",
     "cut",
+    "did_you_mean",
     "given_fields",
     "joined",
     "listed",

@@ -10,12 +10,12 @@ from irtools.ir.integrity import FaultKind
 _AGAIN = "Export the model again, or restore the file."
 
 
-def _of_kind(context: Context, kind: FaultKind, hint: str = _AGAIN) -> Iterator[Finding]:
+def _of_kind(context: Context, kind: FaultKind) -> Iterator[Finding]:
     for document in context.all_documents:
         for fault in context.faults(document):
             if fault.kind is kind:
                 line = document.line(fault.offset)
-                yield Finding(fault.message, hint, file=document.path, line=line, op=fault.op)
+                yield Finding(fault.message, _AGAIN, file=document.path, line=line, op=fault.op)
 
 
 @rule("IR011", "duplicate-layer-id", Severity.ERROR, "Two ops have the same layer id")

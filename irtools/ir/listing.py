@@ -41,9 +41,10 @@ def meant_instead(directory: Path, targets: Collection[str]) -> str:
     # Not `Path.is_file`, which raises in a directory without search permission.
     exports = sorted(path for path in directory.iterdir() if any(os.path.isfile(path / name) for name in targets))  # noqa: PTH113
     if not exports:
-        kinds = {kind: name for path in sorted(directory.iterdir()) if (kind := _kind(name := path.name))}
-        for kind in kinds:
-            return f"it holds {kinds[kind]}, {kind}; {_export_line('CHECKPOINT' if 'GGUF' in kind else directory)}"
+        found = ((path.name, kind) for path in sorted(directory.iterdir()) if (kind := _kind(path.name)))
+        name, kind = next(found, ("", ""))
+        if kind:
+            return f"it holds {name}, {kind}; {_export_line('CHECKPOINT' if 'GGUF' in kind else directory)}"
         return "give an OpenVINO export"
     more = ", ..." if len(exports) > _SHOWN else ""
     return f"did you mean {', '.join(map(str, exports[:_SHOWN]))}{more}?"

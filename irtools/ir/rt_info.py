@@ -80,14 +80,11 @@ class RtInfoEntry:
         Byte range in the file.
     line : int
         Counted from 1.
-    replaced : str or None
-        Text that the container replaced when irtools added the entry; None if not recorded.
     """
 
     value: str | None
     span: Span
     line: int
-    replaced: str | None = None
 
 
 # -- reading ---------------------------------------------------------------------------
@@ -190,7 +187,7 @@ def entry_path(scan: Scan, key: str | Sequence[str]) -> tuple[str, ...]:
 def entries(scan: Scan, key: str) -> tuple[RtInfoEntry, ...]:
     """Entries of a file with a key, in file order; OpenVINO reads the last one."""
     return tuple(
-        RtInfoEntry(attributes.get("value"), span, scan.line(span.start), attributes.get(_REPLACED))
+        RtInfoEntry(attributes.get("value"), span, scan.line(span.start))
         for name, attributes, span in _children(scan)
         if name == key
     )
@@ -423,8 +420,7 @@ def _restore(scan: Scan, way: Sequence[Span]) -> bytes:
     """Remove an entry, and the elements around it that irtools created for it and that hold nothing else."""
     data = scan.data
     splice = removal(data, way[-1])
-    container = _container(scan)
-    inside = [*([container] if container is not None else []), *way]
+    inside = [*filter(None, [_container(scan)]), *way]
     for parent, element in zip(inside[-2::-1], inside[:0:-1], strict=True):
         replaced, opening = _attributes(scan, element).get(_REPLACED), TAG.match(data, parent.start)
         if replaced is None or opening is None:

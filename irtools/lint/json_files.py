@@ -1,4 +1,4 @@
-"""JSON files of a model directory: their content, and findings at a key."""
+"""Keys in JSON files of a model directory: their lines, and findings at them."""
 
 from __future__ import annotations
 
