@@ -6,105 +6,27 @@ import random
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from typing import TypeVar
 
 from tests.fuzz.case import ROOT, WHOLE, Edit
 
 NUMBERS = (
-    *(
-        "0",
-        "1",
-        "-1",
-        "2",
-        "7",
-        "-2",
-        "",
-        " ",
-        "?",
-        "1.5",
-        "1e9",
-        "00",
-        "+1",
-        "0x10",
-        "nan",
-        "1,",
-        ",",
-        "1,,2",
-        "1;2",
-        "{}",
-    ),
+    *("0", "1", "-1", "2", "7", "-2", "", " ", "?", "1.5", "1e9", "00", "+1", "0x10", "nan", "1,", ",", "1,,2", "1;2"),
+    "{}",
     *("-9223372036854775808", "9223372036854775807", "18446744073709551616", "4294967295", "9" * 30, "9" * 5000),
     *("\N{ARABIC-INDIC DIGIT THREE}", "\N{SUPERSCRIPT TWO}", "1_000", "1 ", "\u00a01", "?,?,64", "1," * 500 + "1"),
 )
 TEXTS = (
-    *(
-        "",
-        " ",
-        "a",
-        "logits",
-        "input_ids",
-        "inputs_embeds",
-        "hidden_states",
-        "beam_idx",
-        "true",
-        "null",
-        "-0",
-        "[]",
-        "{}",
-    ),
-    *(
-        "&lt;script&gt;alert(1)&lt;/script&gt;",
-        "&#1;",
-        "&#x202e;",
-        "&#27;[31m",
-        "::error::x",
-        "##[error]x",
-        "../../etc/passwd",
-    ),
-    *(
-        "a,b",
-        "a\\,b",
-        "%s%n{0}",
-        "a" * 3000,
-        "\u00e9\u4e2d",
-        "&amp;",
-        "&#10;",
-        "'",
-        "/",
-        "__module.model.layers.0/aten::add/Add_1",
-    ),
+    *("", " ", "a", "logits", "input_ids", "inputs_embeds", "hidden_states", "beam_idx", "true", "null", "-0", "[]"),
+    *("{}", "&lt;script&gt;alert(1)&lt;/script&gt;", "&#1;", "&#x202e;", "&#27;[31m", "::error::x", "##[error]x"),
+    *("../../etc/passwd", "a,b", "a\\,b", "%s%n{0}", "a" * 3000, "\u00e9\u4e2d", "&amp;", "&#10;", "'", "/"),
+    "__module.model.layers.0/aten::add/Add_1",
 )
 TYPES = (
-    *(
-        "Parameter",
-        "Result",
-        "Const",
-        "Add",
-        "MatMul",
-        "Multiply",
-        "Gather",
-        "Reshape",
-        "Convert",
-        "ReadValue",
-        "Assign",
-        "Loop",
-        "If",
-    ),
-    *("TensorIterator", "Concat", "ScaledDotProductAttention", "Softmax", "Transpose", "Unsqueeze", "ShapeOf", "Split"),
-    *(
-        "VariadicSplit",
-        "MVN",
-        "ReduceMean",
-        "Power",
-        "Divide",
-        "RMS",
-        "Slice",
-        "StridedSlice",
-        "Select",
-        "Squeeze",
-        "Subtract",
-        "Identity",
-    ),
-    *("Tanh", "Swish", "TopK", "Exotic"),
+    *("Parameter", "Result", "Const", "Add", "MatMul", "Multiply", "Gather", "Reshape", "Convert", "ReadValue"),
+    *("Assign", "Loop", "If", "TensorIterator", "Concat", "ScaledDotProductAttention", "Softmax", "Transpose"),
+    *("Unsqueeze", "ShapeOf", "Split", "VariadicSplit", "MVN", "ReduceMean", "Power", "Divide", "RMS", "Slice"),
+    *("StridedSlice", "Select", "Squeeze", "Subtract", "Identity", "Tanh", "Swish", "TopK", "Exotic"),
 )
 _ATTRIBUTE = re.compile(rb"""\s([\w:.-]+)="([^"]*)\"""")
 _ELEMENTS = {
@@ -121,23 +43,10 @@ _ELEMENTS = {
 _JSON = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null')
 _MARKUP = (
     *(b"<!-- x -->", b"<!-- <layer id='1'> -->", b"<![CDATA[ <edge/> ]]>", b"<?pi x?>", b"<x/>", b"</layer>", b"</x>"),
-    *(
-        b"<layer/>",
-        b"<edge/>",
-        b"<rt_info/>",
-        b"<layers/>",
-        b"&x;",
-        b"<a:b c:d='e'/>",
-        b"text",
-        b"\0",
-        b"\xff\xfe",
-        b"]]>",
-    ),
-    *(b'<hidden_states_decoder_layers value="{&quot;layers&quot;:{}}" />', b'<info name="a b" value="1"/>'),
-    *(
-        b"<layer id='0' name='x' type='Const' version='opset1'/>",
-        b'<edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>',
-    ),
+    *(b"<layer/>", b"<edge/>", b"<rt_info/>", b"<layers/>", b"&x;", b"<a:b c:d='e'/>", b"text", b"\0", b"\xff\xfe"),
+    *(b"]]>", b'<hidden_states_decoder_layers value="{&quot;layers&quot;:{}}" />', b'<info name="a b" value="1"/>'),
+    b"<layer id='0' name='x' type='Const' version='opset1'/>",
+    b'<edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>',
 )
 _FILES = ("absent", "directory", "empty", "lfs", "bom", "crlf", "utf-16", "utf-32", "latin-1", "ascii")
 _LINKS = ("link nothing", "link .", "link /dev/null", "link /etc/hostname", "sparse 1099511627776", "fifo")
@@ -151,7 +60,7 @@ def content(path: str) -> bytes:
 
 @lru_cache(maxsize=64)
 def attributes(data: bytes) -> dict[bytes, list[tuple[int, int]]]:
-    """Ranges of the values of all attributes, by name; rare names are mutated as often as frequent ones."""
+    """Ranges of the values of all attributes, by name."""
     found: dict[bytes, list[tuple[int, int]]] = {}
     for match in _ATTRIBUTE.finditer(data):
         found.setdefault(match[1], []).append(match.span(2))
@@ -172,14 +81,20 @@ def json_values(data: bytes) -> list[tuple[int, int]]:
 
 
 Change = Callable[[random.Random, str, bytes], list[Edit]]
+Name = TypeVar("Name", bytes, str)
+
+
+def _one(rng: random.Random, found: dict[Name, list[tuple[int, int]]]) -> tuple[Name, int, int]:
+    """Name and range of an attribute or element; rare names are drawn as often as frequent ones."""
+    name = rng.choice(sorted(found))
+    return name, *rng.choice(found[name])
 
 
 def _value(rng: random.Random, file: str, data: bytes) -> list[Edit]:
     found = attributes(data)
     if not found:
         return _noise(rng, file, data)
-    name = rng.choice(sorted(found))
-    start, end = rng.choice(found[name])
+    name, start, end = _one(rng, found)
     old = data[start:end]
     other = data[slice(*rng.choice(found[name]))]
     way = rng.randrange(6)
@@ -202,8 +117,7 @@ def _no_attribute(rng: random.Random, file: str, data: bytes) -> list[Edit]:
     found = attributes(data)
     if not found:
         return []
-    name = rng.choice(sorted(found))
-    start, end = rng.choice(found[name])
+    name, start, end = _one(rng, found)
     return [Edit(file, start - len(name) - 3, end + 1, b"")]
 
 
@@ -211,8 +125,7 @@ def _element(rng: random.Random, file: str, data: bytes) -> list[Edit]:
     found = elements(data)
     if not found:
         return _noise(rng, file, data)
-    kind = rng.choice(sorted(found))
-    start, end = rng.choice(found[kind])
+    kind, start, end = _one(rng, found)
     old = data[start:end]
     way = rng.randrange(6)
     if way < 2:
