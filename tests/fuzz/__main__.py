@@ -12,6 +12,7 @@ import json
 import random
 import resource
 import sys
+import tempfile
 import time
 import traceback
 from collections import Counter
@@ -19,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.fuzz.case import Case
-from tests.fuzz.commands import NAME, Commands, scratch
+from tests.fuzz.commands import NAME, Commands
 from tests.fuzz.guard import Broken, Coverage, Hang, limit_memory
 from tests.fuzz.targets import TARGETS
 
@@ -103,7 +104,7 @@ def main() -> int:
     parser.add_argument("--replay", type=Path, help="run one input again and show the traceback")
     parser.add_argument("--log", type=Path, help="append the figures to this file")
     options = parser.parse_args()
-    with scratch() as directory:
+    with tempfile.TemporaryDirectory(prefix="irtools-fuzz-") as directory:
         fuzzer = Fuzzer(Path(directory), options.target or sorted(_SHARES))
         if options.replay:
             fuzzer.targets[(case := Case.of_json(options.replay.read_text())).target].run(case)
@@ -133,12 +134,13 @@ def run(fuzzer: Fuzzer, options: argparse.Namespace) -> int:
     commands.reader.close()
     spent = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     new = {short: count for short, count in found.items() if short not in known}
-    inputs = f"{number} inputs ({fuzzer.counts[NAME]} of commands)"
+    inputs = f"seed {options.seed}: {number} inputs ({fuzzer.counts[NAME]} of commands)"
     figures = f"{inputs}, {fuzzer.coverage.lines} lines reached, {spent / 60:.1f} core-minutes"
-    print(f"seed {options.seed}: {figures}, {len(new)} finds, {len(found) - len(new)} known")
+    figures += f", {len(new)} finds, {len(found) - len(new)} known"
+    print(figures)
     if options.log:
         with options.log.open("a") as log:
-            log.write(f"seed {options.seed}: {figures}, {len(new)} finds, {len(found) - len(new)} known\n")
+            log.write(f"{figures}\n")
     for short, count in sorted(new.items()):
         print(f"  {count:5d} x {short}")
     return 1 if new else 0

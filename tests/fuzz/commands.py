@@ -27,24 +27,18 @@ sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # 
 NAME = "command"
 BASES = (
     *("fixtures/falcon", "fixtures/gpt2", "fixtures/qwen3_dflash", "fixtures/qwen3_5_vl_trained", "fixtures/llama"),
-    *(
-        "fixtures/zoo/hand_mlp3att",
-        "fixtures/zoo/hand_post",
-        "fixtures/zoo/llama_onelayer",
-        "fixtures/zoo/falcon_mamba",
-    ),
-    *(
-        "fixtures/qwen3_5_vl_int4",
-        "fixtures/mixtral",
-        "fixtures/zoo/gpt2_eager",
-        "fixtures/zoo/whisper",
-        "tests/fuzz/corpus/tiny",
-    ),
+    *("fixtures/zoo/hand_mlp3att", "fixtures/zoo/hand_post", "fixtures/zoo/llama_onelayer"),
+    *("fixtures/zoo/falcon_mamba", "fixtures/qwen3_5_vl_int4", "fixtures/mixtral", "fixtures/zoo/gpt2_eager"),
+    *("fixtures/zoo/whisper", "tests/fuzz/corpus/tiny"),
 )
 _OTHERS = ("fixtures/falcon", "fixtures/qwen3_5_vl_trained", "fixtures/qwen3_dflash", "fixtures/zoo/hand_post")
 _LAYERS = ("0", "all", "last", "0,1", "1-3", "7", "-1", "", "0-", "9" * 40, "a", "0,0", "1-0")
 _OPS = ("logits", "input_ids", "__module.transformer/aten::add/Add", "0", "5", "9" * 500, "", "a\nb", "\u202e")
 _PARTS = ("target", "mtp", "tokenizer", "text_embeddings", "", "../x", "nothing")
+_COMMANDS = (
+    *("verify", "verify", "inspect", "locate", "annotate", "annotate", "strip", "expose", "extract", "diff", "render"),
+    *("report", "graft", "attach", "roundtrip", "roundtrip"),
+)
 _WRITES = {"annotate", "strip", "expose", "attach", "graft"}
 """Commands that may change files of the export."""
 _LARGEST = 256 << 20
@@ -59,11 +53,8 @@ def _options(rng: random.Random, command: str) -> list[str]:
     some = {
         "locate": [["--explain"], ["--part", pick(_PARTS)], []],
         "inspect": [
-            ["--draft", f"{{root}}/{pick(_OTHERS)}"],
-            ["--snippet"],
-            ["--context", "100000"],
-            ["--part", pick(_PARTS)],
-            [],
+            *(["--draft", f"{{root}}/{pick(_OTHERS)}"], ["--snippet"], ["--context", "100000"]),
+            *(["--part", pick(_PARTS)], []),
         ],
         "annotate": [["--dry-run"], ["--diff"], ["--force"], ["-o", "{out}"], ["--part", pick(_PARTS)], []],
         "strip": [["--dry-run"], ["--diff"], ["-o", "{out}"], []],
@@ -71,40 +62,20 @@ def _options(rng: random.Random, command: str) -> list[str]:
         "extract": [["--stateless"], ["--dry-run"], ["--from", pick(_OPS), "--to", pick(_OPS)], []],
         "graft": [["--vocabulary", pick(("32", "auto", *NUMBERS))], ["--own-head"], ["--remove"], ["--advise"]],
         "attach": [
-            ["--mtp-from", "{root}/fixtures/qwen3_5_vl_trained"],
-            ["--remove"],
+            *(["--mtp-from", "{root}/fixtures/qwen3_5_vl_trained"], ["--remove"]),
             ["--dry-run", "--mtp-from", "{model}"],
         ],
         "diff": [["--ignore", "names"], ["--part", pick(_PARTS)], ["-o", "{out}.html"], []],
         "render": [
-            ["--layer", pick(("0", "1", "99"))],
-            ["--around", pick(_OPS)],
-            ["--between", pick(_OPS), pick(_OPS)],
-            ["--full"],
-            ["--pair"],
-            [],
+            *(["--layer", pick(("0", "1", "99"))], ["--around", pick(_OPS)], ["--between", pick(_OPS), pick(_OPS)]),
+            *(["--full"], ["--pair"], []),
         ],
         "report": [["--draft", f"{{root}}/{pick(_OTHERS)}"], ["--expect-mtp"], ["--part", pick(_PARTS)], []],
         "verify": [
-            *(
-                ["--fix"],
-                ["--unsafe-fixes", "--diff"],
-                ["--expect-mtp"],
-                ["--draft", f"{{root}}/{pick(_OTHERS)}"],
-                ["--exit-zero"],
-            ),
-            *(
-                ["--expect-compression", "int4_asym"],
-                ["--target-runtime", "2026.1"],
-                ["--baseline", "{model}/config.json"],
-                [],
-            ),
-            *(
-                ["--write-baseline", "{out}.json"],
-                ["--config", "{model}/irtools.toml"],
-                ["--trust-model-config"],
-                ["-v"],
-            ),
+            *(["--fix"], ["--unsafe-fixes", "--diff"], ["--expect-mtp"], ["--draft", f"{{root}}/{pick(_OTHERS)}"]),
+            *(["--exit-zero"], ["--expect-compression", "int4_asym"], ["--target-runtime", "2026.1"]),
+            *(["--baseline", "{model}/config.json"], [], ["--write-baseline", "{out}.json"]),
+            *(["--config", "{model}/irtools.toml"], ["--trust-model-config"], ["-v"]),
         ],
     }[command]
     options = list(pick(some))
@@ -125,7 +96,7 @@ def _options(rng: random.Random, command: str) -> list[str]:
 
 
 class Commands:
-    """The target ``command``, and ``annotated``: annotate, then strip, then read with OpenVINO."""
+    """The target ``command``; the command ``roundtrip`` is to annotate, read with OpenVINO, and strip."""
 
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
@@ -136,26 +107,7 @@ class Commands:
     def case(self, rng: random.Random) -> Case:
         """A new input."""
         base = rng.choice(BASES)
-        command = rng.choice(
-            (
-                "verify",
-                "verify",
-                "inspect",
-                "locate",
-                "annotate",
-                "annotate",
-                "strip",
-                "expose",
-                "extract",
-                "diff",
-                "render",
-                "report",
-                "graft",
-                "attach",
-                "roundtrip",
-                "roundtrip",
-            )
-        )
+        command = rng.choice(_COMMANDS)
         case = Case(NAME, base, (), ("roundtrip",))
         if command != "roundtrip":
             arguments = [command, "{model}", *_options(rng, command)]
@@ -207,14 +159,8 @@ class Commands:
 
     def _roundtrip(self, case: Case, directory: Path) -> None:
         model = directory / "model"
-        target = next(
-            (
-                path
-                for name in ("openvino_language_model.xml", "openvino_model.xml")
-                if (path := model / name).is_file()
-            ),
-            None,
-        )
+        targets = [model / name for name in ("openvino_language_model.xml", "openvino_model.xml")]
+        target = next((path for path in targets if path.is_file()), None)
         before = tree(model)
         if target is not None and target.stat().st_size > _LARGEST:
             target = None  # no command reads it
@@ -229,15 +175,13 @@ class Commands:
             return
         if self._number % 4 == 0:
             self.watch.scratch = None  # the reader is a process of ours
-            ours, theirs = self.reader.reads(target), None
-            shutil.copyfile(target, model / "new")
+            after = self.reader.reads(target)
             target.write_bytes(old)
-            theirs = self.reader.reads(target)
+            first = self.reader.reads(target)
             target.write_bytes(new)
-            (model / "new").unlink()
             self.watch.scratch = str(directory)
-            if ours != theirs:
-                raise Broken(f"OpenVINO read the file before annotate: {theirs}, after: {ours}")
+            if after != first:
+                raise Broken(f"OpenVINO read the file before annotate: {first}, after: {after}")
         code, _ = call(["strip", "-q", str(model)], before)
         if code != 0 or tree(model) != before:
             raise Broken("strip after annotate does not restore the file")
@@ -292,15 +236,6 @@ def _entry(path: Path) -> str:
 def _files(base: str) -> tuple[list[str], list[int]]:
     """Files of an export and how often each is mutated: most often the target."""
     names = sorted(path.name for path in (ROOT / base).iterdir() if path.is_file() and path.name != "truth.json")
-    weight = {
-        "openvino_model.xml": 60,
-        "openvino_language_model.xml": 60,
-        "openvino_mtp_model.xml": 30,
-        "config.json": 20,
-    }
+    targets = dict.fromkeys(("openvino_model.xml", "openvino_language_model.xml"), 60)
+    weight = {**targets, "openvino_mtp_model.xml": 30, "config.json": 20}
     return names, [weight.get(name, 8 if name.endswith((".xml", ".json")) else 2) for name in names]
-
-
-def scratch() -> tempfile.TemporaryDirectory[str]:
-    """A directory for inputs."""
-    return tempfile.TemporaryDirectory(prefix="irtools-fuzz-")
