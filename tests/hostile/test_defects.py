@@ -10,8 +10,6 @@ import pytest
 
 import irtools
 from irtools.errors import UsageError
-from irtools.lint.engine import VerifyOptions
-from irtools.lint.rule import load_rules
 from tests.cli.conftest import Done
 
 Cli = Callable[..., Done]
@@ -87,12 +85,11 @@ def test_a_rule_that_fails_leaves_the_others(cli: Cli, export_copy: Callable[...
         assert text in done.out
     assert done.err.count("failed:") == 2
     assert "Traceback" in cli(*options, "-v").err
-    for form in ("json", "sarif", "junit", "github", "html"):
-        assert "ACME002 (acme-rule-2)" in cli(*options, "--format", form, "--exit-zero").out or form == "html"
+    for form in ("json", "sarif", "junit", "github"):
+        assert "ACME002 (acme-rule-2)" in cli(*options, "--format", form, "--exit-zero").out
+    assert "ACME002" in cli(*options, "--format", "html").out
     with pytest.raises(UsageError, match="ACME001"):
         irtools.open_export(export).verify(rules=[rules])
-    assert load_rules([rules])
-    assert VerifyOptions(rules=(rules,))
 
 
 def test_strategies_that_cannot_be_judged_leave_the_findings(

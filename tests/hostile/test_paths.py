@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -228,8 +229,6 @@ def test_scratch_directories_of_killed_processes_are_removed(tmp_path: Path, mon
 def test_a_faulty_piece_is_not_written_without_a_check(
     run: Run, export_copy: Callable[..., Path], tmp_path: Path, old: str, new: str
 ) -> None:
-    import re
-
     export = export_copy("falcon")
     path = export / "openvino_model.xml"
     content, count = re.subn(old, new, path.read_text())

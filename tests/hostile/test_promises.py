@@ -117,9 +117,7 @@ def test_python_files_in_the_working_directory_do_not_run(export_copy: Callable[
     (export / "evil-1.dist-info" / "entry_points.txt").write_text("[irtools.rules]\nevil = click\n")
     (export / "evil-1.dist-info" / "METADATA").write_text("Name: evil\nVersion: 1\n")
     script = Path(sys.executable).with_name("irtools")
-    for command in ([sys.executable, "-m", "irtools"], [str(script)] if script.exists() else []):
-        if not command:
-            continue
+    for command in ([sys.executable, "-m", "irtools"], *([[str(script)]] if script.exists() else [])):
         done = subprocess.run([*command, "verify", "."], cwd=export, capture_output=True, text=True, check=False)
         assert "this ran" not in done.stdout + done.stderr
         assert "evil" not in done.stderr

@@ -73,13 +73,13 @@ def test_named_rules_do_run(
     run: Run, export_copy: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     export = export_copy("falcon")
-    plant(tmp_path / "code", tmp_path / "ran")
     monkeypatch.chdir(tmp_path)
-    for arguments in (("--rules", "code/r"), ("--config", "code/irtools.toml")):
-        (tmp_path / "ran").unlink(missing_ok=True)
-        run("verify", export, "--select", "EXP", *arguments)
-        assert (tmp_path / "ran").exists() or arguments[0] == "--config"  # a folder is imported once in a process
-    assert run("rules", "list", "--config", "code/irtools.toml").code == 0
+    for number, (option, file) in enumerate((("--rules", "r"), ("--config", "irtools.toml"))):
+        mark = tmp_path / f"ran{number}"
+        plant(tmp_path / f"code{number}", mark)  # a folder is imported once in a process
+        run("verify", export, "--select", "EXP", option, f"code{number}/{file}")
+        assert mark.exists()
+    assert run("rules", "list", "--config", "code1/irtools.toml").code == 0
 
 
 def test_a_file_beside_an_ir_is_not_even_parsed(
