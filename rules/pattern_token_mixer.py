@@ -11,6 +11,7 @@ _OVER_SCORES = _RESHAPING | {
     *("Concat", "Slice", "Clamp", "Maximum", "Minimum"),
 }
 _UNDER_SOFTMAX = _RESHAPING | {"Select", "Slice", "Multiply", "StridedSlice", "Split", "VariadicSplit", "Where"}
+_SELECTING = _RESHAPING | {"Gather", "Slice", "Subtract", "Multiply"}
 _PRODUCTS = {"MatMul", "Einsum"}
 _COMPARISONS = {"Less", "LessEqual", "Greater", "GreaterEqual"}
 
@@ -134,15 +135,10 @@ def _weight_product(probe: Probe, loop: int, body: GraphView) -> int | None:
         for source in body.producers(product):
             if body.constant(source):
                 return product
-            pending, seen = [source], {source}
-            while pending:
-                current = pending.pop()
-                if current in passed:
-                    return product
-                if body.op_type(current) in _RESHAPING | {"Gather", "Slice", "Subtract", "Multiply"}:
-                    fresh = [other for other in body.producers(current)[:1] if other not in seen]
-                    seen.update(fresh)
-                    pending += fresh
+            while source not in passed and body.op_type(source) in _SELECTING:
+                source = body.producers(source)[0]
+            if source in passed:
+                return product
     return None
 
 

@@ -67,7 +67,7 @@ class Namer:
     def read_by_head(self, source: Source, layer: int) -> Named:
         """Find the producer of the value that the lm_head reads."""
         candidates = [source.op]
-        while self.view.op_type(candidates[-1]) in RESHAPES and self.view.producers(candidates[-1]):
+        while self.view.op_type(candidates[-1]) in RESHAPES:
             candidates.append(self.view.producers(candidates[-1])[0])
         return self._pick(candidates, layer, source)
 

@@ -242,7 +242,7 @@ class GraphView(_DiGraph):
 
     def unreshaped(self, source: Source) -> Source:
         """Source of a value before any reshapes, which keep the elements and their order."""
-        while self.op_type(source.op) in RESHAPES and self.inputs(source.op):
+        while self.op_type(source.op) in RESHAPES:
             source = self.inputs(source.op)[0]
         return source
 

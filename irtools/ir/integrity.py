@@ -33,8 +33,8 @@ _FEWEST = {
     for number, kinds in enumerate(
         (
             "",
-            "Abs Assign Atan Ceiling Clamp Concat Convert Cos Einsum Elu Erf Exp Floor Gelu HSigmoid HSwish If "
-            "IsFinite IsInf IsNaN Log LogSoftmax LogicalNot MVN Mish Negative NonZero RMS RMSNorm Relu Result "
+            "Abs Assign Atan Ceiling Clamp Concat Convert Cos Einsum Elu Erf Exp Floor Gelu HSigmoid HSwish Identity "
+            "If IsFinite IsInf IsNaN Log LogSoftmax LogicalNot MVN Mish Negative NonZero RMS RMSNorm Relu Result "
             "Round ShapeOf Sigmoid Sign Sin SoftMax SoftPlus SoftSign Softmax Sqrt Squeeze Swish Tan Tanh "
             "TensorIterator",
             "AdaptiveAvgPool Add Broadcast ConvertLike Convolution CumSum Divide Equal FloorMod GatherElements "
