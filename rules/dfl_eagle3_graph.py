@@ -26,12 +26,8 @@ def _projection(part: PartFacts) -> int | None:
     """The MatMul of the hidden states that the runtime moves to the target: the first one in topological order."""
     graph = part.graph
     for key in sorted(part.live_ops("MatMul"), key=graph.rank.__getitem__):
-        sources = graph.producers(key)
-        if (
-            len(sources) == 2
-            and graph.op_type(sources[0]) == "Parameter"
-            and "hidden_states" in graph.op_name(sources[0])
-        ):
+        source = graph.producers(key)[0]
+        if graph.op_type(source) == "Parameter" and "hidden_states" in graph.op_name(source):
             return key
     return None
 

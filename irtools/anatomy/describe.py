@@ -133,7 +133,7 @@ def _recurrence(view: GraphView, block: Block) -> tuple[str, ...]:
     facts = []
     for op in sorted(block.ops):
         if view.op_type(op) in ("GroupConvolution", "Convolution"):
-            shape = view.shape(view.inputs(op)[1]) if len(view.inputs(op)) > 1 else ()
+            shape = view.shape(view.input(op, 1))
             if shape:
                 facts.append(f"convolution over {shape[-1]} tokens")
     return tuple(dict.fromkeys(facts))

@@ -225,15 +225,7 @@ def rule_codes(rules: Iterable[Rule], selectors: Iterable[str], *, path: Path | 
 
 
 def selected_rules(rules: Iterable[Rule], options: VerifyOptions) -> tuple[Rule, ...]:
-    """The rules that the options select.
-
-    Raises
-    ------
-    UsageError
-        No rule has a given code or group.
-    """
-    rules = tuple(rules)
-    options = with_codes(rules, options)
+    """The rules that the options select, by the codes of :func:`with_codes`."""
     select = options.select or ("ALL",)
     return tuple(
         rule for rule in _applicable(rules, options) if _specificity(rule, select) > _specificity(rule, options.ignore)

@@ -42,11 +42,8 @@ def midlayer(part: PartFacts) -> int | None:
 
 def _residual(part: PartFacts, key: int) -> bool:
     graph = part.graph
-    producers = graph.producers(key)
-    if len(producers) < 2 or graph.op_type(producers[1]) != "MatMul":
-        return False
-    product = graph.producers(producers[1])
-    return bool(product) and graph.op_type(product[0]) == "Multiply"
+    product = graph.producers(key)[1]
+    return graph.op_type(product) == "MatMul" and graph.op_type(graph.producers(product)[0]) == "Multiply"
 
 
 def default_layers(count: int) -> tuple[int, ...]:

@@ -100,11 +100,11 @@ class PartFacts:
 
     def _input(self, key: int) -> ModelInput:
         op = self.graph.op(key)
-        port = op.outputs[0] if op.outputs else None
+        port = op.outputs[0]
         # OpenVINO builds a Parameter from its <data> and ignores the port.
-        shape = parse_shape(op.attributes["shape"]) if "shape" in op.attributes else port.shape if port else ()
-        element_type = op.attributes.get("element_type", port.element_type if port else "")
-        return ModelInput(key, op.name, port.names if port else (), element_type, shape, self.graph.line(key))
+        shape = parse_shape(op.attributes["shape"]) if "shape" in op.attributes else port.shape
+        element_type = op.attributes.get("element_type", port.element_type)
+        return ModelInput(key, op.name, port.names, element_type, shape, self.graph.line(key))
 
     @cached_property
     def outputs(self) -> tuple[ModelOutput, ...]:
