@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 __all__ = ["Hear", "hearing", "step", "steps"]
 
@@ -57,19 +57,14 @@ def steps() -> Iterator[Callable[[str], None]]:
 
     A step lasts until another one begins. The same name again is the same step.
     """
-    current = [("", 0.0)]
+    last = [""]
+    with ExitStack() as current:
 
-    def begin(name: str) -> None:
-        last, began = current[0]
-        if name == last:
-            return
-        now = time.monotonic()
-        current[0] = (name, now)
-        _depth[0] += bool(name) - bool(last)
-        if last and _listeners:
-            _listeners[-1](last, now - began, _depth[0] - bool(name))
+        def begin(name: str) -> None:
+            if name != last[0]:
+                current.close()
+                last[0] = name
+                if name:
+                    current.enter_context(step(name))
 
-    try:
         yield begin
-    finally:
-        begin("")

@@ -162,17 +162,18 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="print the changes and run nothing")
     options = parser.parse_args()
     drawn = draw(options.number, options.seed)
-    options.log.parent.mkdir(parents=True, exist_ok=True)
     print(f"seed {options.seed}: {len(drawn)} changes", flush=True)
+    if options.list:
+        print("\n".join(map(shown, drawn)))
+        return 0
+    options.log.parent.mkdir(parents=True, exist_ok=True)
     started, missed, done = time.monotonic(), [], 0
     with tempfile.TemporaryDirectory(prefix="irtools-mutants-") as scratch:
         tree = Path(scratch)
         copy_tree(tree)
         for change in reversed(drawn) if options.reverse else drawn:
-            if options.list or time.monotonic() - started > options.seconds:
-                if options.list:
-                    print(shown(change))
-                continue
+            if time.monotonic() - started > options.seconds:
+                break
             if shown(change) in judged(options.log, options.seed):
                 continue
             if options.direct and not (options.coverage and covering(options.coverage, change)):
