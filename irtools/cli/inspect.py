@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -70,16 +71,10 @@ def _is_no_value(following: str) -> bool:
 def command(
     *,
     models: tuple[Path, ...],
-    part: str,
-    context: int | None,
-    batch: int,
-    kv_precision: tuple[str, str] | None,
-    budget: int | None,
-    draft: Path | None,
-    assistant_tokens: int,
     snippet: str | None,
     prompt: str | None,
     ui: Ui,
+    **options: Any,
 ) -> int:
     """Show parts, layers, ports, states, weights, decoding strategies and memory on one screen."""
     if prompt is not None and snippet is None:
@@ -90,15 +85,7 @@ def command(
         from irtools.report.inspect import inspection_text
 
         with ui.working(f"Inspecting {path}"):
-            inspection = open_export(path).inspect(
-                part,
-                context=context,
-                batch=batch,
-                draft=draft,
-                assistant_tokens=assistant_tokens,
-                kv_precision=kv_precision,
-                budget=budget,
-            )
+            inspection = open_export(path).inspect(**options)
             script = inspection.snippet(snippet, prompt=prompt) if snippet is not None else None
             for note in inspection.footprint.notes:
                 ui.note(note)
