@@ -16,7 +16,8 @@ import pytest
 from irtools.errors import IrtoolsError, SaveError
 from irtools.export import open_export
 from irtools.ir import save
-from irtools.ir.listing import file_instead, link_file
+from irtools.ir.listing import link_file
+from irtools.ir.mistaken import file_instead, missing_instead
 
 LACKING = (
     *("O_DIRECTORY", "O_NOFOLLOW", "fchown", "fchmod", "geteuid", "getegid", "pread"),
@@ -202,8 +203,6 @@ def test_consoles_with_a_code_page(export_copy: Callable[..., Path], page: str) 
 
 
 def test_drive_letters_and_backslashes_are_no_urls() -> None:
-    from irtools.ir.listing import missing_instead
-
     for text in (r"C:\models\my-model", "C:/models/my-model", r"..\my-model", r"\\server\share\model"):
         assert missing_instead(Path(text)) == "", text
     assert "optimum-cli export openvino --model Qwen/Qwen3-0.6B" in missing_instead(
