@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from irtools.cli.common import PATH, Ui, models_argument, output_options, part_option, run_models
-from irtools.cli.sizes import Bytes, KvPrecision, Tokens
+from irtools.cli.sizes import Bytes, KvPrecision, batch_option, context_option
 from irtools.model.decoding import STRATEGIES
 from irtools.report.json import ModelResult
 
@@ -42,10 +42,8 @@ def _is_no_value(following: str) -> bool:
 @click.command("inspect", cls=_Command)
 @models_argument
 @part_option
-@click.option(
-    "--context", type=Tokens(), help="Tokens in the KV cache, such as 32k.  [default: 4096, or what the model takes]"
-)
-@click.option("--batch", metavar="B", type=click.IntRange(1), default=1, show_default=True, help="Sequences.")
+@context_option
+@batch_option
 @click.option(
     "--kv-precision", type=KvPrecision(), help="Precision of keys and values in the cache, such as u8 or u8,u4."
 )

@@ -8,13 +8,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from irtools.errors import IrtoolsError, SaveError
-from irtools.export import open_export
+from irtools.export import Export, open_export
 from irtools.ir import save
 from irtools.ir.listing import link_file
 from irtools.ir.mistaken import file_instead, missing_instead
@@ -58,18 +59,12 @@ def mapped(patch: pytest.MonkeyPatch, path: Path) -> None:
 
 
 def edits(path: Path) -> list[Callable[[], object]]:
-    def exposed() -> None:
+    def saved(edit: Callable[[Export], object]) -> None:
         export = open_export(path)
-        with export.edit() as editor:
-            editor.expose("last")
+        edit(export)
         export.save(check=False)
 
-    def annotated() -> None:
-        export = open_export(path)
-        export.annotate()
-        export.save(check=False)
-
-    return [annotated, exposed]
+    return [partial(saved, Export.annotate), partial(saved, lambda export: export.expose("last"))]
 
 
 def test_annotate_and_strip_restore_the_bytes(export_copy: Callable[..., Path], windows: pytest.MonkeyPatch) -> None:
