@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -553,16 +554,10 @@ class Export(ModelDirectory, Drawable):
         >>> head.rows, head.vocabulary, head.patch.status
         (128, 512, 'would-write')
         """
-        from irtools.surgery.graft.directory import require_graftable, require_mtp, require_ungrafted
+        from irtools.surgery.graft.directory import chosen_tokens, require_graftable, require_mtp, require_ungrafted
         from irtools.surgery.graft.own import own_head as add_own_head
-        from irtools.surgery.graft.writer import lm_head
 
         separate = own_head or draft is not None
-        given = [option for option in (vocabulary, tokens) if option is not None]
-        if len(given) > 1 or not (given or separate):
-            raise OptionError("give either vocabulary or tokens")
-        if tokens is not None and not separate:
-            raise OptionError("tokens need own_head=True; a draft head in the target covers the first tokens")
         if weights is not None and not separate:
             raise OptionError("weights need own_head=True or a draft; a draft head in the target shares lm_head's")
         compress = None
@@ -570,37 +565,31 @@ class Export(ModelDirectory, Drawable):
             from irtools.runtime.compression import compressor
 
             compress = compressor(weights)
-        if not given:
-            with about(self.target.path):
-                vocabulary = lm_head(self.target.graph)[0].vocabulary
-        numbers = [vocabulary] if vocabulary is not None else list(tokens or ())
-        if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
-            raise OptionError("vocabulary and tokens are whole numbers")
-        chosen = range(vocabulary) if vocabulary is not None else tuple(numbers)
-        if separate:
-            if draft is None:
-                require_mtp(self)
-                require_ungrafted(self._current("target"))
-                self._rely_on(self.target)
-            owner, part = (draft, "target") if draft is not None else (self, "mtp")
-            document = owner._settled(part)
-            with about(document.path):
-                head = add_own_head(
-                    self.target,
-                    document,
-                    chosen,
-                    replaces_hidden=draft is not None,
-                    force=force and draft is None,
-                    compress=compress,
-                )
-            owner._keep(head.patch)
-            return head
-        mtp = require_mtp(self)
-        require_graftable(self._current("mtp"))
-        self._rely_on(mtp)
-        with self.edit() as editor:
-            grafting = editor.graft(vocabulary or 0, force=force)
-        return self._draft_head(editor, grafting)
+        chosen = chosen_tokens(self.target, vocabulary, tokens, separate=separate)
+        if not separate:
+            mtp = require_mtp(self)
+            require_graftable(self._current("mtp"))
+            self._rely_on(mtp)
+            with self.edit() as editor:
+                grafting = editor.graft(vocabulary or 0, force=force)
+            return self._draft_head(editor, grafting)
+        if draft is None:
+            require_mtp(self)
+            require_ungrafted(self._current("target"))
+            self._rely_on(self.target)
+        owner, part = (draft, "target") if draft is not None else (self, "mtp")
+        document = owner._settled(part)
+        with about(document.path):
+            head = add_own_head(
+                self.target,
+                document,
+                chosen,
+                replaces_hidden=draft is not None,
+                force=force and draft is None,
+                compress=compress,
+            )
+        owner._keep(head.patch)
+        return head
 
     def ungraft(self, *, own_head: bool = False) -> DraftHead:
         """Remove a draft head that :meth:`graft` added in memory, byte for byte; :meth:`save` writes it.
@@ -803,12 +792,15 @@ class Export(ModelDirectory, Drawable):
         from irtools.surgery.extraction.extract import plan_piece, plan_stages, require_choice, save_piece, save_stages
 
         document = self._current(part)
+        located = partial(locate, document, config=self.config)
         checked = check_piece if check else None
+        chosen = None if layers is None else str(layers)
+        first, last = ((names,) if isinstance(names, str) else tuple(names) for names in (from_, to))
         if stages is not None:
             from irtools.report.extract import manifest
 
-            require_choice(None if layers is None else str(layers), tuple(from_), tuple(to), stages)
-            planned = plan_stages(document, lambda: locate(document, config=self.config), stages, stateless=stateless)
+            require_choice(chosen, first, last, stages)
+            planned = plan_stages(document, located, stages, stateless=stateless)
             return save_stages(
                 document,
                 planned,
@@ -817,14 +809,7 @@ class Export(ModelDirectory, Drawable):
                 check=checked,
                 progress=progress,
             )
-        plan = plan_piece(
-            document,
-            lambda: locate(document, config=self.config),
-            layers=None if layers is None else str(layers),
-            from_=(from_,) if isinstance(from_, str) else tuple(from_),
-            to=(to,) if isinstance(to, str) else tuple(to),
-            stateless=stateless,
-        )
+        plan = plan_piece(document, located, layers=chosen, from_=first, to=last, stateless=stateless)
         return save_piece(document, plan, Path(output_dir), check=checked, progress=progress)
 
     def attach(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import os
 import pkgutil
-import re
 import signal
 import sys
 from importlib import import_module
@@ -21,6 +20,7 @@ from irtools.cli.common import print_error, system_error
 from irtools.cli.completion import VARIABLE
 from irtools.cli.defects import StdoutError, defect_text, is_defect, show_tracebacks
 from irtools.cli.help import EXAMPLES, GROUPS, OTHERS
+from irtools.cli.sizes import Bytes
 from irtools.errors import IrtoolsError
 from irtools.text import did_you_mean
 
@@ -30,8 +30,6 @@ _COMPRESSION = "NNCF compresses weights: https://github.com/openvinotoolkit/nncf
 _CONVERSION = "Optimum Intel exports models: optimum-cli export openvino"
 _ELSEWHERE = {"compress": _COMPRESSION, "quantize": _COMPRESSION, "export": _CONVERSION, "convert": _CONVERSION}
 """Commands that users expect here, with the tools that have them."""
-_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
-_SIZE = re.compile(r"([0-9]{1,15}) ?([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _SIGPIPE = 13  # the signal module of Windows lacks it
 
 
@@ -76,14 +74,6 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def _size(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int:
-    """Bytes of a size with an optional unit."""
-    match = _SIZE.fullmatch(value or "0")
-    if match is None:
-        raise click.BadParameter(f"{value!r} is not a size; write it as in 600MiB or 2GiB")
-    return int(match[1]) << _UNITS[match[2].upper()]
-
-
 def _add_examples(name: str, command: click.Command) -> None:
     """Put the examples of a command below its options; a command may bring an epilog of its own."""
     lines = EXAMPLES.get(name)
@@ -106,19 +96,18 @@ def _add_examples(name: str, command: click.Command) -> None:
 @click.version_option(__version__, message="irtools %(version)s")
 @click.option(
     "--read-limit",
-    metavar="SIZE",
-    callback=_size,
+    type=Bytes(),
     help="Read files of up to this size, such as 2GiB. By default, the largest is "
     "512 MiB for an .xml, 128 MiB for a tokenizer.json, 16 MiB for another .json, 1 MiB for a .toml.",
 )
-def cli(read_limit: int) -> None:
+def cli(read_limit: int | None) -> None:
     """Locate, annotate, check, prove, draw and edit OpenVINO IR exports of language models.
 
     MODEL_DIR is a model directory or the path of one .xml. The default is the current directory.
     """
     from irtools.ir.reading import set_read_limit
 
-    set_read_limit(read_limit)
+    set_read_limit(read_limit or 0)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -50,8 +50,6 @@ def command(
     --stages writes the pieces to DIR/stage-0, DIR/stage-1, ..., the first with the embeddings and the last with the
     head, and DIR/stages.json, which says which output feeds which input. One after the other they are equal to the
     whole model.
-
-    Example: irtools extract my-model --stages 0-11,12-23,24- -o stages
     """
     from irtools.surgery.extraction.extract import plan_piece, require_choice, save_piece
 

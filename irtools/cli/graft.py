@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -54,8 +54,8 @@ class Advising:
 
     def given(self) -> dict[str, Any]:
         """Arguments of :meth:`irtools.Export.advise` that the user gave."""
-        values = {name: getattr(self, name) for name in ("corpus", "generate", "acceptance", "bench", "calibrate")}
-        return {name: value for name, value in values.items() if value not in (None, (), False)}
+        pairs = ((entry, getattr(self, entry.name)) for entry in fields(self))
+        return {entry.name: value for entry, value in pairs if value != entry.default}
 
 
 @dataclass(frozen=True, slots=True)

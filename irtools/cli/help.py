@@ -25,7 +25,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "diff": ("irtools diff my-model my-model-int4",),
     "expose": ("irtools expose my-model --layers 1,15,last --concat taps", "irtools expose my-model --remove"),
-    "extract": ("irtools extract my-model --layers 3-5 -o piece",),
+    "extract": (
+        "irtools extract my-model --layers 3-5 -o piece",
+        "irtools extract my-model --stages 0-11,12-23,24- -o stages",
+    ),
     "graft": (
         "irtools graft my-model --advise --corpus my-text.txt",
         "irtools graft my-model --vocabulary 32k",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from irtools.cli.common import PATH, Ui, models_argument, output_options, part_option, run_models
-from irtools.cli.sizes import Bytes, KvPrecision, Tokens
+from irtools.cli.sizes import Bytes, KvPrecision, batch_option, context_option
 from irtools.model.decoding import STRATEGIES
 from irtools.report.json import ModelResult
 
@@ -41,10 +42,8 @@ def _is_no_value(following: str) -> bool:
 @click.command("inspect", cls=_Command)
 @models_argument
 @part_option
-@click.option(
-    "--context", type=Tokens(), help="Tokens in the KV cache, such as 32k.  [default: 4096, or what the model takes]"
-)
-@click.option("--batch", metavar="B", type=click.IntRange(1), default=1, show_default=True, help="Sequences.")
+@context_option
+@batch_option
 @click.option(
     "--kv-precision", type=KvPrecision(), help="Precision of keys and values in the cache, such as u8 or u8,u4."
 )
@@ -70,16 +69,10 @@ def _is_no_value(following: str) -> bool:
 def command(
     *,
     models: tuple[Path, ...],
-    part: str,
-    context: int | None,
-    batch: int,
-    kv_precision: tuple[str, str] | None,
-    budget: int | None,
-    draft: Path | None,
-    assistant_tokens: int,
     snippet: str | None,
     prompt: str | None,
     ui: Ui,
+    **options: Any,
 ) -> int:
     """Show parts, layers, ports, states, weights, decoding strategies and memory on one screen."""
     if prompt is not None and snippet is None:
@@ -90,15 +83,7 @@ def command(
         from irtools.report.inspect import inspection_text
 
         with ui.working(f"Inspecting {path}"):
-            inspection = open_export(path).inspect(
-                part,
-                context=context,
-                batch=batch,
-                draft=draft,
-                assistant_tokens=assistant_tokens,
-                kv_precision=kv_precision,
-                budget=budget,
-            )
+            inspection = open_export(path).inspect(**options)
             script = inspection.snippet(snippet, prompt=prompt) if snippet is not None else None
             for note in inspection.footprint.notes:
                 ui.note(note)

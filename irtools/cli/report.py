@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from irtools.cli.common import PATH, Ui, attempt, model_argument, output_options, part_option, print_error, write_stdout
-from irtools.cli.sizes import Tokens
+from irtools.cli.sizes import batch_option, context_option
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.text import visible
 
@@ -31,10 +31,8 @@ _SUFFIXES = (".html", ".htm")
 @click.option("--expect-mtp/--no-mtp", default=None, help="Require or exclude an MTP head.")
 @click.option("--draft", metavar="DIR", type=PATH, help="Draft to check with the export; its memory counts.")
 @click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release to check for.  [default: 2026.4]")
-@click.option(
-    "--context", type=Tokens(), help="Tokens in the KV cache, such as 32k.  [default: 4096, or what the model takes]"
-)
-@click.option("--batch", metavar="B", type=click.IntRange(1), default=1, show_default=True, help="Sequences.")
+@context_option
+@batch_option
 @click.option("--proof", metavar="FILE", type=PATH, help="Show this record of `irtools prove -o FILE.json`.")
 @click.option("--bench", metavar="FILE", type=PATH, help="Show this record of `irtools bench -o FILE.json`.")
 @output_options()

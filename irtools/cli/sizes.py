@@ -1,4 +1,4 @@
-"""Values of options: tokens, bytes, a layer, precisions."""
+"""Values of options: tokens, bytes, a layer, precisions; the size of the state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from irtools.text import did_you_mean
 
-__all__ = ["Bytes", "KvPrecision", "Layer", "Tokens", "read_tokens"]
+__all__ = ["Bytes", "KvPrecision", "Layer", "Tokens", "batch_option", "context_option", "read_tokens"]
 
 _TOKENS = re.compile(r"(\d{1,15})(k|m)?", re.ASCII | re.IGNORECASE)
 _TOKEN_UNITS = {"": 1, "k": 1024, "m": 1024**2}
@@ -84,3 +84,11 @@ class KvPrecision(click.ParamType):  # type: ignore[type-arg]
             hint = did_you_mean(unknown or "", CACHE_BITS) or f"Known are {', '.join(CACHE_BITS)}"
             self.fail(f"{wrong}. {hint}", param, ctx)
         return names[0], names[-1]
+
+
+context_option = click.option(
+    "--context", type=Tokens(), help="Tokens in the KV cache, such as 32k.  [default: 4096, or what the model takes]"
+)
+batch_option = click.option(
+    "--batch", metavar="B", type=click.IntRange(1), default=1, show_default=True, help="Sequences."
+)

@@ -12,7 +12,6 @@ import click
 
 from irtools.cli.common import PATH, Ui, about_model
 from irtools.errors import UsageError
-from irtools.ir.listing import real_path, require_empty
 from irtools.report.json import ModelResult
 from irtools.text import joined, size_text, visible
 
@@ -39,6 +38,8 @@ class Writing:
             return dict.fromkeys(models)
         if len(models) == 1:
             return {models[0]: self.output_dir}
+        from irtools.ir.listing import real_path
+
         taken: dict[str, Path] = {}
         for model in models:
             directory = real_path(model)
@@ -122,6 +123,8 @@ def finish(
     details : mapping
         Additional JSON keys.
     """
+    from irtools.ir.listing import require_empty
+
     files: list[str] = []
     notes = list(patch.notes)
     where = destination or patch.path

@@ -1,4 +1,4 @@
-"""Inspect directories: list an export, require an empty directory, suggest exports in sub-directories."""
+"""Directories of exports: list or link their files, require an empty one, refuse links out of them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,11 @@ from irtools.ir.reading import open_file
 
 __all__ = [
     "UNFINISHED",
-    "file_instead",
     "holds_ir",
     "link_file",
     "link_files",
     "list_export",
     "may_be_ir",
-    "meant_instead",
-    "missing_instead",
     "real_path",
     "refuse_link",
     "remove_leftover",
@@ -32,22 +29,6 @@ UNFINISHED = "unfinished"
 """Name of the marker, as a temporary file, in a directory that is being filled."""
 _ROOT = re.compile(rb"\s*(?:<\?.*?\?>\s*|<!--.*?-->\s*|<![A-Z].*?>\s*)*<([^\s/>!?]+)", re.DOTALL)
 _BEGINNING = 1 << 16
-_SHOWN = 3
-"""Number of folders that a suggestion names."""
-
-
-def meant_instead(directory: Path, targets: Collection[str]) -> str:
-    """Advice for a directory without an IR: name the sub-directories with one of the targets, or ask for an export."""
-    # Not `Path.is_file`, which raises in a directory without search permission.
-    exports = sorted(path for path in directory.iterdir() if any(os.path.isfile(path / name) for name in targets))  # noqa: PTH113
-    if not exports:
-        found = ((path.name, kind) for path in sorted(directory.iterdir()) if (kind := _kind(path.name)))
-        name, kind = next(found, ("", ""))
-        if kind:
-            return f"it holds {name}, {kind}; {_export_line('CHECKPOINT' if 'GGUF' in kind else directory)}"
-        return "give an OpenVINO export"
-    more = ", ..." if len(exports) > _SHOWN else ""
-    return f"did you mean {', '.join(map(str, exports[:_SHOWN]))}{more}?"
 
 
 def holds_ir(directory: Path) -> bool:
@@ -72,59 +53,6 @@ def may_be_ir(path: Path) -> bool:
         return True
     root = _ROOT.match(beginning)
     return root is None or root[1] == b"net"
-
-
-_CHECKPOINTS = {
-    ".gguf": "a GGUF file, which has no IR",
-    ".safetensors": "a part of a checkpoint",
-    ".pt": "a PyTorch checkpoint",
-    ".pth": "a PyTorch checkpoint",
-    ".onnx": "an ONNX model",
-}
-_URL = re.compile(r"(https?|hf|file|s3):/+(?P<rest>.*)", re.IGNORECASE)
-_HUB = re.compile(r"(?:www\.)?(?:huggingface\.co|hf\.co)/(?P<id>[\w.-]+/[\w.-]+)")
-_MODEL_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]*[A-Za-z0-9]")
-
-
-def _kind(name: str) -> str:
-    """What a file is that people take for an export; ``""`` for other files."""
-    if name.startswith("pytorch_model") and name.endswith(".bin"):
-        return _CHECKPOINTS[".pt"]
-    return _CHECKPOINTS.get(Path(name).suffix.lower(), "")
-
-
-def _export_line(model: Path | str) -> str:
-    return f"make an export with `optimum-cli export openvino --model {model} my-model`, and give my-model"
-
-
-def missing_instead(path: Path) -> str:
-    """Advice for a path that does not exist: a URL or the name of a model on the Hugging Face Hub, else nothing."""
-    text = path.as_posix()
-    url = _URL.fullmatch(text)
-    hub = _HUB.match(url["rest"]) if url else None
-    if url and not hub:
-        return "irtools reads local files; download the model directory first"
-    if not hub and not (_MODEL_ID.fullmatch(text) and path.suffix != ".xml" and not path.parent.exists()):
-        return ""
-    name = hub["id"] if hub else text
-    start = "" if hub else "if you mean a model of the Hugging Face Hub: "
-    return (
-        f"{start}irtools reads local files; download an export with `hf download {name} --local-dir my-model`, or "
-        f"{_export_line(name)}"
-    )
-
-
-def file_instead(path: Path) -> str:
-    """What a file is that is no IR, and what to give instead."""
-    xml = path.with_suffix(".xml")
-    if path.suffix == ".bin" and xml.is_file():
-        return f"holds the weights of an IR; give {xml} or {path.parent}"
-    kind = _kind(path.name)
-    if kind.startswith("an ONNX"):
-        return f"this is {kind}; convert it with `ovc {path.name}`, and give the .xml"
-    if kind:
-        return f"this is {kind}; {_export_line('CHECKPOINT' if 'GGUF' in kind else path.parent)}"
-    return "give a model directory or an .xml file"
 
 
 def link_file(source: Path, target: Path) -> None:

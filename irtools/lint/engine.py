@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from irtools.display import Tabular
 from irtools.errors import ExportError, InvalidIRError, IrtoolsError, OptionError, UsageError
-from irtools.ir.listing import meant_instead
+from irtools.ir.mistaken import meant_instead
 from irtools.lint.context import DEFAULT_RUNTIME, Context
 from irtools.lint.finding import Finding, Severity, Strategy
 from irtools.lint.pair import drafted_by

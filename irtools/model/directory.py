@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from irtools.errors import ExportError, unreadable
-from irtools.ir.listing import file_instead, meant_instead, missing_instead
+from irtools.ir.mistaken import file_instead, meant_instead, missing_instead
 from irtools.ir.reading import read_json
 from irtools.model.document import Document, part_name
 

@@ -127,9 +127,7 @@ def footprint(
         terms += export_terms(draft, "draft", sizes, unread)
     if kind and target is not None:
         terms += drafting_terms(target, own_head, draft, sizes)
-    asked = None
-    if target is not None and target.part not in unread:
-        asked = asked_precision(target)
+    asked = asked_precision(target) if target is not None and target.part not in unread else None
     return Footprint(context, batch, tuple(terms), tuple(unread), kind, asked, limit, tuple(_notes(context, limit)))
 
 

@@ -193,7 +193,7 @@ def export_terms(
         xml += len(document.data)
         yield from (_for_drafting(term) if drafting or name == "MTP" else term for term in found)
     size = _PER_XML_BYTE * xml + (0 if drafting else _PROCESS)
-    formula = f"{size_text(_PROCESS)} + {_PER_XML_BYTE} x bytes of XML" if not drafting else "40 x bytes of XML"
+    formula = f"{'' if drafting else f'{size_text(_PROCESS)} + '}{_PER_XML_BYTE} x bytes of XML"
     process = Term("draft graph" if drafting else "process and graph", "", "process", formula, size)
     yield _for_drafting(process) if drafting else process
 
@@ -207,9 +207,8 @@ def _part_terms(name: str, document: Document, sizes: Sizes, *, named: bool) -> 
     part = PartFacts(document)
     tables = [weight for weight in part.weights if _is_table(part, weight)]
     looked_up = {constant.id for weight in tables for constant in weight.parts}
-    top = read_constants((document.scan,))
-    rest = [constant for constant in read_constants(iter_graphs(document.scan)) if constant.in_body]
-    rest += [constant for constant in top if constant.id not in looked_up]
+    constants = read_constants(iter_graphs(document.scan))
+    rest = [constant for constant in constants if constant.in_body or constant.id not in looked_up]
     file = document.weights_path.name
     yield Term(f"{name} weights", document.part, "weights", f"constants in {file}", covered_bytes(rest))
     if tables:
@@ -288,21 +287,14 @@ def drafting_terms(
         checkpoints = sizes.assistant_tokens + 2
         for state in states(target):
             if not state.grows:
-                term = _state_term("target", target, state, sizes)
-                formula = f"{checkpoints} x ({term.formula})"
-                yield Term(
-                    "checkpoints of the state",
-                    term.part,
-                    "checkpoints",
-                    formula,
-                    checkpoints * term.bytes,
-                    drafting=True,
-                )
+                one = _state_term("target", target, state, sizes)
+                formula, size = f"{checkpoints} x ({one.formula})", checkpoints * one.bytes
+                yield Term("checkpoints of the state", one.part, "checkpoints", formula, size, drafting=True)
         name = "MTP" if mtp is not None else "draft"
         others = draft.target_candidates[:1] if draft is not None and mtp is None else ()
-        for one in (part, *map(PartFacts, others)):
-            if width := _embedded(one):
-                yield _for_drafting(_prompt(name, one.document.part, width, _DRAFT_COPIES, sizes))
+        for reader in (part, *map(PartFacts, others)):
+            if width := _embedded(reader):
+                yield _for_drafting(_prompt(name, reader.document.part, width, _DRAFT_COPIES, sizes))
                 break
     except InvalidIRError:
         return

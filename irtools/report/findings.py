@@ -12,7 +12,7 @@ from irtools.lint.finding import Condition, Finding, Severity
 from irtools.report.terminal import Column, Style, table
 from irtools.text import cut, plural, visible
 
-__all__ = ["counts_text", "findings_text", "listing", "shown_path"]
+__all__ = ["counts_text", "findings_text", "listing", "shown_path", "worst_first"]
 
 _CONDITIONS = (Column(""), Column(""), Column("", fold="words", effects=("dim",)))
 _SHOWN = 10
@@ -49,12 +49,16 @@ def _condition(condition: Condition) -> tuple[str, str, str]:
     return mark, condition.text, f"{refused.get(condition.stage, 'else ')}{condition.otherwise}"
 
 
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings by severity; those of one severity stay in their order."""
+    return sorted(findings, key=lambda finding: -(finding.severity or Severity.ERROR))
+
+
 def listing(verification: Verification, style: Style) -> str:
     """Path of an export and its findings, the worst first, under their files."""
     directory = verification.export.directory
     lines = [style.paint(visible(str(verification.export.path)), "bold")]
-    worst_first = sorted(verification.findings, key=lambda finding: -(finding.severity or Severity.ERROR))
-    for file, findings in groupby(worst_first, key=lambda finding: finding.file):
+    for file, findings in groupby(worst_first(verification.findings), key=lambda finding: finding.file):
         if file is not None and file != directory:
             lines.append("  " + visible(shown_path(file, directory)))
         lines += _capped(findings, style)

@@ -15,7 +15,7 @@ from irtools.lint.engine import ModelVerification, verify
 from irtools.lint.finding import Finding, Severity
 from irtools.render.picture import KINDS
 from irtools.render.select import LAST_LAYER
-from irtools.report.findings import counts_text, shown_path
+from irtools.report.findings import counts_text, shown_path, worst_first
 from irtools.report.html_graph import Columns, columns
 from irtools.report.html_outline import outline
 from irtools.report.html_page import packed, page
@@ -218,8 +218,7 @@ def _model(number: int, verified: ModelVerification, view: View) -> _Model:
             read[part.name] = columns(part.document)
         except IrtoolsError as error:
             model.refusals.append(str(error))
-    worst_first = sorted(verification.findings, key=lambda finding: -(finding.severity or Severity.ERROR))
-    model.findings = [_shown(finding, export, read) for finding in worst_first]
+    model.findings = [_shown(finding, export, read) for finding in worst_first(verification.findings)]
     used = {finding.code for finding in verification.findings}
     model.explanations = [
         (rule.code, rule.title, explanation_html(untitled(rule))) for rule in verification.rules if rule.code in used

@@ -215,11 +215,18 @@ class Inspection(Tabular):
             return InspectedPart(document, None, str(error.args[0]))
 
     @cached_property
+    def _opened_draft(self) -> ModelDirectory | None:
+        return ModelDirectory.open(self.draft_directory) if self.draft_directory is not None else None
+
+    @cached_property
     def footprint(self) -> Footprint:
         """Memory footprint; in a directory with a draft, the terms of the target are named after the draft."""
-        draft = ModelDirectory.open(self.draft_directory) if self.draft_directory is not None else None
         memory = footprint(
-            self.export, context=self.context, batch=self.batch, draft=draft, assistant_tokens=self.assistant_tokens
+            self.export,
+            context=self.context,
+            batch=self.batch,
+            draft=self._opened_draft,
+            assistant_tokens=self.assistant_tokens,
         )
         if self.draft.kind == "plain" or not self.is_target:
             return memory
@@ -276,8 +283,9 @@ class Inspection(Tabular):
         UsageError
             The strategy needs a draft.
         """
-        draft = ModelDirectory.open(self.draft_directory) if self.draft_directory is not None else None
-        return snippet_text(self.export, draft, self.strategies, self.pipelines, wanted=strategy, prompt=prompt)
+        return snippet_text(
+            self.export, self._opened_draft, self.strategies, self.pipelines, wanted=strategy, prompt=prompt
+        )
 
     @property
     def declared_mtp(self) -> int | None:
@@ -484,7 +492,7 @@ def _footprint(inspection: Inspection) -> dict[str, object]:
             {
                 "key": column.key,
                 "value": column.value,
-                "asked": (column.key, column.value) == memory.asked,
+                "asked": column.asked,
                 "totals": [asdict(total) for total in column.totals],
             }
             for column in memory_columns(memory, inspection.kv_precision, inspection.budget)

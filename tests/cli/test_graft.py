@@ -39,6 +39,7 @@ def test_a_proof_has_no_times(cli: Callable[..., Done], fixtures: Path, tmp_path
         ("--own-head --vocabulary all --tokens corpus", "--vocabulary all is for"),
         ("--own-head --tokens corpus", "--vocabulary is missing"),
         ("--vocabulary 9 --generate 9", "--generate needs --advise"),
+        ("--vocabulary 9 --acceptance 0", "--acceptance needs --advise"),
         ("--draft falcon --vocabulary 9", "--draft writes a copy"),
         ("--advise --force", "--advise writes nothing"),
         ("--advise --dry-run", "--advise writes nothing"),

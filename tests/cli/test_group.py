@@ -145,7 +145,7 @@ def test_no_command_shows_the_help_and_exits_2(cli: Callable[..., Done]) -> None
 
 
 def test_help_imports_nothing_heavy() -> None:
-    heavy = ("openvino", "networkx", "lxml", "numpy", "rich", "jinja2", "graphviz", "packaging")
+    heavy = ("openvino", "networkx", "lxml", "numpy", "rich", "jinja2", "graphviz", "packaging", "irtools.ir")
     code = (
         "import sys\nfrom irtools.cli import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit:\n"

@@ -83,3 +83,9 @@ def test_an_error_about_the_target_has_its_advice_apart(tmp_path: Path) -> None:
     assert caught.value.hint == "give an OpenVINO export"
     assert str(caught.value) == f"{tmp_path}: {caught.value.args[0]}; give an OpenVINO export"
     assert ";" not in caught.value.args[0]
+
+
+def test_a_checkpoint_is_named_with_the_command_that_exports_it(tmp_path: Path) -> None:
+    export = export_of(tmp_path, "model-2.safetensors", "model-1.safetensors", "config.json")
+    with pytest.raises(ExportError, match=r"it holds model-1\.safetensors, .* `optimum-cli export openvino --model "):
+        _ = export.target

@@ -234,6 +234,10 @@ def test_without_nncf(fixtures: Path, tmp_path: Path, monkeypatch: pytest.Monkey
         ({"weights": "int4", "vocabulary": 9}, "weights need own_head=True or a draft"),
         ({"weights": "int2", "own_head": True}, "'int2' are unknown; give int4 or int8"),
         ({}, "give either vocabulary or tokens"),
+        ({"vocabulary": 9, "tokens": [1]}, "give either vocabulary or tokens"),
+        ({"vocabulary": False}, "vocabulary and tokens are whole numbers"),
+        ({"tokens": ["1"], "own_head": True}, "vocabulary and tokens are whole numbers"),
+        ({"tokens": [1]}, "tokens need own_head=True"),
     ],
 )
 def test_options_that_do_not_go_together(fixtures: Path, options: dict[str, Any], words: str) -> None:

@@ -8,15 +8,17 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from irtools.errors import IrtoolsError, SaveError
-from irtools.export import open_export
+from irtools.export import Export, open_export
 from irtools.ir import save
-from irtools.ir.listing import file_instead, link_file
+from irtools.ir.listing import link_file
+from irtools.ir.mistaken import file_instead, missing_instead
 
 LACKING = (
     *("O_DIRECTORY", "O_NOFOLLOW", "fchown", "fchmod", "geteuid", "getegid", "pread"),
@@ -57,18 +59,12 @@ def mapped(patch: pytest.MonkeyPatch, path: Path) -> None:
 
 
 def edits(path: Path) -> list[Callable[[], object]]:
-    def exposed() -> None:
+    def saved(edit: Callable[[Export], object]) -> None:
         export = open_export(path)
-        with export.edit() as editor:
-            editor.expose("last")
+        edit(export)
         export.save(check=False)
 
-    def annotated() -> None:
-        export = open_export(path)
-        export.annotate()
-        export.save(check=False)
-
-    return [annotated, exposed]
+    return [partial(saved, Export.annotate), partial(saved, lambda export: export.expose("last"))]
 
 
 def test_annotate_and_strip_restore_the_bytes(export_copy: Callable[..., Path], windows: pytest.MonkeyPatch) -> None:
@@ -202,8 +198,6 @@ def test_consoles_with_a_code_page(export_copy: Callable[..., Path], page: str) 
 
 
 def test_drive_letters_and_backslashes_are_no_urls() -> None:
-    from irtools.ir.listing import missing_instead
-
     for text in (r"C:\models\my-model", "C:/models/my-model", r"..\my-model", r"\\server\share\model"):
         assert missing_instead(Path(text)) == "", text
     assert "optimum-cli export openvino --model Qwen/Qwen3-0.6B" in missing_instead(

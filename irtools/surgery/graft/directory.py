@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from irtools.errors import EditError, about, unreadable
+from irtools.errors import EditError, OptionError, about, unreadable
 from irtools.ir.reading import parse_json, read_file
 from irtools.model.directory import MTP_FILE, ModelDirectory
 from irtools.model.document import Document
 from irtools.model.graft import find_graft
+from irtools.surgery.graft.writer import lm_head
 
-__all__ = ["require_graftable", "require_mtp", "require_ungrafted", "token_file"]
+__all__ = ["chosen_tokens", "require_graftable", "require_mtp", "require_ungrafted", "token_file"]
 
 _LOGITS = "logits"
 _HIDDEN = "last_hidden_state"
@@ -49,6 +51,38 @@ def require_ungrafted(target: Document) -> None:
             )
 
 
+def chosen_tokens(
+    target: Document, vocabulary: int | None, tokens: Sequence[int] | None, *, separate: bool
+) -> Sequence[int]:
+    """Token ids that a draft head covers: the first ones or the given ones; a head of its own covers all by default.
+
+    Parameters
+    ----------
+    separate : bool
+        True for a head of its own.
+
+    Raises
+    ------
+    OptionError
+        The arguments contradict each other, or are not whole numbers.
+    """
+    given = [option for option in (vocabulary, tokens) if option is not None]
+    if len(given) > 1 or not (given or separate):
+        raise OptionError("give either vocabulary or tokens")
+    if tokens is not None and not separate:
+        raise OptionError("tokens need own_head=True; a draft head in the target covers the first tokens")
+    if not _whole(given if tokens is None else tokens):
+        raise OptionError("vocabulary and tokens are whole numbers")
+    if tokens is not None:
+        return tuple(tokens)
+    with about(target.path):
+        return range(lm_head(target.graph)[0].vocabulary if vocabulary is None else vocabulary)
+
+
+def _whole(numbers: Iterable[object]) -> bool:
+    return all(isinstance(number, int) and not isinstance(number, bool) for number in numbers)
+
+
 def token_file(path: Path) -> tuple[int, ...]:
     """Read token ids from a file: one on each line, or a JSON array.
 
@@ -65,7 +99,7 @@ def token_file(path: Path) -> tuple[int, ...]:
         raise unreadable(path, error) from error
     except ValueError:
         raise fault from None
-    if not all(isinstance(token, int) and not isinstance(token, bool) for token in ids):
+    if not _whole(ids):
         raise fault
     return tuple(ids)
 
