@@ -108,7 +108,6 @@ class Evidence:
     def keys(self) -> dict[str, Any]:
         """Keys of the record, with the load of the machine at this moment as the load at the end."""
         defaults = dict(self.seen.properties)
-        driver = next((value for name, value in defaults.items() if "DRIVER_VERSION" in name), None)
         target = self.compiled["target"].properties if "target" in self.compiled else {}
         return {
             "date": self.date.isoformat(timespec="seconds").replace("+00:00", "Z"),
@@ -116,7 +115,7 @@ class Evidence:
             "device": {
                 "name": self.device,
                 "full_name": defaults.get("FULL_DEVICE_NAME"),
-                "driver": driver,
+                "driver": self.seen.driver,
                 "properties": {name: target.get(name, value) for name, value in defaults.items()},
                 "defaults": defaults,
                 "effective": {part: asdict(read) for part, read in self.compiled.items()},

@@ -10,7 +10,7 @@ from typing import Any
 from irtools.decoder import locate
 from irtools.decoder.stack import DecoderStack
 from irtools.display import Tabular
-from irtools.errors import ExportError, IrtoolsError, LocateRefusedError, OptionError, UsageError
+from irtools.errors import ExportError, IrtoolsError, LocateRefusedError, UsageError
 from irtools.model.decoding import DECODING
 from irtools.model.directory import ModelDirectory
 from irtools.model.draft import draft as read_draft
@@ -125,7 +125,7 @@ def prove(
     say("querying the device and tokenizing the prompts")
     prompts, seen = _prompts(export, settings)
     _check_prompts(export, prompts, drafting="runtime" in settings.steps and setup.draft is not None)
-    evidence = _evidence(export, setup, settings, seen, say)
+    evidence = _evidence(export, draft, setup, settings, seen, say)
     done = on_step or (lambda step: None)
     steps = []
     for step in _steps(export, setup, prompts, settings, say):
@@ -135,15 +135,19 @@ def prove(
 
 
 def _evidence(
-    export: ModelDirectory, setup: DraftSetup, settings: ProveSettings, seen: RuntimeFacts, say: Progress
+    export: ModelDirectory,
+    draft: ModelDirectory | None,
+    setup: DraftSetup,
+    settings: ProveSettings,
+    seen: RuntimeFacts,
+    say: Progress,
 ) -> Evidence:
     """Conditions of the proof; the models are compiled for their properties only if the runtime will load them."""
     models, compiled = {"model": export}, {"target": export.target.path}
     if setup.draft is not None:
-        own = setup.draft == export.directory
-        draft = export if own else ModelDirectory.open(setup.draft)
-        models |= {} if own else {"draft": draft}
-        compiled |= {"mtp": draft.mtp.path} if draft.mtp is not None else {"draft": draft.target.path}
+        used = export if draft is None or setup.draft == export.directory else draft
+        models |= {"draft": used} if used is not export else {}
+        compiled |= {"mtp": used.mtp.path} if used.mtp is not None else {"draft": used.target.path}
     return Evidence.take(
         settings.device,
         seen,
@@ -191,12 +195,7 @@ def _prompts(export: ModelDirectory, settings: ProveSettings) -> tuple[tuple[Pro
     """
     texts = () if settings.token_ids else settings.prompts or DEFAULT_PROMPTS
     seen = probe(settings.device, export.directory, texts, chat_template=settings.chat_template)
-    if seen.unusable:
-        raise UsageError(
-            f"{seen.unusable}; install the extra again (in a checkout: pip install --force-reinstall '.[runtime]')"
-        )
-    if not seen.properties and not seen.ended:
-        raise OptionError(f"there is no device {settings.device!r}; OpenVINO sees {', '.join(seen.devices)}")
+    seen.require(settings.device)
     if settings.token_ids:
         return tuple(Prompt(token_ids=ids) for ids in settings.token_ids), seen
     if seen.tokens:
