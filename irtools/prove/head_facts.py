@@ -14,7 +14,6 @@ from irtools.decoder.stream import Stream, ancestors
 from irtools.decoder.sublayer import Sublayer, find_sublayers
 from irtools.decoder.walk import walk
 from irtools.graph.view import GraphView, Source
-from irtools.ir.constants import iter_graphs, read_constants
 from irtools.model.compression import Compression
 from irtools.model.graft import find_graft
 from irtools.model.mtp import MtpHead, MtpProfile, ProfilePort, nearest_profile
@@ -176,8 +175,7 @@ class HeadFacts:
     def types(self) -> dict[str, str]:
         """Element type of most values of the matrices of ``target`` and ``head``."""
         parts = {"target": self.target.document, "head": self.head.document}
-        constants = {name: read_constants(iter_graphs(document.scan)) for name, document in parts.items()}
-        return {name: Compression(document, constants[name]).main_type for name, document in parts.items()}
+        return {name: Compression.of(document).main_type for name, document in parts.items()}
 
     def request(self) -> dict[str, Any]:
         """Request for the worker, as JSON."""

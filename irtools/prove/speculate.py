@@ -185,10 +185,10 @@ class _Decoding:
 
     def _repeated(self, decoded: Decoded, stateful: bool) -> Check:
         """Compare tokens and acceptance of fresh processes with those of the first one."""
-        draft = self.setup.draft if decoded.drafted else None
-        first = decoded.drafted[min(decoded.drafted)] if decoded.drafted else decoded.plain
+        number = min(decoded.drafted, default=0)
+        draft, first = self.setup.draft if number else None, decoded.drafted.get(number, decoded.plain)
         runs = [first, *decode_again(self._job(stateful), decoded, self.settings, draft=draft, progress=self.say)]
-        how = f", drafting {min(decoded.drafted)} at a time" if decoded.drafted else ""
+        how = f", drafting {number} at a time" if number else ""
         did = f"decoded the prompts in {plural(len(runs), 'fresh process')}{how}"
         tokens = [[one.tokens for one in run.outcomes] for run in runs]
         counts = [[(one.accepted, one.drafted) for one in run.outcomes] for run in runs]
@@ -201,7 +201,7 @@ class _Decoding:
         figures = {"processes": len(runs), "acceptance": totals, "text_differs": text, "refused": refused}
         ran = [total for total, failed in zip(totals, refused, strict=True) if not failed]
         rates = joined(dict.fromkeys(f"{accepted} of {drafted}" for accepted, drafted in ran))
-        saw = f"accepted: {rates}" if decoded.drafted else plural(decoded.plain.totals.tokens, "token")
+        saw = f"accepted: {rates}" if number else plural(decoded.plain.totals.tokens, "token")
         faults = [
             f"{plural(sum(map(bool, refused)), 'process')} failed ({next(filter(None, refused), '')})" * any(refused),
             f"{plural(sum(text), 'process')} wrote other tokens than the first" * any(text),
