@@ -135,11 +135,13 @@ def _measured(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Record
         one, other = then[what], now[what]
         highs = (one["high"], other["high"])
         if None not in highs and (one["high"] < other["low"] or other["high"] < one["low"]):
-            before, after = (
-                "{} ({} to {})".format(*(value_text(each[key], each.get("unit", "")) for key in ("median", "low", "high")))
-                for each in (one, other)
-            )
-            yield RecordChange(what, before, after, other["median"] / one["median"] if one["median"] else None)
+            ratio = other["median"] / one["median"] if one["median"] else None
+            yield RecordChange(what, _interval(one), _interval(other), ratio)
+
+
+def _interval(figure: Mapping[str, Any]) -> str:
+    median, low, high = (value_text(figure[key], figure.get("unit", "")) for key in ("median", "low", "high"))
+    return f"{median} ({low} to {high})"
 
 
 def _figures(record: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
