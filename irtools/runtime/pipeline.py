@@ -202,7 +202,6 @@ def _timing(result: Any, load: float, seconds: float, cpu: float) -> Timing:
         seconds=seconds,
         load=load,
         first_token=perf.get_ttft().mean / 1000,
-        decode=times[-1] - times[0] if times else 0.0,
         verify=verify,
         draft=draft,
         peak_memory=peak_memory(),
