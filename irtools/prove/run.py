@@ -116,7 +116,7 @@ def prove(
         _ = draft.target
     _ = export.target.graph
     setup = draft_setup(export, draft)
-    settings = _within_block(settings, setup, draft)
+    settings = _within_block(settings, setup)
     if settings.min_acceptance is not None and setup.draft is None:
         raise UsageError("the acceptance rate can only be measured with a draft: there is no MTP head; give --draft")
     if "runtime" in settings.steps and not absent:
@@ -125,7 +125,7 @@ def prove(
     say("querying the device and tokenizing the prompts")
     prompts, seen = _prompts(export, settings)
     _check_prompts(export, prompts, drafting="runtime" in settings.steps and setup.draft is not None)
-    evidence = _evidence(export, draft, setup, settings, seen, say)
+    evidence = _evidence(export, setup, settings, seen, say)
     done = on_step or (lambda step: None)
     steps = []
     for step in _steps(export, setup, prompts, settings, say):
@@ -135,19 +135,13 @@ def prove(
 
 
 def _evidence(
-    export: ModelDirectory,
-    draft: ModelDirectory | None,
-    setup: DraftSetup,
-    settings: ProveSettings,
-    seen: RuntimeFacts,
-    say: Progress,
+    export: ModelDirectory, setup: DraftSetup, settings: ProveSettings, seen: RuntimeFacts, say: Progress
 ) -> Evidence:
     """Conditions of the proof; the models are compiled for their properties only if the runtime will load them."""
-    models, compiled = {"model": export}, {"target": export.target.path}
-    if setup.draft is not None:
-        used = export if draft is None or setup.draft == export.directory else draft
-        models |= {"draft": used} if used is not export else {}
-        compiled |= {"mtp": used.mtp.path} if used.mtp is not None else {"draft": used.target.path}
+    models, compiled, draft = {"model": export}, {"target": export.target.path}, setup.export
+    if draft is not None:
+        models |= {"draft": draft} if draft is not export else {}
+        compiled |= {"mtp": draft.mtp.path} if draft.mtp is not None else {"draft": draft.target.path}
     return Evidence.take(
         settings.device,
         seen,
@@ -159,8 +153,9 @@ def _evidence(
     )
 
 
-def _within_block(settings: ProveSettings, setup: DraftSetup, draft: ModelDirectory | None) -> ProveSettings:
+def _within_block(settings: ProveSettings, setup: DraftSetup) -> ProveSettings:
     """The settings with as many assistant tokens as a DFlash draft can draft; numbers that a user chose are refused."""
+    draft = setup.export
     if draft is None or setup.name != "dflash":
         return settings
     most = most_assistant_tokens(read_draft(PartFacts(draft.target)), draft)
