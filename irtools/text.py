@@ -17,7 +17,6 @@ __all__ = [
     "given_fields",
     "joined",
     "listed",
-    "number_text",
     "plural",
     "printable",
     "ranges",
@@ -25,7 +24,6 @@ __all__ = [
     "short_repr",
     "shortened",
     "size_text",
-    "value_text",
     "visible",
     "whole_number",
 ]
@@ -137,32 +135,6 @@ def size_text(size: float) -> str:
     if step == 0:
         return f"{size:.0f} B"
     return f"{size:.{0 if size >= 100 else 1 if size >= 10 else 2}f} {units[step]}"
-
-
-def number_text(value: float) -> str:
-    """A number with three digits or more.
-
-    Examples
-    --------
-    >>> number_text(1.2345), number_text(12.345), number_text(1234.5)
-    ('1.23', '12.3', '1234')
-    """
-    return f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}" if abs(value) < 100 else f"{value:.0f}"
-
-
-def value_text(value: float, unit: str) -> str:
-    """A value with its unit.
-
-    Examples
-    --------
-    >>> value_text(0.0123, "s"), value_text(1.5, "s"), value_text(0.876, "share"), value_text(1.31, "times")
-    ('12.3 ms', '1.50 s', '87.6 %', '1.31')
-    """
-    if unit == "s":
-        return f"{number_text(value)} s" if value >= 1 else f"{number_text(1000 * value)} ms"
-    if unit == "share":
-        return f"{number_text(100 * value)} %"
-    return size_text(value) if unit == "bytes" else number_text(value)
 
 
 def count_text(count: int) -> str:

@@ -133,8 +133,9 @@ def _unsuitable(setup: DraftSetup, number: int) -> str:
     installed = genai.installed_version()
     if installed and (missing := DECODING[setup.name].missing(installed)):
         return f"{missing}, and {installed} is installed"
-    if setup.name == "dflash" and setup.export is not None:
-        most = most_assistant_tokens(read_draft(PartFacts(setup.export.target)), setup.export)
+    if setup.name == "dflash" and setup.draft is not None:
+        draft = ModelDirectory.open(setup.draft)
+        most = most_assistant_tokens(read_draft(PartFacts(draft.target)), draft)
         if most is not None and number > most:
             return f"the draft was trained for at most {most} assistant tokens (its block_size is {most + 1})"
     return ""

@@ -85,9 +85,7 @@ def bench(export: ModelDirectory, settings: BenchSettings | None = None, watcher
     if any(prompt.image for prompt in prompts) and find_spec("PIL") is None:
         raise UsageError("prompts with images need Pillow; install it with `pip install pillow`")
     seen = probe(settings.device, export.directory, [prompt.text for prompt in prompts], chat_template=False)
-    seen.require(settings.device)
-    if not seen.tokens:
-        raise UsageError(f"the prompts cannot be tokenized ({seen.fault}); `irtools verify` looks for the cause")
+    _require_usable(seen, settings)
     if settings.context:
         prompts = padded(prompts, settings.context, _counter(export, settings.device))
     with ExitStack() as scratch:
@@ -108,13 +106,14 @@ def _evidence(
 ) -> Evidence:
     """Conditions of the benchmark; the target, and each kind of draft, are compiled for their properties."""
     models, compiled = {"model": export}, {"target": export.target.path}
-    opened = {export.directory: export}
     for one in contenders:
-        for kind, directory in (("export", one.model), ("draft", one.draft)):
-            if directory is not None and directory not in opened:
-                models[f"{kind} {len(models)}"] = opened[directory] = ModelDirectory.open(directory)
+        targets = [ModelDirectory.open(one.model)] if one.model != export.directory else []
+        drafts = [ModelDirectory.open(one.draft)] if one.draft not in (None, one.model) else []
+        known = {str(model.directory) for model in models.values()}
+        for kind, others in (("export", targets), ("draft", drafts)):
+            models |= {f"{kind} {len(models)}": other for other in others if str(other.directory) not in known}
         if one.draft is not None and one.strategy not in compiled:
-            draft = opened[one.draft]
+            draft = ModelDirectory.open(one.draft)
             compiled[one.strategy] = (draft.mtp or draft.target).path
     taken = Evidence.take(
         settings.device,
@@ -135,6 +134,17 @@ def _of_classes(prompts: Sequence[Prompt], classes: Sequence[str]) -> tuple[Prom
     if unknown := [name for name in classes if name not in known]:
         raise OptionError(f"no prompt has the class {unknown[0]!r}; the classes of the file are {', '.join(known)}")
     return tuple(prompt for prompt in prompts if prompt.kind in classes)
+
+
+def _require_usable(seen: RuntimeFacts, settings: BenchSettings) -> None:
+    if seen.unusable:
+        raise UsageError(
+            f"{seen.unusable}; install the extra again (in a checkout: pip install --force-reinstall '.[runtime]')"
+        )
+    if not seen.properties and not seen.ended:
+        raise OptionError(f"there is no device {settings.device!r}; OpenVINO sees {', '.join(seen.devices)}")
+    if not seen.tokens:
+        raise UsageError(f"the prompts cannot be tokenized ({seen.fault}); `irtools verify` looks for the cause")
 
 
 def _require_drafts(rows: int) -> None:

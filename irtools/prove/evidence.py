@@ -25,7 +25,7 @@ from irtools.runtime.child import Progress
 from irtools.runtime.effective import EffectiveProperties, effective
 from irtools.runtime.probe import RuntimeFacts
 
-__all__ = ["SAMPLING", "TIMING", "Evidence", "file_marks", "load_averages", "model_record", "other_file"]
+__all__ = ["SAMPLING", "TIMING", "Evidence", "file_marks", "model_record", "other_file"]
 
 TIMING = "timing"
 """Key of values that vary between runs: seconds, and the load of the machine."""
@@ -95,7 +95,7 @@ class Evidence:
             Hash every file whole, also large weights.
         """
         say = progress or (lambda text: None)
-        now, load = datetime.datetime.now(datetime.UTC), load_averages()
+        now, load = datetime.datetime.now(datetime.UTC), _load()
         say("hashing the files")
         # A draft is hashed whole, as an MTP head: it decides the acceptance.
         recorded = {key: model_record(one, whole=whole or key.startswith("draft")) for key, one in models.items()}
@@ -108,6 +108,7 @@ class Evidence:
     def keys(self) -> dict[str, Any]:
         """Keys of the record, with the load of the machine at this moment as the load at the end."""
         defaults = dict(self.seen.properties)
+        driver = next((value for name, value in defaults.items() if "DRIVER_VERSION" in name), None)
         target = self.compiled["target"].properties if "target" in self.compiled else {}
         return {
             "date": self.date.isoformat(timespec="seconds").replace("+00:00", "Z"),
@@ -115,12 +116,12 @@ class Evidence:
             "device": {
                 "name": self.device,
                 "full_name": defaults.get("FULL_DEVICE_NAME"),
-                "driver": self.seen.driver,
+                "driver": driver,
                 "properties": {name: target.get(name, value) for name, value in defaults.items()},
                 "defaults": defaults,
                 "effective": {part: asdict(read) for part, read in self.compiled.items()},
             },
-            "machine": {**_machine(), TIMING: {"load_start": list(self.load), "load_end": list(load_averages())}},
+            "machine": {**_machine(), TIMING: {"load_start": list(self.load), "load_end": list(_load())}},
             **self.models,
         }
 
@@ -128,8 +129,7 @@ class Evidence:
 # -- machine ---------------------------------------------------------------------------
 
 
-def load_averages() -> tuple[float, ...]:
-    """Load averages of the machine over 1, 5 and 15 minutes; empty if the system has none."""
+def _load() -> tuple[float, ...]:
     try:
         return tuple(round(average, 2) for average in os.getloadavg())
     except (OSError, AttributeError):  # Windows

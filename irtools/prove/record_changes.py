@@ -13,7 +13,7 @@ from irtools.ir.reading import parse_json, read_file
 from irtools.prove.decoding import first_difference
 from irtools.prove.evidence import TIMING
 from irtools.prove.record import RECORD_VERSIONS, settled
-from irtools.text import value_text
+from irtools.text import size_text
 
 __all__ = ["RecordChange", "changes", "read_record"]
 
@@ -135,13 +135,19 @@ def _measured(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Record
         one, other = then[what], now[what]
         highs = (one["high"], other["high"])
         if None not in highs and (one["high"] < other["low"] or other["high"] < one["low"]):
-            ratio = other["median"] / one["median"] if one["median"] else None
-            yield RecordChange(what, _interval(one), _interval(other), ratio)
+            before, after = (
+                "{} ({} to {})".format(*(_amount(each[key], each.get("unit")) for key in ("median", "low", "high")))
+                for each in (one, other)
+            )
+            yield RecordChange(what, before, after, other["median"] / one["median"] if one["median"] else None)
 
 
-def _interval(figure: Mapping[str, Any]) -> str:
-    median, low, high = (value_text(figure[key], figure.get("unit", "")) for key in ("median", "low", "high"))
-    return f"{median} ({low} to {high})"
+def _amount(value: float, unit: str | None) -> str:
+    if unit == "bytes":
+        return size_text(value)
+    if unit == "s":
+        return f"{value:.3g} s" if value >= 1 else f"{1000 * value:.3g} ms"
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
 def _figures(record: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

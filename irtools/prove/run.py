@@ -10,7 +10,7 @@ from typing import Any
 from irtools.decoder import locate
 from irtools.decoder.stack import DecoderStack
 from irtools.display import Tabular
-from irtools.errors import ExportError, IrtoolsError, LocateRefusedError, UsageError
+from irtools.errors import ExportError, IrtoolsError, LocateRefusedError, OptionError, UsageError
 from irtools.model.decoding import DECODING
 from irtools.model.directory import ModelDirectory
 from irtools.model.draft import draft as read_draft
@@ -190,7 +190,12 @@ def _prompts(export: ModelDirectory, settings: ProveSettings) -> tuple[tuple[Pro
     """
     texts = () if settings.token_ids else settings.prompts or DEFAULT_PROMPTS
     seen = probe(settings.device, export.directory, texts, chat_template=settings.chat_template)
-    seen.require(settings.device)
+    if seen.unusable:
+        raise UsageError(
+            f"{seen.unusable}; install the extra again (in a checkout: pip install --force-reinstall '.[runtime]')"
+        )
+    if not seen.properties and not seen.ended:
+        raise OptionError(f"there is no device {settings.device!r}; OpenVINO sees {', '.join(seen.devices)}")
     if settings.token_ids:
         return tuple(Prompt(token_ids=ids) for ids in settings.token_ids), seen
     if seen.tokens:

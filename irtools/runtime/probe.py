@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from irtools.errors import OptionError, UsageError
 from irtools.runtime.child import Child, Progress, Reply, ask_each, serve
 from irtools.runtime.exact import plugin
 from irtools.runtime.messages import short_message
@@ -70,20 +69,6 @@ class RuntimeFacts:
     fault: str = ""
     ended: str = ""
     unusable: str = ""
-
-    @property
-    def driver(self) -> str | None:
-        """Version of the driver of the device; None if the device has none."""
-        return next((value for name, value in self.properties.items() if _DRIVER in name), None)
-
-    def require(self, device: str) -> None:
-        """Refuse packages that cannot be imported, with a ``UsageError``, and an unknown device (``OptionError``)."""
-        if self.unusable:
-            raise UsageError(
-                f"{self.unusable}; install the extra again (in a checkout: pip install --force-reinstall '.[runtime]')"
-            )
-        if not self.properties and not self.ended:
-            raise OptionError(f"there is no device {device!r}; OpenVINO sees {', '.join(self.devices)}")
 
 
 def probe(device: str, directory: Path, prompts: Sequence[str], *, chat_template: bool) -> RuntimeFacts:
