@@ -227,8 +227,8 @@ def measure(
                 for count, outcomes in _run(directory, drafts, device, timeout).items():
                     runs[name].setdefault(count, []).extend(outcomes)
     plain = [outcome.timing.decode / (len(outcome.tokens) - 1) for outcome in runs["plain"][0]]
-    present = _per_draft(runs["present"].values())
-    fewer = _per_draft([runs["smaller"][3]])  # as many drafts: the first one of a pass takes longer than the others
+    present = _per_draft(runs["present"][3])
+    fewer = _per_draft(runs["smaller"][3])  # as many drafts: the first one of a pass takes longer than the others
     read, less = traffic.per_draft(traffic.present), traffic.per_draft(rows)
     per_byte = (median(present) - median(fewer)) / (read - less)
     if per_byte <= 0:
@@ -287,8 +287,8 @@ def _run(directory: Path, drafts: Sequence[int], device: str, timeout: float) ->
     return results
 
 
-def _per_draft(outcomes: Any) -> list[float]:
-    return [run.timing.draft / run.drafted for runs in outcomes for run in runs if run.drafted]
+def _per_draft(outcomes: Sequence[Outcome]) -> list[float]:
+    return [run.timing.draft / run.drafted for run in outcomes if run.drafted]
 
 
 def _cycle(outcome: Outcome) -> float:

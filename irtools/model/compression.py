@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from irtools.errors import OptionError
 from irtools.graph.view import GraphView
-from irtools.ir.constants import ELEMENT_BITS, Constant
+from irtools.ir.constants import ELEMENT_BITS, Constant, iter_graphs, read_constants
 from irtools.ir.op import FLOATS
 from irtools.ir.rt_info import read_rt_info
 from irtools.model.document import Document
@@ -282,6 +282,11 @@ class Compression:
             for c in constants
             if c.element_type in FLOATS | STORED and not c.in_body and _is_matrix(c.shape)
         ]
+
+    @classmethod
+    def of(cls, document: Document) -> Compression:
+        """Read the constants of a part."""
+        return cls(document, read_constants(iter_graphs(document.scan)))
 
     @cached_property
     def touched(self) -> bool:

@@ -14,13 +14,12 @@ from irtools.decoder.stream import Stream, ancestors
 from irtools.decoder.sublayer import Sublayer, find_sublayers
 from irtools.decoder.walk import walk
 from irtools.graph.view import GraphView, Source
-from irtools.ir.constants import iter_graphs, read_constants
 from irtools.model.compression import Compression
 from irtools.model.graft import find_graft
 from irtools.model.mtp import MtpHead, MtpProfile, ProfilePort, nearest_profile
 from irtools.model.part import PartFacts
 from irtools.model.values import norm_input, rotary_frequencies
-from irtools.prove.head_matrices import HeadMatrix, Place, layer_matrices, named_product, place, unique
+from irtools.prove.head_matrices import HeadMatrix, layer_matrices, named_product, place, unique
 from irtools.registry import collect
 
 __all__ = ["ATTENTION", "FEED_FORWARD", "HeadFacts"]
@@ -115,10 +114,7 @@ class HeadFacts:
     @cached_property
     def matrices(self) -> tuple[HeadMatrix, ...]:
         """The fusion, if it has one product, and the matrices of the head's layers."""
-        graph, found = self.head.graph, []
-        if self._ends is not None:
-            fusion = named_product(graph, self._ends[0])
-            found += [fusion] if fusion is not None else []
+        graph, found = self.head.graph, [self.fusion] if self.fusion is not None else []
         ours, theirs = self._layers or ((), ())
         for layer in ours:
             alike = [other for other in theirs if other.signature == layer.signature]
@@ -170,20 +166,16 @@ class HeadFacts:
         operands = [source.op for source in self.head.graph.inputs(fusion.concat)] if fusion is not None else []
         return [ops.index(op) for op in operands] if operands and set(operands) <= set(ops) else []
 
-    @property
-    def fusion_place(self) -> Place | None:
+    @cached_property
+    def fusion(self) -> HeadMatrix | None:
         """The weights of the fusion; None if they were not found."""
-        if self._ends is None:
-            return None
-        found = named_product(self.head.graph, self._ends[0])
-        return found.place if found is not None else None
+        return named_product(self.head.graph, self._ends[0]) if self._ends is not None else None
 
     @cached_property
     def types(self) -> dict[str, str]:
         """Element type of most values of the matrices of ``target`` and ``head``."""
         parts = {"target": self.target.document, "head": self.head.document}
-        constants = {name: read_constants(iter_graphs(document.scan)) for name, document in parts.items()}
-        return {name: Compression(document, constants[name]).main_type for name, document in parts.items()}
+        return {name: Compression.of(document).main_type for name, document in parts.items()}
 
     def request(self) -> dict[str, Any]:
         """Request for the worker, as JSON."""
@@ -199,7 +191,7 @@ class HeadFacts:
             "branches": [[kind, name, index] for kind, (name, index) in self.blocks.items()],
             "norms": [place(self.head.graph, op, index) for op, index in self.norms],
             "fusion norms": self.fusion_norms,
-            "fusion": self.fusion_place,
+            "fusion": self.fusion.place if self.fusion is not None else None,
             "matrices": {
                 "mtp": [matrix.place for matrix in self.matrices],
                 "target": [other for matrix in self.matrices for other in matrix.counterparts],

@@ -75,9 +75,8 @@ def place(graph: GraphView, op: int, index: int) -> Place:
 
 
 def unique(graph: GraphView, op: int) -> bool:
-    """True if no other op of the graph has the name of this one."""
-    name = graph.op_name(op)
-    return sum(graph.op_name(other) == name for other in graph.by_type[graph.op_type(op)]) == 1
+    """True if no other live op of the graph has the name of this one."""
+    return len(graph.live_named(graph.op_name(op))) == 1
 
 
 def _products(graph: GraphView, ops: Iterable[int]) -> Iterator[int]:

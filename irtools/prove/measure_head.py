@@ -71,7 +71,7 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     before = Locator(*request["before"]) if request["before"] else None
     target = Target(session, Locator(*request["hidden"]), before)
     branches = [Branch(*branch) for branch in request["branches"]]
-    change = Change([(name, index) for name, index in request["norms"]], request["fusion"])
+    change = Change(request["norms"], request["fusion"])
     drafter = Drafter(session, tuple(request["projection"]), branches, change, request["seed"])
     texts = []
     for number, prompt in enumerate(request["prompts"], 1):
@@ -94,7 +94,8 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     measured["ahead"] = _ahead(drafter, short)
     measured["branches"] = _contributions(drafter, short, branches, request["seed"])
     session.say("calling the head with other norm weights, and with noise on the fusion")
-    measured["changed"] = _changed(drafter, texts, request["fusion norms"], bool(request["fusion"]))
+    own = measured["agreement"]["as it is"] / max(1, measured["agreement"]["positions"])
+    measured["changed"] = {"as it is": own, **_changed(drafter, texts, request["fusion norms"], bool(change.fusion))}
     return measured
 
 
@@ -256,7 +257,7 @@ def _contributions(
 def _changed(drafter: Drafter, texts: Sequence[Text], fusion_norms: Sequence[int], fusion: bool) -> dict[str, float]:
     """Share of the drafts that agree with the target, with other weights than the head's own, by change."""
     norms = dict(enumerate(drafter.norms))
-    variants = {"as it is": drafter.changed()}
+    variants: dict[str, dict[str, Any]] = {}
     if norms:
         variants["one larger"] = drafter.changed({number: weights + 1 for number, weights in norms.items()})
         variants["one smaller"] = drafter.changed({number: weights - 1 for number, weights in norms.items()})

@@ -116,7 +116,7 @@ def prove(
         _ = draft.target
     _ = export.target.graph
     setup = draft_setup(export, draft)
-    settings = _within_block(settings, setup, draft)
+    settings = _within_block(settings, setup)
     if settings.min_acceptance is not None and setup.draft is None:
         raise UsageError("the acceptance rate can only be measured with a draft: there is no MTP head; give --draft")
     if "runtime" in settings.steps and not absent:
@@ -138,11 +138,9 @@ def _evidence(
     export: ModelDirectory, setup: DraftSetup, settings: ProveSettings, seen: RuntimeFacts, say: Progress
 ) -> Evidence:
     """Conditions of the proof; the models are compiled for their properties only if the runtime will load them."""
-    models, compiled = {"model": export}, {"target": export.target.path}
-    if setup.draft is not None:
-        own = setup.draft == export.directory
-        draft = export if own else ModelDirectory.open(setup.draft)
-        models |= {} if own else {"draft": draft}
+    models, compiled, draft = {"model": export}, {"target": export.target.path}, setup.export
+    if draft is not None:
+        models |= {"draft": draft} if draft is not export else {}
         compiled |= {"mtp": draft.mtp.path} if draft.mtp is not None else {"draft": draft.target.path}
     return Evidence.take(
         settings.device,
@@ -155,8 +153,9 @@ def _evidence(
     )
 
 
-def _within_block(settings: ProveSettings, setup: DraftSetup, draft: ModelDirectory | None) -> ProveSettings:
+def _within_block(settings: ProveSettings, setup: DraftSetup) -> ProveSettings:
     """The settings with as many assistant tokens as a DFlash draft can draft; numbers that a user chose are refused."""
+    draft = setup.export
     if draft is None or setup.name != "dflash":
         return settings
     most = most_assistant_tokens(read_draft(PartFacts(draft.target)), draft)

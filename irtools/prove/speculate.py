@@ -44,13 +44,18 @@ class DraftSetup:
         A name of :data:`irtools.model.decoding.STRATEGIES`.
     title : str
         Kind of the draft; ``""`` without a draft.
-    draft : Path or None
-        Directory of the draft.
+    export : ModelDirectory or None
+        The draft; that of the target for its own MTP head.
     """
 
     name: str = "plain"
     title: str = ""
-    draft: Path | None = None
+    export: ModelDirectory | None = None
+
+    @property
+    def draft(self) -> Path | None:
+        """Directory of the draft."""
+        return self.export.directory if self.export is not None else None
 
 
 def draft_setup(export: ModelDirectory, draft: ModelDirectory | None) -> DraftSetup:
@@ -59,7 +64,7 @@ def draft_setup(export: ModelDirectory, draft: ModelDirectory | None) -> DraftSe
         draft = export  # one spelling of the path
     chosen = draft or export
     if chosen.mtp is not None:  # the runtime prefers it to a language model in the same directory
-        return DraftSetup("mtp", "MTP head", chosen.directory)
+        return DraftSetup("mtp", "MTP head", chosen)
     if draft is None:
         return DraftSetup()
     try:
@@ -67,7 +72,7 @@ def draft_setup(export: ModelDirectory, draft: ModelDirectory | None) -> DraftSe
     except InvalidIRError:  # the runtime reports it in a later check
         kind = "plain"
     name = "draft" if kind == "plain" else kind
-    return DraftSetup(name, _TITLES[name], draft.directory)
+    return DraftSetup(name, _TITLES[name], draft)
 
 
 def speculate(
@@ -185,10 +190,10 @@ class _Decoding:
 
     def _repeated(self, decoded: Decoded, stateful: bool) -> Check:
         """Compare tokens and acceptance of fresh processes with those of the first one."""
-        draft = self.setup.draft if decoded.drafted else None
-        first = decoded.drafted[min(decoded.drafted)] if decoded.drafted else decoded.plain
+        number = min(decoded.drafted, default=0)
+        draft, first = self.setup.draft if number else None, decoded.drafted.get(number, decoded.plain)
         runs = [first, *decode_again(self._job(stateful), decoded, self.settings, draft=draft, progress=self.say)]
-        how = f", drafting {min(decoded.drafted)} at a time" if decoded.drafted else ""
+        how = f", drafting {number} at a time" if number else ""
         did = f"decoded the prompts in {plural(len(runs), 'fresh process')}{how}"
         tokens = [[one.tokens for one in run.outcomes] for run in runs]
         counts = [[(one.accepted, one.drafted) for one in run.outcomes] for run in runs]
@@ -201,7 +206,7 @@ class _Decoding:
         figures = {"processes": len(runs), "acceptance": totals, "text_differs": text, "refused": refused}
         ran = [total for total, failed in zip(totals, refused, strict=True) if not failed]
         rates = joined(dict.fromkeys(f"{accepted} of {drafted}" for accepted, drafted in ran))
-        saw = f"accepted: {rates}" if decoded.drafted else plural(decoded.plain.totals.tokens, "token")
+        saw = f"accepted: {rates}" if number else plural(decoded.plain.totals.tokens, "token")
         faults = [
             f"{plural(sum(map(bool, refused)), 'process')} failed ({next(filter(None, refused), '')})" * any(refused),
             f"{plural(sum(text), 'process')} wrote other tokens than the first" * any(text),
@@ -215,11 +220,8 @@ class _Decoding:
     def _conversion(self) -> Check:
         """Convert the target, and the MTP head if it drafts, to paged attention."""
         self.say("testing the conversion to paged attention")
-        documents = [self.export.target]
-        if self.setup.name == "mtp" and self.setup.draft is not None:
-            own = self.setup.draft == self.export.directory
-            head = (self.export if own else ModelDirectory.open(self.setup.draft)).mtp
-            documents += [head] if head is not None else []
+        head = self.setup.export.mtp if self.setup.name == "mtp" and self.setup.export is not None else None
+        documents = [self.export.target, *([head] if head is not None else [])]
         names = " and ".join(document.path.name for document in documents)
         did = f"converted copies of {names} to paged attention, as GenAI does"
         results = convert([document.path for document in documents], timeout=self.settings.timeout)

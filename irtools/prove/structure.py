@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from irtools.model.annotation import Locator
-from irtools.prove.cutting import find_op
+from irtools.prove.cutting import find
 from irtools.prove.drafting import constants
 from irtools.prove.drive import Session
 
@@ -30,13 +30,14 @@ def measure_structure(session: Session, places: Mapping[str, Sequence[Sequence[A
     """Structure of the matrices of each part, in the order of their places (``[name, input index]``)."""
     measured = {}
     for part, wanted in places.items():
-        model = session.copy(part) if wanted else None
-        measured[part] = [_of(session, model, Locator(*place)) for place in wanted]
+        readers = find(session.copy(part), [Locator(name) for name, _ in wanted]) if wanted else {}
+        ports = [readers[Locator(name)].get_node().input_value(index) for name, index in wanted]
+        measured[part] = [_of(session, port) for port in ports]
     return measured
 
 
-def _of(session: Session, model: Any, place: Locator) -> float:
-    (values,) = constants(session, [find_op(model, place.producer).input_value(place.output_index)])
+def _of(session: Session, port: Any) -> float:
+    (values,) = constants(session, [port])
     matrices = values.reshape(-1, *values.shape[-2:])[:_EXPERTS]
     return float(np.mean([structure(matrix) for matrix in matrices]))
 

@@ -126,7 +126,7 @@ class InspectedPart:
     @cached_property
     def compression(self) -> Compression:
         """Requested compression and the precision of the matrices."""
-        return Compression(self.document, read_constants(iter_graphs(self.document.scan)))
+        return Compression.of(self.document)
 
     @property
     def requested_compression(self) -> str:

@@ -20,8 +20,7 @@ _NARROW = 60
 def proof_text(proof: Proof, style: Style) -> str:
     """Verdict, and the steps with their checks and counts of tokens, without a final newline."""
     device = proof.record["device"]
-    name = device["properties"].get("FULL_DEVICE_NAME")
-    where = f"{device['name']} ({name})" if name else device["name"]
+    where = f"{device['name']} ({device['full_name']})" if device["full_name"] else device["name"]
     own = proof.setup.draft == proof.export.directory
     how = f"with its {proof.setup.title}" if own else f"with the {proof.setup.title} of {proof.setup.draft}"
     drafting = f", {how}" if proof.setup.title else ""

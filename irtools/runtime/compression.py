@@ -92,9 +92,8 @@ def _compressed(precision: str, target: Document, tokens: Sequence[int]) -> Comp
         raise EditError(
             f"lm_head reads {head.width} values, an odd number, and OpenVINO misreads such rows of 4 bits; use int8"
         )
-    stack = ExitStack()
-    directory = stack.enter_context(scratch("head"))
-    try:
+    with ExitStack() as stack:
+        directory = stack.enter_context(scratch("head"))
         # Pieces of equal size, of an even number of rows so that values of 4 bits fill whole bytes.
         step = -(-len(tokens) // -(-len(tokens) * head.width // _ELEMENTS) // 2) * 2
         heads = []
@@ -108,11 +107,8 @@ def _compressed(precision: str, target: Document, tokens: Sequence[int]) -> Comp
                 if fault:
                     raise EditError(f"NNCF could not compress lm_head: {fault}; leave the precision out to copy it")
                 heads.append(Document(path))
-    except BaseException:
-        stack.close()
-        raise
-    rows = CompressedRows(tuple(heads))
-    weakref.finalize(rows, stack.close)
+        rows = CompressedRows(tuple(heads))
+        weakref.finalize(rows, stack.pop_all().close)
     return rows
 
 

@@ -79,8 +79,6 @@ class Timing:
         Reading and compiling the models; 0 if the pipeline was reused.
     first_token : float
         From the call to the first token, including tokenization and prefill (GenAI's ``get_ttft``).
-    decode : float
-        From the first token to the last (``m_new_token_times`` of GenAI's raw metrics).
     verify : float
         In the target after the prefill (``m_durations`` of ``main_model_metrics``); only with a draft.
     draft : float
@@ -90,18 +88,23 @@ class Timing:
     cpu : float
         Processor time of all threads of the process during the generation.
     passes : tuple of float
-        Each pass of the target after the prefill, with the drafting before it.
+        Each pass of the target after the prefill, with the drafting before it (differences of the
+        ``m_new_token_times`` of GenAI's raw metrics).
     """
 
     seconds: float = 0.0
     load: float = 0.0
     first_token: float = 0.0
-    decode: float = 0.0
     verify: float = 0.0
     draft: float = 0.0
     peak_memory: int = 0
     cpu: float = 0.0
     passes: tuple[float, ...] = ()
+
+    @property
+    def decode(self) -> float:
+        """From the first token to the last."""
+        return sum(self.passes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,9 +111,11 @@ def _with_system(pipeline: Any, job: GenerationJob) -> GenerationJob:
     With a draft, the pipeline of a vision-language export refuses a ``ChatHistory`` ("VisionRegistry is not
     available"; GenAI 2026.4.1), so that it gets text.
     """
-    tokenizer = pipeline.get_tokenizer() if job.system else None
-    if tokenizer is None or not tokenizer.chat_template:
-        return replace(job, prompt=f"{job.system}\n\n{job.prompt}") if job.system else job
+    if not job.system:
+        return job
+    tokenizer = pipeline.get_tokenizer()
+    if not tokenizer.chat_template:
+        return replace(job, prompt=f"{job.system}\n\n{job.prompt}")
     content = f"{_IMAGE_TAG}{job.prompt}" if job.image or job.image_file else job.prompt
     return replace(job, prompt=_chat(tokenizer, content, job.system), chat_template=False)
 
@@ -200,7 +202,6 @@ def _timing(result: Any, load: float, seconds: float, cpu: float) -> Timing:
         seconds=seconds,
         load=load,
         first_token=perf.get_ttft().mean / 1000,
-        decode=times[-1] - times[0] if times else 0.0,
         verify=verify,
         draft=draft,
         peak_memory=peak_memory(),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from irtools.errors import EditError, ExportError, InvalidIRError
-from irtools.ir.constants import ELEMENT_BITS, Constant, iter_graphs, read_constants
+from irtools.ir.constants import ELEMENT_BITS, Constant
 from irtools.ir.numbers import unpack
 from irtools.ir.op import DYNAMIC
 from irtools.ir.pread import Allowance, WeightsReader
@@ -277,10 +277,8 @@ def _different(here: Mapping[str, Any], there: Mapping[str, Any], keys: Iterable
 
 
 def _compression(side: Side, head: MtpHead) -> Trait:
-    stored = []
-    for part in (side.target, head.part):
-        constants = read_constants(tuple(iter_graphs(part.document.scan))) if part is not None else ()
-        stored.append(Compression(part.document, constants).main_type if part is not None else "")
+    parts = (side.target, head.part)
+    stored = [Compression.of(part.document).main_type if part is not None else "" for part in parts]
     here, there = stored
     bits = [ELEMENT_BITS.get(kind, 0) for kind in stored]
     note = f"most weights of the target are {here}, those of the head {there}"

@@ -199,7 +199,7 @@ def test_passes_between_and_beyond_the_measured_ones_are_on_a_line() -> None:
 def outcome(drafts: int, per_draft: float) -> Outcome:
     """Ten passes without an accepted token."""
     draft = 10 * drafts * per_draft
-    timing = Timing(decode=10 * (0.015 + 0.002 * drafts) + draft, draft=draft)
+    timing = Timing(passes=(0.015 + 0.002 * drafts + draft / 10,) * 10, draft=draft)
     return Outcome("ran", tokens=tuple(range(11)), steps=11, drafted=10 * drafts, timing=timing)
 
 

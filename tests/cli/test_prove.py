@@ -39,7 +39,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, fixtures: Path) -> list[ProveSettings
 
     def prove(export: Any, settings: ProveSettings, progress: Any, on_step: Any) -> Proof:
         calls.append(settings)
-        record = {"record_version": 2, "device": {"name": "CPU", "properties": {}}, "tokenizer_fault": ""}
+        record = {"record_version": 2, "device": {"name": "CPU", "full_name": None}, "tokenizer_fault": ""}
         return Proof(export, settings, DraftSetup(), (), record)
 
     monkeypatch.setattr(run, "prove", prove)
@@ -212,7 +212,7 @@ def proof(fixtures: Path) -> Proof:
         Step("taps", why="the target has no annotation"),
         Step("runtime", checks, seconds=3.21),
     )
-    setup, settings = DraftSetup("mtp", "MTP head", export.directory), ProveSettings()
+    setup, settings = DraftSetup("mtp", "MTP head", export), ProveSettings()
     seen = RuntimeFacts(("CPU",), {"FULL_DEVICE_NAME": "A Device"}, {"python": "3.11", "platform": "any"})
     evidence = Evidence.take("CPU", seen, {"model": export})
     return Proof(export, settings, setup, steps, run.record(setup, prompts, settings, evidence, steps))

@@ -40,10 +40,7 @@ class Adding:
 def test_an_input_without_a_norm_moves_the_output_as_it_grows(reads: str) -> None:
     generator = np.random.default_rng(0)
     values = [generator.standard_normal((1, 6, 8)).astype(np.float32) for _ in range(2)]
-    text = Text.__new__(Text)
-    fields = {"tokens": np.arange(7)[None], "hidden": values[0], "embeddings": values[1], "prompt": 2, "best": None}
-    for name, value in fields.items():
-        object.__setattr__(text, name, value)
+    text = Text(np.arange(7)[None], 2, values[0], None, None, values[1], None, None)
 
     moved = _scaled(Adding(reads), [text])
 

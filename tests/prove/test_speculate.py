@@ -109,13 +109,11 @@ def test_the_runtime_takes_a_head_wherever_it_finds_one(fixtures: Path, export_c
     own, other = open_export(fixtures / "qwen3_5_vl_trained"), open_export(export_copy("qwen3_5_vl"))
     again = open_export(fixtures / "falcon" / ".." / "qwen3_5_vl_trained")
 
-    assert draft_setup(own, again) == draft_setup(own, None) == module.DraftSetup("mtp", "MTP head", own.directory)
-    assert draft_setup(own, other) == module.DraftSetup("mtp", "MTP head", other.directory)
+    assert draft_setup(own, again) == draft_setup(own, None) == module.DraftSetup("mtp", "MTP head", own)
+    assert draft_setup(own, other) == module.DraftSetup("mtp", "MTP head", other)
     falcon = open_export(fixtures / "falcon")
     assert (
-        draft_setup(own, falcon)
-        == draft_setup(falcon, falcon)
-        == module.DraftSetup("draft", "ordinary draft", falcon.path)
+        draft_setup(own, falcon) == draft_setup(falcon, falcon) == module.DraftSetup("draft", "ordinary draft", falcon)
     )
     assert draft_setup(own, open_export(fixtures / "qwen3_dflash")).name == "dflash"
 
