@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import shutil
 import sys
 import threading
@@ -69,9 +68,6 @@ PATH = _PathType()
 
 def _default_to_here(_ctx: click.Context, _param: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
     return value or (Path(),)
-
-
-_NUMBER = re.compile(r"(\d{1,18})(k?)", re.ASCII | re.IGNORECASE)
 
 
 models_argument = click.argument("models", metavar="[MODEL_DIR]...", nargs=-1, type=PATH, callback=_default_to_here)

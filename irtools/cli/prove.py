@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from irtools.cli.common import PATH, Ui, model_argument, output_options, record_outputs, run_models, write_records
-from irtools.errors import OptionError, os_reason
+from irtools.errors import OptionError
 from irtools.report.json import ModelResult
 from irtools.timing import steps
 
@@ -140,14 +140,10 @@ def _read_prompts(path: Path | None) -> tuple[str, ...]:
     """Prompts of a file: a JSON list of strings, else the lines that are not empty."""
     if path is None:
         return ()
-    from irtools.ir.reading import parse_json, read_file
+    from irtools.ir.reading import parse_json
+    from irtools.prove.prompts import prompts_text
 
-    try:
-        text = read_file(path, "prompts").decode("utf-8-sig")
-    except OSError as error:
-        raise OptionError(f"{path}: cannot be read: {os_reason(error)}") from error
-    except UnicodeDecodeError as error:
-        raise OptionError(f"{path}: the prompts are not in UTF-8") from error
+    text = prompts_text(path)
     prompts: Any = [line for line in text.splitlines() if line.strip()]
     if text.lstrip().startswith("["):
         try:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from examples import Machine, contenders, recorded
 
 from irtools.bench.decision import decide, row_decision
 from irtools.bench.figures import Row, acceptance, break_even, by_position, row_figures, speed_ups
@@ -14,6 +13,7 @@ from irtools.bench.intervals import Estimate, figure, quantile
 from irtools.bench.intervals import ratios as ratios_of
 from irtools.bench.samples import PromptRun
 from irtools.bench.workload import Prompt
+from tests.bench.examples import Machine, contenders, recorded
 
 PROMPTS = tuple(Prompt("code", str(number)) for number in range(9))
 
