@@ -292,15 +292,16 @@ def _sampled(file: Any, size: int) -> str:
     return digest.hexdigest()
 
 
-def other_file(export: ModelDirectory, record: Mapping[str, Any]) -> str:
+def other_file(export: ModelDirectory, record: object) -> str:
     """First IR or weights that are not those of a record, as a clause; ``""`` if the record is about these files.
 
     ``record`` is that of a model directory. Of large weights it may hold only the hash of samples. Tokenizers and
     text files do not matter.
     """
-    then, now = record.get("files"), file_marks(export.directory)
+    then = record.get("files") if isinstance(record, Mapping) else None
     if not isinstance(then, Mapping):
         return "it names no files"
+    now = file_marks(export.directory)
     for name in sorted({*then, *now}):
         if name.endswith((".xml", ".bin")) and "tokenizer" not in name:
             if name not in then:

@@ -15,9 +15,9 @@ from irtools.prove.evidence import TIMING
 from irtools.prove.record import RECORD_VERSIONS, settled
 from irtools.text import size_text
 
-__all__ = ["RecordChange", "changes", "read_record"]
+__all__ = ["WRITERS", "RecordChange", "changes", "read_record"]
 
-_WRITERS = {"proof": ("prove", "proof"), "bench": ("bench", "benchmark")}
+WRITERS = {"proof": ("prove", "proof"), "bench": ("bench", "benchmark")}
 """Command that writes a record, and what the record is of, by kind."""
 _KEYS = ("name", "number", "class")
 """Keys that identify an item of a list."""
@@ -71,7 +71,7 @@ def read_record(path: Path, kind: str = "proof") -> Mapping[str, Any]:
     OptionError
         The file cannot be read or holds no record of this kind and of the current version.
     """
-    command, title = _WRITERS[kind]
+    command, title = WRITERS[kind]
     give = f"give a file that `irtools {command} -o FILE.json` wrote"
     try:
         content = parse_json(read_file(path, "record"))
@@ -82,13 +82,13 @@ def read_record(path: Path, kind: str = "proof") -> Mapping[str, Any]:
     if isinstance(content, dict) and isinstance(content.get("models"), list) and content["models"]:
         content = content["models"][0]
     if isinstance(content, dict):
-        content = next((content[one] for one in _WRITERS if isinstance(content.get(one), dict)), content)
+        content = next((content[one] for one in WRITERS if isinstance(content.get(one), dict)), content)
     version = content.get("record_version") if isinstance(content, dict) else None
     if type(version) is not int:  # True is an int too
         raise OptionError(f"{path}: holds no record of a {title}; {give}")
     held = content.get("kind", "proof")  # the record of a proof has no such key
     if held != kind:
-        other = f"of a {_WRITERS[held][1]}, not " if held in _WRITERS else "of another kind, not "
+        other = f"of a {WRITERS[held][1]}, not " if held in WRITERS else "of another kind, not "
         raise OptionError(f"{path}: holds a record {other}of a {title}; {give}")
     if version != RECORD_VERSIONS[kind]:
         raise OptionError(

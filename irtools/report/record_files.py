@@ -8,7 +8,7 @@ from typing import Any
 from irtools.errors import OptionError
 from irtools.model.directory import ModelDirectory
 from irtools.prove.evidence import other_file
-from irtools.prove.record_changes import RecordChange
+from irtools.prove.record_changes import WRITERS, RecordChange
 from irtools.report.html_page import page
 from irtools.report.html_tables import HtmlTable
 from irtools.report.json import ModelResult, envelope, to_json
@@ -16,10 +16,6 @@ from irtools.report.record_view import RecordView, changes_table
 from irtools.text import visible
 
 __all__ = ["own_records", "record_html", "record_json", "record_markdown", "record_view"]
-
-_TITLES = {"proof": "proof", "bench": "benchmark"}
-"""What a record is of, by its key in the details of a result."""
-_COMMANDS = {"proof": "prove", "bench": "bench"}
 
 
 def record_view(record: Mapping[str, Any], kind: str, *, plots: bool = True) -> RecordView:
@@ -38,7 +34,7 @@ def record_view(record: Mapping[str, Any], kind: str, *, plots: bool = True) -> 
     try:
         return proof_view(record) if kind == "proof" else bench_view(record, plots=plots)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise OptionError(f"the record of the {_TITLES[kind]} is damaged ({error!r}); write it again") from error
+        raise OptionError(f"the record of the {WRITERS[kind][1]} is damaged ({error!r}); write it again") from error
 
 
 def own_records(export: ModelDirectory, records: Mapping[str, Mapping[str, Any]]) -> tuple[RecordView, ...]:
@@ -52,12 +48,10 @@ def own_records(export: ModelDirectory, records: Mapping[str, Mapping[str, Any]]
         matplotlib, which draws the plots of a benchmark, is not installed.
     """
     for kind, record in records.items():
-        model = record.get("model")
-        other = other_file(export, model if isinstance(model, Mapping) else {})
-        if other:
+        command, title = WRITERS[kind]
+        if other := other_file(export, record.get("model")):
             raise OptionError(
-                f"the record of the {_TITLES[kind]} is about other files: {other}; run `irtools {_COMMANDS[kind]}` on "
-                "this export again"
+                f"the record of the {title} is about other files: {other}; run `irtools {command}` on this export again"
             )
     return tuple(record_view(record, kind) for kind, record in records.items())
 
@@ -100,7 +94,7 @@ def record_html(entry: ModelResult, **_: object) -> str:
 
 
 def _view(entry: ModelResult, *, plots: bool) -> RecordView:
-    kind = next(key for key in _TITLES if key in entry.details)
+    kind = next(key for key in WRITERS if key in entry.details)
     return record_view(entry.details[kind], kind, plots=plots)  # type: ignore[arg-type]
 
 
