@@ -158,9 +158,7 @@ def _row(row: Mapping[str, Any]) -> Row:
 
 def _require_same_files(export: ModelDirectory, record: Mapping[str, Any]) -> None:
     """Compare the IRs and their weights; other files do not change the times."""
-    model = record.get("model")
-    other = other_file(export, model if isinstance(model, Mapping) else {})
-    if other:
+    if other := other_file(export, record.get("model")):
         raise OptionError(
             f"the record is about other files: {other}; run `irtools bench` on this export again, or give --calibrate"
         )

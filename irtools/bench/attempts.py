@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from irtools.bench.samples import CRASHED, HUNG, RAN, REFUSED, Attempt, Contender, PromptRun
 from irtools.bench.settings import BenchSettings
 from irtools.bench.workload import Prompt
+from irtools.prove.evidence import load_averages
 from irtools.runtime.genai import iterate
 from irtools.runtime.jobs import GenerationJob, Outcome
 
@@ -43,7 +42,7 @@ class Attempts:
 
     def __call__(self, contender: Contender, repetition: int) -> Attempt:
         """Run all prompts with a contender, in a fresh process unless ``keep_loaded`` is set."""
-        attempt = Attempt(repetition, RAN, load_average=_load_average())
+        attempt = Attempt(repetition, RAN, load_average=next(iter(load_averages()), None))
         if self._settings.keep_loaded:
             self._kept = self._kept or _Process(self._settings.timeout)
             return replace(self._attempt(self._kept, contender, attempt), peak_memory=0)
@@ -123,9 +122,3 @@ def _failed(attempt: Attempt, outcome: Outcome, contender: Contender, where: str
     status = HUNG if outcome.hung else CRASHED if outcome.stage == "crash" else REFUSED
     message = outcome.message.replace(str(contender.model), contender.shown_model)
     return replace(attempt, status=status, message=f"{message}{where}")
-
-
-def _load_average() -> float | None:
-    with suppress(OSError, AttributeError):  # Windows has none
-        return os.getloadavg()[0]
-    return None

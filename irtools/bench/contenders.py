@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -11,7 +12,6 @@ from irtools.bench.copies import grafted
 from irtools.bench.samples import REFUSED, Attempt, Contender
 from irtools.bench.settings import BenchSettings
 from irtools.errors import UsageError
-from irtools.model.decoding import DECODING
 from irtools.model.directory import ModelDirectory
 from irtools.model.draft import draft as read_draft
 from irtools.model.draft import most_assistant_tokens
@@ -56,89 +56,67 @@ def contenders(export: ModelDirectory, settings: BenchSettings, scratch: ExitSta
     ExportError
         A directory does not exist.
     """
-    found: list[Contender] = [Contender(PLAIN, PLAIN, export.directory)]
-    refused: dict[str, Attempt] = {}
+    found = [(Contender(PLAIN, PLAIN, export.directory), "")]
     opened = [export]
     setups = [draft_setup(export, None)] if export.mtp is not None else []
     setups += [draft_setup(export, ModelDirectory.open(path)) for path in settings.drafts]
     for setup, label in zip(setups, _labels(setups), strict=True):
-        _add(found, refused, export, setup, label, settings)
+        found += _drafting(Contender(label, setup.name, export.directory), setup, settings)
     for size in settings.graft:
         if export.mtp is None:
             raise UsageError("there is no MTP head, so no copy with a smaller draft head can be compared")
         copy = ModelDirectory.open(scratch.enter_context(grafted(export, size, "graft a copy and give --against")))
         label = f"graft {_thousands(size)}"
-        recipe = f"{label} of {export.path}"
-        _add_export(found, refused, copy, label, f"draft head over {size} tokens", settings, recipe)
+        changed, recipe = f"draft head over {size} tokens", f"{label} of {export.path}"
+        found += _other(Contender(label, PLAIN, copy.directory, copy=changed, recipe=recipe), copy, settings)
     for path in settings.against:
-        other = ModelDirectory.open(path)
-        opened.append(other)
-        _add_export(found, refused, other, _name(path), "another export", settings)
-    return _with_stateful(found, refused, opened, settings)
-
-
-def _with_stateful(
-    found: Sequence[Contender], refused: dict[str, Attempt], opened: Sequence[ModelDirectory], settings: BenchSettings
-) -> Field:
-    """The rows, with those of targets that cannot be paged on the stateful path, which decodes only plainly."""
-    results = convert([one.target.path for one in opened], timeout=settings.timeout)
-    unpaged = {
-        one.directory: result.fault
-        for one, result in zip(opened, results, strict=True)
-        if result.unpaged and PartFacts(one.target).input("inputs_embeds") is None
-    }
-    for one in found:
+        opened.append(ModelDirectory.open(path))
+        base = Contender(_name(path), PLAIN, opened[-1].directory, copy="another export")
+        found += _other(base, opened[-1], settings)
+    name, times = Counter(one.name for one, _ in found).most_common(1)[0]
+    if times > 1:
+        raise UsageError(f"the row {name} would be in the table twice; give each directory once")
+    unpaged = _unpaged(opened, settings.timeout)
+    refused = {one.name: Attempt(0, REFUSED, why) for one, why in found if why}
+    for one, _ in found:
         if one.model in unpaged and one.assistant_tokens:
             why = f"the target runs only on the stateful path, which does not support drafting: {unpaged[one.model]}"
             refused[one.name] = Attempt(0, REFUSED, why)
-    return Field(tuple(replace(one, stateful=one.model in unpaged) for one in found), refused)
+    return Field(tuple(replace(one, stateful=one.model in unpaged) for one, _ in found), refused)
 
 
-def _add_export(
-    found: list[Contender],
-    refused: dict[str, Attempt],
-    other: ModelDirectory,
-    label: str,
-    copy: str,
-    settings: BenchSettings,
-    recipe: str = "",
-) -> None:
-    found.append(Contender(f"{label} {PLAIN}", PLAIN, other.directory, copy=copy, recipe=recipe))
+def _unpaged(exports: Sequence[ModelDirectory], timeout: float) -> dict[Path, str]:
+    """Reason why a target cannot be paged and runs on the stateful path, which decodes only plainly, by directory."""
+    results = convert([one.target.path for one in exports], timeout=timeout)
+    return {
+        one.directory: result.fault
+        for one, result in zip(exports, results, strict=True)
+        if result.unpaged and PartFacts(one.target).input("inputs_embeds") is None
+    }
+
+
+def _other(base: Contender, other: ModelDirectory, settings: BenchSettings) -> Iterator[tuple[Contender, str]]:
+    """Rows of another export as those of :func:`_drafting`: plain, and with its MTP head."""
+    yield replace(base, name=f"{base.name} {PLAIN}"), ""
     if other.mtp is not None:
-        _add(found, refused, other, draft_setup(other, None), f"{label} mtp", settings, copy, recipe)
+        yield from _drafting(replace(base, name=f"{base.name} mtp"), draft_setup(other, None), settings)
 
 
-def _add(
-    found: list[Contender],
-    refused: dict[str, Attempt],
-    export: ModelDirectory,
-    setup: DraftSetup,
-    label: str,
-    settings: BenchSettings,
-    copy: str = "",
-    recipe: str = "",
-) -> None:
-    """Add a row for each number of assistant tokens."""
-    for number in sorted(set(settings.assistant_tokens)):
-        name = f"{label} {number}"
-        if any(other.name == name for other in found):
-            raise UsageError(f"the row {name} would be in the table twice; give each directory once")
-        found.append(Contender(name, setup.name, export.directory, setup.draft, number, copy, recipe))
-        if why := _unsuitable(setup, number):
-            refused[name] = Attempt(0, REFUSED, why)
+def _drafting(base: Contender, setup: DraftSetup, settings: BenchSettings) -> Iterator[tuple[Contender, str]]:
+    """A row for each number of assistant tokens, and the reason not to run it or ``""``.
 
-
-def _unsuitable(setup: DraftSetup, number: int) -> str:
-    """Reason not to run a row; ``""`` if there is none. The runtime crashes or says nothing in these cases."""
-    installed = genai.installed_version()
-    if installed and (missing := DECODING[setup.name].missing(installed)):
-        return f"{missing}, and {installed} is installed"
+    In these cases the runtime would crash or say nothing.
+    """
+    absent, most = genai.missing(setup.name), None
     if setup.name == "dflash" and setup.draft is not None:
         draft = ModelDirectory.open(setup.draft)
         most = most_assistant_tokens(read_draft(PartFacts(draft.target)), draft)
-        if most is not None and number > most:
-            return f"the draft was trained for at most {most} assistant tokens (its block_size is {most + 1})"
-    return ""
+    for number in sorted(set(settings.assistant_tokens)):
+        why = absent
+        if not why and most is not None and number > most:
+            why = f"the draft was trained for at most {most} assistant tokens (its block_size is {most + 1})"
+        name = f"{base.name} {number}"
+        yield replace(base, name=name, strategy=setup.name, draft=setup.draft, assistant_tokens=number), why
 
 
 def _labels(setups: Sequence[DraftSetup]) -> Iterator[str]:

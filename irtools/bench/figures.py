@@ -16,7 +16,6 @@ __all__ = [
     "break_even",
     "by_position",
     "draft_time",
-    "figures_json",
     "pass_time",
     "row_figures",
     "speed_ups",
@@ -240,8 +239,3 @@ def _wilson(part: float, whole: float) -> tuple[float, float]:
     center = (rate + square / 2) / (1 + square)
     half = math.sqrt(rate * (1 - rate) * square + square**2 / 4) / (1 + square)
     return max(min(center - half, rate), 0.0), min(max(center + half, rate), 1.0)
-
-
-def figures_json(figures: Mapping[str, Figure | None]) -> dict[str, dict[str, float | str | None] | None]:
-    """Figures as in a record."""
-    return {name: one.to_json() if one else None for name, one in figures.items()}

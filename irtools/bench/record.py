@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from irtools.bench.decision import OFF, ON, WORTH_IT, Decision, decide, row_decision
-from irtools.bench.figures import Row, break_even, by_position, figures_json, row_figures, speed_ups
+from irtools.bench.figures import Row, break_even, by_position, row_figures, speed_ups
 from irtools.bench.intervals import CONFIDENCE, Ratio
 from irtools.bench.samples import RAN
 from irtools.prove.record import RECORD_VERSIONS
@@ -80,11 +80,10 @@ def measured(rows: Sequence[Row], prompts: Sequence[Prompt]) -> dict[str, Any]:
     plain = next((row for row in rows if row.contender.strategy == "plain" and not row.contender.copy), None)
     whole = speed_ups(rows, plain)
     lengths = {run.prompt: run.prompt_tokens for row in rows for one in row.attempts for run in one.runs}
-    kinds = list(dict.fromkeys(prompt.kind for prompt in prompts))
-    classes = []
-    for kind in kinds:
-        chosen = [number for number, prompt in enumerate(prompts) if prompt.kind == kind]
-        classes.append(_class(kind, rows, plain, chosen))
+    chosen: dict[str, list[int]] = {}
+    for number, prompt in enumerate(prompts):
+        chosen.setdefault(prompt.kind, []).append(number)
+    classes = [_class(kind, rows, plain, numbers) for kind, numbers in chosen.items()]
     recommended = _recommendation(rows, _decided(rows, whole))
     return {
         "prompts": [prompt.to_json(lengths.get(number, 0)) for number, prompt in enumerate(prompts)],
@@ -127,11 +126,9 @@ def _row(row: Row, plain: Row | None, ratio: Ratio | None) -> dict[str, Any]:
 
 def _figures(row: Row, plain: Row | None, ratio: Ratio | None, prompts: Sequence[int] | None) -> dict[str, Any]:
     drafting = row.contender.assistant_tokens > 0
+    figures = {"speed_up": ratio.figure() if ratio else None, **row_figures(row, prompts)}
     return {
-        "figures": {
-            "speed_up": ratio.figure().to_json() if ratio else None,
-            **figures_json(row_figures(row, prompts)),
-        },
+        "figures": {name: one.to_json() if one else None for name, one in figures.items()},
         "break_even": break_even(row, plain, prompts) if plain is not None and drafting else None,
         "decision": row_decision(ratio) if ratio else None,
     }

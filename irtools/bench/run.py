@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -15,8 +15,8 @@ from irtools.bench.record import record
 from irtools.bench.samples import RAN, Contender
 from irtools.bench.schedule import Watcher, schedule
 from irtools.bench.settings import BenchSettings
-from irtools.bench.workload import Prompt, padded, read_prompts, shipped
-from irtools.errors import OptionError, UsageError
+from irtools.bench.workload import filler, of_classes, padded, read_prompts, shipped
+from irtools.errors import UsageError
 from irtools.model.directory import ModelDirectory
 from irtools.prove.evidence import Evidence
 from irtools.runtime import genai
@@ -79,19 +79,22 @@ def bench(export: ModelDirectory, settings: BenchSettings | None = None, watcher
     if not genai.available():
         raise UsageError(genai.NOT_INSTALLED)
     _ = export.target.graph
-    prompts = read_prompts(settings.prompts) if settings.prompts is not None else shipped(settings.classes)
-    if settings.prompts is not None and settings.classes:
-        prompts = _of_classes(prompts, settings.classes)
+    given = read_prompts(settings.prompts) if settings.prompts is not None else shipped()
+    prompts = of_classes(given, settings.classes)
     if any(prompt.image for prompt in prompts) and find_spec("PIL") is None:
         raise UsageError("prompts with images need Pillow; install it with `pip install pillow`")
-    seen = probe(settings.device, export.directory, [prompt.text for prompt in prompts], chat_template=False)
-    _require_usable(seen, settings)
+    texts = [prompt.text for prompt in prompts] + ([filler()] if settings.context else [])
+    seen = probe(settings.device, export.directory, texts, chat_template=False)
+    seen.require(settings.device)
+    if not seen.tokens:
+        raise UsageError(f"the prompts cannot be tokenized ({seen.fault}); `irtools verify` looks for the cause")
     if settings.context:
-        prompts = padded(prompts, settings.context, _counter(export, settings.device))
+        prompts = padded(prompts, settings.context, list(map(len, seen.tokens)))
     with ExitStack() as scratch:
         entered = contenders(export, settings, scratch)
-        if settings.min_speedup is not None or settings.min_acceptance is not None:
-            _require_drafts(len(entered.contenders))
+        gated = settings.min_speedup is not None or settings.min_acceptance is not None
+        if gated and not any(one.assistant_tokens for one in entered.contenders):
+            raise UsageError("a gate needs a draft: there is no MTP head; give --draft")
         evidence = _evidence(export, entered.contenders, settings, seen)
         attempts = scratch.enter_context(Attempts(settings, prompts))
         measured = schedule(
@@ -106,15 +109,13 @@ def _evidence(
 ) -> Evidence:
     """Conditions of the benchmark; the target, and each kind of draft, are compiled for their properties."""
     models, compiled = {"model": export}, {"target": export.target.path}
+    known = {export.directory: export}
     for one in contenders:
-        targets = [ModelDirectory.open(one.model)] if one.model != export.directory else []
-        drafts = [ModelDirectory.open(one.draft)] if one.draft not in (None, one.model) else []
-        known = {str(model.directory) for model in models.values()}
-        for kind, others in (("export", targets), ("draft", drafts)):
-            models |= {f"{kind} {len(models)}": other for other in others if str(other.directory) not in known}
+        for kind, directory in (("export", one.model), ("draft", one.draft)):
+            if directory is not None and directory not in known:
+                known[directory] = models[f"{kind} {len(models)}"] = ModelDirectory.open(directory)
         if one.draft is not None and one.strategy not in compiled:
-            draft = ModelDirectory.open(one.draft)
-            compiled[one.strategy] = (draft.mtp or draft.target).path
+            compiled[one.strategy] = (known[one.draft].mtp or known[one.draft].target).path
     taken = Evidence.take(
         settings.device,
         seen,
@@ -127,36 +128,6 @@ def _evidence(
     recipes = {str(one.model): one.recipe for one in contenders if one.recipe}
     shown = {key: {**model, "path": recipes.get(model["path"], model["path"])} for key, model in taken.models.items()}
     return replace(taken, models=shown)
-
-
-def _of_classes(prompts: Sequence[Prompt], classes: Sequence[str]) -> tuple[Prompt, ...]:
-    known = sorted({prompt.kind for prompt in prompts})
-    if unknown := [name for name in classes if name not in known]:
-        raise OptionError(f"no prompt has the class {unknown[0]!r}; the classes of the file are {', '.join(known)}")
-    return tuple(prompt for prompt in prompts if prompt.kind in classes)
-
-
-def _require_usable(seen: RuntimeFacts, settings: BenchSettings) -> None:
-    if seen.unusable:
-        raise UsageError(
-            f"{seen.unusable}; install the extra again (in a checkout: pip install --force-reinstall '.[runtime]')"
-        )
-    if not seen.properties and not seen.ended:
-        raise OptionError(f"there is no device {settings.device!r}; OpenVINO sees {', '.join(seen.devices)}")
-    if not seen.tokens:
-        raise UsageError(f"the prompts cannot be tokenized ({seen.fault}); `irtools verify` looks for the cause")
-
-
-def _require_drafts(rows: int) -> None:
-    if rows < 2:
-        raise UsageError("a gate needs a draft: there is no MTP head; give --draft")
-
-
-def _counter(export: ModelDirectory, device: str) -> Callable[[Sequence[str]], list[int]]:
-    def count(texts: Sequence[str]) -> list[int]:
-        return [len(ids) for ids in probe(device, export.directory, texts, chat_template=False).tokens]
-
-    return count
 
 
 def gates(record: Mapping[str, Any]) -> tuple[str, ...]:

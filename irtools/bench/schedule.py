@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import mean
 
 from irtools.bench.figures import Row
 from irtools.bench.samples import HUNG, RAN, Attempt, Contender
@@ -79,14 +80,12 @@ class _Table:
 
     def left(self, repetition: int, place: int) -> float | None:
         """Seconds to the end; rows that have not run yet take as long as the others."""
-        known = [sum(times) / len(times) for times in self.durations.values()]
-        if not known:
+        if not self.durations:
             return None
-        usual = sum(known) / len(known)
-        order = [*self.order(repetition)]
-        names = [one.name for one in order[place:]]
-        names += [one.name for one in order] * (self.repeat - repetition - 1)
-        means = {name: sum(times) / len(times) for name, times in self.durations.items()}
+        means = {name: mean(times) for name, times in self.durations.items()}
+        usual = mean(means.values())
+        names = [one.name for one in self.order(repetition)]
+        names = names[place:] + names * (self.repeat - repetition - 1)
         return sum(means.get(name, usual) for name in names if name not in self.ended)
 
 

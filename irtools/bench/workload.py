@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from irtools.bench.shipped import passages, prompts, text_file
-from irtools.errors import OptionError, os_reason
+from irtools.errors import OptionError
+from irtools.ir.reading import parse_json
+from irtools.prove.prompts import prompts_text
 
-__all__ = ["CLASSES", "Prompt", "padded", "read_prompts", "shipped"]
+__all__ = ["CLASSES", "Prompt", "filler", "of_classes", "padded", "read_prompts", "shipped"]
 
 CLASSES = ("code", "prose", "reasoning", "chat", "long")
 """Names of the shipped workload classes."""
@@ -59,20 +60,26 @@ class Prompt:
         }
 
 
-def shipped(classes: Sequence[str] = ()) -> tuple[Prompt, ...]:
-    """The shipped prompts, all or those of some classes.
+def shipped() -> tuple[Prompt, ...]:
+    """The shipped prompts of all classes."""
+    texts = {kind: [one.text for one in prompts() if one.kind == kind][:_EACH] for kind in ("code", "prose", "chat")}
+    texts["reasoning"] = passages("reasoning")[:_EACH]
+    texts["long"] = [f"{filler()[:_LONG]}\n\nThe text above, in one sentence:"]
+    return tuple(Prompt(kind, text) for kind in CLASSES for text in texts[kind])
+
+
+def of_classes(given: Sequence[Prompt], classes: Sequence[str]) -> tuple[Prompt, ...]:
+    """The prompts of some classes; all without ``classes``.
 
     Raises
     ------
     OptionError
-        There is no class of a name.
+        No prompt is of a class.
     """
-    if unknown := [name for name in classes if name not in CLASSES]:
-        raise OptionError(f"there is no workload class {unknown[0]!r}; the classes are {', '.join(CLASSES)}")
-    texts = {kind: [one.text for one in prompts() if one.kind == kind][:_EACH] for kind in ("code", "prose", "chat")}
-    texts["reasoning"] = passages("reasoning")[:_EACH]
-    texts["long"] = [f"{_filler()[:_LONG]}\n\nThe text above, in one sentence:"]
-    return tuple(Prompt(kind, text) for kind in CLASSES if kind in (classes or CLASSES) for text in texts[kind])
+    known = dict.fromkeys(prompt.kind for prompt in given)
+    if unknown := [name for name in classes if name not in known]:
+        raise OptionError(f"there is no workload class {unknown[0]!r}; the classes are {', '.join(known)}")
+    return tuple(prompt for prompt in given if prompt.kind in (classes or known))
 
 
 def read_prompts(path: Path) -> tuple[Prompt, ...]:
@@ -83,14 +90,7 @@ def read_prompts(path: Path) -> tuple[Prompt, ...]:
     OptionError
         The file cannot be read or contains no prompts, or a line is invalid.
     """
-    from irtools.ir.reading import read_file
-
-    try:
-        text = read_file(path).decode("utf-8-sig")
-    except OSError as error:
-        raise OptionError(f"{path}: cannot be read: {os_reason(error)}") from error
-    except UnicodeDecodeError as error:
-        raise OptionError(f"{path}: the prompts are not in UTF-8") from error
+    text = prompts_text(path)
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not lines:
         raise OptionError(f"{path}: contains no prompts; write one per line, or JSON Lines with the key text")
@@ -102,8 +102,8 @@ def read_prompts(path: Path) -> tuple[Prompt, ...]:
 def _entry(path: Path, number: int, line: str) -> Prompt:
     """Prompt of one line of JSON."""
     try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        entry = parse_json(line)
+    except ValueError as error:
         raise OptionError(f"{path}, line {number}: is not valid JSON ({error})") from error
     if not isinstance(entry, dict) or not all(isinstance(value, str) for value in entry.values()):
         raise OptionError(f"{path}, line {number}: must be an object whose values are texts")
@@ -120,26 +120,25 @@ def _entry(path: Path, number: int, line: str) -> Prompt:
     return Prompt(entry.get("class") or "prompts", text, entry.get("system", ""), image)
 
 
-def padded(
-    given: Sequence[Prompt], context: int, count: Callable[[Sequence[str]], Sequence[int]]
-) -> tuple[Prompt, ...]:
+def padded(given: Sequence[Prompt], context: int, lengths: Sequence[int]) -> tuple[Prompt, ...]:
     """Prompts with a text before each, so that they have at least ``context`` tokens.
 
     Parameters
     ----------
-    count : callable
-        Numbers of tokens of texts.
+    lengths : sequence of int
+        Numbers of tokens of the prompts, and last of :func:`filler`.
     """
-    filler = _filler()
-    size, *lengths = count([filler, *(prompt.text for prompt in given)])
-    per_token = len(filler) / max(size, 1)
+    text = filler()
+    *lengths, size = lengths
+    per_token = len(text) / max(size, 1)
     results = []
     for prompt, length in zip(given, lengths, strict=True):
         characters = int(max(context - length, 0) * per_token * _MARGIN)
-        before = (filler * (characters // len(filler) + 1))[:characters]
+        before = (text * (characters // len(text) + 1))[:characters]
         results.append(replace(prompt, text=f"{before}\n\n{prompt.text}") if characters else prompt)
     return tuple(results)
 
 
-def _filler() -> str:
+def filler() -> str:
+    """The text that pads prompts."""
     return text_file("prose").read_text(encoding="utf-8").replace("\n\n\n", "\n\n").strip()

@@ -2,46 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from irtools.cli.common import (
-    PATH,
-    Ui,
-    model_argument,
-    output_options,
-    record_outputs,
-    run_models,
-    write_records,
-)
+from irtools.cli.common import PATH, Ui, model_argument, output_options, run_models
+from irtools.cli.records import device_option, names, numbers, record_options, with_files
 from irtools.cli.sizes import Tokens
 from irtools.report.json import ModelResult
 from irtools.timing import step, steps
 
 __all__ = ["command"]
-
-_RANGE = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?", re.ASCII)
-_MOST = 64
-
-
-def _numbers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
-    """Parse numbers and ranges separated by commas."""
-    if value is None:
-        return None
-    found: list[int] = []
-    for item in filter(None, (item.strip() for item in value.split(","))):
-        match = _RANGE.fullmatch(item)
-        low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if high < low:
-            raise click.BadParameter(f"{item!r} is neither a number nor a range such as 1-5")
-        if high - low >= _MOST:
-            raise click.BadParameter(f"{item!r} are more than {_MOST} numbers")
-        found += range(low, high + 1)
-    return tuple(sorted(set(found)))
 
 
 def _properties(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
@@ -50,10 +22,6 @@ def _properties(_ctx: click.Context, _param: click.Parameter, value: tuple[str, 
         if not key or not sign:
             raise click.BadParameter(f"{item!r} is not KEY=VALUE")
     return {key: text for key, _, text in pairs}
-
-
-def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    return tuple(item.strip() for item in value.split(",") if item.strip()) if value is not None else None
 
 
 @click.command("bench")
@@ -70,7 +38,7 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     "--assistant-tokens",
     "--draft-n",
     metavar="1-5",
-    callback=_numbers,
+    callback=numbers,
     help="Numbers of tokens to draft per pass (draft-n), as numbers and ranges.  [default: 1-3]",
 )
 @click.option("--graft", metavar="N", type=Tokens(), multiple=True, help="Compare a draft head over N tokens, as 32k.")
@@ -81,7 +49,7 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     type=int,
     help="Repetitions, each in a fresh process; fewer than 3 decide nothing.  [default: 5]",
 )
-@click.option("--device", metavar="NAME", help="OpenVINO device.  [default: CPU]")
+@device_option
 @click.option(
     "--property",
     "properties",
@@ -97,7 +65,7 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     help="Prompts: one per line, or JSON Lines with text, class, system and image.",
 )
 @click.option(
-    "--classes", metavar="NAMES", callback=_names, help="Of code, prose, reasoning, chat, long.  [default: all]"
+    "--classes", metavar="NAMES", callback=names, help="Of code, prose, reasoning, chat, long.  [default: all]"
 )
 @click.option("--context", metavar="N", type=Tokens(), help="Pad each prompt to N tokens, as 32k.")
 @click.option("--max-new-tokens", metavar="N", type=int, help="Tokens to generate per prompt.  [default: 64]")
@@ -105,16 +73,9 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
 @click.option("--min-speedup", metavar="X", type=float, help="Fail if the fastest draft has a speed-up below X.")
 @click.option("--min-acceptance", metavar="X", type=float, help="Fail if the acceptance rate of that row is below X.")
 @click.option("--timeout", metavar="S", type=float, help="Seconds after which a load or a generation hangs.")
-@click.option("--hash", "hash_weights", is_flag=True, help="Hash weights of more than 1 GiB whole, not only samples.")
-@click.option(
-    "--compare",
-    metavar="FILE",
-    type=PATH,
-    help="Show changes since an earlier record, made with `-o FILE.json`: conditions first, then figures.",
-)
-@record_outputs(plots=True)
+@record_options("bench")
 @output_options()
-def command(model: Path, compare: Path | None, outputs: tuple[Path, ...], ui: Ui, **options: Any) -> int:
+def command(model: Path, earlier: Any, outputs: tuple[Path, ...], ui: Ui, **options: Any) -> int:
     """Benchmark an export: speed, time to first token, acceptance, and whether to draft.
 
     Compares plain decoding with the MTP head and with each --draft, for each number of drafted tokens. The rows take
@@ -127,18 +88,11 @@ def command(model: Path, compare: Path | None, outputs: tuple[Path, ...], ui: Ui
     from irtools.bench.settings import BenchSettings
 
     settings = BenchSettings(**{name: value for name, value in options.items() if value not in (None, (), {})})
-    old = None
-    if compare is not None:
-        from irtools.prove.record_changes import read_record
-
-        old = read_record(compare, "bench")
 
     def work(path: Path) -> ModelResult:
         from irtools.bench.schedule import Progress, Watcher
         from irtools.export import open_export
-        from irtools.prove.record_changes import changes
         from irtools.report.bench import bench_text, progress_text, row_text
-        from irtools.report.record_changes import changes_text
 
         def progressed(progress: Progress) -> None:
             ui.status(progress_text(progress))
@@ -151,11 +105,6 @@ def command(model: Path, compare: Path | None, outputs: tuple[Path, ...], ui: Ui
         finally:
             ui.status("")
         details: dict[str, object] = {"bench": result.record}
-        text = bench_text(result.record, result.missed, ui.style)
-        if old is not None:
-            differences = changes(old, result.record)
-            details["changes"] = [asdict(one) for one in differences]
-            text = f"{text}\n\n{changes_text(differences, ui.style)}"
         if result.nothing:
             first = result.rows[0]
             why = f": {first.contender.name} {first.status}, {first.message}" if first.message else ""
@@ -163,8 +112,8 @@ def command(model: Path, compare: Path | None, outputs: tuple[Path, ...], ui: Ui
             entry = ModelResult(str(path), "refused", 2, error, details=details)
         else:
             status = "findings" if result.missed else "ok"
+            text = bench_text(result.record, result.missed, ui.style)
             entry = ModelResult(str(path), status, result.exit_code, details=details, text=text)
-        write_records(entry, "bench", outputs, ui)
-        return entry
+        return with_files(entry, "bench", earlier, outputs, ui)
 
     return run_models(ui, "bench", [model], work)

@@ -33,10 +33,8 @@ __all__ = [
     "output_options",
     "part_option",
     "print_error",
-    "record_outputs",
     "run_models",
     "system_error",
-    "write_records",
     "write_stdout",
 ]
 
@@ -275,51 +273,6 @@ def output_options(*formats: str) -> Callable[[F], F]:
         return wrapper  # type: ignore[return-value]
 
     return decorate
-
-
-def record_outputs(*, plots: bool = False) -> Callable[[F], F]:
-    """Add ``-o``/``--output`` for files about a record, which the function gets as ``outputs``.
-
-    What would fail after a long run is refused at once; ``plots`` if a page has plots.
-    """
-
-    def checked(_ctx: click.Context, _param: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
-        from irtools.report.formats import RECORD, format_of
-
-        for file in value:
-            format_ = format_of(RECORD, file)
-            if format_ not in RECORD:
-                known = ", ".join(suffix for form in RECORD.values() for suffix in form.suffixes)
-                raise click.BadParameter(f"{str(file)!r} has none of the suffixes {known}")
-            if not file.parent.is_dir():
-                raise click.BadParameter(f"there is no directory {str(file.parent)!r} for {file.name!r}")
-            if plots and format_ == "html":
-                from irtools.report.plots import require_plots
-
-                require_plots()
-        return value
-
-    return click.option(
-        "-o",
-        "--output",
-        "outputs",
-        metavar="FILE",
-        multiple=True,
-        type=PATH,
-        callback=checked,
-        help="Also write a file; can be repeated. The suffix sets the format: .json, .md, .html, or .xml for JUnit.",
-    )
-
-
-def write_records(entry: ModelResult, command: str, outputs: Iterable[Path], ui: Ui) -> None:
-    """Write the files of ``-o`` about a result that has a record."""
-    from irtools.ir.output import write_output
-    from irtools.report.formats import RECORD, format_of, render
-
-    for file in outputs:
-        text = render(RECORD[format_of(RECORD, file)], entry, command=command)
-        write_output(file, text.encode("utf-8", "backslashreplace"))
-        ui.note(f"wrote {file}")
 
 
 def run_models(ui: Ui, command: str, paths: Iterable[Path], work: Callable[[Path], ModelResult]) -> int:

@@ -2,49 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from irtools.cli.common import PATH, Ui, model_argument, output_options, record_outputs, run_models, write_records
-from irtools.errors import OptionError, os_reason
+from irtools.cli.common import PATH, Ui, model_argument, output_options, run_models
+from irtools.cli.records import device_option, names, numbers, record_options, with_files
+from irtools.errors import OptionError
 from irtools.report.json import ModelResult
 from irtools.timing import steps
 
 __all__ = ["command"]
 
 
-def _numbers(_ctx: click.Context, _param: click.Parameter, value: str | tuple[str, ...] | None) -> Any:
-    """Parse numbers separated by commas; a repeated option gives one tuple per value."""
-    if isinstance(value, tuple):
-        return tuple(_numbers(_ctx, _param, item) for item in value)
+def _token_ids(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    """Parse numbers separated by commas, for each value of a repeated option."""
     try:
-        return tuple(int(item) for item in value.split(",") if item.strip()) if value is not None else None
+        return tuple(tuple(int(item) for item in value.split(",") if item.strip()) for value in values)
     except ValueError as error:
-        raise click.BadParameter(f"{value!r} is not a list of numbers such as 1,2,3") from error
-
-
-def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    return tuple(item.strip() for item in value.split(",") if item.strip()) if value is not None else None
+        raise click.BadParameter(f"{', '.join(map(repr, values))} is not a list of numbers such as 1,2,3") from error
 
 
 @click.command("prove")
 @model_argument
 @click.option("--draft", metavar="DIR", type=PATH, help="DFlash, EAGLE-3 or language-model draft to decode with.")
-@click.option("--device", metavar="NAME", help="OpenVINO device.  [default: CPU]")
+@device_option
 @click.option("--prompt", "texts", metavar="TEXT", multiple=True, help="Prompt; can be repeated.")
 @click.option("--prompts", metavar="FILE", type=PATH, help="Prompts: one per line, or a JSON list of strings.")
 @click.option(
-    "--token-ids", metavar="1,2,3", multiple=True, callback=_numbers, help="Prompt as token ids; can be repeated."
+    "--token-ids", metavar="1,2,3", multiple=True, callback=_token_ids, help="Prompt as token ids; can be repeated."
 )
 @click.option("--max-new-tokens", metavar="N", type=int, help="Tokens to generate per prompt.  [default: 40]")
 @click.option(
     "--assistant-tokens",
-    metavar="1,2,3",
-    callback=_numbers,
-    help="Numbers of tokens to draft per pass; each decodes all prompts.  [default: 1,2,3]",
+    metavar="1-3",
+    callback=numbers,
+    help="Numbers of tokens to draft per pass, as numbers and ranges; each decodes all prompts.  [default: 1-3]",
 )
 @click.option(
     "--min-acceptance",
@@ -62,23 +56,16 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
 @click.option(
     "--steps",
     metavar="NAMES",
-    callback=_names,
+    callback=names,
     help="Steps to run: taps (the annotation), state, head (the MTP head), runtime (GenAI).  [default: all]",
 )
-@click.option(
-    "--compare",
-    metavar="FILE",
-    type=PATH,
-    help="Show changes since an earlier record, made with `-o FILE.json`: conditions first, then figures.",
-)
-@click.option("--hash", "hash_weights", is_flag=True, help="Hash weights of more than 1 GiB whole, not only samples.")
-@record_outputs()
+@record_options("proof")
 @output_options()
 def command(
     model: Path,
     texts: tuple[str, ...],
     prompts: Path | None,
-    compare: Path | None,
+    earlier: Any,
     outputs: tuple[Path, ...],
     chat_template: bool,
     ui: Ui,
@@ -99,11 +86,6 @@ def command(
         raise click.UsageError("--prompt and --prompts exclude each other: give one of them")
     set_options = {name: value for name, value in options.items() if value is not None}
     settings = ProveSettings(prompts=texts or _read_prompts(prompts), chat_template=chat_template, **set_options)
-    old = None
-    if compare is not None:
-        from irtools.prove.record_changes import read_record
-
-        old = read_record(compare)
 
     def _ended(step: Any) -> None:
         """Say how a step ended; the figures follow at the end."""
@@ -112,26 +94,19 @@ def command(
 
     def work(path: Path) -> ModelResult:
         from irtools.export import open_export
-        from irtools.prove.record_changes import changes
         from irtools.report.prove import proof_text
-        from irtools.report.record_changes import changes_text
 
         with ui.working(f"Proving {path}"), steps() as begin:
             proof = open_export(path).prove(settings, begin, _ended if ui.format == "text" else None)
         details: dict[str, object] = {"proof": proof.record}
         text = proof_text(proof, ui.style)
-        if old is not None:
-            differences = changes(old, proof.record)
-            details["changes"] = [asdict(one) for one in differences]
-            text = f"{text}\n\n{changes_text(differences, ui.style)}"
         if proof.nothing:
             error = f"{path}: no step applies, so nothing was proved: {proof.why_nothing}"
             entry = ModelResult(str(path), "refused", proof.exit_code, error, details=details, text=text)
         else:
             status = "findings" if proof.failed else "ok"
             entry = ModelResult(str(path), status, proof.exit_code, details=details, text=text)
-        write_records(entry, "prove", outputs, ui)
-        return entry
+        return with_files(entry, "prove", earlier, outputs, ui)
 
     return run_models(ui, "prove", [model], work)
 
@@ -140,14 +115,10 @@ def _read_prompts(path: Path | None) -> tuple[str, ...]:
     """Prompts of a file: a JSON list of strings, else the lines that are not empty."""
     if path is None:
         return ()
-    from irtools.ir.reading import parse_json, read_file
+    from irtools.ir.reading import parse_json
+    from irtools.prove.prompts import prompts_text
 
-    try:
-        text = read_file(path, "prompts").decode("utf-8-sig")
-    except OSError as error:
-        raise OptionError(f"{path}: cannot be read: {os_reason(error)}") from error
-    except UnicodeDecodeError as error:
-        raise OptionError(f"{path}: the prompts are not in UTF-8") from error
+    text = prompts_text(path)
     prompts: Any = [line for line in text.splitlines() if line.strip()]
     if text.lstrip().startswith("["):
         try:

@@ -25,7 +25,7 @@ from irtools.runtime.child import Progress
 from irtools.runtime.effective import EffectiveProperties, effective
 from irtools.runtime.probe import RuntimeFacts
 
-__all__ = ["SAMPLING", "TIMING", "Evidence", "file_marks", "model_record", "other_file"]
+__all__ = ["SAMPLING", "TIMING", "Evidence", "file_marks", "load_averages", "model_record", "other_file"]
 
 TIMING = "timing"
 """Key of values that vary between runs: seconds, and the load of the machine."""
@@ -95,7 +95,7 @@ class Evidence:
             Hash every file whole, also large weights.
         """
         say = progress or (lambda text: None)
-        now, load = datetime.datetime.now(datetime.UTC), _load()
+        now, load = datetime.datetime.now(datetime.UTC), load_averages()
         say("hashing the files")
         # A draft is hashed whole, as an MTP head: it decides the acceptance.
         recorded = {key: model_record(one, whole=whole or key.startswith("draft")) for key, one in models.items()}
@@ -121,7 +121,7 @@ class Evidence:
                 "defaults": defaults,
                 "effective": {part: asdict(read) for part, read in self.compiled.items()},
             },
-            "machine": {**_machine(), TIMING: {"load_start": list(self.load), "load_end": list(_load())}},
+            "machine": {**_machine(), TIMING: {"load_start": list(self.load), "load_end": list(load_averages())}},
             **self.models,
         }
 
@@ -129,7 +129,8 @@ class Evidence:
 # -- machine ---------------------------------------------------------------------------
 
 
-def _load() -> tuple[float, ...]:
+def load_averages() -> tuple[float, ...]:
+    """Load of the machine over 1, 5 and 15 minutes; empty if the system has none."""
     try:
         return tuple(round(average, 2) for average in os.getloadavg())
     except (OSError, AttributeError):  # Windows
@@ -291,15 +292,16 @@ def _sampled(file: Any, size: int) -> str:
     return digest.hexdigest()
 
 
-def other_file(export: ModelDirectory, record: Mapping[str, Any]) -> str:
+def other_file(export: ModelDirectory, record: object) -> str:
     """First IR or weights that are not those of a record, as a clause; ``""`` if the record is about these files.
 
     ``record`` is that of a model directory. Of large weights it may hold only the hash of samples. Tokenizers and
     text files do not matter.
     """
-    then, now = record.get("files"), file_marks(export.directory)
+    then = record.get("files") if isinstance(record, Mapping) else None
     if not isinstance(then, Mapping):
         return "it names no files"
+    now = file_marks(export.directory)
     for name in sorted({*then, *now}):
         if name.endswith((".xml", ".bin")) and "tokenizer" not in name:
             if name not in then:

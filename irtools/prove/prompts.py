@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-__all__ = ["DEFAULT_PROMPTS", "few", "others"]
+from irtools.errors import OptionError, os_reason
+from irtools.ir.reading import read_file
+
+__all__ = ["DEFAULT_PROMPTS", "few", "others", "prompts_text"]
 
 _FEWEST, _MOST = 6, 12
 """Limits of the number of tokens that a numeric step runs."""
@@ -22,6 +26,22 @@ DEFAULT_PROMPTS = (
 )
 """Prose, code, numbers, data and another language, from four words to sixty. A single short prompt is not enough:
 a draft can predict it by luck."""
+
+
+def prompts_text(path: Path) -> str:
+    """Text of a file of prompts.
+
+    Raises
+    ------
+    OptionError
+        The file cannot be read, or is not in UTF-8.
+    """
+    try:
+        return read_file(path, "prompts").decode("utf-8-sig")
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be read: {os_reason(error)}") from error
+    except UnicodeDecodeError as error:
+        raise OptionError(f"{path}: the prompts are not in UTF-8") from error
 
 
 def few(tokens: Sequence[int]) -> list[int]:

@@ -10,8 +10,7 @@ from typing import Any
 from irtools.decoder import locate
 from irtools.decoder.stack import DecoderStack
 from irtools.display import Tabular
-from irtools.errors import ExportError, IrtoolsError, LocateRefusedError, OptionError, UsageError
-from irtools.model.decoding import DECODING
+from irtools.errors import ExportError, IrtoolsError, LocateRefusedError, UsageError
 from irtools.model.directory import ModelDirectory
 from irtools.model.draft import draft as read_draft
 from irtools.model.draft import most_assistant_tokens
@@ -172,12 +171,9 @@ def _within_block(settings: ProveSettings, setup: DraftSetup) -> ProveSettings:
 
 
 def _check_release(setup: DraftSetup) -> None:
-    """Refuse a decoding strategy that the installed runtime does not have: it would crash, or decode in another way."""
-    installed = genai.installed_version()
-    reason = DECODING[setup.name].missing(installed) if installed and setup.name in DECODING else ""
-    if reason:
+    if reason := genai.missing(setup.name):
         raise UsageError(
-            f"{setup.name} needs a newer runtime: {reason}, and {installed} is installed",
+            f"{setup.name} needs a newer runtime: {reason}",
             hint="Install the newer openvino-genai, or leave out the step `runtime` (--steps taps,state,head).",
         )
 
@@ -190,12 +186,7 @@ def _prompts(export: ModelDirectory, settings: ProveSettings) -> tuple[tuple[Pro
     """
     texts = () if settings.token_ids else settings.prompts or DEFAULT_PROMPTS
     seen = probe(settings.device, export.directory, texts, chat_template=settings.chat_template)
-    if seen.unusable:
-        raise UsageError(
-            f"{seen.unusable}; install the extra again (in a checkout: pip install --force-reinstall '.[runtime]')"
-        )
-    if not seen.properties and not seen.ended:
-        raise OptionError(f"there is no device {settings.device!r}; OpenVINO sees {', '.join(seen.devices)}")
+    seen.require(settings.device)
     if settings.token_ids:
         return tuple(Prompt(token_ids=ids) for ids in settings.token_ids), seen
     if seen.tokens:

@@ -9,6 +9,7 @@ from irtools.bench.decision import FEWEST, OFF, ON
 from irtools.bench.figures import Row, row_figures, speed_ups
 from irtools.bench.samples import RAN
 from irtools.bench.schedule import Progress
+from irtools.report.record_figures import break_even_text, has_interval, number_text, seconds_text
 from irtools.report.terminal import Column, Style, numbers, paragraph, table
 from irtools.text import plural, size_text
 
@@ -19,9 +20,6 @@ _BUSY = 0.5
 """Load of a core above which the machine had other work."""
 _MANY = 0.1
 """Share of the time in the first pass above which a note says so."""
-
-_WIDEST = 50
-"""Ratio of the ends of an interval above which it says nothing."""
 
 Figure = Mapping[str, Any]
 
@@ -47,7 +45,7 @@ def row_text(row: Row, plain: Row | None) -> str:
     parts = [f"{speed.median:.1f} tokens/s"] if speed else []
     if ratio := speed_ups([row], plain).get(row.contender.name):
         shown = ratio.figure().to_json()
-        parts.append(f"{_with_interval(shown, _times)} times plain")
+        parts.append(f"{_with_interval(shown, number_text)} times plain")
     parts += [f"{rate.median:.0%} accepted"] if rate else []
     parts += [f"{row.status} in one repetition: {row.message}"] if row.status != RAN else []
     return f"{row.contender.name}: {', '.join(parts)}"
@@ -111,7 +109,7 @@ def verdict_reason(record: Mapping[str, Any]) -> str:
     if speed_up is None:
         drafts = any(row["assistant_tokens"] for row in record["rows"])
         return "no row that drafts could be compared" if drafts else "there is no draft to compare; give --draft"
-    figures = f"{_with_interval(speed_up, _times)} times the speed of plain decoding"
+    figures = f"{_with_interval(speed_up, number_text)} times the speed of plain decoding"
     if found["decision"] == ON:
         return f"draft {found['assistant_tokens']} at a time, as {found['row']} does: {figures}"
     if found["decision"] == OFF:
@@ -128,7 +126,12 @@ def verdict_reason(record: Mapping[str, Any]) -> str:
 def _speeds(rows: Sequence[Mapping[str, Any]], style: Style) -> str:
     columns = [Column("row", fold="words"), *numbers("tokens/s", "speed-up", fold="words"), Column("verdict")]
     cells = [
-        [row["name"], _of(row, "tokens_per_second", _number), _of(row, "speed_up", _times), row["decision"] or ""]
+        [
+            row["name"],
+            _of(row, "tokens_per_second", number_text),
+            _of(row, "speed_up", number_text),
+            row["decision"] or "",
+        ]
         for row in rows
     ]
     return table(columns, cells, style)
@@ -137,10 +140,10 @@ def _speeds(rows: Sequence[Mapping[str, Any]], style: Style) -> str:
 def _times_table(rows: Sequence[Mapping[str, Any]], style: Style) -> str:
     titles = ("prompt tokens/s", "first token", "per token", "tokens per pass", "draft's share")
     figures = (
-        ("prompt_tokens_per_second", _number),
-        ("first_token", _seconds),
-        ("time_per_token", _seconds),
-        ("tokens_per_pass", _times),
+        ("prompt_tokens_per_second", number_text),
+        ("first_token", seconds_text),
+        ("time_per_token", seconds_text),
+        ("tokens_per_pass", number_text),
         ("draft_share", _percent),
     )
     return _table(titles, figures, rows, style)
@@ -148,7 +151,7 @@ def _times_table(rows: Sequence[Mapping[str, Any]], style: Style) -> str:
 
 def _costs(rows: Sequence[Mapping[str, Any]], style: Style) -> str:
     titles = ("peak memory", "cores in use", "loading", "warm-up")
-    figures = (("peak_memory", size_text), ("cpu", _number), ("load", _seconds), ("warm_up", _seconds))
+    figures = (("peak_memory", size_text), ("cpu", number_text), ("load", seconds_text), ("warm_up", seconds_text))
     return _table(titles, figures, rows, style)
 
 
@@ -174,7 +177,7 @@ def _acceptance(rows: Sequence[Mapping[str, Any]], style: Style) -> str:
         [
             row["name"],
             _of(row, "acceptance", _percent),
-            _even(row["break_even"]),
+            break_even_text(row["break_even"], _percent),
             " ".join(_percent(one["median"]) for one in row["acceptance_by_position"]),
         ]
         for row in rows
@@ -194,9 +197,9 @@ def _classes(classes: Sequence[Mapping[str, Any]], style: Style) -> str:
         [
             one["class"],
             one["recommendation"]["row"],
-            _with_interval(one["speed_up"], _times),
+            _with_interval(one["speed_up"], number_text),
             _percent(one["acceptance"]["median"]) if one["acceptance"] else "",
-            _even(one["break_even"]),
+            break_even_text(one["break_even"], _percent),
             one["decision"],
         ]
         for one in classes
@@ -240,7 +243,7 @@ def _notes(record: Mapping[str, Any], ran: Sequence[Mapping[str, Any]]) -> Itera
         if row["assistant_tokens"] and steady and first["median"] > _MANY * new * steady["median"]:
             yield (
                 "the pass after the first token takes long, because the draft then reads the prompt too "
-                f"({row['name']}: {_seconds(first['median'])}); tokens/s contain it, speed-ups do not"
+                f"({row['name']}: {seconds_text(first['median'])}); tokens/s contain it, speed-ups do not"
             )
             break
 
@@ -258,31 +261,9 @@ def _with_interval(figure: Figure | None, shown: Callable[[float], str]) -> str:
     """Median, and the interval in brackets unless it is too wide to say anything."""
     if figure is None:
         return ""
-    low, high = figure["low"], figure["high"]
     center = shown(figure["median"])
-    known = high is not None and high <= _WIDEST * max(low, figure["median"] / _WIDEST)
-    return f"{center} ({shown(low)}-{shown(high)})" if known else center
-
-
-def _times(value: float) -> str:
-    return f"{value:.2f}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+    return f"{center} ({shown(figure['low'])}-{shown(figure['high'])})" if has_interval(figure) else center
 
 
 def _percent(value: float) -> str:
     return f"{value:.0%}"
-
-
-def _even(value: float | None) -> str:
-    if value is None:
-        return ""
-    return "never" if value > 1 else "always" if value <= 0 else _percent(value)
-
-
-def _seconds(value: float) -> str:
-    if value >= 1:
-        return f"{value:.1f} s"
-    return f"{1000 * value:.0f} ms" if value >= 0.1 else f"{1000 * value:.1f} ms"

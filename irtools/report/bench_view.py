@@ -9,7 +9,7 @@ from typing import Any
 from irtools.report.bench import row_notes, verdict_reason
 from irtools.report.html_tables import HtmlTable, number_columns, text_columns
 from irtools.report.plots import bench_plots
-from irtools.report.record_figures import figure_text, number_text
+from irtools.report.record_figures import break_even_text, figure_text, value_text
 from irtools.report.record_view import Number, RecordView, conditions
 
 __all__ = ["bench_view"]
@@ -79,9 +79,7 @@ def _cell(figure: Mapping[str, Any] | None) -> object:
 
 
 def _break_even(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return "never" if value > 1 else "always" if value <= 0 else f"{number_text(100 * value)} %"
+    return break_even_text(value, lambda rate: value_text(rate, "share")) or "-"
 
 
 def _positions(rows: Sequence[Mapping[str, Any]]) -> HtmlTable:

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from irtools.errors import UsageError
 from irtools.report.record_figures import figure_text
+from irtools.text import cut
 
 __all__ = ["Plot", "bench_plots", "require_plots"]
 
@@ -24,6 +25,8 @@ _SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b07d00", "#3d8fc4", "#7
 _SIZE = (6.4, 3.4)
 _WIDEST = 2
 """Upper end of an interval that is shown, divided by the highest median: two repetitions can give any interval."""
+_LONGEST = 40
+"""Characters of a label."""
 _SVG = "{http://www.w3.org/2000/svg}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _STYLE: dict[Any, Any] = {  # matplotlib types its keys as literals
@@ -158,7 +161,7 @@ def _memory(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Plo
     for number, (name, memory) in enumerate(drawn):
         axes.barh([number], [memory["median"] / 2**20], color=_SERIES[0], height=0.6, gid=f"point-{number}-0")
         series.append(_Series(name, {0: memory}))
-    axes.set_yticks(range(len(drawn)), [_short(name) for name, _ in drawn])
+    axes.set_yticks(range(len(drawn)), [cut(name, _LONGEST) for name, _ in drawn])
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     note = "Largest resident set of the process of each row."
@@ -192,7 +195,7 @@ def _grouped(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> di
 def _label(record: Mapping[str, Any], row: Mapping[str, Any]) -> str:
     other = Path(row["model"]).name if row["model"] != record["model"]["path"] and not row["copy"] else ""
     draft = Path(row["draft"]).name if row["draft"] not in (None, row["model"]) else ""
-    return _short(", ".join(part for part in (row["strategy"], draft, other, row["copy"]) if part))
+    return cut(", ".join(part for part in (row["strategy"], draft, other, row["copy"]) if part), _LONGEST)
 
 
 def _series(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], key: str) -> Iterator[_Series]:
@@ -200,10 +203,6 @@ def _series(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], key: s
         points = {row["assistant_tokens"]: row["figures"][key] for row in some if row["figures"][key]}
         if points:
             yield _Series(label, dict(sorted(points.items())))
-
-
-def _short(text: str, most: int = 40) -> str:
-    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 # -- drawing ---------------------------------------------------------------------------

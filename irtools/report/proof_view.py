@@ -8,7 +8,7 @@ from typing import Any
 from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING
 from irtools.prove.wording import verdict
 from irtools.report.html_tables import HtmlTable, number_columns, text_columns
-from irtools.report.record_figures import number_text
+from irtools.report.record_figures import number_text, value_text
 from irtools.report.record_view import Number, RecordView, conditions
 
 __all__ = ["proof_view"]
@@ -68,7 +68,7 @@ def _seen(check: Mapping[str, Any]) -> str:
 
 def _rate(counts: Mapping[str, Any]) -> object:
     rate = counts["acceptance"]
-    return Number(f"{number_text(100 * rate)} %", rate) if rate is not None else "-"
+    return Number(value_text(rate, "share"), rate) if rate is not None else "-"
 
 
 def _acceptance(record: Mapping[str, Any]) -> HtmlTable:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from irtools.text import size_text
 
-__all__ = ["figure_text", "number_text", "value_text"]
+__all__ = ["break_even_text", "figure_text", "has_interval", "number_text", "seconds_text", "value_text"]
 
 _WIDE = 10
 """Upper end divided by the median from which an interval says nothing: there were too few repetitions."""
@@ -33,10 +33,28 @@ def value_text(value: float, unit: str) -> str:
     ('12.3 ms', '1.50 s', '87.6 %', '1.31')
     """
     if unit == "s":
-        return f"{number_text(value)} s" if value >= 1 else f"{number_text(1000 * value)} ms"
+        return seconds_text(value)
     if unit == "share":
         return f"{number_text(100 * value)} %"
     return size_text(value) if unit == "bytes" else number_text(value)
+
+
+def seconds_text(value: float) -> str:
+    """A time in seconds or milliseconds."""
+    return f"{number_text(value)} s" if value >= 1 else f"{number_text(1000 * value)} ms"
+
+
+def break_even_text(value: float | None, shown: Callable[[float], str]) -> str:
+    """Acceptance rate at which drafting breaks even; ``""`` for None."""
+    if value is None:
+        return ""
+    return "never" if value > 1 else "always" if value <= 0 else shown(value)
+
+
+def has_interval(figure: Mapping[str, Any]) -> bool:
+    """False if the interval of a figure is so wide that it says nothing."""
+    high = figure["high"]
+    return high is not None and bool(figure.get("unit") == "share" or high <= _WIDE * figure["median"])
 
 
 def figure_text(figure: Mapping[str, Any] | None) -> str:
@@ -50,9 +68,7 @@ def figure_text(figure: Mapping[str, Any] | None) -> str:
     if figure is None:
         return "-"
     unit = figure.get("unit", "")
-    low, median = (value_text(figure[key], unit) for key in ("low", "median"))
-    high = figure["high"]
-    if high is None or (unit != "share" and high > _WIDE * figure["median"]):
-        return f"{median} (interval unknown)"
-    high = value_text(high, unit)
+    if not has_interval(figure):
+        return f"{value_text(figure['median'], unit)} (interval unknown)"
+    low, median, high = (value_text(figure[key], unit) for key in ("low", "median", "high"))
     return median if low == median == high else f"{median} ({low} to {high})"

@@ -48,10 +48,8 @@ def own_records(export: ModelDirectory, records: Mapping[str, Mapping[str, Any]]
         matplotlib, which draws the plots of a benchmark, is not installed.
     """
     for kind, record in records.items():
-        model = record.get("model")
-        other = other_file(export, model if isinstance(model, Mapping) else {})
-        if other:
-            command, title = WRITERS[kind]
+        command, title = WRITERS[kind]
+        if other := other_file(export, record.get("model")):
             raise OptionError(
                 f"the record of the {title} is about other files: {other}; run `irtools {command}` on this export again"
             )

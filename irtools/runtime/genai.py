@@ -12,10 +12,11 @@ from contextlib import closing
 from dataclasses import asdict
 
 from irtools.errors import UsageError
+from irtools.model.decoding import DECODING
 from irtools.runtime.child import Progress, ask_each
 from irtools.runtime.jobs import GenerationJob, Outcome
 
-__all__ = ["NOT_INSTALLED", "available", "installed_version", "iterate"]
+__all__ = ["NOT_INSTALLED", "available", "installed_version", "iterate", "missing"]
 
 NOT_INSTALLED = "openvino-genai is not installed; install the extra `runtime` (in a checkout: pip install '.[runtime]')"
 
@@ -35,6 +36,16 @@ def installed_version() -> str:
         return version("openvino-genai")
     except PackageNotFoundError:
         return ""
+
+
+def missing(strategy: str) -> str:
+    """Statement that the installed release does not have a decoding strategy; ``""`` if it has it, or is not known.
+
+    It would crash, or decode in another way.
+    """
+    installed = installed_version()
+    reason = DECODING[strategy].missing(installed) if installed and strategy in DECODING else ""
+    return f"{reason}, and {installed} is installed" if reason else ""
 
 
 def iterate(

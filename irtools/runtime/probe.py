@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from irtools.errors import OptionError, UsageError
 from irtools.runtime.child import Child, Progress, Reply, ask_each, serve
 from irtools.runtime.exact import plugin
 from irtools.runtime.messages import short_message
@@ -69,6 +70,21 @@ class RuntimeFacts:
     fault: str = ""
     ended: str = ""
     unusable: str = ""
+
+    def require(self, device: str) -> None:
+        """Refuse an installation that cannot be used, and a device that OpenVINO does not see.
+
+        Raises
+        ------
+        UsageError
+            With what to do.
+        """
+        if self.unusable:
+            raise UsageError(
+                f"{self.unusable}; install the extra again (in a checkout: pip install --force-reinstall '.[runtime]')"
+            )
+        if not self.properties and not self.ended:
+            raise OptionError(f"there is no device {device!r}; OpenVINO sees {', '.join(self.devices)}")
 
 
 def probe(device: str, directory: Path, prompts: Sequence[str], *, chat_template: bool) -> RuntimeFacts:

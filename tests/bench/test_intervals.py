@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from examples import Machine, contenders, recorded
 
 from irtools.bench.decision import decide, row_decision
 from irtools.bench.figures import Row, acceptance, break_even, by_position, row_figures, speed_ups
 from irtools.bench.intervals import Estimate, figure, quantile
 from irtools.bench.intervals import ratios as ratios_of
-from irtools.bench.samples import PromptRun
+from irtools.bench.samples import Attempt, PromptRun
 from irtools.bench.workload import Prompt
+from tests.bench.examples import Machine, contenders, recorded
 
 PROMPTS = tuple(Prompt("code", str(number)) for number in range(9))
 
@@ -90,6 +90,25 @@ def test_the_figures_are_those_of_the_simulated_runtime():
     assert acceptance(plain) is None
 
 
+def test_the_interval_of_a_share_is_the_published_one():
+    """Wilson's interval of 81 of 263: Newcombe 1998, "Interval estimation for the single proportion", table I."""
+    tokens = (*(1,) * 182, *(2,) * 81)
+    run = PromptRun(0, 9, 0.1, 0.5, 0.1, 0.1, 0.5, (0.01,) * 263, tokens, 81, 263)
+    row = Row(contenders(Path("export"), (1,))[1], (Attempt(0, "ran", runs=(run,)),))
+    (first,) = by_position(row)
+    assert (round(first.low, 4), round(first.high, 4)) == (0.2553, 0.3662)
+
+
+def test_the_interval_of_the_acceptance_covers_it_in_95_of_100_cases():
+    chance, covered = random.Random(11), 0
+    machine = Machine(acceptance={"code": 0.7}, processes=[[[1.0]]], chance=chance)
+    one = contenders(Path("export"), (2,))[1]
+    for _ in range(200):
+        found = acceptance(Row(one, (machine.attempt(one, 0, PROMPTS),)))
+        covered += found.low <= (0.7 + 0.7**2) / 2 <= found.high
+    assert 180 <= covered < 200
+
+
 def test_one_repetition_decides_nothing():
     rows = draw([[[1.0]]], random.Random(1), 5.0, repeat=1)
     assert decide(speed_ups(rows, rows[0])).decision == "undecided"
@@ -116,6 +135,13 @@ def test_rows_share_the_error_of_a_repetition():
 
 def test_one_repetition_gives_no_interval():
     assert figure([3.0], "s").to_json() == {"median": 3.0, "low": 0.0, "high": None, "unit": "s"}
+
+
+def test_the_interval_of_a_median_is_that_of_the_t_test():
+    """Logarithms -1, 0, 1 have the standard error 1/sqrt(3), and t is 4.303 at 2 degrees of freedom."""
+    found = figure([1 / math.e, 1.0, math.e], "s")
+    ends = [math.log(found.low), math.log(found.median), math.log(found.high)]
+    assert ends == pytest.approx([-4.303 / math.sqrt(3), 0, 4.303 / math.sqrt(3)], abs=1e-3)
 
 
 def test_the_shorter_passes_at_the_end_do_not_make_drafting_look_slower():

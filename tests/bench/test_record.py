@@ -3,7 +3,6 @@ from dataclasses import replace
 
 import jsonschema
 import pytest
-from examples import PROMPTS, Machine, contenders, example_record, rows
 
 from irtools.bench.figures import Row, row_figures
 from irtools.bench.record import measured, schema
@@ -11,6 +10,7 @@ from irtools.bench.run import gates
 from irtools.bench.samples import CRASHED, Attempt, Contender
 from irtools.report.bench import bench_text
 from irtools.report.terminal import Style
+from tests.bench.examples import PROMPTS, Machine, contenders, example_record, rows
 
 
 @pytest.fixture(scope="module")

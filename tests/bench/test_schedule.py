@@ -4,10 +4,10 @@ import itertools
 from pathlib import Path
 
 import pytest
-from examples import PROMPTS, Machine, contenders
 
 from irtools.bench.samples import CRASHED, HUNG, REFUSED, Attempt
 from irtools.bench.schedule import Watcher, schedule
+from tests.bench.examples import PROMPTS, Machine, contenders
 
 ROWS = contenders(Path("export"))
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from irtools.bench.workload import CLASSES, Prompt, padded, read_prompts, shipped
+from irtools.bench.workload import CLASSES, Prompt, filler, of_classes, padded, read_prompts, shipped
 from irtools.errors import OptionError
 
 
@@ -12,7 +12,7 @@ def test_every_class_has_prompts_and_the_long_one_is_long():
     assert min(len(one.text) for one in prompts if one.kind == "long") > 20 * max(
         len(one.text) for one in prompts if one.kind == "chat"
     )
-    assert {one.kind for one in shipped(("chat", "code"))} == {"code", "chat"}
+    assert {one.kind for one in of_classes(prompts, ("chat", "code"))} == {"code", "chat"}
 
 
 def test_a_file_of_text_has_a_prompt_in_each_line(tmp_path):
@@ -56,10 +56,9 @@ def test_a_faulty_file_is_refused_with_the_line(tmp_path, content, words):
 
 
 def test_padding_reaches_the_length_and_keeps_the_prompt_at_the_end():
-    def count(texts):
-        return [len(text.split()) for text in texts]
-
-    short, long = padded((Prompt("code", "def f():"), Prompt("code", "word " * 900)), 800, count)
-    assert 800 <= count([short.text])[0] < 1000
+    given = (Prompt("code", "def f():"), Prompt("code", "word " * 900))
+    lengths = [len(text.split()) for text in (*(prompt.text for prompt in given), filler())]
+    short, long = padded(given, 800, lengths)
+    assert 800 <= len(short.text.split()) < 1000
     assert short.text.endswith("def f():")
     assert long.text == "word " * 900

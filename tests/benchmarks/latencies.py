@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from irtools.bench.workload import shipped
+from irtools.bench.workload import of_classes, shipped
 from irtools.runtime.genai import iterate
 from irtools.runtime.jobs import GenerationJob
 
@@ -23,7 +23,8 @@ EXPORT = Path(__file__).parents[2] / "fixtures" / "qwen3_5_vl_trained"
 def record() -> list[list[list[int]]]:
     """Microseconds by process, run and pass, without the first pass of a run."""
     base = GenerationJob(str(EXPORT), max_new_tokens=TOKENS, chat_template=False, reuse=True)
-    jobs = [replace(base, prompt=prompt.text) for prompt in shipped(("code", "prose", "reasoning", "chat"))]
+    prompts = of_classes(shipped(), ("code", "prose", "reasoning", "chat"))
+    jobs = [replace(base, prompt=prompt.text) for prompt in prompts]
     processes = []
     for _ in range(PROCESSES):
         with closing(iterate([jobs[0], *jobs, *jobs])) as outcomes:

@@ -135,6 +135,22 @@ def test_invalid_options_are_refused(cli: Cli, simulated: Path, options: tuple[s
     assert done.code == 2
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--against", "llama", "--against", "llama"), "the row llama plain would be in the table twice"),
+        (("--against", "llama", "--min-speedup", "1"), "a gate needs a draft"),
+    ],
+)
+def test_rows_that_cannot_be_compared_are_refused(
+    cli: Cli, simulated: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], words: str
+) -> None:
+    monkeypatch.chdir(simulated.parent)
+    done = cli("bench", "falcon", *options)
+    assert words in done.err
+    assert done.code == 2
+
+
 @pytest.mark.slow
 def test_a_refused_draft_and_a_grafted_copy_are_rows(cli: Cli, fixtures: Path) -> None:
     done = cli(

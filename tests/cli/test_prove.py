@@ -56,7 +56,7 @@ def test_options_become_settings(cli: Cli, asked: list[ProveSettings], fixtures:
         ("--prompts", tmp_path / "list"): ProveSettings(prompts=("a\nb", "c")),
         ("--token-ids", "1,2, 3", "--token-ids", "4,5"): ProveSettings(token_ids=((1, 2, 3), (4, 5))),
         ("--steps", "taps,head", "--device", "GPU"): ProveSettings(steps=("taps", "head"), device="GPU"),
-        ("--assistant-tokens", "2,4", "--min-acceptance", "0.5"): ProveSettings(
+        ("--assistant-tokens", "4,2-2", "--min-acceptance", "0.5"): ProveSettings(
             assistant_tokens=(2, 4), min_acceptance=0.5
         ),
         ("--repeat", "3"): ProveSettings(repeat=3),
@@ -72,7 +72,8 @@ def test_options_become_settings(cli: Cli, asked: list[ProveSettings], fixtures:
     [
         (("--steps", "tap"), "there is no step 'tap'"),
         (("--steps", ","), "no step is selected"),
-        (("--assistant-tokens", "1,x"), "not a list of numbers"),
+        (("--assistant-tokens", "1,x"), "'x' is neither a number nor a range"),
+        (("--token-ids", "1,x"), "not a list of numbers"),
         (("--assistant-tokens", "0"), "at least 1"),
         (("--max-new-tokens", "1"), "at least 2"),
         (("--max-new-tokens", "9" * 20), "more than 1000000"),
