@@ -443,6 +443,23 @@ def test_weights_that_are_missing_are_told(fixtures: Path, export_copy: Copy) ->
         edit(copy / "openvino_model.xml", r'causal="true"', 'causal="false"')
 
 
+@pytest.mark.parametrize(
+    ("before", "wrong", "fault"),
+    [("</body>", 'offset="9999999"', "has 279842 bytes"), ("<body>", "", "has no offset")],
+    ids=["in a body", "at the top"],
+)
+def test_a_constant_that_cannot_be_read_is_not_called_equal(
+    before: str, wrong: str, fault: str, fixtures: Path, export_copy: Copy
+) -> None:
+    copy = export_copy("qwen3_5_moe_vl") / "openvino_language_model.xml"
+    text = copy.read_text()
+    start = text.rindex("offset=", 0, text.index(before))
+    copy.write_text(text[:start] + re.sub(r'offset="\d+"', wrong, text[start:], count=1))
+    comparison = compare(fixtures / "qwen3_5_moe_vl" / copy.name, copy)
+    assert (comparison.exit_code, comparison.equal) == (2, False)
+    assert fault in comparison.failures[0]
+
+
 def test_missing_sides_and_unknown_words_are_errors(fixtures: Path, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="no such file or directory"):
         compare(fixtures / "falcon", tmp_path / "nothing")
