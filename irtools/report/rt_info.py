@@ -117,12 +117,11 @@ def changes_text(details: Mapping[str, Any], *, undo: bool) -> str:
         f"{visible(change['key'])}: {_side(change['before'])} -> {_side(change['after'])}"
         for change in details["changes"]
     ]
-    if undo and details["undo"]:
-        lines.append(f"undo: {' && '.join(map(visible, details['undo']))}")
+    commands = " && ".join(details["undo"])
+    if undo and commands and commands == visible(commands):  # the line can be pasted
+        lines.append(f"undo{'' if details['undo_exact'] else ' (entries, not every byte)'}: {commands}")
     elif undo:
-        lines.append(
-            "undo: no rt-info command restores every byte; --diff prints a patch, which `patch -R -p1` reverts"
-        )
+        lines.append("undo: no command on one line restores the entries; `patch -R -p1` reverts what --diff prints")
     return "\n".join(lines)
 
 
