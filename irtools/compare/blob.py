@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from irtools.errors import ExportError
+from irtools.errors import ExportError, os_reason
 from irtools.ir.constants import Constant
 from irtools.ir.reading import open_file
 from irtools.ir.weights_file import require_weights
@@ -24,31 +24,36 @@ _CHUNK = 1 << 22
 class Blob:
     """The memory-mapped weights of one IR.
 
+    Parameters
+    ----------
+    constants : iterable of Constant
+        All constants of the IR.
+
     Attributes
     ----------
     fault : str or None
-        Reason for unreadable weights.
+        Reason why some constants cannot be read.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, constants: Iterable[Constant]) -> None:
         self.path = path
         self.fault: str | None = None
         self._content: mmap.mmap | bytes = b""
+        needed = 0
+        for constant in constants:
+            needed = max(needed, constant.end)
+            if constant.faults and self.fault is None:
+                self.fault = f"{path.with_suffix('.xml')}: the constant {constant.name!r} has no {constant.faults[0]}"
         try:
-            require_weights(path, 0, "the IR")
+            require_weights(path, needed, "the IR")
             with open_file(path) as file:
                 # mmap refuses an empty file.
                 if file.read(1):
                     self._content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except (OSError, ExportError) as error:
-            self.fault = str(error)
-
-    def require(self, needed: int) -> None:
-        """Record a fault if the file is shorter than the IR needs."""
-        try:
-            require_weights(self.path, needed, "the IR")
         except ExportError as error:
             self.fault = str(error)
+        except OSError as error:
+            self.fault = f"{path}: {os_reason(error)}"
 
     def ignore(self) -> None:
         """Read no constant: those of the other side cannot be read."""
@@ -76,11 +81,9 @@ class Blob:
         return struct.unpack(form, self.piece(constant.offset, constant.size))
 
 
-def same_bytes(a: Blob, b: Blob, pairs: Iterable[tuple[Constant, Constant]]) -> bool | None:
-    """True if constants of equal size hold the same bytes; None if some bytes cannot be read."""
+def same_bytes(a: Blob, b: Blob, pairs: Iterable[tuple[Constant, Constant]]) -> bool:
+    """True if constants of equal size hold the same bytes."""
     for one, other in pairs:
-        if not (a.holds(one) and b.holds(other)):
-            return None
         for start in range(0, one.size, _CHUNK):
             size = min(_CHUNK, one.size - start)
             if a.piece(one.offset + start, size) != b.piece(other.offset + start, size):

@@ -67,6 +67,10 @@ class Graph:
         """Non-constant ops in topological order."""
         return tuple(op for op in self.view.topological if not self.view.constant(op))
 
+    def text(self, op: int) -> bytes:
+        """The ``<layer>`` of an op, as it is in the file."""
+        return self.view.scan.data[slice(*self.view.span(op))]
+
     def number(self, source: Source | tuple[int, int], *, floats: bool = False) -> tuple[float, ...] | None:
         """Values of a small constant that an op reads directly; None for other sources."""
         constant = self.constants.get(source[0])

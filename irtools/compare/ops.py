@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from irtools.compare.align import Alignment, generated_name
@@ -20,7 +20,9 @@ __all__ = ["Found", "OpComparer", "port_text", "renamed"]
 _PORTS = frozenset(("Parameter", "Result"))
 _NAME_KEYS = ("fused_names", "original_name")
 _WHOLE = ("i64", "i32")
-_CONSTANT = (-2, "")
+_Origin = tuple[int | None, str]
+"""Producer of an input, as an op of ``b``, and its output; None for an unpaired producer."""
+_CONSTANT: _Origin = (-1, "")
 _MOST_NUMBERS = 8
 
 
@@ -70,18 +72,19 @@ class OpComparer:
         a, b = alignment.a, alignment.b
         refs = (_ref(a, one), _ref(b, other))
         differences.weights += self.stored.compare(a, b, refs)
-        first, second = a.view.op(one), b.view.op(other)
         changes: dict[Category, list[Difference]] = {"shapes": [], "structure": [*_rewired(alignment, one, other)]}
-        if a.fine(one) != b.fine(other):
-            changes["structure"] += _attributes(first, second)
-            changes["structure"] += self._inside(alignment, one, other, differences)
-            changes["shapes"] += _outputs(first, second)
-        changes["structure"] += _constants(a, b, first, second)
-        entries = _entries(first.rt_info, second.rt_info)
-        changes["rt_info"] = [entry for entry in entries if not entry.what.startswith(_NAME_KEYS)]
-        changes["versions"] = [Difference("opset", first.opset, second.opset)] if first.opset != second.opset else []
+        if a.text(one) != b.text(other) or a.bodies(one):  # most ops are the same bytes, and need not be parsed
+            first, second = a.view.op(one), b.view.op(other)
+            if a.fine(one) != b.fine(other):
+                changes["structure"] += _attributes(first, second)
+                changes["structure"] += self._inside(alignment, one, other, differences)
+                changes["shapes"] += _outputs(first, second)
+            entries = _entries(first.rt_info, second.rt_info)
+            changes["rt_info"] = [entry for entry in entries if not entry.what.startswith(_NAME_KEYS)]
+            changes["versions"] = [Difference("opset", first.opset, second.opset)] * (first.opset != second.opset)
+            differences.renamed += renamed(first.name, second.name)
+        changes["structure"] += _constants(a, b, one, other)
         differences.changed += (OpChange(*refs, kind, tuple(changed)) for kind, changed in changes.items() if changed)
-        differences.renamed += renamed(first.name, second.name)
 
     def _inside(self, alignment: Alignment, one: int, other: int, differences: Found) -> Iterator[Difference]:
         """Compare the bodies of a Loop or If."""
@@ -123,9 +126,9 @@ def _outputs(first: Op, second: Op) -> Iterator[Difference]:
         yield Difference("outputs", str(len(first.outputs)), str(len(second.outputs)))
 
 
-def _constants(a: Graph, b: Graph, first: Op, second: Op) -> Iterator[Difference]:
+def _constants(a: Graph, b: Graph, first: int, second: int) -> Iterator[Difference]:
     """Changes in the small constants that an op reads directly: axes, shapes, an epsilon."""
-    counts = len(a.view.inputs(first.id)), len(b.view.inputs(second.id))
+    counts = len(a.view.inputs(first)), len(b.view.inputs(second))
     if counts[0] != counts[1]:
         yield Difference("number of inputs", *map(str, counts))
         return
@@ -147,9 +150,9 @@ def _declared(constant: Constant) -> str:
     return f"{constant.element_type} {shape_text(constant.shape)}, {plural(constant.size, 'byte')}"
 
 
-def _direct(graph: Graph, op: Op) -> list[Constant | None]:
+def _direct(graph: Graph, op: int) -> list[Constant | None]:
     """Constants that an op reads directly; None for an input that is computed from constants."""
-    inputs = [source for source in graph.view.inputs(op.id) if graph.view.constant(source.op)]
+    inputs = [source for source in graph.view.inputs(op) if graph.view.constant(source.op)]
     return [graph.constants.get(source.op) for source in inputs]
 
 
@@ -180,29 +183,47 @@ def _rewired(alignment: Alignment, one: int, other: int) -> Iterator[Difference]
     """
     a, b = alignment.a.view, alignment.b.view
     first, second = a.inputs(one), b.inputs(other)
-    swaps = a.op_type(one) in COMMUTATIVE
-    wanted = Counter(alignment.to_b.get(source.op) for source in first) if swaps else Counter()
-    moved: list[tuple[int, tuple[int, str], tuple[int, str]]] = []
-    for index, (source, now) in enumerate(zip(first, second, strict=False)):
-        constant = a.constant(source.op), b.constant(now.op)
-        known = constant[0] or source.op in alignment.to_b, constant[1] or now.op in alignment.to_a
-        before = _CONSTANT if constant[0] else (alignment.to_b.get(source.op, -1), _output(a, source))
-        after = _CONSTANT if constant[1] else (now.op, _output(b, now))
-        if not all(known) or (swaps and any(constant)):
-            continue
-        if now.op not in wanted if swaps else before != after:
-            moved.append((index, before, after))
-    indices = [index for index, _, _ in moved]
-    if len(moved) > 1 and Counter(before for _, before, _ in moved) == Counter(after for _, _, after in moved):
-        order = "exchanged" if len(moved) == 2 else "in another order"
-        sides = [[view.op_name(sources[at].op) for at in indices] for view, sources in ((a, first), (b, second))]
-        yield Difference(f"inputs {joined(indices)} {order}", *(", ".join(side) for side in sides))
+    if len(first) == len(second) and all(_kept(alignment, *pair) for pair in zip(first, second, strict=True)):
         return
-    for index, before, after in moved:
-        texts = (a.op_name(first[index].op), b.op_name(second[index].op))
-        if before[0] == after[0] and before != _CONSTANT:
-            texts = (f"{before[1]} of {texts[0]}", f"{after[1]} of {texts[1]}")
-        yield Difference(f"input {index}", *texts)
+    before = [_CONSTANT if a.constant(each.op) else (alignment.to_b.get(each.op), _output(a, each)) for each in first]
+    after = [
+        _CONSTANT if b.constant(each.op) else (each.op if each.op in alignment.to_a else None, _output(b, each))
+        for each in second
+    ]
+    if a.op_type(one) in COMMUTATIVE:
+        places = list(zip(_unmatched(before, after), _unmatched(after, before), strict=False))
+    else:
+        places = [(at, at) for at, (was, now) in enumerate(zip(before, after, strict=False)) if was != now]
+    moved = [(was, now) for was, now in places if None not in (before[was][0], after[now][0])]
+    if len(moved) > 1 and Counter(before[was] for was, _ in moved) == Counter(after[now] for _, now in moved):
+        order = "exchanged" if len(moved) == 2 else "in another order"
+        sides = [[view.op_name(sources[at].op) for at, _ in moved] for view, sources in ((a, first), (b, second))]
+        yield Difference(f"inputs {joined(at for at, _ in moved)} {order}", *(", ".join(side) for side in sides))
+        return
+    for was, now in moved:
+        texts = (a.op_name(first[was].op), b.op_name(second[now].op))
+        if before[was][0] == after[now][0] and before[was] != _CONSTANT:
+            texts = (f"{before[was][1]} of {texts[0]}", f"{after[now][1]} of {texts[1]}")
+        yield Difference(f"input {now}", *texts)
+
+
+def _kept(alignment: Alignment, source: Source, now: Source) -> bool:
+    """True if an input has the same producer and output; decided without parsing, so some that do are missed."""
+    a, b = alignment.a, alignment.b
+    if a.view.constant(source.op) or b.view.constant(now.op):
+        return a.view.constant(source.op) and b.view.constant(now.op)
+    same = alignment.corresponds(source.op, now.op) and source.port == now.port
+    return same and a.text(source.op) == b.text(now.op)
+
+
+def _unmatched(values: Sequence[_Origin], others: Sequence[_Origin]) -> Iterator[int]:
+    """Places of the values that are left over if each is cancelled against an equal one of the others."""
+    left = Counter(others)
+    for at, value in enumerate(values):
+        if left[value]:
+            left[value] -= 1
+        else:
+            yield at
 
 
 def _output(view: GraphView, source: Source) -> str:

@@ -14,7 +14,6 @@ from irtools.compare.sides import Configs, PartPair, pair_up
 from irtools.compare.stored import StoredPair
 from irtools.compare.surroundings import surroundings
 from irtools.model.document import Document
-from irtools.text import plural
 
 __all__ = ["compare_parts"]
 
@@ -24,21 +23,15 @@ _FIELDS = ("ports", "states", "rt_info", "versions", "names", "annotation")
 def compare_parts(part: str, a: Document, b: Document, configs: Configs | None, ignored: Collection[str]) -> PartDiff:
     """Compare two IRs without the ignored categories; for ``configs`` and the errors see :func:`pair_up`."""
     pair = pair_up(a, b, configs)
-    stored = StoredPair(pair.a.graph, pair.b.graph, pair.a.roles(), values=not {"weights", "values"} & set(ignored))
+    wanted = not {"weights", "values"} & set(ignored)
+    stored = StoredPair(pair.a.graph, pair.b.graph, pair.a.roles(), values=wanted and not pair.unread)
     regions = tuple(_regions(pair, stored))
     entries = metadata(a, b)
     states, names = compare_states(pair)
     annotation, reworded = compare_annotations(pair)
     if reworded:
         names = (*names, Difference("annotation", a.annotation, b.annotation))
-    notes = list(pair.notes)
-    unread = () if {"weights", "values"} & set(ignored) else pair.unread
-    if pair.unread and not unread:
-        notes += [f"small constants were not compared: {fault}" for fault in pair.unread]
-    elif stored.unread and not unread:
-        notes.append(
-            f"the values of {plural(stored.unread, 'weight')} could not be read: a .bin is missing or too short"
-        )
+    notes = () if wanted else tuple(f"small constants were not compared: {fault}" for fault in pair.unread)
     diff = PartDiff(
         part=part,
         a=a.path,
@@ -58,8 +51,8 @@ def compare_parts(part: str, a: Document, b: Document, configs: Configs | None, 
         annotation=annotation,
         annotated=(a.annotation is not None, b.annotation is not None),
         regions=regions,
-        notes=tuple(notes),
-        unread=unread,
+        notes=(*pair.notes, *notes),
+        unread=pair.unread if wanted else (),
         surroundings=surroundings(pair.alignment, regions),
     )
     return _without(diff, frozenset(ignored))

@@ -14,6 +14,7 @@ from irtools.compare.regions import INPUTS, Regions, find_regions, pair_layers
 from irtools.decoder import DecoderStack, locate
 from irtools.errors import LocateRefusedError
 from irtools.graph.view import GraphView
+from irtools.ir.constants import iter_graphs, read_constants
 from irtools.ir.scan import same_graph
 from irtools.model.document import Document
 
@@ -120,8 +121,8 @@ def _stacks(
 
 
 def _side(document: Document, stack: DecoderStack | None, palette: Palette) -> Side:
-    graph = Graph(document.graph, Blob(document.weights_path), palette)
-    graph.blob.require(max((one.end for one in graph.constants.values() if not one.faults), default=0))
+    blob = Blob(document.weights_path, read_constants(iter_graphs(document.scan)))
+    graph = Graph(document.graph, blob, palette)
     return Side(document, graph, find_regions(graph.view, stack), stack)
 
 

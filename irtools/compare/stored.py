@@ -24,7 +24,6 @@ class StoredPair:
         }
         self._roles = roles
         self.values = values
-        self.unread = 0
         self.same = values and _same_files(a.blob, b.blob)
         self._blobs = (a.blob, b.blob)
 
@@ -59,11 +58,7 @@ class StoredPair:
         pairs = list(zip(one.parts, other.parts, strict=False))
         if self.same and all(first.offset == second.offset for first, second in pairs):
             return False
-        if any(first.size != second.size for first, second in pairs):
-            return True
-        same = same_bytes(*self._blobs, pairs)
-        self.unread += same is None
-        return same is False
+        return any(first.size != second.size for first, second in pairs) or not same_bytes(*self._blobs, pairs)
 
 
 def _leaves(graph: Graph, op: int) -> list[int]:
@@ -81,8 +76,6 @@ def _leaves(graph: Graph, op: int) -> list[int]:
 
 
 def _same_files(a: Blob, b: Blob) -> bool:
-    if a.fault is not None or b.fault is not None:
-        return False
     try:
         return same_file(a.path, b.path)
     except OSError:

@@ -363,8 +363,8 @@ def _indent(scan: Scan, space: bytes) -> bytes:
 def _filled(scan: Scan, space: bytes, opening: bytes, entry: bytes) -> bytes:
     """Container or group with one entry; ``space`` is the white space before it."""
     name = opening[1:].split(maxsplit=1)[0].rstrip(b">")
-    inner, outer = (_indent(scan, space), space) if _indent(scan, space) else (b"", b"")
-    return b"".join((opening, inner, entry, outer, b"</", name, b">"))
+    inner = _indent(scan, space)
+    return b"".join((opening, inner, entry, space if inner else b"", b"</", name, b">"))
 
 
 def _create(scan: Scan, path: Sequence[str], value: str) -> bytes:

@@ -190,8 +190,9 @@ def _edits(part: PartDiff) -> str:
     if removed + added == 1 and not changed:
         (op,) = [op for diff in part.regions for op in (*diff.removed, *diff.added)]
         return f"structure: {op.type} {op.name} {'added' if added else 'removed'}{where}"
-    number, _, others = _counted(((removed, "removed"), (added, "added"), (changed, "changed"))).partition(" ")
-    return f"structure: {plural(int(number), 'op')} {others}{where}"
+    first = removed or added or changed
+    others = _counted(((removed, "removed"), (added, "added"), (changed, "changed"))).removeprefix(str(first))
+    return f"structure: {plural(first, 'op')}{others}{where}"
 
 
 def _counts(diff: RegionDiff) -> tuple[int, int, int]:

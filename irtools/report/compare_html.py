@@ -18,6 +18,8 @@ from irtools.text import shape_text
 __all__ = ["comparison_html"]
 
 _MOST_OPS = 2000
+_MAPPED = ("structure", "shapes", "weights", "values", "names")
+_MOST_REGIONS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,6 @@ def _section(parts: list[PartDiff]) -> dict[str, object]:
     }
 
 
-_MAPPED = ("structure", "shapes", "weights", "values", "names")
-_MOST_REGIONS = 400
-
-
 def _map(part: PartDiff) -> dict[str, object]:
     """Numbers of differences by category and region of the graph, and the share of the ops that they concern."""
     regions = [diff for diff in part.regions if diff.ops_a or diff.ops_b][:_MOST_REGIONS]
@@ -85,8 +83,7 @@ def _map(part: PartDiff) -> dict[str, object]:
                 for count, diff in zip(counts, regions, strict=True)
             ]
             rows.append((category, cells))
-    titles = [_title(diff) for diff in regions]
-    return {"titles": titles, "rows": rows} if len(regions) > 1 else {"titles": titles, "rows": []}
+    return {"titles": [_title(diff) for diff in regions], "rows": rows if len(regions) > 1 else []}
 
 
 def _count(diff: RegionDiff, category: str) -> int:

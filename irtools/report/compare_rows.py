@@ -132,7 +132,7 @@ def _structure(part: PartDiff) -> Iterator[Row]:
             sides = _named(one, diffs[0].removed, diffs), _named(other, diffs[0].added, diffs)
             regions = [diff.region for diff in diffs]
             yield Row("structure", _where(regions, "unpaired ops"), *(_side(side or None) for side in sides))
-    yield from _changed(part, "structure")
+    yield from changed_rows(part, "structure")
 
 
 def _named(types: str, ops: Sequence[ComparedOp], diffs: Sequence[RegionDiff]) -> str:
@@ -146,13 +146,8 @@ def _types(ops: Sequence[ComparedOp]) -> str:
     return ", ".join(f"{number} {kind}" for kind, number in ordered)
 
 
-def _changed(part: PartDiff, category: str) -> Iterator[Row]:
-    """Changed ops, grouped by the change; the rarest changes are only counted."""
-    return changed_rows(part, category, _MOST_CHANGES)
-
-
-def changed_rows(part: PartDiff, category: str, most: int) -> Iterator[Row]:
-    """Changed ops, grouped by the change; a change of one op is told with its name."""
+def changed_rows(part: PartDiff, category: str, most: int = _MOST_CHANGES) -> Iterator[Row]:
+    """Changed ops, grouped by the change; the rarest are only counted, and a change of one op is told with its name."""
     groups = _grouped(
         (_aspect(op, change), (diff.region, op, change))
         for diff in part.regions
@@ -276,13 +271,13 @@ def part_rows(part: PartDiff) -> tuple[Row, ...]:
         *_plain("ports", part.ports),
         *_plain("states", part.states),
         *_structure(part),
-        *_changed(part, "shapes"),
+        *changed_rows(part, "shapes"),
         *weight_rows(part, values=False),
         *_compression(part.compression),
         *weight_rows(part, values=True),
         *_plain("rt_info", part.rt_info),
-        *_changed(part, "rt_info"),
-        *_changed(part, "versions"),
+        *changed_rows(part, "rt_info"),
+        *changed_rows(part, "versions"),
         *_names(part),
     )
 

@@ -75,13 +75,14 @@ def change_details(
         The values that were set, None for a removed entry.
     """
     before = dict(leaves(document.rt_info))
-    after = dict(leaves(Document(document.path, patch.data).rt_info))
+    new = Document(document.path, patch.data)
+    after = dict(leaves(new.rt_info))
     changed = [path for path in dict.fromkeys((*before, *after)) if before.get(path) != after.get(path)]
     changes = [{"key": "/".join(path), "before": before.get(path), "after": after.get(path)} for path in changed]
     wanted = [entry_path(document.scan, key) for key in values]
     # The last edit is undone first.
     order = sorted(changed, key=lambda path: -max(at for at, key in enumerate(wanted) if _related(path, key)))
-    commands, exact = _undo([(path, before.get(path)) for path in order], patch, model, part)
+    commands, exact = _undo([(path, before.get(path)) for path in order], document, new, model, part)
     return {"changes": changes, "undo": commands, "undo_exact": exact}
 
 
@@ -90,15 +91,16 @@ def _related(path: _Path, key: _Path) -> bool:
     return path[:shared] == key[:shared]
 
 
-def _undo(old: Sequence[tuple[_Path, str | None]], patch: Patch, model: Path, part: str) -> tuple[list[str], bool]:
+def _undo(
+    old: Sequence[tuple[_Path, str | None]], before: Document, after: Document, model: Path, part: str
+) -> tuple[list[str], bool]:
     """Commands that restore the entries, if there are some; and True if they restore every byte of the file."""
     try:
-        back = apply(Document(patch.path, patch.data), [SetRtInfo("/".join(path), value) for path, value in old])
+        back = apply(after, [SetRtInfo("/".join(path), value) for path, value in old]).data
     except IrtoolsError:
         return [], False
-    if dict(leaves(Document(patch.path, back.data).rt_info)) != dict(
-        leaves(Document(patch.path, patch.original).rt_info)
-    ):
+    exact = back == before.data
+    if not exact and dict(leaves(Document(after.path, back).rt_info)) != dict(leaves(before.rt_info)):
         return [], False
     commands = []
     for removes, group in groupby(old, lambda entry: entry[1] is None):
@@ -106,7 +108,7 @@ def _undo(old: Sequence[tuple[_Path, str | None]], patch: Patch, model: Path, pa
         words += ["/".join(path) if value is None else f"{'/'.join(path)}={value}" for path, value in group]
         commands.append(shlex.join([*words, *(["--part", part] if part != "target" else [])]))
     short = sum(map(len, commands)) <= _LONGEST_COMMAND
-    return (commands, back.data == patch.original) if short else ([], False)
+    return (commands, exact) if short else ([], False)
 
 
 def changes_text(details: Mapping[str, Any], *, undo: bool) -> str:
@@ -115,12 +117,11 @@ def changes_text(details: Mapping[str, Any], *, undo: bool) -> str:
         f"{visible(change['key'])}: {_side(change['before'])} -> {_side(change['after'])}"
         for change in details["changes"]
     ]
-    if undo and details["undo"]:
-        lines.append(f"undo: {' && '.join(map(visible, details['undo']))}")
+    commands = " && ".join(details["undo"])
+    if undo and commands and commands == visible(commands):  # the line can be pasted
+        lines.append(f"undo{'' if details['undo_exact'] else ' (entries, not every byte)'}: {commands}")
     elif undo:
-        lines.append(
-            "undo: no rt-info command restores every byte; --diff prints a patch, which `patch -R -p1` reverts"
-        )
+        lines.append("undo: no command on one line restores the entries; `patch -R -p1` reverts what --diff prints")
     return "\n".join(lines)
 
 

@@ -50,6 +50,18 @@ def test_the_printed_command_restores_every_byte(xml: Path, cli: Callable[..., D
     assert xml.read_bytes() == before
 
 
+def test_no_command_is_printed_that_cannot_be_pasted(xml: Path, cli: Callable[..., Done]) -> None:
+    cli("rt-info", "set", xml.parent, "note=one\ntwo")
+    before = xml.read_bytes()
+    done = cli("rt-info", "set", xml.parent, "note=three")
+    assert "undo: no command on one line" in done.out
+    assert "rt-info set" not in done.out
+    xml.write_bytes(before)
+    (model,) = json.loads(cli("rt-info", "set", xml.parent, "note=three", "--format", "json").out)["models"]
+    assert cli(*shlex.split(model["undo"][0])[1:]).code == 0
+    assert xml.read_bytes() == before
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (2, 1, 3, 0, 4)])
 def test_new_entries_are_removed_in_any_order(order: tuple[int, ...], xml: Path) -> None:
     export = irtools.open_export(xml)
@@ -97,6 +109,12 @@ def test_a_removed_entry_goes_back_to_its_place(xml: Path, cli: Callable[..., Do
     assert cli("rt-info", "remove", xml.parent, KV, "optimum/optimum_version").code == 0
     assert cli("rt-info", "set", xml.parent, f"{KV}=f16", "optimum/optimum_version=2.3.0").code == 0
     assert xml.read_bytes() == before
+
+
+def test_what_does_not_restore_every_byte_says_so(xml: Path, cli: Callable[..., Done]) -> None:
+    assert (
+        "\nundo (entries, not every byte): irtools rt-info set " in cli("rt-info", "remove", xml.parent, "optimum").out
+    )
 
 
 def test_no_group_is_replaced_silently(xml: Path, cli: Callable[..., Done]) -> None:

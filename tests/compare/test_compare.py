@@ -208,6 +208,29 @@ def test_a_value_exchanged_with_a_constant_is_a_difference(fixtures: Path, expor
     assert headline(compare(fixtures / "falcon", copy)).startswith(f"{op}: inputs 0 and 1 exchanged")
 
 
+@pytest.mark.parametrize("constant", [False, True])
+def test_a_sum_of_a_value_with_itself_is_a_difference(constant: bool, fixtures: Path, export_copy: Copy) -> None:
+    """Addition commutes, but all inputs count: also where a constant was added before."""
+    copy = export_copy("llama") / "openvino_model.xml"
+    tree = etree.parse(copy)
+    types = {layer.get("id"): layer.get("type") for layer in tree.iter("layer")}
+    folded = Document(copy).graph.constants
+    inputs: dict[str, list[etree._Element]] = {}
+    for edge in tree.iterfind("edges/edge"):
+        if types[edge.get("to-layer")] == "Add":
+            inputs.setdefault(edge.get("to-layer"), []).append(edge)
+    sums = [edges for op, edges in inputs.items() if int(op) not in folded]
+    first, second = next(
+        edges for edges in sums if [int(edge.get("from-layer")) in folded for edge in edges] == [False, constant]
+    )
+    for key in ("from-layer", "from-port"):
+        second.set(key, first.get(key))
+    tree.write(copy)
+    comparison = compare(fixtures / "llama" / copy.name, copy)
+    assert comparison.counts["structure"] == 1
+    assert "reads another value" in headline(comparison)
+
+
 def test_a_rewired_input_is_one_change(fixtures: Path, export_copy: Copy) -> None:
     copy = export_copy("llama")
     tree = etree.parse(copy / "openvino_model.xml")
@@ -441,6 +464,23 @@ def test_weights_that_are_missing_are_told(fixtures: Path, export_copy: Copy) ->
         assert (comparison.exit_code, comparison.counts) == (2, {"structure": 1})
         assert compare(fixtures / "falcon", copy, ignore=["weights"]).exit_code == 1
         edit(copy / "openvino_model.xml", r'causal="true"', 'causal="false"')
+
+
+@pytest.mark.parametrize(
+    ("before", "wrong", "fault"),
+    [("</body>", 'offset="9999999"', "has 279842 bytes"), ("<body>", "", "has no offset")],
+    ids=["in a body", "at the top"],
+)
+def test_a_constant_that_cannot_be_read_is_not_called_equal(
+    before: str, wrong: str, fault: str, fixtures: Path, export_copy: Copy
+) -> None:
+    copy = export_copy("qwen3_5_moe_vl") / "openvino_language_model.xml"
+    text = copy.read_text()
+    start = text.rindex("offset=", 0, text.index(before))
+    copy.write_text(text[:start] + re.sub(r'offset="\d+"', wrong, text[start:], count=1))
+    comparison = compare(fixtures / "qwen3_5_moe_vl" / copy.name, copy)
+    assert (comparison.exit_code, comparison.equal) == (2, False)
+    assert fault in comparison.failures[0]
 
 
 def test_missing_sides_and_unknown_words_are_errors(fixtures: Path, tmp_path: Path) -> None:
