@@ -1,0 +1,1 @@
+"""Many exports: found, worked on in processes or on a cluster."""

@@ -1,0 +1,1 @@
+"""Exports at a URL: files and byte ranges, kept in a cache."""
