@@ -1,0 +1,33 @@
+"""The outcome of one unit of work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Outcome"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Outcome for one of many exports.
+
+    Attributes
+    ----------
+    number : int
+        Position of the path in the input, counted from 0.
+    path : str
+        The path, as it was given to the unit.
+    row : Any or None
+        What the unit returned: small and picklable, no documents and no graphs. None if there is no result.
+    failure : str or None
+        One sentence about why there is no row, without full stop; None if there is one.
+    seconds : float
+        Wall-clock time of the unit.
+    """
+
+    number: int
+    path: str
+    row: Any | None
+    failure: str | None
+    seconds: float
