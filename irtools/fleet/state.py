@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from io import BufferedReader
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -269,6 +270,7 @@ def resumed(
     """
     known: deque[Outcome] = deque()
     left: dict[int, tuple[int, str]] = {}
+    given = count()
     writing = True
 
     def unknown() -> Iterator[str]:
@@ -276,13 +278,11 @@ def resumed(
             now = key(path)
             row = state.known(path, now, check)
             if row is None:
-                left[len(told)] = number, now
-                told.append(number)
+                left[next(given)] = number, now
                 yield path
             else:
                 known.append(Outcome(number, path, row, None, 0.0))
 
-    told: list[int] = []
     for outcome in run(unknown()):
         while known:
             yield known.popleft()
