@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from irtools.errors import OptionError
 from irtools.fleet.installed import difference, installed
-from irtools.fleet.outcome import Outcome
+from irtools.fleet.outcome import Outcome, failure_text
 from irtools.text import plural, size_text
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ class _Flights:
         now = time.monotonic()
         for flight in list(self._flights.values()):
             if flight.began is not None and now - flight.began > self._timeout and flight.future is not None:
-                yield self._failed(flight, f"took longer than {self._timeout:g} s")
+                yield self._failed(flight, f"took longer than {self._timeout:g} s and was ended")
                 self._client.cancel([flight.future])
                 thread = threading.Thread(target=self._restart, args=(flight.places[-1],), daemon=True)
                 self._restarts.append(thread)
@@ -300,13 +300,11 @@ class _Flights:
                 hint=f"Install irtools {installed()['irtools']} where the scheduler and the workers run.",
             ) from error
         except Exception as error:
-            yield self._failed(flight, f"{type(error).__name__}: {error}")
+            yield self._failed(flight, failure_text(error))
         else:
             yield from self._answered(flight, kind, value, seconds)
 
     def _answered(self, flight: _Flight, kind: str, value: Any, seconds: float) -> Iterator[Outcome]:
-        if kind == "raised":
-            raise value
         if kind == "refused":
             raise OptionError(value, hint="Install the same versions on all machines of the cluster.")
         if kind == "unseen" and not os.path.lexists(flight.path):
@@ -338,7 +336,7 @@ def _perform(unit: bytes, number: int, path: str, exists: bool, shared: Mapping[
     Returns
     -------
     tuple
-        What the value is (``row``, ``failure``, ``unseen``, ``refused`` or ``raised``), the value, and seconds.
+        What the value is (``row``, ``failure``, ``unseen`` or ``refused``), the value, and seconds.
     """
     import cloudpickle
     from distributed import get_worker
@@ -360,8 +358,8 @@ def _perform(unit: bytes, number: int, path: str, exists: bool, shared: Mapping[
                 return "unseen", _unseen(worker.address, "it"), 0.0
             try:
                 return "row", cloudpickle.loads(unit)(path), time.monotonic() - began
-            except Exception as error:
-                return "raised", error, time.monotonic() - began
+            except (Exception, SystemExit) as error:
+                return "failure", failure_text(error), time.monotonic() - began
         finally:
             os.chdir(here)
 
