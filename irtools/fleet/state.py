@@ -6,29 +6,26 @@ is untrusted, as everything that is read: nothing in it is code, and each line h
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from io import BufferedReader
-from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from irtools.errors import SaveError, UsageError, os_reason
+from irtools.fleet.fingerprint import fingerprint
 from irtools.fleet.installed import installed
-from irtools.fleet.outcome import Outcome
 from irtools.ir.files import explained, temporary, write_all
 from irtools.ir.listing import refuse_link
 from irtools.ir.output import write_output
 from irtools.ir.reading import open_file, parse_json, read_limit
 from irtools.ir.save import lock
 
-__all__ = ["State", "resumed"]
+__all__ = ["State"]
 
 _VERSION = 1
 _HEAD = '{"irtools_state": %d, "irtools": %s}\n'
@@ -40,14 +37,20 @@ _ELSEWHERE = "another file for the state"
 
 
 class State:
-    """Rows of earlier runs, by the path of an export and the key of what they depend on.
+    """Rows of earlier runs, by the path of an export and a fingerprint of what they depend on.
 
-    The file is created if it does not exist. In memory are the keys and the positions of the rows, not the rows. As a
-    context manager, the state is closed at the end of the block.
+    The file is created if it does not exist. In memory are the positions of the rows, not the rows. As a context
+    manager, the state is closed at the end of the block.
 
     Parameters
     ----------
-    file : Path
+    check : callable
+        Raises any exception for a row of a wrong form, as a function does that reads it.
+
+    Attributes
+    ----------
+    failure : SaveError or None
+        Why rows are no longer remembered, such as a full disk; the file has the earlier ones, complete.
 
     Raises
     ------
@@ -57,9 +60,12 @@ class State:
         It cannot be written, or another run uses it.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, check: Callable[[Any], object] = bool) -> None:
+        self.failure: SaveError | None = None
         self._file = file
-        self._places: dict[str, tuple[str, int, int]] = {}
+        self._check = check
+        self._told: dict[str, str] = {}
+        self._places: dict[str, tuple[str, int, int]] = {}  # by work: stamp, position, size
         self._lines = 0
         self._handle = -1
         self._open_files = ExitStack()
@@ -81,54 +87,74 @@ class State:
         """Close the file; rows are in it already."""
         self._open_files.close()
 
-    def known(self, path: str, key: str, check: Callable[[Any], object] = bool) -> Any | None:
-        """Row of a path as it was remembered with the same key; None if there is none.
+    def known(self, path: str, options: str) -> Any | None:
+        """Row of an export, if neither the export nor what is installed has changed since it was remembered.
 
         Parameters
         ----------
-        check : callable
-            Raises any exception for a row of a wrong form.
+        options : str
+            Options that the row depends on, as text.
+
+        Returns
+        -------
+        Any or None
+            None if there is no such row.
 
         Raises
         ------
         UsageError
             The file cannot be read, or is damaged.
         """
-        old, start, size = self._places.get(os.path.abspath(path), ("", 0, 0))  # noqa: PTH100
-        if not key or old != key:
+        now = self._told[path] = self._stamp(path)
+        old, start, size = self._places.get(_work(path, options), ("", 0, 0))
+        if not now or old != now:
             return None
         try:
             with open_file(self._file) as file:
                 file.seek(start)
                 row = _content(file.read(size))["row"]
-            check(row)
+            self._check(row)
         except OSError as error:
             raise self._unreadable(error) from error
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise self._damaged(f"the row of {path} cannot be read") from error
         return row
 
-    def remember(self, path: str, key: str, row: Any) -> None:
-        """Append a row, which consists of what JSON has. With an empty key, nothing is remembered.
+    def remember(self, path: str, options: str, row: Any, *, written: bool = False) -> None:
+        """Append a row for which :meth:`known` was asked; ``failure`` is set if that is not possible.
 
-        Raises
-        ------
-        SaveError
-            The row could not be written; the file is as it was before.
+        The row of an export that somebody changed meanwhile is not kept.
+
+        Parameters
+        ----------
+        row : Any
+            What JSON has.
+        written : bool
+            True if the work itself has changed the export.
         """
-        if not key:
+        before, now = self._told.pop(path, ""), self._stamp(path)
+        if self.failure is not None or not now or (now != before and not written):
             return
-        where = os.path.abspath(path)  # noqa: PTH100
-        line = _line({"path": where, "key": key, "row": row})
-        with explained(self._file, "the state cannot be written", elsewhere=_ELSEWHERE):
-            end = os.lseek(self._handle, 0, os.SEEK_END)
-            try:
-                write_all(self._handle, line)
-            except OSError:
-                os.ftruncate(self._handle, end)
-                raise
-        self._places[where] = key, end, len(line)
+        work = _work(path, options)
+        line = _line({"path": path, "work": work, "stamp": now, "row": row})
+        try:
+            with explained(self._file, "the state cannot be written", elsewhere=_ELSEWHERE):
+                end = os.lseek(self._handle, 0, os.SEEK_END)
+                try:
+                    write_all(self._handle, line)
+                except OSError:
+                    os.ftruncate(self._handle, end)
+                    raise
+        except SaveError as error:
+            self.failure = error
+            return
+        self._places[work] = now, end, len(line)
         self._lines += 1
+
+    def _stamp(self, path: str) -> str:
+        """Digest of the export and of what is installed; ``""`` if it cannot be told."""
+        export = fingerprint(path, without=self._file)
+        return _digest([export, dict(installed()), read_limit("xml").size]) if export else ""
 
     def _open(self) -> None:
         """Open the file for appending, and read where its rows are."""
@@ -161,7 +187,7 @@ class State:
                 return start
             try:
                 content = _content(line)
-                self._places[content["path"]] = content["key"], start, len(line)
+                self._places[content["work"]] = content["stamp"], start, len(line)
             except ValueError as error:
                 raise self._damaged(f"line {self._lines + 2}: {error}") from error
             self._lines += 1
@@ -212,9 +238,18 @@ def _head() -> bytes:
     return (_HEAD % (_VERSION, json.dumps(installed()["irtools"]))).encode()
 
 
+def _work(path: str, options: str) -> str:
+    """Name of what is done with an export. The spelling of the path counts, because it is in the row."""
+    return _digest([os.path.abspath(path), path, options])  # noqa: PTH100
+
+
+def _digest(told: object) -> str:
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
+
 def _line(content: object) -> bytes:
     """A line with its checksum, which covers what follows it."""
-    rest = json.dumps(content, ensure_ascii=True, allow_nan=False)[1:].encode() + b"\n"
+    rest = json.dumps(content)[1:].encode() + b"\n"
     return _START + _check(rest) + b'", ' + rest
 
 
@@ -232,66 +267,8 @@ def _content(line: bytes) -> dict[str, Any]:
     if rest.count(b",") > limit:
         raise ValueError("it has too many values")
     content = parse_json(b"{" + rest)
-    if not isinstance(content, dict) or not isinstance(content.get("path"), str) or "row" not in content:
+    if not isinstance(content, dict) or "row" not in content:
         raise ValueError("it has no row")
-    if not isinstance(content.get("key"), str):
-        raise ValueError("it has no key")
+    if not (isinstance(content.get("work"), str) and isinstance(content.get("stamp"), str)):
+        raise ValueError("it does not say of what")
     return content
-
-
-def resumed(
-    state: State,
-    run: Callable[[Iterable[str]], Iterator[Outcome]],
-    paths: Iterable[str],
-    key: Callable[[str], str],
-    *,
-    check: Callable[[Any], object],
-    keep: Callable[[Any], bool] = lambda row: True,
-    writes: bool = False,
-    failed: Callable[[SaveError], object],
-) -> Iterator[Outcome]:
-    """Outcomes of a run, with the rows of earlier ones; each new row is remembered as it comes.
-
-    Parameters
-    ----------
-    run : callable
-        Takes the paths that are left, such as a ``functools.partial`` of :func:`irtools.fleet.run`.
-    key : callable
-        From :func:`irtools.fleet.key.keys`.
-    check : callable
-        Reads a row from the file, such as the function that restores the result. Any exception for a row of a wrong
-        form shows that the file is damaged.
-    keep : callable
-        True for a row that is to be remembered; one that reports a passing trouble is not.
-    writes : bool
-        True if a unit changes its export: then the key is that of the export after it.
-    failed : callable
-        Called once if the state cannot be written any more; the run goes on without it.
-    """
-    known: deque[Outcome] = deque()
-    left: dict[int, tuple[int, str]] = {}
-    given = count()
-    writing = True
-
-    def unknown() -> Iterator[str]:
-        for number, path in enumerate(paths):
-            now = key(path)
-            row = state.known(path, now, check)
-            if row is None:
-                left[next(given)] = number, now
-                yield path
-            else:
-                known.append(Outcome(number, path, row, None, 0.0))
-
-    for outcome in run(unknown()):
-        while known:
-            yield known.popleft()
-        number, before = left.pop(outcome.number)
-        if writing and outcome.failure is None and keep(outcome.row):
-            try:
-                state.remember(outcome.path, key(outcome.path) if writes else before, outcome.row)
-            except SaveError as error:
-                writing = False
-                failed(error)
-        yield dataclasses.replace(outcome, number=number)
-    yield from known

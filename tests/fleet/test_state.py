@@ -12,36 +12,44 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from irtools.errors import IrtoolsError, SaveError, UsageError
-from irtools.fleet import pool
-from irtools.fleet.key import keys
-from irtools.fleet.state import State, resumed
+from irtools.fleet.state import State
 
-ROWS = [("a", "1", {"findings": [1, None, "\udc80 ü"]}), ("b", "2", [0.1, True]), ("c", "3", "x" * 100)]
+ROWS = {"a": {"findings": [1, None, "\udc80 ü"]}, "b": [0.1, True], "c": "x" * 100}
+LAST = "c"
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state that does not exist yet, beside the exports of ``ROWS``."""
+    monkeypatch.chdir(tmp_path)
+    for name in ROWS:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "openvino_model.xml").write_text(name)
     return tmp_path / "state.jsonl"
 
 
 @pytest.fixture
 def filled(file: Path) -> Path:
     with State(file) as state:
-        for path, key, row in ROWS:
-            state.remember(path, key, row)
+        for path, row in ROWS.items():
+            keep(state, path, row)
     return file
 
 
-def rows(file: Path) -> list[object]:
+def keep(state: State, path: str, row: object, options: str = "") -> None:
+    state.known(path, options)
+    state.remember(path, options, row)
+
+
+def rows(file: Path) -> dict[str, object]:
     with State(file) as state:
-        return [state.known(path, key) for path, key, _ in ROWS]
+        return {path: row for path in ROWS if (row := state.known(path, "")) is not None}
 
 
 @contextmanager
@@ -59,29 +67,35 @@ def file_size_limit(size: int) -> Iterator[None]:
 
 class TestFile:
     def test_rows_come_back_as_they_were(self, filled: Path) -> None:
-        assert rows(filled) == [row for *_, row in ROWS]
+        assert rows(filled) == ROWS
 
-    def test_only_the_last_row_of_a_path_with_its_key_counts(self, filled: Path) -> None:
+    def test_only_the_last_row_counts(self, filled: Path) -> None:
         with State(filled) as state:
-            state.remember("a", "new", 5)
-            assert (state.known("a", "1"), state.known("a", "new")) == (None, 5)
+            keep(state, "a", 5)
+            assert state.known("a", "") == 5
+        assert rows(filled) == {**ROWS, "a": 5}
+
+    def test_other_options_are_other_work(self, filled: Path) -> None:
         with State(filled) as state:
-            assert (state.known("a", "1"), state.known("a", "new"), state.known("a", "")) == (None, 5, None)
+            assert state.known("a", "--select IR") is None
+            state.remember("a", "--select IR", 7)
+        with State(filled) as state:
+            assert (state.known("a", ""), state.known("a", "--select IR")) == (ROWS["a"], 7)
 
     def test_every_line_is_json(self, filled: Path) -> None:
         head, *lines = map(json.loads, filled.read_text().splitlines())
         assert head["irtools_state"] == 1
-        assert [line["row"] for line in lines] == [row for *_, row in ROWS]
+        assert {line["path"]: line["row"] for line in lines} == ROWS
 
     def test_a_kill_at_any_byte_costs_the_last_row_at_most(self, filled: Path) -> None:
         whole = filled.read_bytes()
         last = len(whole.splitlines(keepends=True)[-1])
         for size in range(len(whole) - last, len(whole)):
             filled.write_bytes(whole[:size])
-            assert rows(filled) == [ROWS[0][2], ROWS[1][2], None]
-            with State(filled) as state:
-                state.remember(*ROWS[2])
-            assert filled.read_bytes() == whole
+            assert rows(filled) == {path: row for path, row in ROWS.items() if path != LAST}
+        with State(filled) as state:
+            keep(state, LAST, ROWS[LAST])
+        assert filled.read_bytes() == whole
 
     def test_a_killed_process_leaves_every_row_that_it_remembered(self, file: Path) -> None:
         code = """
@@ -89,22 +103,25 @@ class TestFile:
             from pathlib import Path
             from irtools.fleet.state import State
             state = State(Path(sys.argv[1]))
-            for path, key in ("a1", "b2", "c3"):
-                state.remember(path, key, key)
+            for path in "abc":
+                assert state.known(path, "") is None
+                state.remember(path, "", path)
             os.kill(os.getpid(), signal.SIGKILL)
         """
         process = subprocess.run([sys.executable, "-c", textwrap.dedent(code), file], check=False)
         assert process.returncode == -signal.SIGKILL
-        assert rows(file) == ["1", "2", "3"]
+        assert rows(file) == {path: path for path in "abc"}
 
     def test_no_damaged_byte_gives_a_wrong_row(self, filled: Path) -> None:
         whole = filled.read_bytes()
-        for at in range(len(whole.splitlines(keepends=True)[0]), len(whole)):
+        for at in range(len(whole.splitlines(keepends=True)[0]), len(whole), 3):
             filled.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
             try:
-                assert all(found in (row, None) for found, (*_, row) in zip(rows(filled), ROWS, strict=True))
+                found = rows(filled)
             except UsageError as error:
                 assert "the state is damaged" in str(error)  # noqa: PT017
+            else:
+                assert found.items() <= ROWS.items()
 
     @pytest.mark.parametrize("content", [b"\0" * 5000, b"{}\n", b'{"schema_version": 1}\n', b"<net/>\n", b"[" * 10**6])
     def test_a_foreign_file_is_refused_and_kept(self, file: Path, content: bytes) -> None:
@@ -121,8 +138,8 @@ class TestFile:
         assert filled.read_bytes() == content
 
     def test_a_row_of_a_wrong_form_is_damage(self, filled: Path) -> None:
-        with State(filled) as state, pytest.raises(UsageError, match="the row of b cannot be read"):
-            state.known("b", "2", lambda row: row["path"])
+        with State(filled, lambda row: row["path"]) as state, pytest.raises(UsageError, match="the row of b"):
+            state.known("b", "")
 
     def test_special_files_are_refused_without_waiting(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe")
@@ -133,55 +150,50 @@ class TestFile:
     def test_an_empty_file_becomes_a_state(self, file: Path) -> None:
         file.touch()
         with State(file) as state:
-            state.remember("a", "1", 1)
-        assert rows(file) == [1, None, None]
+            keep(state, "a", 1)
+        assert rows(file) == {"a": 1}
 
     def test_two_runs_at_the_same_time_are_refused(self, filled: Path) -> None:
         with State(filled), pytest.raises(SaveError, match="another irtools is at work on it"):
             State(filled)
-        assert rows(filled) == [row for *_, row in ROWS]
+        assert rows(filled) == ROWS
 
-    def test_a_full_disk_leaves_the_file_as_it_was(self, filled: Path) -> None:
+    def test_a_full_disk_ends_the_remembering_and_nothing_else(self, filled: Path) -> None:
         before = filled.read_bytes()
         with State(filled) as state, file_size_limit(len(before) + 50):
-            with pytest.raises(SaveError, match="the state cannot be written"):
-                state.remember("d", "4", "y" * 1000)
+            keep(state, "a", "y" * 1000)
+            assert "the state cannot be written: file too large" in str(state.failure)
             assert filled.read_bytes() == before
-            assert state.known("d", "4") is None
-        assert rows(filled) == [row for *_, row in ROWS]
+            keep(state, "b", 0)
+        assert rows(filled) == ROWS
 
     def test_outdated_rows_do_not_pile_up(self, filled: Path) -> None:
         with State(filled) as state:
             for number in range(1100):
-                state.remember("a", str(number), number)
+                keep(state, "a", number)
         assert len(filled.read_bytes().splitlines()) > 1100
         with State(filled) as state:
-            assert (state.known("a", "1099"), state.known("b", "2")) == (1099, ROWS[1][2])
-            state.remember("d", "4", 4)
+            keep(state, "b", 4)
         assert len(filled.read_bytes().splitlines()) == 5
-        with State(filled) as state:
-            assert (state.known("c", "3"), state.known("d", "4")) == (ROWS[2][2], 4)
+        assert rows(filled) == {**ROWS, "a": 1099, "b": 4}
 
 
-@dataclass(frozen=True)
-class Options:
-    select: tuple[str, ...] = ()
-    draft: Path | None = None
-    levels: dict[str, int] = field(default_factory=dict)
-    _cache: object = None
-
-
-class TestKeys:
+class TestChanges:
     @pytest.fixture
     def export(self, export_copy: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         monkeypatch.chdir(tmp_path)
         return export_copy("llama")
 
-    def test_reading_changes_nothing(self, export: Path) -> None:
-        before = keys(Options())(str(export))
+    @pytest.fixture
+    def kept(self, export: Path, tmp_path: Path) -> Iterator[Callable[[], object]]:
+        """Asks for the row of an export, which was remembered as 1."""
+        with State(tmp_path / "state") as state:
+            keep(state, str(export), 1)
+            yield lambda: state.known(str(export), "")
+
+    def test_reading_changes_nothing(self, export: Path, kept: Callable[[], object]) -> None:
         (export / "openvino_model.xml").read_bytes()
-        assert before
-        assert keys(Options(_cache=object()))(str(export)) == before
+        assert kept() == 1
 
     @pytest.mark.parametrize(
         "change",
@@ -191,142 +203,62 @@ class TestKeys:
             lambda export: (export / "more").write_text(""),
             lambda export: (export / "config.json").unlink(),
             lambda export: shutil.move(export / "config.json", export / "konfig.json"),
-            lambda export: (export.parent / "irtools.toml").write_text("ignore = ['IR']"),
+            lambda export: (export / "folder").mkdir() or (export / "folder" / "file").touch(),
+            shutil.rmtree,
         ],
-        ids=["content", "time", "new", "deleted", "renamed", "configuration"],
+        ids=["content", "time", "new", "deleted", "renamed", "folder", "all"],
     )
-    def test_a_change_counts(self, export: Path, change: Callable[[Path], object]) -> None:
-        before = keys()(str(export))
+    def test_a_change_counts(self, export: Path, kept: Callable[[], object], change: Callable[[Path], Any]) -> None:
         change(export)
-        assert keys()(str(export)) not in (before, "")
+        assert kept() is None
 
-    def test_the_content_of_an_xml_counts_where_size_and_time_stay(self, export: Path) -> None:
+    def test_the_content_of_an_xml_counts_where_size_and_time_stay(
+        self, export: Path, kept: Callable[[], object]
+    ) -> None:
         xml = export / "openvino_model.xml"
-        before, status = keys()(str(export)), xml.stat()
+        status = xml.stat()
         xml.write_bytes(xml.read_bytes().replace(b"Model", b"model", 1))
         os.utime(xml, ns=(status.st_atime_ns, status.st_mtime_ns))
         assert (xml.stat().st_size, xml.stat().st_mtime_ns) == (status.st_size, status.st_mtime_ns)
-        assert keys()(str(export)) != before
+        assert kept() is None
 
-    def test_options_count_and_the_files_that_they_name(self, export: Path, tmp_path: Path) -> None:
-        draft, config = tmp_path / "draft", tmp_path / "other.toml"
-        draft.mkdir()
-        (draft / "config.json").write_text("{}")
-        (tmp_path / "known").write_text("1")
-        config.write_text("baseline = 'known'")
-        values = [Options(), Options(("IR",)), Options(draft=draft), Options(draft=config), Options(levels={"IR": 1})]
+    def test_another_version_counts(self, kept: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("irtools.fleet.state.installed", lambda: {"irtools": "9.9"})
+        assert kept() is None
 
-        def told() -> list[str]:
-            return [keys(one)(str(export)) for one in values]
+    def test_the_spelling_counts_because_it_is_in_the_row(self, export: Path, tmp_path: Path) -> None:
+        with State(tmp_path / "state") as state:
+            keep(state, str(export), 1)
+            assert (state.known(export.name, ""), state.known(str(export), "")) == (None, 1)
 
-        before = told()
-        assert len(set(before)) == len(values)
-        (draft / "config.json").write_text("{ }")
-        (tmp_path / "known").write_text("10")
-        after = told()
-        assert [old == new for old, new in zip(before, after, strict=True)] == [True, True, False, False, True]
+    def test_an_export_in_a_folder_of_another_does_not_count_there(
+        self, export: Path, kept: Callable[[], object]
+    ) -> None:
+        inner = export / "inner"
+        inner.mkdir()
+        shutil.copy(export / "openvino_model.xml", inner)
+        assert kept() == 1
 
-    def test_another_version_of_irtools_counts(self, export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        before = keys()(str(export))
-        monkeypatch.setattr("irtools.fleet.key.installed", lambda: {"irtools": "9.9"})
-        assert keys()(str(export)) != before
-
-    def test_the_spelling_counts_because_it_is_in_the_row(self, export: Path) -> None:
-        assert keys()(str(export)) != keys()(f"{export.name}/")
-
-    def test_an_export_in_a_folder_of_another_does_not_count_there(self, export: Path) -> None:
-        (export / "notes").mkdir()
-        before = keys()(str(export))
-        (export / "notes" / "inner").mkdir()
-        shutil.copy(export / "openvino_model.xml", export / "notes" / "inner")
-        assert keys()(str(export)) == before
-        (export / "notes" / "text").touch()
-        assert keys()(str(export)) != before
+    def test_a_change_during_the_work_counts(self, export: Path, tmp_path: Path) -> None:
+        with State(tmp_path / "state") as state:
+            state.known(str(export), "")
+            (export / "config.json").write_text("{}")
+            state.remember(str(export), "", 1)
+            assert state.known(str(export), "") is None
+            (export / "config.json").write_text("{ }")
+            state.remember(str(export), "", 2, written=True)
+            assert state.known(str(export), "") == 2
 
     def test_the_state_itself_does_not_count(self, export: Path) -> None:
-        key = keys(without=export / "state")
-        before = key(str(export))
-        (export / "state").write_text("1")
-        assert key(str(export)) == before != keys()(str(export))
+        with State(export / "state") as state:
+            keep(state, str(export), 1)
+            keep(state, "elsewhere", 2)
+            assert state.known(str(export), "") == 1
 
-    def test_what_cannot_be_told_has_no_key(self, export: Path, tmp_path: Path) -> None:
-        assert keys()("https://host/model") == ""
-        assert keys()(str(tmp_path / "none")) == ""
-        (export / "loop").symlink_to("loop")
-        assert keys()(str(export)) == ""
-        (export / "loop").unlink()
-        (export / "dangling").symlink_to("nowhere")
-        assert keys()(str(export))
-
-
-class TestResumed:
-    def test_only_what_changed_is_computed_and_all_rows_come_back(self, filled: Path, tmp_path: Path) -> None:
-        exports = [tmp_path / name for name in "abcdef"]
-        for export in exports:
-            export.mkdir()
-            (export / "openvino_model.xml").write_text(export.name)
-        calls: list[str] = []
-
-        def unit(path: str) -> dict[str, str]:
-            calls.append(Path(path).name)
-            if path.endswith("d"):
-                raise OSError(28, "No space left on device")
-            return {"text": (Path(path) / "openvino_model.xml").read_text()}
-
-        def run() -> list[tuple[int, str, object, bool]]:
-            calls.clear()
-            with State(filled) as state:
-                outcomes = resumed(
-                    state,
-                    partial(pool.run, unit),
-                    map(str, exports),
-                    keys(),
-                    check=lambda row: row["text"],
-                    failed=pytest.fail,
-                )
-                found = [(one.number, one.path[-1], one.row, one.failure is None) for one in outcomes]
-            return sorted(found)
-
-        first = run()
-        assert calls == list("abcdef")
-        assert run() == first
-        assert calls == ["d"]
-        (exports[1] / "openvino_model.xml").write_text("new")
-        second = run()
-        assert calls == ["b", "d"]
-        assert second[1] == (1, "b", {"text": "new"}, True)
-        assert [*second[:1], *second[2:]] == [*first[:1], *first[2:]]
-
-    def test_a_unit_that_writes_is_not_repeated(self, file: Path, tmp_path: Path) -> None:
-        (tmp_path / "export").mkdir()
-        calls = []
-
-        def unit(path: str) -> str:
-            calls.append(path)
-            (Path(path) / "openvino_model.xml").write_text("annotated")
-            return "written"
-
-        for _ in range(2):
-            with State(file) as state:
-                done = resumed(
-                    state,
-                    partial(pool.run, unit),
-                    [str(tmp_path / "export")],
-                    keys(),
-                    check=str,
-                    writes=True,
-                    failed=pytest.fail,
-                )
-                assert [one.row for one in done] == ["written"]
-        assert len(calls) == 1
-
-    def test_a_full_disk_costs_the_state_and_no_result(self, file: Path, tmp_path: Path) -> None:
-        for name in "abc":
-            (tmp_path / name).mkdir()
-        errors: list[SaveError] = []
-        with State(file) as state, file_size_limit(file.stat().st_size + 200):
-            paths = [str(tmp_path / name) for name in "abc"]
-            done = resumed(state, partial(pool.run, lambda _: "x" * 90), paths, keys(), check=len, failed=errors.append)
-            assert [one.row for one in done] == ["x" * 90] * 3
-        assert len(errors) == 1
-        assert "the state cannot be written" in str(errors[0])
+    @pytest.mark.parametrize("path", ["https://host/model", "missing", "loop"])
+    def test_what_cannot_be_told_is_not_kept(self, file: Path, path: str) -> None:
+        Path("loop").mkdir()
+        Path("loop/file").symlink_to("file")
+        with State(file) as state:
+            keep(state, path, 1)
+            assert state.known(path, "") is None
