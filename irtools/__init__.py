@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from irtools.decoder.stack import DecoderLayer, DecoderStack
     from irtools.errors import IrtoolsError
     from irtools.export import Export, diff, open_export
+    from irtools.fleet.verification import verify_many
     from irtools.ir.save import Saved
-    from irtools.lint.engine import Verification, VerifyOptions
+    from irtools.lint.engine import ModelVerification, Verification, VerifyOptions
     from irtools.lint.finding import Finding, Severity
     from irtools.model.annotation import Locator
     from irtools.model.document import Document
@@ -53,6 +54,7 @@ __all__ = [
     "Inspection",
     "IrtoolsError",
     "Locator",
+    "ModelVerification",
     "Patch",
     "Piece",
     "Proof",
@@ -64,6 +66,7 @@ __all__ = [
     "__version__",
     "diff",
     "open_export",
+    "verify_many",
 ]
 
 __getattr__, __dir__ = attach(
@@ -83,6 +86,7 @@ __getattr__, __dir__ = attach(
         "Inspection": "irtools.report.inspection",
         "IrtoolsError": "irtools.errors",
         "Locator": "irtools.model.annotation",
+        "ModelVerification": "irtools.lint.engine",
         "Patch": "irtools.surgery.patch",
         "Piece": "irtools.surgery.extraction.piece",
         "Proof": "irtools.prove.run",
@@ -96,6 +100,7 @@ __getattr__, __dir__ = attach(
         "__version__": "irtools._version",
         "diff": "irtools.export",
         "open_export": "irtools.export",
+        "verify_many": "irtools.fleet.verification",
     },
 )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import io
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, redirect_stderr
 from dataclasses import asdict, dataclass, replace
@@ -154,9 +153,10 @@ class Many:
                         take(_told(ui, one))
 
             try:
-                for outcome, known in outcomes:
+                for outcome in outcomes:
                     row = outcome.row
-                    progress.count(failed=row is None or (not row["stop"] and failed(row["value"])), known=known)
+                    wrong = row is None or (not row["stop"] and failed(row["value"]))
+                    progress.count(failed=wrong, known=outcome.known)
                     show(order.add(outcome))
             except KeyboardInterrupt as error:
                 outcomes.close()
@@ -164,33 +164,23 @@ class Many:
                 return error
         return None
 
-    def _outcomes(self, unit: _Unit, kept: Callable[[Any], bool]) -> Iterator[tuple[Outcome, bool]]:
-        """Outcomes as they come, each with True if it was known from an earlier run."""
-        from irtools.fleet import Outcome, run
+    def _outcomes(self, unit: _Unit, kept: Callable[[Any], bool]) -> Iterator[Outcome]:
+        """Outcomes as they come; new rows are kept for a later run."""
+        from irtools.fleet import run
 
         state, key = self._state(unit.ui)
-        numbers: list[int] = []
-        known: deque[Outcome] = deque()
 
-        def unknown() -> Iterator[str]:
-            for number, path in enumerate(map(str, self.models)):
-                row = state.known(path, key) if state is not None else None
-                if row is not None and _still_there(row["value"]):
-                    known.append(Outcome(number, path, row, None, 0.0))
-                else:
-                    numbers.append(number)
-                    yield path
+        def known(path: str) -> Any | None:
+            row = state.known(path, key) if state is not None else None
+            return row if row is not None and _still_there(row["value"]) else None
 
-        with closing(run(unit, unknown(), jobs=self.jobs, scheduler=self.scheduler, timeout=self.timeout)) as outcomes:
+        how = {"jobs": self.jobs, "scheduler": self.scheduler, "timeout": self.timeout}
+        with closing(run(unit, map(str, self.models), known=known if state else None, **how)) as outcomes:
             for outcome in outcomes:
-                while known:
-                    yield known.popleft(), True
                 row = outcome.row
-                if state is not None and row is not None and not row["stop"] and kept(row["value"]):
+                if state is not None and row is not None and not (outcome.known or row["stop"]) and kept(row["value"]):
                     state.remember(outcome.path, key, row)
-                yield replace(outcome, number=numbers[outcome.number]), False
-        while known:
-            yield known.popleft(), True
+                yield outcome
 
     def _state(self, ui: Ui) -> tuple[State | None, str]:
         """The file of ``--resume``, and what results depend on beside the export."""
@@ -210,9 +200,15 @@ class Many:
 
 def failures_text(failures: Sequence[tuple[str, str]], total: int, style: Style) -> str:
     """Paths and reasons of the exports that failed, as a table."""
-    rows = [(path, reason.removeprefix(f"{path}: ")) for path, reason in failures]
+    rows = [(path, _without(path, reason)) for path, reason in failures]
     title = f"{len(failures):,} of {plural(total, 'export')} failed:"
     return f"{title}\n{table((Column('', fold='anywhere'), Column('', fold='words')), rows, style, indent=2)}"
+
+
+def _without(path: str, reason: str) -> str:
+    """The reason without the path of the export before it, or before the file in it."""
+    rest = reason.removeprefix(path)
+    return rest[1:].lstrip() if rest != reason and rest[:1] in (":", os.sep) else reason
 
 
 def entry_of(outcome: Outcome) -> ModelResult:
