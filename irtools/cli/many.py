@@ -6,15 +6,16 @@ import functools
 import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, redirect_stderr
-from dataclasses import asdict, dataclass, replace
+from contextlib import closing, nullcontext, redirect_stderr
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irtools.cli.common import Ui, attempt, interrupt_code, print_entry, run_models, write_stdout
 from irtools.cli.defects import show_tracebacks, tracebacks_shown
 from irtools.cli.progress import Progress
-from irtools.errors import OptionError
+from irtools.errors import OptionError, SaveError
 from irtools.ir.reading import given_read_limit, set_read_limit
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Column, Style, table
@@ -61,6 +62,7 @@ class Many:
     scheduler: str | None = None
     notes: tuple[str, ...] = ()
     options: str = ""
+    _unkept: list[SaveError] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def single(self) -> bool:
@@ -168,34 +170,50 @@ class Many:
         """Outcomes as they come; new rows are kept for a later run."""
         from irtools.fleet import run
 
-        state, key = self._state(unit.ui)
+        state, key = self._state(unit.ui, kept)
 
         def known(path: str) -> Any | None:
             row = state.known(path, key) if state is not None else None
             return row if row is not None and _still_there(row["value"]) else None
 
         how = {"jobs": self.jobs, "scheduler": self.scheduler, "timeout": self.timeout}
-        with closing(run(unit, map(str, self.models), known=known if state else None, **how)) as outcomes:
+        with (
+            state or nullcontext(),
+            closing(run(unit, map(str, self.models), known=known if state else None, **how)) as outcomes,
+        ):
             for outcome in outcomes:
                 row = outcome.row
                 if state is not None and row is not None and not (outcome.known or row["stop"]) and kept(row["value"]):
-                    state.remember(outcome.path, key, row)
+                    state.remember(outcome.path, key, row, written=_has_written(row["value"]))
+                    self._unkept[:] = filter(None, [state.failure])
                 yield outcome
 
-    def _state(self, ui: Ui) -> tuple[State | None, str]:
+    def _state(self, ui: Ui, kept: Callable[[Any], bool]) -> tuple[State | None, str]:
         """The file of ``--resume``, and what results depend on beside the export."""
         if self.resume is None:
             return None, ""
         from irtools.fleet.state import State
 
-        return State(self.resume), f"{self.options} {ui.format} {ui.verbose} {ui.quiet}"
+        def check(row: Any) -> None:
+            if row["stop"] or not kept(row["value"]) or not all(isinstance(word, str) for word in chain(*row["said"])):
+                raise ValueError("such a row is not kept")
+
+        return State(self.resume, check), f"{self.options} {ui.format} {ui.verbose} {ui.quiet}"
 
     def finish(self, ui: Ui, failures: Sequence[tuple[str, str]], done: int) -> None:
-        """Print the failures, each with its reason, and how many exports an interrupt left out."""
+        """Print the failures, each with its reason, and how many exports an interrupt left out.
+
+        Raises
+        ------
+        SaveError
+            The file of ``--resume`` does not have every row, because it could not be written.
+        """
         if failures and len(self.models) > 1:
             ui.summary(functools.partial(failures_text, failures, len(self.models)))
         if done < len(self.models):
             ui.note(f"{done:,} of {plural(len(self.models), 'export')} done before the interrupt")
+        elif self._unkept:
+            raise self._unkept[0]
 
 
 def failures_text(failures: Sequence[tuple[str, str]], total: int, style: Style) -> str:
@@ -221,6 +239,11 @@ def entry_of(outcome: Outcome) -> ModelResult:
 def _still_there(value: Mapping[str, Any]) -> bool:
     """True if the files that a kept result says were written are there."""
     return all(os.path.lexists(file) for file in value.get("details", {}).get(_WRITTEN, ()))
+
+
+def _has_written(value: Mapping[str, Any]) -> bool:
+    """True if the work has changed a file, by a result of a command or of ``verify --fix``."""
+    return value.get("status") == "written" or bool(value.get("model", {}).get("written"))
 
 
 # -- the unit of work, perhaps in another process --------------------------------------
