@@ -84,11 +84,14 @@ def _connected(scheduler: str) -> Iterator[Client]:
         from distributed import Client
     except ImportError as error:
         raise OptionError(
-            "--scheduler needs Dask, which is not installed", hint="Install it: pip install 'ov-irtools[distributed]'."
+            "--scheduler needs Dask, which is not installed",
+            hint="Install the extra `distributed` (in a checkout: pip install '.[distributed]').",
         ) from error
     with _quiet():
         try:
-            client = Client(scheduler, timeout=_CONNECT, set_as_default=False, name="irtools")
+            with warnings.catch_warnings():  # about versions of what irtools does not depend on
+                warnings.simplefilter("ignore")
+                client = Client(scheduler, timeout=_CONNECT, set_as_default=False, name="irtools")
         except (OSError, ValueError, RuntimeError, ImportError) as error:
             reason = str(error).partition("\n")[0] or type(error).__name__
             raise OptionError(
@@ -117,15 +120,13 @@ def _quiet() -> Iterator[None]:
         for name, logger in logging.root.manager.loggerDict.items()
         if name.partition(".")[0] == "distributed" and isinstance(logger, logging.Logger) and not logger.disabled
     ]
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="distributed")
+    for logger in ours:
+        logger.disabled = True
+    try:
+        yield
+    finally:
         for logger in ours:
-            logger.disabled = True
-        try:
-            yield
-        finally:
-            for logger in ours:
-                logger.disabled = False
+            logger.disabled = False
 
 
 @dataclass(slots=True)
@@ -298,12 +299,12 @@ class _Flights:
 
         try:
             kind, value, seconds = future.result(timeout=_END)
-        except CancelledError:
-            flight.future = None  # by a lost connection
-            if flight.tries >= _TRIES:
-                yield self._failed(flight, "the connection to the scheduler was lost repeatedly")
         except TimeoutError:  # the worker that has the row has died, and Dask repeats the unit
             future.add_done_callback(lambda again: self._events.put(("done", flight.number, again, time.monotonic())))
+        except (CancelledError, OSError):  # the connection to the scheduler was lost
+            flight.future = None
+            if flight.tries >= _TRIES:
+                yield self._failed(flight, "the connection to the scheduler was lost repeatedly")
         except KilledWorker as error:
             # Less often begun than blamed: it waited behind the one that kills the workers.
             if len(flight.places) <= error.allowed_failures and flight.tries < _TRIES:
