@@ -36,6 +36,7 @@ _FLOW = 2
 """Units in flight for each worker: one runs, and the next one waits there."""
 _TRIES = 3
 _TICK = 0.5
+_PAUSE = 0.01
 _LOOK = 2.0
 _END = 20.0
 _GRACE = 2.0
@@ -81,7 +82,7 @@ def run(
 def _connected(scheduler: str) -> Iterator[Client]:
     """A client of a scheduler that has at least one worker."""
     try:
-        from distributed import Client
+        from distributed import Client, Security
     except ImportError as error:
         raise OptionError(
             "--scheduler needs Dask, which is not installed",
@@ -89,6 +90,8 @@ def _connected(scheduler: str) -> Iterator[Client]:
         ) from error
     with _quiet():
         try:
+            if scheduler.startswith("tls://") and Security().get_connection_args("client").get("ssl_context") is None:
+                raise ValueError("Dask's configuration names no certificates (distributed.comm.tls)")
             with warnings.catch_warnings():  # about versions of what irtools does not depend on
                 warnings.simplefilter("ignore")
                 client = Client(scheduler, timeout=_CONNECT, set_as_default=False, name="irtools")
@@ -161,7 +164,13 @@ class _Flights:
         self._client = client
         self._timeout = timeout
         self._topic = f"irtools-{uuid.uuid4().hex}"
-        self._shared = {"installed": dict(installed()), "directory": os.getcwd(), "topic": self._topic}  # noqa: PTH109
+        self._shared = {
+            "installed": dict(installed()),
+            "directory": os.getcwd(),  # noqa: PTH109
+            "topic": self._topic,
+            # The worker sends its word before the unit can keep Python's lock, and with it the time.
+            "pause": 0.0 if timeout is None else _PAUSE,
+        }
         # As bytes, so that a worker compares the versions before it loads anything.
         self._unit = cloudpickle.dumps(unit)
         self._events: SimpleQueue[tuple[str, Any, Any, float]] = SimpleQueue()
@@ -364,6 +373,7 @@ def _perform(unit: bytes, number: int, path: str, exists: bool, shared: Mapping[
         return "refused", f"the worker {worker.address} {different}", 0.0
     with _one:
         worker.log_event(shared["topic"], [number, worker.address])
+        time.sleep(shared["pause"])
         began = time.monotonic()
         here = os.getcwd()  # noqa: PTH109
         try:
