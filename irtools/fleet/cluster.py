@@ -38,6 +38,7 @@ _TRIES = 3
 _TICK = 0.5
 _PAUSE = 0.01
 _LOOK = 2.0
+_ANSWER = 5.0
 _END = 20.0
 _GRACE = 2.0
 """Seconds after an interrupt in which what runs can end by itself."""
@@ -88,6 +89,7 @@ def _connected(scheduler: str) -> Iterator[Client]:
             "--scheduler needs Dask, which is not installed",
             hint="Install the extra `distributed` (in a checkout: pip install '.[distributed]').",
         ) from error
+    advice = "Start one with `dask scheduler`, and give the address that it prints."
     with _quiet():
         try:
             if scheduler.startswith("tls://") and Security().get_connection_args("client").get("ssl_context") is None:
@@ -97,22 +99,21 @@ def _connected(scheduler: str) -> Iterator[Client]:
                 client = Client(scheduler, timeout=_CONNECT, set_as_default=False, name="irtools")
         except (OSError, ValueError, RuntimeError, ImportError) as error:
             reason = str(error).partition("\n")[0] or type(error).__name__
-            raise OptionError(
-                f"the scheduler {scheduler} does not answer: {reason}",
-                hint="Start one with `dask scheduler`, and give the address that it prints.",
-            ) from error
+            raise OptionError(f"the scheduler {scheduler} does not answer: {reason}", hint=advice) from error
         try:
-            try:
-                client.wait_for_workers(1, timeout=_PATIENCE)
-            except TimeoutError as error:
-                raise OptionError(
-                    f"the scheduler {scheduler} has no workers",
-                    hint=f"Start some, for example with `dask worker {scheduler} --nworkers 4 --nthreads 1`.",
-                ) from error
+            _require_workers(client, scheduler)
             yield client
         finally:
             with suppress(OSError):  # the scheduler is gone
                 client.close(timeout=_END)
+
+
+def _require_workers(client: Client, scheduler: str) -> None:
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE)
+    except TimeoutError as error:
+        hint = f"Start some, for example with `dask worker {scheduler} --nworkers 4 --nthreads 1`."
+        raise OptionError(f"the scheduler {scheduler} has no workers", hint=hint) from error
 
 
 @contextmanager
@@ -224,25 +225,33 @@ class _Flights:
             thread.join(_END)
 
     def _cancel(self, flights: Iterable[_Flight]) -> None:
-        with suppress(OSError, RuntimeError):  # the scheduler is gone
+        with suppress(Exception):  # the scheduler is gone
             self._client.cancel([flight.future for flight in flights if flight.future is not None])
 
     def _submit(self, flight: _Flight) -> None:
         flight.tries += 1
         flight.places, flight.began = [], None
-        flight.future = self._client.submit(
-            _perform,
-            self._unit,
-            flight.number,
-            flight.path,
-            flight.exists,
-            self._shared,
-            key=f"{self._topic}-{flight.number}-{flight.tries}",
-            pure=False,
-        )
-        flight.future.add_done_callback(
-            lambda future: self._events.put(("done", flight.number, future, time.monotonic()))
-        )
+        try:
+            future = self._client.submit(
+                _perform,
+                self._unit,
+                flight.number,
+                flight.path,
+                flight.exists,
+                self._shared,
+                key=f"{self._topic}-{flight.number}-{flight.tries}",
+                pure=False,
+            )
+        except Exception:
+            if self._client.status == "running":
+                raise
+            flight.future = None  # submitted again when the connection is there
+        else:
+            flight.future = future
+            self._await(flight.number, future)
+
+    def _await(self, number: int, future: Future[Any]) -> None:
+        future.add_done_callback(lambda done: self._events.put(("done", number, done, time.monotonic())))
 
     def _look(self) -> None:
         """Count the workers now and then, and submit again what a lost connection has cancelled."""
@@ -307,9 +316,9 @@ class _Flights:
         from distributed import CancelledError, KilledWorker
 
         try:
-            kind, value, seconds = future.result(timeout=_END)
+            kind, value, seconds = future.result(timeout=_ANSWER)
         except TimeoutError:  # the worker that has the row has died, and Dask repeats the unit
-            future.add_done_callback(lambda again: self._events.put(("done", flight.number, again, time.monotonic())))
+            self._await(flight.number, future)
         except (CancelledError, OSError):  # the connection to the scheduler was lost
             flight.future = None
             if flight.tries >= _TRIES:
