@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from irtools.cli.common import PATH, Ui, about_model, interrupt_code, write_stdout
+from irtools.cli.common import PATH, Ui, about_model, write_stdout
 from irtools.cli.defects import defect_text, is_defect, print_traceback
-from irtools.cli.many import Many
+from irtools.cli.many import Ended, Many
 from irtools.cli.many_options import identity, many_options
 from irtools.errors import IrtoolsError, OptionError
 from irtools.report.formats import VERIFY, format_of, render, suffixes_text
@@ -138,7 +138,7 @@ def command(
     if many.resume is not None:
         many = replace(many, options=f"{many.options} {_configuration(call)}")
     showing = _Showing(targets, ui, streaming=len(many.models) > 1 and write_baseline is None)
-    interrupt = _verify_each(many, call, ui, showing)
+    ended = _verify_each(many, call, ui, showing)
     verified = showing.verified
     if write_baseline is not None:
         from irtools.lint.baseline import write_baseline as write
@@ -146,7 +146,7 @@ def command(
         verified = write(write_baseline, verified)
         known = sum(model.verification.in_baseline for model in verified if model.verification is not None)
         ui.note(f"wrote {write_baseline}: {plural(known, 'finding')} of {plural(len(verified), 'export')}")
-    code = _exit_code(verified, exit_zero=exit_zero) if interrupt is None else interrupt_code(interrupt)
+    code = ended.code(_exit_code(verified, exit_zero=exit_zero))
     for format_, file in targets:
         if (format_, file) == _STREAM and showing.streaming:
             showing.end(verified)
@@ -155,9 +155,7 @@ def command(
     from irtools.report.verification import failure_reason
 
     reasons = ((str(model.path), failure_reason(model)) for model in verified)
-    many.finish(ui, [(path, reason) for path, reason in reasons if reason], len(verified))
-    if interrupt is not None:
-        raise interrupt
+    ended.tell(ui, [(path, reason) for path, reason in reasons if reason], len(many.models))
     return code
 
 
@@ -217,15 +215,14 @@ class _Showing:
             self._printed = True
 
 
-def _verify_each(many: Many, call: VerifyCall, ui: Ui, showing: _Showing) -> KeyboardInterrupt | None:
-    """Verify the exports; return the interrupt that left some out."""
+def _verify_each(many: Many, call: VerifyCall, ui: Ui, showing: _Showing) -> Ended:
     if many.single:
         (path,) = many.models
         with ui.telling_steps(), ui.working(f"Verifying {path}"):
             model = _verify(call, ui, path)
         _tell(model, ui)
         showing.add(model)
-        return None
+        return Ended(1)
     from irtools.lint.engine import ModelVerification
     from irtools.lint.rows import from_row
     from irtools.lint.session import rule_folders
@@ -244,6 +241,7 @@ def _verify_each(many: Many, call: VerifyCall, ui: Ui, showing: _Showing) -> Key
         ui,
         functools.partial(_row, call),
         take,
+        read=lambda row: from_row(row["model"], folders),
         failed=lambda row: bool(row["failed"]),
         kept=lambda row: row["model"]["error"] is None and not row["model"]["failures"],
     )
@@ -255,7 +253,8 @@ def _row(call: VerifyCall, ui: Ui, path: Path) -> dict[str, Any]:
     from irtools.report.verification import failure_reason
 
     model = _verify(call, ui, path)
-    return {"model": to_row(model), "failed": bool(failure_reason(model))}
+    written = [str(file.path) for file in model.written]
+    return {"model": to_row(model), "failed": bool(failure_reason(model)), "details": {"written": written}}
 
 
 def _verify(call: VerifyCall, ui: Ui, path: Path) -> ModelVerification:
