@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from irtools.fleet import Outcome
     from irtools.fleet.state import State
 
-__all__ = ["Ended", "Many", "entry_of", "failures_text"]
+__all__ = ["Ended", "Many", "entry_of", "failures_text", "naming"]
 
 _WRITTEN = "written"
 _SAID = ("note", "error", "line")
@@ -254,6 +254,11 @@ def _without(path: str, reason: str) -> str:
     return rest[1:].lstrip() if rest != reason and rest[:1] in (":", os.sep) else reason
 
 
+def naming(path: str, message: str) -> str:
+    """A message with the path of the export before it, unless it has that already."""
+    return message if path in message else f"{path}: {message}"
+
+
 def entry_of(outcome: Outcome) -> ModelResult:
     """The result of a command for an export, or why there is none."""
     if outcome.row is None:
@@ -298,7 +303,7 @@ def _told(ui: Ui, outcome: Outcome) -> Outcome:
     if outcome.row is None:
         return outcome
     for kind, message in outcome.row["said"]:
-        ui.say(kind, message)
+        ui.say(kind, naming(outcome.path, message) if kind == "note" else message)
     if outcome.row["stop"]:
         raise OptionError(outcome.row["stop"])
     return replace(outcome, row=outcome.row["value"])

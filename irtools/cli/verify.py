@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import click
 
 from irtools.cli.common import PATH, Ui, about_model, write_stdout
 from irtools.cli.defects import defect_text, is_defect, print_traceback
-from irtools.cli.many import Ended, Many
+from irtools.cli.many import Ended, Many, naming
 from irtools.cli.many_options import identity, many_options
 from irtools.errors import IrtoolsError, OptionError
 from irtools.report.formats import VERIFY, format_of, render, suffixes_text
@@ -68,6 +68,7 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.option("--diff", is_flag=True, help="Print the changes of the fixes; write nothing.")
 @click.option("--format", "formats", multiple=True, type=click.Choice(tuple(VERIFY)), help="Format.  [default: text]")
 @click.option(
+    "-o",
     "--output",
     "outputs",
     metavar="FILE",
@@ -220,7 +221,7 @@ def _verify_each(many: Many, call: VerifyCall, ui: Ui, showing: _Showing) -> End
         (path,) = many.models
         with ui.telling_steps(), ui.working(f"Verifying {path}"):
             model = _verify(call, ui, path)
-        _tell(model, ui)
+        _tell(model, ui, set())
         showing.add(model)
         return Ended(1)
     from irtools.lint.engine import ModelVerification
@@ -228,13 +229,14 @@ def _verify_each(many: Many, call: VerifyCall, ui: Ui, showing: _Showing) -> End
     from irtools.lint.session import rule_folders
 
     folders = rule_folders(call)
+    told: set[str] = set()
 
     def take(outcome: Outcome) -> None:
         if outcome.row is not None:
             model = from_row(outcome.row["model"], folders)
         else:
             model = ModelVerification(Path(outcome.path), error=f"{outcome.path}: {outcome.failure}")
-        _tell(model, ui)
+        _tell(model, ui, told, functools.partial(naming, outcome.path))
         showing.add(model)
 
     return many.each(
@@ -274,12 +276,24 @@ def _verify(call: VerifyCall, ui: Ui, path: Path) -> ModelVerification:
         return ModelVerification(path, error=defect_text(error, path))
 
 
-def _tell(model: ModelVerification, ui: Ui) -> None:
-    """Print errors and notes about the outcome of an export."""
+def _tell(model: ModelVerification, ui: Ui, told: set[str], named: Callable[[str], str] = str) -> None:
+    """Print errors and notes about the outcome of an export.
+
+    Parameters
+    ----------
+    told : set of str
+        Notes about configurations that were printed already.
+    named : callable
+        Puts the name of the export before a note that does not have it.
+    """
     if model.error is not None:
         ui.error(model.error)
+    for note in model.config_notes:
+        if note not in told:
+            told.add(note)
+            ui.note(note)
     for note in model.notes:
-        ui.note(note)
+        ui.note(named(note))
     for failure in model.failures:
         whose = "unless the rule is your own, " if failure.rule is not None else ""
         ui.error(f"{model.path}: {failure.message}; {whose}{_DEFECT}")
