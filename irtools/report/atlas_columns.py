@@ -45,6 +45,8 @@ class AtlasColumn:
         True for numbers.
     choice : bool
         True if the page offers the texts as a filter.
+    many : bool
+        True for a list of names, each of which is a choice.
     short : bool
         True if it is also in the table of the terminal.
     """
@@ -55,6 +57,7 @@ class AtlasColumn:
     value: Callable[[AtlasRow], float | None] | None = None
     right: bool = False
     choice: bool = False
+    many: bool = False
     short: bool = False
 
 
@@ -121,7 +124,9 @@ COLUMNS = (
     AtlasColumn("mtp_precision", "MTP weights", lambda row: row.mtp_precision, choice=True),
     AtlasColumn("mtp", "MTP head", lambda row: row.mtp.text, choice=True, short=True),
     AtlasColumn("annotation", "annotation", lambda row: _ANNOTATIONS.get(row.annotation, ""), choice=True, short=True),
-    AtlasColumn("decoding", "decoding", lambda row: ", ".join(row.decoding) or "none", choice=True, short=True),
+    AtlasColumn(
+        "decoding", "decoding", lambda row: ", ".join(row.decoding) or "none", choice=True, many=True, short=True
+    ),
     AtlasColumn(
         "memory", "memory", memory_text, lambda row: row.memory.plain if row.memory is not None else None, right=True
     ),

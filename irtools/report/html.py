@@ -37,6 +37,7 @@ _SCRIPTS = (
     "dagre.min.js",
     "panzoom.min.js",
     "page.js",
+    "page-tools.js",
     "report-graph.js",
     "report-layout.js",
     "report-picture.js",
@@ -124,8 +125,11 @@ def _record_views(verified: Sequence[ModelVerification], view: View) -> tuple[Re
 
 
 def verification_html(verified: Sequence[ModelVerification], **_: object) -> str:
-    """Render the outcome of ``irtools verify`` as a page."""
-    return render_reports(verified)
+    """Render the outcome of ``irtools verify`` as a page: the report of one export, an index of several."""
+    if len(verified) == 1:
+        return render_reports(verified)
+    from irtools.report.atlas_html import atlas_html
+    return atlas_html(list(map(verified_row, verified)), title=f"Verification of {plural(len(verified), 'export')}")
 
 
 def _layer_count(model: _Model) -> int:
