@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any, Self
 
 from irtools.lint.finding import Severity, Strategy
 from irtools.text import listed, short_repr
@@ -252,21 +253,49 @@ class AtlasRow:
     def _newest(measured: list[Measurement]) -> Measurement | None:
         return max(measured, key=lambda one: (one.date, one.kind == "bench"), default=None)
 
+    def plain(self) -> dict[str, Any]:
+        """The row in values that JSON can express, from which :meth:`restored` makes it again."""
+        content = asdict(self)
+        for one in content["strategies"]:
+            del one["conditions"]
+        for one in content["findings"]:
+            one["severity"] = str(one["severity"])
+        content["severities"] = {str(severity): count for severity, count in self.severities.items()}
+        return content
+
+    @classmethod
+    def restored(cls, content: Mapping[str, Any]) -> Self:
+        """Restore a row from its plain values."""
+        memory = content["memory"]
+        return cls(
+            **{
+                **content,
+                "parts": tuple(AtlasPart(**one) for one in content["parts"]),
+                "mtp": AtlasHead(**{**content["mtp"], "faults": tuple(content["mtp"]["faults"])}),
+                "strategies": tuple(
+                    Strategy(**{**one, "findings": tuple(one["findings"])}) for one in content["strategies"]
+                ),
+                "pipelines": tuple(content["pipelines"]),
+                "memory": AtlasMemory(**memory) if memory is not None else None,
+                "findings": tuple(
+                    AtlasFinding(**{**one, "severity": Severity[one["severity"].upper()]})
+                    for one in content["findings"]
+                ),
+                "severities": {Severity[name.upper()]: count for name, count in content["severities"].items()},
+                "measured": tuple(Measurement(**one) for one in content["measured"]),
+                "unmatched": tuple(content["unmatched"]),
+            }
+        )
+
     def details(self) -> dict[str, object]:
         """JSON form, without ``path``, ``status`` and ``error``."""
-        content = asdict(self)
+        content = self.plain()
         del content["path"], content["error"]
         acceptance, speed_up = self.acceptance, self.speed_up
-        listed = len(self.findings)
         return {
             **content,
             "bytes": self.size,
-            "strategies": [
-                {key: value for key, value in one.items() if key != "conditions"} for one in content["strategies"]
-            ],
-            "findings": [{**one, "severity": str(one["severity"])} for one in content["findings"]],
-            "findings_left_out": sum(self.counts.values()) - listed,
-            "severities": {str(severity): count for severity, count in self.severities.items()},
+            "findings_left_out": sum(self.counts.values()) - len(self.findings),
             "acceptance": acceptance.acceptance if acceptance is not None else None,
             "speed_up": speed_up.speed_up if speed_up is not None else None,
         }

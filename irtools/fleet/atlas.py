@@ -1,0 +1,1 @@
+"""The atlas of many exports as rows."""
