@@ -47,8 +47,10 @@ class AtlasColumn:
         True if the page offers the texts as a filter.
     many : bool
         True for a list of names, each of which is a choice.
-    short : bool
-        True if it is also in the table of the terminal.
+    room : int
+        Columns of a terminal from which the table there has it; 0 for never.
+    brief : callable or None
+        Text there, if it is another one.
     """
 
     key: str
@@ -58,7 +60,14 @@ class AtlasColumn:
     right: bool = False
     choice: bool = False
     many: bool = False
-    short: bool = False
+    room: int = 0
+    brief: Callable[[AtlasRow], str] | None = None
+
+    def cell(self, row: AtlasRow, *, brief: bool = False) -> str:
+        """Text of a row; empty where nothing is known of the export."""
+        if not row.parts and self.key not in ("path", "findings"):
+            return ""
+        return (self.brief if brief and self.brief is not None else self.text)(row)
 
 
 def counts_text(row: AtlasRow) -> str:
@@ -111,21 +120,21 @@ def _measured(row: AtlasRow) -> str:
 
 
 COLUMNS = (
-    AtlasColumn("path", "export", lambda row: row.path, short=True),
-    AtlasColumn("findings", "findings", counts_text, _badness, short=True),
+    AtlasColumn("path", "export", lambda row: row.path, room=1),
+    AtlasColumn("findings", "findings", counts_text, _badness, room=1),
     AtlasColumn("role", "role", lambda row: ROLES.get(row.role, ""), choice=True),
-    AtlasColumn("family", "family", lambda row: row.family, choice=True, short=True),
-    AtlasColumn("layers", "layers", lambda row: _number(row.layers), lambda row: row.layers, right=True, short=True),
+    AtlasColumn("family", "family", lambda row: row.family, choice=True, room=1),
+    AtlasColumn("layers", "layers", lambda row: _number(row.layers), lambda row: row.layers, right=True, room=1),
     AtlasColumn("hidden", "hidden size", lambda row: _number(row.hidden_size), lambda row: row.hidden_size, right=True),
-    AtlasColumn("size", "size", lambda row: size_text(row.size), lambda row: row.size, right=True, short=True),
+    AtlasColumn("size", "size", lambda row: size_text(row.size), lambda row: row.size, right=True, room=100),
     AtlasColumn("parts", "parts", lambda row: ", ".join(part.name for part in row.parts), lambda row: len(row.parts)),
-    AtlasColumn("precision", "target weights", lambda row: row.precision, choice=True, short=True),
+    AtlasColumn("precision", "target weights", lambda row: row.precision, choice=True, room=130),
     AtlasColumn("lm_head", "lm_head weights", lambda row: row.lm_head_precision, choice=True),
     AtlasColumn("mtp_precision", "MTP weights", lambda row: row.mtp_precision, choice=True),
-    AtlasColumn("mtp", "MTP head", lambda row: row.mtp.text, choice=True, short=True),
-    AtlasColumn("annotation", "annotation", lambda row: _ANNOTATIONS.get(row.annotation, ""), choice=True, short=True),
+    AtlasColumn("mtp", "MTP head", lambda row: row.mtp.text, choice=True, room=70, brief=lambda row: row.mtp.word),
+    AtlasColumn("annotation", "annotation", lambda row: _ANNOTATIONS.get(row.annotation, ""), choice=True, room=110),
     AtlasColumn(
-        "decoding", "decoding", lambda row: ", ".join(row.decoding) or "none", choice=True, many=True, short=True
+        "decoding", "decoding", lambda row: ", ".join(row.decoding) or "none", choice=True, many=True, room=1
     ),
     AtlasColumn(
         "memory", "memory", memory_text, lambda row: row.memory.plain if row.memory is not None else None, right=True

@@ -56,14 +56,17 @@ def atlas_text(rows: Sequence[AtlasRow], *, style: Style, **_: object) -> str:
     return "\n\n".join(filter(None, _blocks(rows, style))) + "\n" if rows else ""
 
 
-def _blocks(rows: Sequence[AtlasRow], style: Style) -> Iterator[str]:
-    shown = [column for column in COLUMNS if column.short]
-    folds = {"path": "anywhere"}
+def _short(rows: Sequence[AtlasRow], style: Style) -> tuple[list[Column], list[list[str]]]:
+    """Columns and rows for a terminal; a narrow one has fewer columns."""
+    shown = [one for one in COLUMNS if one.room and (style.width is None or style.width >= one.room)]
     columns = [
-        Column(one.title, right=one.right, fold="" if one.right else folds.get(one.key, "words"), aside=True)
-        for one in shown
+        Column(one.title, right=one.right, fold="" if one.right else "words", aside=True) for one in shown
     ]
-    yield table(columns, [[one.text(row) for one in shown] for row in rows], style)
+    return columns, [[one.cell(row, brief=True) for one in shown] for row in rows]
+
+
+def _blocks(rows: Sequence[AtlasRow], style: Style) -> Iterator[str]:
+    yield table(*_short(rows, style), style)
     yield table((Column("", effects=("dim",)), Column("", fold="words")), totals(rows), style)
     rules = frequent(rows).rows
     if rules:
@@ -110,7 +113,7 @@ def atlas_markdown(rows: Sequence[AtlasRow], **_: object) -> str:
         lines.append(f"- {escaped(title)}: {escaped(text)}")
     lines.append("")
     columns = tuple(HtmlColumn(one.title, right=one.right) for one in COLUMNS)
-    made = tuple(tuple(one.text(row) for one in COLUMNS) for row in rows)
+    made = tuple(tuple(one.cell(row) for one in COLUMNS) for row in rows)
     said = note(rows)
     lines += markdown_table(HtmlTable("Exports", columns, made, (f"{said[0].upper()}{said[1:]}.",) if said else ()), 2)
     lines += markdown_table(frequent(rows), 2)

@@ -60,7 +60,7 @@ def _column(column: AtlasColumn) -> dict[str, object]:
 def _packed(row: AtlasRow) -> dict[str, object]:
     """What the script needs of a row: cells, numbers to sort by, and what the export opens to."""
     return {
-        "c": [_safe(column.text(row)) for column in COLUMNS],
+        "c": [_safe(column.cell(row)) for column in COLUMNS],
         "k": [column.value(row) if column.value is not None else None for column in COLUMNS],
         "w": row.worst,
         "m": {

@@ -73,10 +73,17 @@ class AtlasHead:
     faults: tuple[str, ...] = ()
 
     @property
+    def word(self) -> str:
+        """``valid`` or ``faulty``, for a head that is there; else ``missing``, if one is declared, or ``none``."""
+        if self.present:
+            return "valid" if self.valid else "faulty"
+        return "missing" if self.declared else "none"
+
+    @property
     def text(self) -> str:
         """The three facts as a phrase."""
         if not self.present:
-            return "declared, absent" if self.declared else "none"
+            return "declared, missing" if self.declared else "none"
         verdict = "valid" if self.valid else f"faulty: {listed(self.faults, separator=', ')}"
         return f"{'declared' if self.declared else 'not declared'}, present, {verdict}"
 
