@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Outcome"]
+from irtools.errors import IrtoolsError, os_reason
+
+__all__ = ["Outcome", "failure_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +33,14 @@ class Outcome:
     row: Any | None
     failure: str | None
     seconds: float
+
+
+def failure_text(error: BaseException) -> str:
+    """One sentence about an exception that a unit raised, without full stop."""
+    if isinstance(error, MemoryError):
+        return "there is not enough memory; free some, or run fewer jobs"
+    if isinstance(error, IrtoolsError):
+        return str(error).rstrip(".")
+    if isinstance(error, OSError):
+        return os_reason(error)
+    return f"{type(error).__name__}: {error}".rstrip(": ")

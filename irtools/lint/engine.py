@@ -28,9 +28,9 @@ from irtools.timing import step
 if TYPE_CHECKING:
     from irtools.ir.save import Saved
     from irtools.lint.pipelines import Pipeline
-    from irtools.surgery.patch import Patch
 
 __all__ = [
+    "Failure",
     "JudgementFailedError",
     "ModelVerification",
     "RuleFailedError",
@@ -142,6 +142,33 @@ class Verification(Tabular):
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """A rule, or the judgement of the strategies, that raised an exception which nobody expected.
+
+    Attributes
+    ----------
+    message : str
+        Without full stop.
+    rule : str or None
+        Code of the rule; None for the judgement of the strategies.
+    traceback : str
+        Traceback of the exception.
+    """
+
+    message: str
+    rule: str | None = None
+    traceback: str = field(default="", repr=False)
+
+    @classmethod
+    def of(cls, error: UsageError) -> Failure:
+        """Describe an error of :func:`verify`."""
+        from traceback import format_exception
+
+        cause = "".join(format_exception(error.__cause__)) if error.__cause__ is not None else ""
+        return cls(str(error.args[0]), error.rule.code if isinstance(error, RuleFailedError) else None, cause)
+
+
+@dataclass(frozen=True, slots=True)
 class ModelVerification:
     """Result of ``irtools verify`` for one model.
 
@@ -151,11 +178,11 @@ class ModelVerification:
         None if the model could not be verified; then ``error`` has the reason.
     threshold : Severity
         Lowest severity that fails the verification.
-    patches : tuple of Patch
-        Changes that the fixes made, or would make.
+    diffs : tuple of str
+        Unified diffs of the changes that the fixes would make; empty unless they were asked for.
     config : Path or None
         Configuration file that counted.
-    failures : tuple of UsageError
+    failures : tuple of Failure
         Rules that failed, each of which also has a finding; and the judgement of the strategies if that failed.
     """
 
@@ -163,11 +190,11 @@ class ModelVerification:
     verification: Verification | None = None
     error: str | None = None
     threshold: Severity = Severity.ERROR
-    patches: tuple[Patch, ...] = ()
+    diffs: tuple[str, ...] = ()
     written: tuple[Saved, ...] = ()
     notes: tuple[str, ...] = ()
     config: Path | None = None
-    failures: tuple[UsageError, ...] = ()
+    failures: tuple[Failure, ...] = ()
 
     @property
     def failed(self) -> bool:
