@@ -10,7 +10,7 @@ import click
 
 from irtools.cli.common import PATH, Ui, output_options, write_stdout
 from irtools.cli.defects import defect_text, is_defect
-from irtools.cli.many_options import many_options
+from irtools.cli.many_options import root_options
 from irtools.cli.sizes import context_option
 from irtools.report.formats import ATLAS, format_of, render
 from irtools.report.terminal import Style, folded
@@ -35,7 +35,7 @@ def _checked(_ctx: click.Context, _param: click.Parameter, value: tuple[Path, ..
 
 
 @click.command("atlas")
-@many_options(below=True)
+@root_options
 @click.option(
     "-o",
     "--output",
@@ -49,9 +49,7 @@ def _checked(_ctx: click.Context, _param: click.Parameter, value: tuple[Path, ..
 @click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release to judge for.  [default: 2026.4]")
 @context_option
 @output_options("text", "json", "csv", "markdown")
-def command(
-    *, many: Many, outputs: tuple[Path, ...], target_runtime: str | None, context: int | None, ui: Ui
-) -> int:
+def command(*, many: Many, outputs: tuple[Path, ...], target_runtime: str | None, context: int | None, ui: Ui) -> int:
     """Chart all exports below directories: one row for each, also for drafts and for those that fail.
 
     A row has family, size, layers, MTP head, annotation, precisions, decoding strategies, memory, findings and draft
@@ -60,13 +58,16 @@ def command(
 
     Without -o, a table is printed. Findings do not change the exit code; use verify for that.
     """
-    from irtools.report.atlas import AtlasRow, failed_row
+    from irtools.report.atlas import AtlasRow, failed_row, remeasured
 
     rows: list[AtlasRow] = []
 
     def take(outcome: Outcome) -> None:
-        row = outcome.row
-        rows.append(AtlasRow.restored(row) if row is not None else failed_row(outcome.path, outcome.failure or ""))
+        if outcome.row is None:
+            rows.append(failed_row(outcome.path, outcome.failure or ""))
+            return
+        row = AtlasRow.restored(outcome.row)
+        rows.append(remeasured(row) if many.resume is not None else row)  # a record can be newer than its export
 
     work = functools.partial(_row, target_runtime=target_runtime, context=context)
     interrupt = many.each(ui, work, take, failed=_failed, kept=lambda row: not _failed(row))

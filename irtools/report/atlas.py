@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from irtools.errors import IrtoolsError, OptionError, about, os_reason
+from irtools.errors import IrtoolsError, OptionError, UsageError, about, os_reason
 from irtools.lint.context import DEFAULT_RUNTIME, Context
 from irtools.lint.engine import ModelVerification, Verification, VerifyOptions, context_for, verify
 from irtools.lint.finding import Finding, Severity
@@ -22,15 +22,15 @@ from irtools.model.draft import draft
 from irtools.model.footprint import footprint
 from irtools.model.graft import draft_head_text
 from irtools.model.provenance import versions
+from irtools.render.part import DrawnHead
 from irtools.report.atlas_records import measurements
 from irtools.report.atlas_row import AtlasFinding, AtlasHead, AtlasMemory, AtlasPart, AtlasRow
 from irtools.report.findings import shown_path, worst_first
-from irtools.render.part import DrawnHead
 from irtools.report.inspection import InspectedPart
 from irtools.surgery.annotate import annotation_status
 from irtools.text import shortened
 
-__all__ = ["AtlasRow", "atlas_row", "failed_row", "verified_row"]
+__all__ = ["AtlasRow", "atlas_row", "failed_row", "remeasured", "verified_row"]
 
 T = TypeVar("T")
 
@@ -63,9 +63,9 @@ def atlas_row(path: str | Path, *, target_runtime: str | None = None, context: i
     def look() -> AtlasRow:
         export = ModelDirectory.open(path)
         seen = context_for(export, options)
-        failures: list[IrtoolsError] = []
-        verification = verify(export, options, failures=failures, context=seen)  # type: ignore[arg-type]
-        error = str(failures[0]) if failures else None
+        failures: list[UsageError] = []
+        verification = verify(export, options, failures=failures, context=seen)
+        error = str(failures[0].args[0]) if failures else None
         return _row(str(path), error, seen, verification, context)
 
     return _caught(path, look)
@@ -82,11 +82,19 @@ def verified_row(verified: ModelVerification, *, target_runtime: str | None = No
 
     def look() -> AtlasRow:
         seen = context_for(ModelDirectory.open(verified.path), VerifyOptions())
-        error = str(verified.failures[0]) if verified.failures else None
+        error = verified.failures[0].message if verified.failures else None
         row = _row(str(verified.path), error, seen, verification, None)
         return replace(row, target_runtime=target_runtime or "")
 
     return _caught(verified.path, look)
+
+
+def remeasured(row: AtlasRow) -> AtlasRow:
+    """The row with the records that are there now."""
+    if row.error is not None:
+        return row
+    measured, unmatched = measurements(ModelDirectory(row.path))
+    return replace(row, measured=measured, unmatched=unmatched)
 
 
 def failed_row(path: str | Path, error: str) -> AtlasRow:
@@ -107,9 +115,7 @@ def _caught(path: str | Path, look: Callable[[], AtlasRow]) -> AtlasRow:
         return failed_row(path, f"{error.filename or path}: {os_reason(error)}")
 
 
-def _row(
-    path: str, error: str | None, context: Context, verification: Verification, tokens: int | None
-) -> AtlasRow:
+def _row(path: str, error: str | None, context: Context, verification: Verification, tokens: int | None) -> AtlasRow:
     facts = _Facts(context, verification)
     export = context.export
     measured, unmatched = measurements(export)

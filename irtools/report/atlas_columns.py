@@ -12,7 +12,7 @@ from irtools.report.atlas_row import AtlasRow, Measurement
 from irtools.report.record_figures import figure_text, value_text
 from irtools.text import plural, size_text
 
-__all__ = ["COLUMNS", "NOT_MEASURED", "AtlasColumn", "acceptance_text", "counts_text", "memory_text", "totals"]
+__all__ = ["COLUMNS", "NOT_MEASURED", "AtlasColumn", "speed_up_text", "totals"]
 
 NOT_MEASURED = "not measured"
 _ANNOTATIONS = {
@@ -70,11 +70,12 @@ class AtlasColumn:
         return (self.brief if brief and self.brief is not None else self.text)(row)
 
 
-def counts_text(row: AtlasRow) -> str:
+def _counts_text(row: AtlasRow) -> str:
     """Findings by severity; the failure, if the export could not be looked at."""
     if row.error is not None:
         return "failed"
-    parts = [plural(row.severities[one], str(one)) for one in sorted(row.severities, reverse=True) if row.severities[one]]
+    counts = sorted(row.severities.items(), reverse=True)
+    parts = [plural(count, str(severity)) for severity, count in counts if count]
     return ", ".join(parts) or "none"
 
 
@@ -84,7 +85,7 @@ def _badness(row: AtlasRow) -> float:
     return (row.error is not None) * 1e9 + counts[0] * 1e6 + counts[1] * 1e3 + counts[2]
 
 
-def memory_text(row: AtlasRow) -> str:
+def _memory_text(row: AtlasRow) -> str:
     """Memory for plain decoding, and with the MTP head."""
     memory = row.memory
     if memory is None:
@@ -93,7 +94,7 @@ def memory_text(row: AtlasRow) -> str:
     return f"{size_text(memory.plain)}{drafting}"
 
 
-def acceptance_text(row: AtlasRow) -> str:
+def _acceptance_text(row: AtlasRow) -> str:
     """Measured acceptance rate, with what was measured, when and where."""
     found = row.acceptance
     if found is None or found.acceptance is None:
@@ -101,13 +102,16 @@ def acceptance_text(row: AtlasRow) -> str:
     return f"{value_text(found.acceptance, 'share')} ({_when(found)})"
 
 
-def _speed_up_text(row: AtlasRow) -> str:
-    found = row.speed_up
-    if found is None or found.speed_up is None:
-        return NOT_MEASURED
+def speed_up_text(found: Measurement) -> str:
+    """Speed-up with its interval."""
     figure = {"median": found.speed_up, "low": found.low, "high": found.high, "unit": "times"}
-    known = found.low is not None and found.high is not None
-    return f"{figure_text(figure) if known else value_text(found.speed_up, 'times')} ({_when(found)})"
+    if found.low is not None and found.high is not None:
+        return figure_text(figure)
+    return value_text(found.speed_up or 0.0, "times")
+
+
+def _speed_up_cell(row: AtlasRow) -> str:
+    return f"{speed_up_text(found)} ({_when(found)})" if (found := row.speed_up) is not None else NOT_MEASURED
 
 
 def _when(found: Measurement) -> str:
@@ -121,7 +125,7 @@ def _measured(row: AtlasRow) -> str:
 
 COLUMNS = (
     AtlasColumn("path", "export", lambda row: row.path, room=1),
-    AtlasColumn("findings", "findings", counts_text, _badness, room=1),
+    AtlasColumn("findings", "findings", _counts_text, _badness, room=1),
     AtlasColumn("role", "role", lambda row: ROLES.get(row.role, ""), choice=True),
     AtlasColumn("family", "family", lambda row: row.family, choice=True, room=1),
     AtlasColumn("layers", "layers", lambda row: _number(row.layers), lambda row: row.layers, right=True, room=1),
@@ -133,17 +137,15 @@ COLUMNS = (
     AtlasColumn("mtp_precision", "MTP weights", lambda row: row.mtp_precision, choice=True),
     AtlasColumn("mtp", "MTP head", lambda row: row.mtp.text, choice=True, room=70, brief=lambda row: row.mtp.word),
     AtlasColumn("annotation", "annotation", lambda row: _ANNOTATIONS.get(row.annotation, ""), choice=True, room=110),
+    AtlasColumn("decoding", "decoding", lambda row: ", ".join(row.decoding) or "none", choice=True, many=True, room=1),
     AtlasColumn(
-        "decoding", "decoding", lambda row: ", ".join(row.decoding) or "none", choice=True, many=True, room=1
-    ),
-    AtlasColumn(
-        "memory", "memory", memory_text, lambda row: row.memory.plain if row.memory is not None else None, right=True
+        "memory", "memory", _memory_text, lambda row: row.memory.plain if row.memory is not None else None, right=True
     ),
     AtlasColumn("graft", "graft", lambda row: row.graft or "none", choice=True),
     AtlasColumn(
-        "acceptance", "acceptance", acceptance_text, lambda row: one.acceptance if (one := row.acceptance) else None
+        "acceptance", "acceptance", _acceptance_text, lambda row: one.acceptance if (one := row.acceptance) else None
     ),
-    AtlasColumn("speed_up", "speed-up", _speed_up_text, lambda row: one.speed_up if (one := row.speed_up) else None),
+    AtlasColumn("speed_up", "speed-up", _speed_up_cell, lambda row: one.speed_up if (one := row.speed_up) else None),
     AtlasColumn("measured", "measured", _measured, choice=True),
 )
 """Columns in the order of all tables."""

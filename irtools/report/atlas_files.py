@@ -59,9 +59,7 @@ def atlas_text(rows: Sequence[AtlasRow], *, style: Style, **_: object) -> str:
 def _short(rows: Sequence[AtlasRow], style: Style) -> tuple[list[Column], list[list[str]]]:
     """Columns and rows for a terminal; a narrow one has fewer columns."""
     shown = [one for one in COLUMNS if one.room and (style.width is None or style.width >= one.room)]
-    columns = [
-        Column(one.title, right=one.right, fold="" if one.right else "words", aside=True) for one in shown
-    ]
+    columns = [Column(one.title, right=one.right, fold="" if one.right else "words", aside=True) for one in shown]
     return columns, [[one.cell(row, brief=True) for one in shown] for row in rows]
 
 
@@ -90,9 +88,7 @@ def _blocks(rows: Sequence[AtlasRow], style: Style) -> Iterator[str]:
 
 def atlas_json(rows: Sequence[AtlasRow], *, exit_code: int = 0, **_: object) -> str:
     """The envelope of every command, with all facts of each row, and the totals."""
-    entries = [
-        ModelResult(row.path, row.status, error=row.error, details=row.details()) for row in rows
-    ]
+    entries = [ModelResult(row.path, row.status, error=row.error, details=row.details()) for row in rows]
     severities = {
         f"{severity}s": sum(row.severities.get(severity, 0) for row in rows)
         for severity in sorted(Severity, reverse=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from irtools.lint.rule import load_rules
-from irtools.report.atlas_columns import COLUMNS, AtlasColumn, totals
+from irtools.report.atlas_columns import COLUMNS, AtlasColumn, speed_up_text, totals
 from irtools.report.atlas_files import frequent, note
 from irtools.report.atlas_row import AtlasFinding, AtlasPart, AtlasRow, Measurement
 from irtools.report.html_page import packed, page
 from irtools.report.html_text import explanation_html
-from irtools.report.record_figures import number_text, value_text
+from irtools.report.record_figures import value_text
 from irtools.report.rules import untitled
 from irtools.text import count_text, joined, plural, shortened, size_text, visible
 
@@ -129,10 +129,7 @@ def _measurement(one: Measurement) -> str:
     if one.acceptance is not None:
         figures.append(f"acceptance {value_text(one.acceptance, 'share')}")
     if one.speed_up is not None:
-        interval = (
-            f" ({number_text(one.low)} to {number_text(one.high)})" if one.low is not None and one.high is not None else ""
-        )
-        figures.append(f"speed-up {number_text(one.speed_up)}{interval}")
+        figures.append(f"speed-up {speed_up_text(one)}")
     device = f"{one.device} ({one.device_name})" if one.device_name else one.device
     start = joined(figures) if figures else "no figures"
     return "; ".join(filter(None, (f"{one.row}: {start}", f"on {device}", one.result, one.file)))

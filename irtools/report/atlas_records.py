@@ -161,7 +161,7 @@ def _record(path: Path) -> _Record | None:
         return _Record(path.name, tuple(_abouts(record, kind)))
     except _DAMAGED:
         command, title = WRITERS[kind]
-        return _Record(path.name, fault=f"the record of the {title} is damaged; write it again with `irtools {command}`")
+        return _Record(path.name, fault=f"the record of the {title} is damaged; run `irtools {command}` again")
 
 
 def _abouts(record: Mapping[str, Any], kind: str) -> Iterator[_About]:
@@ -224,7 +224,8 @@ def _proof_rows(record: Mapping[str, Any], _draft: str | None) -> Iterator[Measu
             number = int(counts["number"])
             name = f"{record.get('drafting') or 'draft'} {number}"
             rate = _number(counts["acceptance"])
-            yield Measurement("proof", "", *_conditions(record), shortened(name), number, rate, result=shortened(result))
+            about = *_conditions(record), shortened(name)
+            yield Measurement("proof", "", *about, number, rate, result=shortened(result))
 
 
 def _conditions(record: Mapping[str, Any]) -> tuple[str, str, str]:

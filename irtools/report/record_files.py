@@ -61,7 +61,7 @@ def record_json(entry: ModelResult, *, command: str, **_: object) -> str:
     return to_json(envelope(command, [entry]))
 
 
-def recordmarkdown_table(entry: ModelResult, **_: object) -> str:
+def record_markdown(entry: ModelResult, **_: object) -> str:
     """Write the verdict, the tables and the conditions as Markdown, with a final newline."""
     view = _view(entry, plots=False)
     lines = [f"# {view.title} of {escaped(view.path)}", "", f"**{escaped(view.verdict)}**", ""]

@@ -55,7 +55,9 @@ def test_a_row_says_what_the_files_say(fixtures: Path, truth: Callable[[str], di
     assert {part.file for part in row.parts} == {file for file in files if file.endswith(".xml")}
     assert row.mtp.present == ("openvino_mtp_model.xml" in files)
     assert row.mtp.declared == text.get("mtp_num_hidden_layers")
-    target = next(path for path in (fixtures / name).glob("*.xml") if path.stem in ("openvino_model", "openvino_language_model"))
+    target = next(
+        path for path in (fixtures / name).glob("*.xml") if path.stem in ("openvino_model", "openvino_language_model")
+    )
     annotated = etree.parse(str(target)).find("rt_info/hidden_states_decoder_layers") is not None
     assert (row.annotation != "absent") == annotated
 
@@ -94,7 +96,9 @@ def test_the_precision_is_that_of_the_stored_types(fixtures: Path) -> None:
     for part in ("language", "mtp"):
         layers = etree.parse(str(fixtures / "qwen3_5_vl_int4" / f"openvino_{part}_model.xml")).findall("layers/layer")
         constants = [one.find("data") for one in layers if one.get("type") == "Const"]
-        types[part] = {one.get("element_type") for one in constants if one is not None and int(one.get("size", 0)) > 500}
+        types[part] = {
+            one.get("element_type") for one in constants if one is not None and int(one.get("size", 0)) > 500
+        }
     assert row.precision.startswith("int4")
     assert {"u4", "i4"} & types["language"]
     assert row.lm_head_precision.startswith("int8")
@@ -286,7 +290,9 @@ def test_figures_of_a_temporary_copy_are_not_those_of_the_files(export_copy: Cop
     row = atlas_row(directory)
     assert row.speed_up is not None
     assert row.speed_up.row != best["name"]
-    rest = [one["figures"]["speed_up"]["median"] for one in record["rows"] if one["figures"]["speed_up"] and not one["copy"]]
+    rest = [
+        one["figures"]["speed_up"]["median"] for one in record["rows"] if one["figures"]["speed_up"] and not one["copy"]
+    ]
     assert row.speed_up.speed_up == max(rest)
     for one in record["rows"]:
         one["copy"] = "graft 100"
@@ -339,7 +345,18 @@ def test_records_beside_are_read_once_for_all_exports_there(
 
 @pytest.fixture(scope="module")
 def rows(trained: AtlasRow, fixtures: Path) -> list[AtlasRow]:
-    names = ("=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "  =1", "\t=1", "\uff1d1", "a\nb\x1b[2J\u202ec", "a|b*c", "<script>")
+    names = (
+        "=cmd|' /C calc'!A0",
+        "+1",
+        "-1",
+        "@SUM(A1)",
+        "  =1",
+        "\t=1",
+        "\uff1d1",
+        "a\nb\x1b[2J\u202ec",
+        "a|b*c",
+        "<script>",
+    )
     hostile = [
         AtlasRow(name, family=name, refusal=name, parts=(AtlasPart(name, name, name),), graft=name) for name in names
     ]
