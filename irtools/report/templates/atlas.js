@@ -229,6 +229,7 @@
       titles();
       columns.forEach((column, number) => column.choice && choice(number));
       update();
+      performance.mark("irtools-table");
       follow();
       new IntersectionObserver((entries) => {
         if (entries.some((entry) => entry.isIntersecting) && drawn < shown.length) draw(PIECE);
