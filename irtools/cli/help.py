@@ -7,7 +7,7 @@ from collections.abc import Mapping
 __all__ = ["EXAMPLES", "GROUPS", "OTHERS"]
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Look at an export": ("inspect", "locate", "render", "report", "diff"),
+    "Look at an export": ("inspect", "locate", "render", "report", "diff", "atlas"),
     "Check and prove": ("verify", "rules", "prove", "bench"),
     "Annotate and edit": ("annotate", "strip", "expose", "extract", "rt-info"),
     "Make drafting possible or faster": ("attach", "graft"),
@@ -16,6 +16,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 OTHERS = "Other commands"
 
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
+    "atlas": ("irtools atlas exports --jobs auto -o atlas.html -o atlas.csv", "irtools atlas exports --format json"),
     "annotate": (
         "irtools annotate my-model",
         "irtools annotate --diff my-model",

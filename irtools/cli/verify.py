@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from irtools.fleet import Outcome
     from irtools.lint.engine import ModelVerification
     from irtools.lint.session import VerifyCall
+    from irtools.report.atlas_row import AtlasRow
 
 __all__ = ["command"]
 
@@ -138,7 +139,9 @@ def command(
     ui = Ui("text", quiet, verbose, Style.of(sys.stdout))
     if many.resume is not None:
         many = replace(many, options=f"{many.options} {_configuration(call)}")
-    showing = _Showing(targets, ui, streaming=len(many.models) > 1 and write_baseline is None)
+    indexed = "html" in dict(targets) and write_baseline is None and not many.single
+    many = replace(many, options=f"{many.options} {indexed}")
+    showing = _Showing(targets, ui, streaming=len(many.models) > 1 and write_baseline is None, indexed=indexed)
     ended = _verify_each(many, call, ui, showing)
     verified = showing.verified
     if write_baseline is not None:
@@ -152,7 +155,7 @@ def command(
         if (format_, file) == _STREAM and showing.streaming:
             showing.end(verified)
         else:
-            _emit(format_, file, verified, ui, code)
+            _emit(format_, file, verified, ui, code, showing.index)
     from irtools.report.verification import failure_reason
 
     reasons = ((str(model.path), failure_reason(model)) for model in verified)
@@ -188,8 +191,11 @@ _STREAM = ("text", None)
 class _Showing:
     """The outcomes of all exports, and the text about them on standard output as soon as it is there."""
 
-    def __init__(self, targets: Sequence[tuple[str, Path | None]], ui: Ui, *, streaming: bool) -> None:
+    def __init__(
+        self, targets: Sequence[tuple[str, Path | None]], ui: Ui, *, streaming: bool, indexed: bool = False
+    ) -> None:
         self.verified: list[ModelVerification] = []
+        self.index: list[AtlasRow] | None = [] if indexed else None
         self.streaming = streaming and _STREAM in targets
         self._ui = ui
         self._printed = False
@@ -228,35 +234,52 @@ def _verify_each(many: Many, call: VerifyCall, ui: Ui, showing: _Showing) -> End
     from irtools.lint.rows import from_row
     from irtools.lint.session import rule_folders
 
-    folders = rule_folders(call)
+    folders, index = rule_folders(call), showing.index
     told: set[str] = set()
+
+    def read(row: dict[str, Any]) -> ModelVerification:
+        if index is not None:
+            from irtools.report.atlas import AtlasRow
+
+            AtlasRow.restored(row["index"])
+        return from_row(row["model"], folders)
 
     def take(outcome: Outcome) -> None:
         if outcome.row is not None:
             model = from_row(outcome.row["model"], folders)
         else:
             model = ModelVerification(Path(outcome.path), error=f"{outcome.path}: {outcome.failure}")
+        if index is not None:
+            from irtools.report.atlas import AtlasRow, failed_row
+
+            row = outcome.row["index"] if outcome.row is not None else None
+            index.append(AtlasRow.restored(row) if row is not None else failed_row(outcome.path, model.error or ""))
         _tell(model, ui, told, functools.partial(naming, outcome.path))
         showing.add(model)
 
     return many.each(
         ui,
-        functools.partial(_row, call),
+        functools.partial(_row, call, index is not None),
         take,
-        read=lambda row: from_row(row["model"], folders),
+        read=read,
         failed=lambda row: bool(row["failed"]),
         kept=lambda row: row["model"]["error"] is None and not row["model"]["failures"],
     )
 
 
-def _row(call: VerifyCall, ui: Ui, path: Path) -> dict[str, Any]:
-    """Verify an export; the outcome in plain values."""
+def _row(call: VerifyCall, indexed: bool, ui: Ui, path: Path) -> dict[str, Any]:
+    """Verify an export; the outcome in plain values, with the row of the index on the HTML page."""
     from irtools.lint.rows import to_row
     from irtools.report.verification import failure_reason
 
     model = _verify(call, ui, path)
     written = [str(file.path) for file in model.written]
-    return {"model": to_row(model), "failed": bool(failure_reason(model)), "details": {"written": written}}
+    row = {"model": to_row(model), "failed": bool(failure_reason(model)), "details": {"written": written}}
+    if indexed:
+        from irtools.report.atlas import verified_row
+
+        row["index"] = verified_row(model, target_runtime=call.target_runtime).plain()
+    return row
 
 
 def _verify(call: VerifyCall, ui: Ui, path: Path) -> ModelVerification:
@@ -304,13 +327,26 @@ def _tell(model: ModelVerification, ui: Ui, told: set[str], named: Callable[[str
             ui.note(file.link_note)
 
 
-def _emit(format_: str, file: Path | None, verified: list[ModelVerification], ui: Ui, code: int) -> None:
+def _emit(
+    format_: str,
+    file: Path | None,
+    verified: list[ModelVerification],
+    ui: Ui,
+    code: int,
+    index: list[AtlasRow] | None = None,
+) -> None:
     from irtools.ir.output import write_output
     from irtools.model.directory import ModelDirectory
 
     style = ui.style if file is None else Style()
     text = render(
-        VERIFY[format_], verified, style=style, exit_code=code, brief=file is None and ui.quiet, verbose=ui.verbose
+        VERIFY[format_],
+        verified,
+        style=style,
+        exit_code=code,
+        brief=file is None and ui.quiet,
+        verbose=ui.verbose,
+        index=index,
     )
     diff = format_ == "text" and any(model.diffs for model in verified)
     if file is None:

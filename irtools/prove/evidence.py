@@ -25,7 +25,16 @@ from irtools.runtime.child import Progress
 from irtools.runtime.effective import EffectiveProperties, effective
 from irtools.runtime.probe import RuntimeFacts
 
-__all__ = ["SAMPLING", "TIMING", "Evidence", "file_marks", "load_averages", "model_record", "other_file"]
+__all__ = [
+    "SAMPLING",
+    "TIMING",
+    "Evidence",
+    "changed_file",
+    "file_marks",
+    "load_averages",
+    "model_record",
+    "other_file",
+]
 
 TIMING = "timing"
 """Key of values that vary between runs: seconds, and the load of the machine."""
@@ -299,9 +308,11 @@ def other_file(export: ModelDirectory, record: object) -> str:
     text files do not matter.
     """
     then = record.get("files") if isinstance(record, Mapping) else None
-    if not isinstance(then, Mapping):
-        return "it names no files"
-    now = file_marks(export.directory)
+    return changed_file(then, file_marks(export.directory)) if isinstance(then, Mapping) else "it names no files"
+
+
+def changed_file(then: Mapping[str, Any], now: Mapping[str, Mapping[str, Any]]) -> str:
+    """As :func:`other_file`, for the files of a record and the :func:`file_marks` of a directory."""
     for name in sorted({*then, *now}):
         if name.endswith((".xml", ".bin")) and "tokenizer" not in name:
             if name not in then:
