@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from irtools.errors import IrtoolsError
     from irtools.export import Export, diff, open_export
     from irtools.fleet.atlas import atlas
+    from irtools.fleet.verification import verify_many
     from irtools.ir.save import Saved
-    from irtools.lint.engine import Verification, VerifyOptions
+    from irtools.lint.engine import ModelVerification, Verification, VerifyOptions
     from irtools.lint.finding import Finding, Severity
     from irtools.model.annotation import Locator
     from irtools.model.document import Document
@@ -56,6 +57,7 @@ __all__ = [
     "Inspection",
     "IrtoolsError",
     "Locator",
+    "ModelVerification",
     "Patch",
     "Piece",
     "Proof",
@@ -68,6 +70,7 @@ __all__ = [
     "atlas",
     "diff",
     "open_export",
+    "verify_many",
 ]
 
 __getattr__, __dir__ = attach(
@@ -88,6 +91,7 @@ __getattr__, __dir__ = attach(
         "Inspection": "irtools.report.inspection",
         "IrtoolsError": "irtools.errors",
         "Locator": "irtools.model.annotation",
+        "ModelVerification": "irtools.lint.engine",
         "Patch": "irtools.surgery.patch",
         "Piece": "irtools.surgery.extraction.piece",
         "Proof": "irtools.prove.run",
@@ -102,6 +106,7 @@ __getattr__, __dir__ = attach(
         "atlas": "irtools.fleet.atlas",
         "diff": "irtools.export",
         "open_export": "irtools.export",
+        "verify_many": "irtools.fleet.verification",
     },
 )
 

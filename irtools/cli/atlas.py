@@ -70,16 +70,14 @@ def command(*, many: Many, outputs: tuple[Path, ...], target_runtime: str | None
         rows.append(remeasured(row) if many.resume is not None else row)  # a record can be newer than its export
 
     work = functools.partial(_row, target_runtime=target_runtime, context=context)
-    interrupt = many.each(ui, work, take, failed=_failed, kept=lambda row: not _failed(row))
-    code = 2 if any(row.error is not None for row in rows) else 0
+    ended = many.each(ui, work, take, read=AtlasRow.restored, failed=_failed, kept=lambda row: not _failed(row))
+    code = ended.code(2 if any(row.error is not None for row in rows) else 0)
     for file in outputs:
         _write(file, rows, code, ui)
     if not outputs or ui.format != "text":
         _print(rows, code, ui)
     failures = [(row.path, row.error) for row in rows if row.error is not None]
-    many.finish(ui, failures if outputs else [], len(rows))
-    if interrupt is not None:
-        raise interrupt
+    ended.tell(ui, failures if outputs else [], len(many.models))
     return code
 
 

@@ -17,7 +17,11 @@ OTHERS = "Other commands"
 
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "atlas": ("irtools atlas exports --jobs auto -o atlas.html -o atlas.csv", "irtools atlas exports --format json"),
-    "annotate": ("irtools annotate my-model", "irtools annotate --diff my-model"),
+    "annotate": (
+        "irtools annotate my-model",
+        "irtools annotate --diff my-model",
+        "irtools annotate --recursive models --jobs auto",
+    ),
     "attach": ("irtools attach my-finetune --mtp-from base-model", "irtools attach my-finetune --remove"),
     "completion": (
         "irtools completion bash > ~/.local/share/bash-completion/completions/irtools",
@@ -72,6 +76,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "irtools verify my-model",
         "irtools verify my-model --expect-mtp --fail-on warning",
         "irtools verify my-model --ignore missing-tokenizer --output findings.sarif",
+        "irtools verify --recursive models --jobs auto --resume state.jsonl --output findings.html",
     ),
 }
 """Command lines, by the names of command and subcommand."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from irtools.cli.common import PATH, Ui, about_model, interrupt_code, write_stdout
+from irtools.cli.common import PATH, Ui, about_model, write_stdout
 from irtools.cli.defects import defect_text, is_defect, print_traceback
-from irtools.cli.many import Many
+from irtools.cli.many import Ended, Many, naming
 from irtools.cli.many_options import identity, many_options
 from irtools.errors import IrtoolsError, OptionError
 from irtools.report.formats import VERIFY, format_of, render, suffixes_text
@@ -69,6 +69,7 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.option("--diff", is_flag=True, help="Print the changes of the fixes; write nothing.")
 @click.option("--format", "formats", multiple=True, type=click.Choice(tuple(VERIFY)), help="Format.  [default: text]")
 @click.option(
+    "-o",
     "--output",
     "outputs",
     metavar="FILE",
@@ -141,7 +142,7 @@ def command(
     indexed = "html" in dict(targets) and write_baseline is None and not many.single
     many = replace(many, options=f"{many.options} {indexed}")
     showing = _Showing(targets, ui, streaming=len(many.models) > 1 and write_baseline is None, indexed=indexed)
-    interrupt = _verify_each(many, call, ui, showing)
+    ended = _verify_each(many, call, ui, showing)
     verified = showing.verified
     if write_baseline is not None:
         from irtools.lint.baseline import write_baseline as write
@@ -149,7 +150,7 @@ def command(
         verified = write(write_baseline, verified)
         known = sum(model.verification.in_baseline for model in verified if model.verification is not None)
         ui.note(f"wrote {write_baseline}: {plural(known, 'finding')} of {plural(len(verified), 'export')}")
-    code = _exit_code(verified, exit_zero=exit_zero) if interrupt is None else interrupt_code(interrupt)
+    code = ended.code(_exit_code(verified, exit_zero=exit_zero))
     for format_, file in targets:
         if (format_, file) == _STREAM and showing.streaming:
             showing.end(verified)
@@ -158,9 +159,7 @@ def command(
     from irtools.report.verification import failure_reason
 
     reasons = ((str(model.path), failure_reason(model)) for model in verified)
-    many.finish(ui, [(path, reason) for path, reason in reasons if reason], len(verified))
-    if interrupt is not None:
-        raise interrupt
+    ended.tell(ui, [(path, reason) for path, reason in reasons if reason], len(many.models))
     return code
 
 
@@ -223,20 +222,27 @@ class _Showing:
             self._printed = True
 
 
-def _verify_each(many: Many, call: VerifyCall, ui: Ui, showing: _Showing) -> KeyboardInterrupt | None:
-    """Verify the exports; return the interrupt that left some out."""
+def _verify_each(many: Many, call: VerifyCall, ui: Ui, showing: _Showing) -> Ended:
     if many.single:
         (path,) = many.models
         with ui.telling_steps(), ui.working(f"Verifying {path}"):
             model = _verify(call, ui, path)
-        _tell(model, ui)
+        _tell(model, ui, set())
         showing.add(model)
-        return None
+        return Ended(1)
     from irtools.lint.engine import ModelVerification
     from irtools.lint.rows import from_row
     from irtools.lint.session import rule_folders
 
     folders, index = rule_folders(call), showing.index
+    told: set[str] = set()
+
+    def read(row: dict[str, Any]) -> ModelVerification:
+        if index is not None:
+            from irtools.report.atlas import AtlasRow
+
+            AtlasRow.restored(row["index"])
+        return from_row(row["model"], folders)
 
     def take(outcome: Outcome) -> None:
         if outcome.row is not None:
@@ -248,13 +254,14 @@ def _verify_each(many: Many, call: VerifyCall, ui: Ui, showing: _Showing) -> Key
 
             row = outcome.row["index"] if outcome.row is not None else None
             index.append(AtlasRow.restored(row) if row is not None else failed_row(outcome.path, model.error or ""))
-        _tell(model, ui)
+        _tell(model, ui, told, functools.partial(naming, outcome.path))
         showing.add(model)
 
     return many.each(
         ui,
         functools.partial(_row, call, index is not None),
         take,
+        read=read,
         failed=lambda row: bool(row["failed"]),
         kept=lambda row: row["model"]["error"] is None and not row["model"]["failures"],
     )
@@ -266,7 +273,8 @@ def _row(call: VerifyCall, indexed: bool, ui: Ui, path: Path) -> dict[str, Any]:
     from irtools.report.verification import failure_reason
 
     model = _verify(call, ui, path)
-    row: dict[str, Any] = {"model": to_row(model), "failed": bool(failure_reason(model))}
+    written = [str(file.path) for file in model.written]
+    row = {"model": to_row(model), "failed": bool(failure_reason(model)), "details": {"written": written}}
     if indexed:
         from irtools.report.atlas import verified_row
 
@@ -291,12 +299,24 @@ def _verify(call: VerifyCall, ui: Ui, path: Path) -> ModelVerification:
         return ModelVerification(path, error=defect_text(error, path))
 
 
-def _tell(model: ModelVerification, ui: Ui) -> None:
-    """Print errors and notes about the outcome of an export."""
+def _tell(model: ModelVerification, ui: Ui, told: set[str], named: Callable[[str], str] = str) -> None:
+    """Print errors and notes about the outcome of an export.
+
+    Parameters
+    ----------
+    told : set of str
+        Notes about configurations that were printed already.
+    named : callable
+        Puts the name of the export before a note that does not have it.
+    """
     if model.error is not None:
         ui.error(model.error)
+    for note in model.config_notes:
+        if note not in told:
+            told.add(note)
+            ui.note(note)
     for note in model.notes:
-        ui.note(note)
+        ui.note(named(note))
     for failure in model.failures:
         whose = "unless the rule is your own, " if failure.rule is not None else ""
         ui.error(f"{model.path}: {failure.message}; {whose}{_DEFECT}")

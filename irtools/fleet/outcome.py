@@ -26,6 +26,8 @@ class Outcome:
         One sentence about why there is no row, without full stop; None if there is one.
     seconds : float
         Wall-clock time of the unit.
+    known : bool
+        True if the row comes from an earlier run.
     """
 
     number: int
@@ -33,6 +35,7 @@ class Outcome:
     row: Any | None
     failure: str | None
     seconds: float
+    known: bool = False
 
 
 def failure_text(error: BaseException) -> str:

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -29,10 +29,14 @@ Unit = Callable[[str], Any]
 _AHEAD = 2
 """Tasks per process that are handed over before their turn, so that no process waits for the next one."""
 _ENDED = 128 + 15
+_GRACE = 2.0
+"""Seconds after an interrupt in which work that runs can end by itself."""
 _SAFE_PATH = "PYTHONSAFEPATH"
 
 
-def run(unit: Unit, paths: Iterable[str], *, jobs: int = 1, timeout: float | None = None) -> Iterator[Outcome]:
+def run(
+    unit: Unit, paths: Iterable[str], *, jobs: int = 1, timeout: float | None = None
+) -> Generator[Outcome, None, None]:
     """Run a unit of work for each path; see :func:`irtools.fleet.run`.
 
     A process that dies costs nothing but its path: that is tried once more, alone, and then reported. When the iterator
@@ -48,7 +52,7 @@ def run(unit: Unit, paths: Iterable[str], *, jobs: int = 1, timeout: float | Non
     return _Processes(unit, jobs, timeout).run(paths)
 
 
-def _here(unit: Unit, paths: Iterable[str]) -> Iterator[Outcome]:
+def _here(unit: Unit, paths: Iterable[str]) -> Generator[Outcome, None, None]:
     for number, path in enumerate(paths):
         yield Outcome(number, path, *_attempt(unit, path))
         _collect(first=number == 0)
@@ -132,18 +136,35 @@ class _Processes:
         self._again: deque[_Task] = deque()
         self._answered = False
 
-    def run(self, paths: Iterable[str]) -> Iterator[Outcome]:
+    def run(self, paths: Iterable[str]) -> Generator[Outcome, None, None]:
         todo = enumerate(paths)
         with _safe_path():
             try:
                 while self._submit(todo):
-                    done, _ = wait(self._pending, return_when=FIRST_COMPLETED)
-                    for future in sorted(done, key=lambda one: self._pending[one].number):
-                        outcome = self._settle(future, self._pending.pop(future))
-                        if outcome is not None:
-                            yield outcome
+                    wait(self._pending, return_when=FIRST_COMPLETED)
+                    yield from self._settled()
+            except KeyboardInterrupt:
+                self._let_finish()
+                yield from self._settled()
+                raise
             finally:
                 self._close()
+
+    def _settled(self) -> Iterator[Outcome]:
+        """Outcomes of the tasks that are done."""
+        done = [future for future in self._pending if future.done() and not future.cancelled()]
+        for future in sorted(done, key=lambda one: self._pending[one].number):
+            task = self._pending.pop(future, None)  # a broken pool clears them
+            outcome = self._settle(future, task) if task is not None else None
+            if outcome is not None:
+                yield outcome
+
+    def _let_finish(self) -> None:
+        """Give the tasks that run a moment, so that what they have written is reported, and cancel the others."""
+        running = [future for future in self._pending if future.running()]
+        for future in self._pending.keys() - set(running):
+            future.cancel()
+        wait(running, timeout=_GRACE)
 
     def _submit(self, todo: Iterator[tuple[int, str]]) -> bool:
         """Hand over tasks; False if none is left."""

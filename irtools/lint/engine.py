@@ -182,6 +182,8 @@ class ModelVerification:
         Unified diffs of the changes that the fixes would make; empty unless they were asked for.
     config : Path or None
         Configuration file that counted.
+    config_notes : tuple of str
+        Notes about the configuration files that were found; mostly the same for all models.
     failures : tuple of Failure
         Rules that failed, each of which also has a finding; and the judgement of the strategies if that failed.
     """
@@ -194,6 +196,7 @@ class ModelVerification:
     written: tuple[Saved, ...] = ()
     notes: tuple[str, ...] = ()
     config: Path | None = None
+    config_notes: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
 
     @property
