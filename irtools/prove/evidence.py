@@ -7,7 +7,7 @@ import hashlib
 import os
 import platform
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -26,8 +26,10 @@ from irtools.runtime.effective import EffectiveProperties, effective
 from irtools.runtime.probe import RuntimeFacts
 
 __all__ = [
+    "HEADS",
     "SAMPLING",
     "TIMING",
+    "WHOLE",
     "Evidence",
     "changed_file",
     "file_marks",
@@ -39,9 +41,9 @@ __all__ = [
 TIMING = "timing"
 """Key of values that vary between runs: seconds, and the load of the machine."""
 _HASHED = (".xml", ".json", ".jinja", ".bin")
-_HEADS = ("openvino_mtp_model.bin",)
+HEADS = ("openvino_mtp_model.bin",)
 """Weights that are hashed whole in every run: they decide the acceptance, and are small beside the target's."""
-_WHOLE = 1 << 30
+WHOLE = 1 << 30
 """Size in bytes up to which any file is hashed whole: about one second."""
 _BLOCK = 1 << 16
 _BLOCKS = 1024
@@ -266,14 +268,16 @@ def _first_line(path: Path) -> str:
 # -- files -----------------------------------------------------------------------------
 
 
-def file_marks(directory: Path, *, whole: bool = False) -> dict[str, dict[str, Any]]:
-    """Size and hash of each file of a model directory, by its name.
+def file_marks(
+    directory: Path, *, whole: bool = False, names: Collection[str] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Size and hash of each file of a model directory, by its name; only of some ``names`` if given.
 
     ``sha256`` is the hash of the whole file: of text files, the weights of an MTP head, and weights of up to 1 GiB;
     with ``whole`` of all. Larger weights always have ``sha256_of_samples``, whose scheme is :data:`SAMPLING`.
     """
     try:
-        files = sorted(path for path in directory.iterdir() if path.is_file())
+        files = sorted(path for path in directory.iterdir() if (names is None or path.name in names) and path.is_file())
     except OSError:  # a directory without read permission
         return {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing releases the lock of the interpreter
@@ -285,9 +289,9 @@ def _mark(path: Path, whole: bool) -> dict[str, Any]:
     if path.suffix not in _HASHED:
         return mark
     with suppress(OSError), open_file(path) as file:
-        if mark["size"] > _WHOLE:
+        if mark["size"] > WHOLE:
             mark |= {"sha256_of_samples": _sampled(file, mark["size"]), "samples": SAMPLING}
-        if whole or mark["size"] <= _WHOLE or path.name in _HEADS:
+        if whole or mark["size"] <= WHOLE or path.name in HEADS:
             file.seek(0)
             mark["sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
     return mark

@@ -93,7 +93,7 @@ def remeasured(row: AtlasRow) -> AtlasRow:
     """The row with the records that are there now."""
     if row.error is not None:
         return row
-    measured, unmatched = measurements(ModelDirectory(row.path))
+    measured, unmatched = _tried(lambda: measurements(ModelDirectory(row.path)), ((), ()))
     return replace(row, measured=measured, unmatched=unmatched)
 
 
@@ -270,6 +270,8 @@ class _Facts:
     def refusal(self) -> str:
         """Reason for having no decoder layers."""
         location = self.context.location
+        if self.context.target is None:
+            return shortened(_unreadable(self.context.export))
         if self._of_draft or not isinstance(location, IrtoolsError):
             return ""
         return shortened(str(location.args[0]))
@@ -337,6 +339,15 @@ class _Facts:
         """Phrase about the draft head."""
         target, mtp = (one.graph if one is not None else None for one in (self.context.target, self.context.mtp))
         return _tried(lambda: draft_head_text(target, mtp), "")
+
+
+def _unreadable(export: ModelDirectory) -> str:
+    """Reason why an export has no target that can be read."""
+    try:
+        _ = export.target.graph
+    except IrtoolsError as error:
+        return str(error.args[0])
+    return ""
 
 
 def _of_head(finding: Finding, head: Document) -> bool:

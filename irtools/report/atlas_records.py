@@ -17,7 +17,7 @@ from typing import Any
 
 from irtools.ir.reading import open_file, parse_json, read_file
 from irtools.model.directory import ModelDirectory
-from irtools.prove.evidence import changed_file, file_marks
+from irtools.prove.evidence import HEADS, WHOLE, changed_file, file_marks
 from irtools.prove.record import RECORD_VERSIONS
 from irtools.prove.record_changes import WRITERS, unwrapped
 from irtools.prove.wording import verdict
@@ -33,11 +33,13 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,15}(?:Z|[+-][0-9:]{4,5
 _DAMAGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _FOLDERS = 16
 """Folders whose records are kept; the exports of one folder follow each other."""
+_MOST_BYTES = 64 << 30
+"""Bytes of an export that are hashed: a sparse file of terabytes takes a few kilobytes in an archive."""
 _MOST = 1000
 """Measurements that are taken from one record."""
 
 
-_Key = frozenset[tuple[str, object]]
+_Key = frozenset[tuple[str, int]]
 """Names and sizes of the IRs and weights of a directory."""
 
 
@@ -95,9 +97,13 @@ def measurements(export: ModelDirectory) -> tuple[tuple[Measurement, ...], tuple
     for prefix, record in (*inside, *(("../", one) for one in _records(directory.parent).near(directory.name, key))):
         reasons = [record.fault] if record.fault else []
         for about in record.about:
-            if about.key == key and not marks:
-                marks = file_marks(export.directory)
-            reason = changed_file(about.files, marks) if about.key == key else _other_size(about.key, key)
+            if about.key != key:
+                reason = _other_size(about.key, key)
+            elif sum(size for name, size in key if size <= WHOLE or name in HEADS) > _MOST_BYTES:
+                reason = "it is about too many bytes to hash here; `irtools report --proof` and `--bench` read it"
+            else:
+                marks = marks or file_marks(directory, names={name for name, _ in key})
+                reason = changed_file(about.files, marks)
             if not reason:
                 found += [replace(one, file=f"{prefix}{record.file}") for one in about.measured]
                 reasons = []
@@ -176,7 +182,7 @@ def _abouts(record: Mapping[str, Any], kind: str) -> Iterator[_About]:
 def _about(model: Mapping[str, Any], measured: Iterator[Measurement]) -> _About:
     files = {name: {**mark, "size": int(mark["size"])} for name, mark in model["files"].items() if _counts(name)}
     taken = tuple(one for _, one in zip(range(_MOST), measured, strict=False))
-    return _About(os.path.basename(os.path.abspath(str(model["path"]))), files, taken)  # noqa: PTH100, PTH119
+    return _About(Path(str(model["path"])).name, files, taken)
 
 
 def _bench_rows(record: Mapping[str, Any], draft: str | None) -> Iterator[Measurement]:
