@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
@@ -38,6 +38,8 @@ _TRIES = 3
 _TICK = 0.5
 _LOOK = 2.0
 _END = 20.0
+_GRACE = 2.0
+"""Seconds after an interrupt in which what runs can end by itself."""
 _SHARED = "give the exports a place that every machine of the cluster sees under the same path"
 _one = threading.Lock()
 """Units change the working directory, and what they print is theirs: a process runs one at a time."""
@@ -45,13 +47,13 @@ _one = threading.Lock()
 
 def run(
     unit: Callable[[str], Any], paths: Iterable[str], *, scheduler: str, timeout: float | None = None
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     """Run a unit of work for each path on the workers of a Dask scheduler; see :func:`irtools.fleet.run`.
 
     A worker runs one unit at a time, in the working directory of this process. It must see that directory and the
     paths. A unit whose worker dies is tried again. One that kills each worker that tries it has a failure. With a
-    ``timeout``, the worker of a unit that takes longer is restarted. When the iterator is closed, what waits is
-    cancelled; what runs comes to its end.
+    ``timeout``, the worker of a unit that takes longer is restarted. When the iterator is closed, or an exception such
+    as ``KeyboardInterrupt`` leaves it, what waits is cancelled. What runs comes to its end on the cluster.
 
     Parameters
     ----------
@@ -68,6 +70,9 @@ def run(
         flights = _Flights(client, unit, timeout)
         try:
             yield from flights.outcomes(paths)
+        except KeyboardInterrupt:
+            yield from flights.last()
+            raise
         finally:
             flights.end()
 
@@ -79,11 +84,14 @@ def _connected(scheduler: str) -> Iterator[Client]:
         from distributed import Client
     except ImportError as error:
         raise OptionError(
-            "--scheduler needs Dask, which is not installed", hint="Install it: pip install 'ov-irtools[distributed]'."
+            "--scheduler needs Dask, which is not installed",
+            hint="Install the extra `distributed` (in a checkout: pip install '.[distributed]').",
         ) from error
     with _quiet():
         try:
-            client = Client(scheduler, timeout=_CONNECT, set_as_default=False, name="irtools")
+            with warnings.catch_warnings():  # about versions of what irtools does not depend on
+                warnings.simplefilter("ignore")
+                client = Client(scheduler, timeout=_CONNECT, set_as_default=False, name="irtools")
         except (OSError, ValueError, RuntimeError, ImportError) as error:
             reason = str(error).partition("\n")[0] or type(error).__name__
             raise OptionError(
@@ -112,15 +120,13 @@ def _quiet() -> Iterator[None]:
         for name, logger in logging.root.manager.loggerDict.items()
         if name.partition(".")[0] == "distributed" and isinstance(logger, logging.Logger) and not logger.disabled
     ]
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="distributed")
+    for logger in ours:
+        logger.disabled = True
+    try:
+        yield
+    finally:
         for logger in ours:
-            logger.disabled = True
-        try:
-            yield
-        finally:
-            for logger in ours:
-                logger.disabled = False
+            logger.disabled = False
 
 
 @dataclass(slots=True)
@@ -194,12 +200,23 @@ class _Flights:
             if self._flights:
                 yield from self._settled()
 
+    def last(self) -> Iterator[Outcome]:
+        """Outcomes of what runs and ends within a moment, so that what it has written is reported."""
+        waiting = [number for number, flight in self._flights.items() if flight.began is None]
+        self._cancel([self._flights.pop(number) for number in waiting])
+        ending = time.monotonic() + _GRACE
+        while self._flights and time.monotonic() < ending:
+            yield from self._settled()
+
     def end(self) -> None:
         """Cancel what waits, and let the restarts of workers come to their end."""
-        with suppress(OSError, RuntimeError):  # the scheduler is gone
-            self._client.cancel([flight.future for flight in self._flights.values() if flight.future is not None])
+        self._cancel(self._flights.values())
         for thread in self._restarts:
             thread.join(_END)
+
+    def _cancel(self, flights: Iterable[_Flight]) -> None:
+        with suppress(OSError, RuntimeError):  # the scheduler is gone
+            self._client.cancel([flight.future for flight in flights if flight.future is not None])
 
     def _submit(self, flight: _Flight) -> None:
         flight.tries += 1
@@ -264,7 +281,7 @@ class _Flights:
         for flight in list(self._flights.values()):
             if flight.began is not None and now - flight.began > self._timeout and flight.future is not None:
                 yield self._failed(flight, f"took longer than {self._timeout:g} s and was ended")
-                self._client.cancel([flight.future])
+                self._cancel([flight])
                 thread = threading.Thread(target=self._restart, args=(flight.places[-1],), daemon=True)
                 self._restarts.append(thread)
                 thread.start()
@@ -282,12 +299,12 @@ class _Flights:
 
         try:
             kind, value, seconds = future.result(timeout=_END)
-        except CancelledError:
-            flight.future = None  # by a lost connection
-            if flight.tries >= _TRIES:
-                yield self._failed(flight, "the connection to the scheduler was lost repeatedly")
         except TimeoutError:  # the worker that has the row has died, and Dask repeats the unit
             future.add_done_callback(lambda again: self._events.put(("done", flight.number, again, time.monotonic())))
+        except (CancelledError, OSError):  # the connection to the scheduler was lost
+            flight.future = None
+            if flight.tries >= _TRIES:
+                yield self._failed(flight, "the connection to the scheduler was lost repeatedly")
         except KilledWorker as error:
             # Less often begun than blamed: it waited behind the one that kills the workers.
             if len(flight.places) <= error.allowed_failures and flight.tries < _TRIES:

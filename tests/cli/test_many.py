@@ -78,6 +78,7 @@ def test_verify_names_each_export_that_fails_and_why(cli: Cli, folder: Path) -> 
     assert "all/d" not in rows
 
 
+@pytest.mark.slow
 def test_a_progress_line_is_only_for_a_terminal(terminal: Cli, process: Cli, folder: Path) -> None:
     paths = ["all/a"] * 1 + ["all/d"]
     shown = terminal("verify", *paths, "--jobs", "2", width=60, progress=True)
@@ -121,11 +122,9 @@ def test_the_output_directory_repeats_what_is_below_the_root(cli: Cli, folder: P
     assert not annotated(folder / "all/a/openvino_model.xml")
 
 
-@pytest.mark.parametrize("given", [("all/a", "all/x/a"), ("all/x", "all/x/x")])
-def test_two_exports_never_share_a_destination(cli: Cli, folder: Path, given: tuple[str, ...]) -> None:
-    for path in given:
-        shutil.copytree(folder / "all/a", folder / path, dirs_exist_ok=True)
-    done = cli("strip", *given, "-o", "out")
+def test_two_exports_never_share_a_destination(cli: Cli, folder: Path) -> None:
+    shutil.copytree(folder / "all/a", folder / "all/x/a")
+    done = cli("strip", "all/a", "all/x/a", "-o", "out")
     assert (done.code, done.out) == (2, "")
     assert "would both be written to" in done.err
 
@@ -146,7 +145,7 @@ def test_verifying_for_json_keeps_what_a_row_cannot_hold(cli: Cli, folder: Path)
 
 
 def test_the_diffs_of_fixes_are_kept_in_rows(cli: Cli, folder: Path) -> None:
-    alone = cli("verify", "all/d", "--expect-mtp", "--select", "HID", "--diff").out
+    alone = cli("verify", "all/a", "--expect-mtp", "--select", "HID", "--diff").out
     before = content(folder / "all")
     together = cli("verify", "all/a", "all/d", "--expect-mtp", "--select", "HID", "--diff")
     assert alone.startswith("--- ")

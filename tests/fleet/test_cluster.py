@@ -57,7 +57,9 @@ class TestErrors:
 
     def test_dask_is_not_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "distributed", None)
-        with pytest.raises(OptionError, match=r"pip install 'ov-irtools\[distributed\]'"):
+        with pytest.raises(
+            OptionError, match=r"extra `distributed` \(in a checkout: pip install '\.\[distributed\]'\)"
+        ):
             next(cluster.run(units.sizes, ["a"], scheduler="tcp://127.0.0.1:1"))
 
     @pytest.mark.slow
