@@ -102,8 +102,10 @@ def write_stdout(text: str, form: str = "text", *, styled: bool = False, exact: 
         if exact and hasattr(sys.stdout, "buffer"):
             sys.stdout.flush()
             sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+            sys.stdout.buffer.flush()
         else:
             sys.stdout.write(text)
+            sys.stdout.flush()  # a reader of many results sees each as it comes
     except OSError as error:
         raise StdoutError from error
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 import io
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, nullcontext, redirect_stderr
-from dataclasses import asdict, dataclass, field, replace
-from itertools import chain
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext, redirect_stderr
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +24,10 @@ if TYPE_CHECKING:
     from irtools.fleet import Outcome
     from irtools.fleet.state import State
 
-__all__ = ["Many", "entry_of", "failures_text"]
+__all__ = ["Ended", "Many", "entry_of", "failures_text", "naming"]
 
 _WRITTEN = "written"
+_SAID = ("note", "error", "line")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,6 @@ class Many:
     scheduler: str | None = None
     notes: tuple[str, ...] = ()
     options: str = ""
-    _unkept: list[SaveError] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def single(self) -> bool:
@@ -94,20 +93,19 @@ class Many:
             print_entry(ui, entry, first=not printed[0])
             printed[0] = printed[0] or bool(entry.text)
 
-        interrupt = self.each(
+        ended = self.each(
             ui,
             functools.partial(_result_row, work),
             take,
+            read=lambda row: ModelResult(**row),
             failed=lambda row: row["error"] is not None,
             kept=lambda row: row["status"] != "failed",
         )
-        code = max((entry.exit_code for entry in entries), default=0)
+        code = ended.code(max((entry.exit_code for entry in entries), default=0))
         if ui.format == "json":
-            interrupted = {"exit_code": interrupt_code(interrupt), "interrupted": True} if interrupt is not None else {}
-            write_stdout(to_json(envelope(command, entries, interrupted)), "json")
-        self.finish(ui, [(entry.path, entry.error) for entry in entries if entry.error is not None], len(entries))
-        if interrupt is not None:
-            raise interrupt
+            interrupted = {"interrupted": True} if ended.interrupt is not None else {}
+            write_stdout(to_json(envelope(command, entries, {"exit_code": code, **interrupted})), "json")
+        ended.tell(ui, [(entry.path, entry.error) for entry in entries if entry.error is not None], len(self.models))
         return code
 
     def each(
@@ -116,9 +114,10 @@ class Many:
         work: Callable[[Ui, Path], Any],
         take: Callable[[Outcome], None],
         *,
+        read: Callable[[Any], object],
         failed: Callable[[Any], bool],
         kept: Callable[[Any], bool],
-    ) -> KeyboardInterrupt | None:
+    ) -> Ended:
         """Do the work for each export, with the line of progress, and print what the work says.
 
         Parameters
@@ -127,6 +126,8 @@ class Many:
             As for :meth:`run`; returns what JSON can express, which becomes ``row`` of the outcome.
         take : callable
             Gets each outcome, in the order of the exports, as soon as all earlier ones are there.
+        read : callable
+            Restores what the work returned; raises an exception for a row of another form.
         failed : callable
             True if a row counts as failed in the line of progress.
         kept : callable
@@ -134,8 +135,8 @@ class Many:
 
         Returns
         -------
-        KeyboardInterrupt or None
-            The interrupt, after which outcomes are missing.
+        Ended
+            Why outcomes are missing, if any are.
         """
         from irtools.fleet.order import InOrder
 
@@ -144,16 +145,21 @@ class Many:
         order = InOrder()
         plain = replace(ui, style=Style()) if self.resume is not None else ui  # a kept text must fit every terminal
         unit = _Unit(work, plain, given_read_limit(), tracebacks_shown())
+        done = 0
         with (
             Progress(len(self.models), shown=not ui.quiet) as progress,
-            closing(self._outcomes(unit, kept)) as outcomes,
+            self._state(read) as state,
+            closing(self._outcomes(unit, state, kept)) as outcomes,
         ):
 
             def show(ready: Iterator[Outcome]) -> None:
+                nonlocal done
                 for one in ready:
+                    done += 1
                     with progress.paused():
                         take(_told(ui, one))
 
+            interrupt = None
             try:
                 for outcome in outcomes:
                     row = outcome.row
@@ -161,59 +167,78 @@ class Many:
                     progress.count(failed=wrong, known=outcome.known)
                     show(order.add(outcome))
             except KeyboardInterrupt as error:
+                interrupt = error
                 outcomes.close()
                 show(order.rest())
-                return error
-        return None
+        return Ended(done, interrupt, state.failure if state is not None else None)
 
-    def _outcomes(self, unit: _Unit, kept: Callable[[Any], bool]) -> Iterator[Outcome]:
+    def _outcomes(
+        self, unit: _Unit, state: State | None, kept: Callable[[Any], bool]
+    ) -> Generator[Outcome, None, None]:
         """Outcomes as they come; new rows are kept for a later run."""
         from irtools.fleet import run
 
-        state, key = self._state(unit.ui, kept)
+        key = f"{self.options} {unit.ui.format} {unit.ui.verbose} {unit.ui.quiet}"
 
         def known(path: str) -> Any | None:
             row = state.known(path, key) if state is not None else None
-            return row if row is not None and _still_there(row["value"]) else None
+            return row if row is not None and all(map(os.path.lexists, _written(row["value"]))) else None
 
-        how = {"jobs": self.jobs, "scheduler": self.scheduler, "timeout": self.timeout}
-        with (
-            state or nullcontext(),
-            closing(run(unit, map(str, self.models), known=known if state else None, **how)) as outcomes,
-        ):
+        how: dict[str, Any] = {"jobs": self.jobs, "scheduler": self.scheduler, "timeout": self.timeout}
+        with closing(run(unit, map(str, self.models), known=known if state else None, **how)) as outcomes:
             for outcome in outcomes:
                 row = outcome.row
                 if state is not None and row is not None and not (outcome.known or row["stop"]) and kept(row["value"]):
-                    state.remember(outcome.path, key, row, written=_has_written(row["value"]))
-                    self._unkept[:] = filter(None, [state.failure])
+                    state.remember(outcome.path, key, row, written=bool(_written(row["value"])))
                 yield outcome
 
-    def _state(self, ui: Ui, kept: Callable[[Any], bool]) -> tuple[State | None, str]:
-        """The file of ``--resume``, and what results depend on beside the export."""
+    def _state(self, read: Callable[[Any], object]) -> AbstractContextManager[State | None]:
+        """The file of ``--resume``."""
         if self.resume is None:
-            return None, ""
+            return nullcontext()
         from irtools.fleet.state import State
 
         def check(row: Any) -> None:
-            if row["stop"] or not kept(row["value"]) or not all(isinstance(word, str) for word in chain(*row["said"])):
-                raise ValueError("such a row is not kept")
+            read(row["value"])
+            if row["stop"] or not all(kind in _SAID and isinstance(text, str) for kind, text in row["said"]):
+                raise ValueError("a row of another form")
 
-        return State(self.resume, check), f"{self.options} {ui.format} {ui.verbose} {ui.quiet}"
+        return State(self.resume, check)
 
-    def finish(self, ui: Ui, failures: Sequence[tuple[str, str]], done: int) -> None:
-        """Print the failures, each with its reason, and how many exports an interrupt left out.
 
-        Raises
-        ------
-        SaveError
-            The file of ``--resume`` does not have every row, because it could not be written.
-        """
-        if failures and len(self.models) > 1:
-            ui.summary(functools.partial(failures_text, failures, len(self.models)))
-        if done < len(self.models):
-            ui.note(f"{done:,} of {plural(len(self.models), 'export')} done before the interrupt")
-        elif self._unkept:
-            raise self._unkept[0]
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How the work on many exports ended.
+
+    Attributes
+    ----------
+    done : int
+        Number of exports that are done.
+    interrupt : KeyboardInterrupt or None
+        The interrupt, after which outcomes are missing.
+    failure : SaveError or None
+        Why the file of ``--resume`` does not have all results.
+    """
+
+    done: int
+    interrupt: KeyboardInterrupt | None = None
+    failure: SaveError | None = None
+
+    def code(self, highest: int) -> int:
+        """Exit code of the process; ``highest`` is that of the exports."""
+        if self.interrupt is not None:
+            return interrupt_code(self.interrupt)
+        return max(highest, 2 if self.failure is not None else 0)
+
+    def tell(self, ui: Ui, failures: Sequence[tuple[str, str]], total: int) -> None:
+        """Print the failures, each with its path and reason, and raise the interrupt again if there was one."""
+        if failures and total > 1:
+            ui.summary(functools.partial(failures_text, failures, total))
+        if self.failure is not None:
+            ui.error(str(self.failure))
+        if self.interrupt is not None:
+            ui.note(f"{self.done:,} of {plural(total, 'export')} done before the interrupt")
+            raise self.interrupt
 
 
 def failures_text(failures: Sequence[tuple[str, str]], total: int, style: Style) -> str:
@@ -229,6 +254,11 @@ def _without(path: str, reason: str) -> str:
     return rest[1:].lstrip() if rest != reason and rest[:1] in (":", os.sep) else reason
 
 
+def naming(path: str, message: str) -> str:
+    """A message with the path of the export before it, unless it has that already."""
+    return message if path in message else f"{path}: {message}"
+
+
 def entry_of(outcome: Outcome) -> ModelResult:
     """The result of a command for an export, or why there is none."""
     if outcome.row is None:
@@ -236,14 +266,9 @@ def entry_of(outcome: Outcome) -> ModelResult:
     return ModelResult(**outcome.row)
 
 
-def _still_there(value: Mapping[str, Any]) -> bool:
-    """True if the files that a kept result says were written are there."""
-    return all(os.path.lexists(file) for file in value.get("details", {}).get(_WRITTEN, ()))
-
-
-def _has_written(value: Mapping[str, Any]) -> bool:
-    """True if the work has changed a file, by a result of a command or of ``verify --fix``."""
-    return value.get("status") == "written" or bool(value.get("model", {}).get("written"))
+def _written(value: Mapping[str, Any]) -> list[str]:
+    """Files that a result says were written."""
+    return list(value.get("details", {}).get(_WRITTEN, ()))
 
 
 # -- the unit of work, perhaps in another process --------------------------------------
@@ -278,7 +303,7 @@ def _told(ui: Ui, outcome: Outcome) -> Outcome:
     if outcome.row is None:
         return outcome
     for kind, message in outcome.row["said"]:
-        ui.say(kind, message)
+        ui.say(kind, naming(outcome.path, message) if kind == "note" else message)
     if outcome.row["stop"]:
         raise OptionError(outcome.row["stop"])
     return replace(outcome, row=outcome.row["value"])

@@ -16,7 +16,7 @@ from irtools.cli.common import PATH
 from irtools.cli.many import Many
 from irtools.ir.listing import real_path
 
-__all__ = ["identity", "many_options"]
+__all__ = ["identity", "many_options", "root_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 AUTO = "auto"
@@ -40,15 +40,25 @@ class _Jobs(click.ParamType):  # type: ignore[type-arg]  # older click is not ge
 
 def many_options(function: F) -> F:
     """Add the exports and the options for many, which the function gets as ``many``."""
-
-    @click.argument("models", metavar="[MODEL_DIR]...", nargs=-1, type=PATH)
-    @click.option(
+    models = click.argument("models", metavar="[MODEL_DIR]...", nargs=-1, type=PATH)
+    recursive = click.option(
         "--recursive",
         metavar="ROOT",
         type=PATH,
         multiple=True,
         help="Take every export in and below this directory, found by its files; can be repeated.",
     )
+    return models(recursive(_work_options(function)))
+
+
+def root_options(function: F) -> F:
+    """Add directories below which all exports are meant, by default the working directory; else as `many_options`."""
+    return click.argument("roots", metavar="[ROOT]...", nargs=-1, type=PATH)(_work_options(function))
+
+
+def _work_options(function: F) -> F:
+    """Add the options that say how the work is done."""
+
     @click.option(
         "--jobs",
         type=_Jobs(),
@@ -72,16 +82,20 @@ def many_options(function: F) -> F:
     @functools.wraps(function)
     def wrapper(
         *args: Any,
-        models: tuple[Path, ...],
-        recursive: tuple[Path, ...],
         jobs: int,
         timeout: float | None,
         resume: Path | None,
         scheduler: str | None,
+        models: tuple[Path, ...] = (),
+        recursive: tuple[Path, ...] = (),
+        roots: tuple[Path, ...] | None = None,
         **kwargs: Any,
     ) -> Any:
         if scheduler is not None and jobs != 1:
             raise click.UsageError("--jobs is for processes of this machine; the cluster of --scheduler has its own")
+        if roots is not None:
+            models = tuple(path for path in roots if path.is_file() or (has_magic(str(path)) and not path.is_dir()))
+            recursive = tuple(path for path in roots or (Path(),) if path not in models)
         many = _found(models, recursive)
         if resume is not None:
             many = replace(many, resume=resume, options=_options_text(click.get_current_context().params))
@@ -112,6 +126,7 @@ def _processors() -> int:
 _OF_THE_RUN = (
     "models",
     "recursive",
+    "roots",
     "jobs",
     "timeout",
     "resume",

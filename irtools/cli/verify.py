@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from irtools.cli.common import PATH, Ui, about_model, interrupt_code, write_stdout
+from irtools.cli.common import PATH, Ui, about_model, write_stdout
 from irtools.cli.defects import defect_text, is_defect, print_traceback
-from irtools.cli.many import Many
+from irtools.cli.many import Ended, Many, naming
 from irtools.cli.many_options import identity, many_options
 from irtools.errors import IrtoolsError, OptionError
 from irtools.report.formats import VERIFY, format_of, render, suffixes_text
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from irtools.fleet import Outcome
     from irtools.lint.engine import ModelVerification
     from irtools.lint.session import VerifyCall
+    from irtools.report.atlas_row import AtlasRow
 
 __all__ = ["command"]
 
@@ -68,6 +69,7 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.option("--diff", is_flag=True, help="Print the changes of the fixes; write nothing.")
 @click.option("--format", "formats", multiple=True, type=click.Choice(tuple(VERIFY)), help="Format.  [default: text]")
 @click.option(
+    "-o",
     "--output",
     "outputs",
     metavar="FILE",
@@ -137,8 +139,10 @@ def command(
     ui = Ui("text", quiet, verbose, Style.of(sys.stdout))
     if many.resume is not None:
         many = replace(many, options=f"{many.options} {_configuration(call)}")
-    showing = _Showing(targets, ui, streaming=len(many.models) > 1 and write_baseline is None)
-    interrupt = _verify_each(many, call, ui, showing)
+    indexed = "html" in dict(targets) and write_baseline is None and not many.single
+    many = replace(many, options=f"{many.options} {indexed}")
+    showing = _Showing(targets, ui, streaming=len(many.models) > 1 and write_baseline is None, indexed=indexed)
+    ended = _verify_each(many, call, ui, showing)
     verified = showing.verified
     if write_baseline is not None:
         from irtools.lint.baseline import write_baseline as write
@@ -146,18 +150,16 @@ def command(
         verified = write(write_baseline, verified)
         known = sum(model.verification.in_baseline for model in verified if model.verification is not None)
         ui.note(f"wrote {write_baseline}: {plural(known, 'finding')} of {plural(len(verified), 'export')}")
-    code = _exit_code(verified, exit_zero=exit_zero) if interrupt is None else interrupt_code(interrupt)
+    code = ended.code(_exit_code(verified, exit_zero=exit_zero))
     for format_, file in targets:
         if (format_, file) == _STREAM and showing.streaming:
             showing.end(verified)
         else:
-            _emit(format_, file, verified, ui, code)
+            _emit(format_, file, verified, ui, code, showing.index)
     from irtools.report.verification import failure_reason
 
     reasons = ((str(model.path), failure_reason(model)) for model in verified)
-    many.finish(ui, [(path, reason) for path, reason in reasons if reason], len(verified))
-    if interrupt is not None:
-        raise interrupt
+    ended.tell(ui, [(path, reason) for path, reason in reasons if reason], len(many.models))
     return code
 
 
@@ -189,8 +191,11 @@ _STREAM = ("text", None)
 class _Showing:
     """The outcomes of all exports, and the text about them on standard output as soon as it is there."""
 
-    def __init__(self, targets: Sequence[tuple[str, Path | None]], ui: Ui, *, streaming: bool) -> None:
+    def __init__(
+        self, targets: Sequence[tuple[str, Path | None]], ui: Ui, *, streaming: bool, indexed: bool = False
+    ) -> None:
         self.verified: list[ModelVerification] = []
+        self.index: list[AtlasRow] | None = [] if indexed else None
         self.streaming = streaming and _STREAM in targets
         self._ui = ui
         self._printed = False
@@ -217,45 +222,64 @@ class _Showing:
             self._printed = True
 
 
-def _verify_each(many: Many, call: VerifyCall, ui: Ui, showing: _Showing) -> KeyboardInterrupt | None:
-    """Verify the exports; return the interrupt that left some out."""
+def _verify_each(many: Many, call: VerifyCall, ui: Ui, showing: _Showing) -> Ended:
     if many.single:
         (path,) = many.models
         with ui.telling_steps(), ui.working(f"Verifying {path}"):
             model = _verify(call, ui, path)
-        _tell(model, ui)
+        _tell(model, ui, set())
         showing.add(model)
-        return None
+        return Ended(1)
     from irtools.lint.engine import ModelVerification
     from irtools.lint.rows import from_row
     from irtools.lint.session import rule_folders
 
-    folders = rule_folders(call)
+    folders, index = rule_folders(call), showing.index
+    told: set[str] = set()
+
+    def read(row: dict[str, Any]) -> ModelVerification:
+        if index is not None:
+            from irtools.report.atlas import AtlasRow
+
+            AtlasRow.restored(row["index"])
+        return from_row(row["model"], folders)
 
     def take(outcome: Outcome) -> None:
         if outcome.row is not None:
             model = from_row(outcome.row["model"], folders)
         else:
             model = ModelVerification(Path(outcome.path), error=f"{outcome.path}: {outcome.failure}")
-        _tell(model, ui)
+        if index is not None:
+            from irtools.report.atlas import AtlasRow, failed_row
+
+            row = outcome.row["index"] if outcome.row is not None else None
+            index.append(AtlasRow.restored(row) if row is not None else failed_row(outcome.path, model.error or ""))
+        _tell(model, ui, told, functools.partial(naming, outcome.path))
         showing.add(model)
 
     return many.each(
         ui,
-        functools.partial(_row, call),
+        functools.partial(_row, call, index is not None),
         take,
+        read=read,
         failed=lambda row: bool(row["failed"]),
         kept=lambda row: row["model"]["error"] is None and not row["model"]["failures"],
     )
 
 
-def _row(call: VerifyCall, ui: Ui, path: Path) -> dict[str, Any]:
-    """Verify an export; the outcome in plain values."""
+def _row(call: VerifyCall, indexed: bool, ui: Ui, path: Path) -> dict[str, Any]:
+    """Verify an export; the outcome in plain values, with the row of the index on the HTML page."""
     from irtools.lint.rows import to_row
     from irtools.report.verification import failure_reason
 
     model = _verify(call, ui, path)
-    return {"model": to_row(model), "failed": bool(failure_reason(model))}
+    written = [str(file.path) for file in model.written]
+    row = {"model": to_row(model), "failed": bool(failure_reason(model)), "details": {"written": written}}
+    if indexed:
+        from irtools.report.atlas import verified_row
+
+        row["index"] = verified_row(model, target_runtime=call.target_runtime).plain()
+    return row
 
 
 def _verify(call: VerifyCall, ui: Ui, path: Path) -> ModelVerification:
@@ -275,12 +299,24 @@ def _verify(call: VerifyCall, ui: Ui, path: Path) -> ModelVerification:
         return ModelVerification(path, error=defect_text(error, path))
 
 
-def _tell(model: ModelVerification, ui: Ui) -> None:
-    """Print errors and notes about the outcome of an export."""
+def _tell(model: ModelVerification, ui: Ui, told: set[str], named: Callable[[str], str] = str) -> None:
+    """Print errors and notes about the outcome of an export.
+
+    Parameters
+    ----------
+    told : set of str
+        Notes about configurations that were printed already.
+    named : callable
+        Puts the name of the export before a note that does not have it.
+    """
     if model.error is not None:
         ui.error(model.error)
+    for note in model.config_notes:
+        if note not in told:
+            told.add(note)
+            ui.note(note)
     for note in model.notes:
-        ui.note(note)
+        ui.note(named(note))
     for failure in model.failures:
         whose = "unless the rule is your own, " if failure.rule is not None else ""
         ui.error(f"{model.path}: {failure.message}; {whose}{_DEFECT}")
@@ -291,13 +327,26 @@ def _tell(model: ModelVerification, ui: Ui) -> None:
             ui.note(file.link_note)
 
 
-def _emit(format_: str, file: Path | None, verified: list[ModelVerification], ui: Ui, code: int) -> None:
+def _emit(
+    format_: str,
+    file: Path | None,
+    verified: list[ModelVerification],
+    ui: Ui,
+    code: int,
+    index: list[AtlasRow] | None = None,
+) -> None:
     from irtools.ir.output import write_output
     from irtools.model.directory import ModelDirectory
 
     style = ui.style if file is None else Style()
     text = render(
-        VERIFY[format_], verified, style=style, exit_code=code, brief=file is None and ui.quiet, verbose=ui.verbose
+        VERIFY[format_],
+        verified,
+        style=style,
+        exit_code=code,
+        brief=file is None and ui.quiet,
+        verbose=ui.verbose,
+        index=index,
     )
     diff = format_ == "text" and any(model.diffs for model in verified)
     if file is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,7 +19,7 @@ __all__ = ["verify_many"]
 
 
 def verify_many(
-    paths: Iterable[str | Path],
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     options: VerifyOptions | None = None,
     *,
     jobs: int = 1,
@@ -33,7 +34,7 @@ def verify_many(
 
     Parameters
     ----------
-    paths : iterable of path-like
+    paths : path-like or iterable of path-like
         Model directories, ``.xml`` files, and patterns of them such as ``models/*``. Each export is verified once.
     options : VerifyOptions, optional
         Options, the same for all exports.
@@ -72,6 +73,8 @@ def verify_many(
         raise OptionError(f"jobs is {jobs}", hint="Give a number of processes of at least 1.")
     from irtools.fleet.find import find
 
+    if isinstance(paths, str | os.PathLike):
+        paths = [paths]
     found = list(map(str, find(map(Path, paths), recursive)))
     return _verified(found, options, jobs=jobs, scheduler=scheduler, timeout=timeout)
 

@@ -36,6 +36,7 @@ __all__ = [
     "RuleFailedError",
     "Verification",
     "VerifyOptions",
+    "context_for",
     "findings_of",
     "require_runtime",
     "rule_codes",
@@ -181,6 +182,8 @@ class ModelVerification:
         Unified diffs of the changes that the fixes would make; empty unless they were asked for.
     config : Path or None
         Configuration file that counted.
+    config_notes : tuple of str
+        Notes about the configuration files that were found; mostly the same for all models.
     failures : tuple of Failure
         Rules that failed, each of which also has a finding; and the judgement of the strategies if that failed.
     """
@@ -193,6 +196,7 @@ class ModelVerification:
     written: tuple[Saved, ...] = ()
     notes: tuple[str, ...] = ()
     config: Path | None = None
+    config_notes: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
 
     @property
@@ -273,8 +277,34 @@ _SLOW = 0.02
 """Seconds from which a rule is a step of its own."""
 
 
+def context_for(export: ModelDirectory, options: VerifyOptions) -> Context:
+    """Context of a verification.
+
+    Raises
+    ------
+    UsageError
+        An option is invalid.
+    ExportError
+        The directory contains no IR, or not a part that ``expect_compression`` names.
+    """
+    require_runtime(options.target_runtime)
+    whole = _whole_export(export)
+    if not whole.parts:
+        meant = meant_instead(whole.directory, TARGET_FILES)
+        raise ExportError(f"there is no .xml here to verify; {meant}", path=whole.directory)
+    draft = ModelDirectory.open(options.draft) if options.draft is not None else None
+    specs = {name: parse_spec(text) for name, text in options.expect_compression.items()}
+    for name in filter(None, specs):
+        whole.part(name)  # raises ExportError
+    return Context(whole, options.expect_mtp, draft, options.target_runtime, specs)
+
+
 def verify(
-    export: ModelDirectory, options: VerifyOptions | None = None, *, failures: list[UsageError] | None = None
+    export: ModelDirectory,
+    options: VerifyOptions | None = None,
+    *,
+    failures: list[UsageError] | None = None,
+    context: Context | None = None,
 ) -> Verification:
     """Run every selected rule over the files of an export.
 
@@ -285,28 +315,23 @@ def verify(
     failures : list of UsageError, optional
         Gets the rules that fail; each becomes a finding, and the others run. If the judgement of the strategies fails,
         it gets that, and there are no strategies. Without it, the first failure is raised.
+    context : Context, optional
+        That of :func:`context_for`, for a caller that needs further facts and so reads each file once.
 
     Raises
     ------
     UsageError
         An option is invalid, or a rule or the judgement of the strategies failed.
     ExportError
-        The directory contains no IR, or not a part that ``expect_compression`` names.
+        As :func:`context_for`.
     """
     options = options or VerifyOptions()
     require_runtime(options.target_runtime)
     loaded = load_rules(options.rules)
     options = with_codes(loaded, options)
     rules = selected_rules(loaded, options)
-    whole = _whole_export(export)
-    if not whole.parts:
-        meant = meant_instead(whole.directory, TARGET_FILES)
-        raise ExportError(f"there is no .xml here to verify; {meant}", path=whole.directory)
-    draft = ModelDirectory.open(options.draft) if options.draft is not None else None
-    specs = {name: parse_spec(text) for name, text in options.expect_compression.items()}
-    for name in filter(None, specs):
-        whole.part(name)  # raises ExportError
-    context = Context(whole, options.expect_mtp, draft, options.target_runtime, specs)
+    context = context or context_for(export, options)
+    whole = context.export
     unreadable = next(rule for rule in loaded if rule.unreadable)
     with step(f"Applying {plural(len(rules), 'rule')}"):
         findings = [finding for rule in rules for finding in _findings_or_failure(rule, context, unreadable, failures)]

@@ -5,6 +5,7 @@ A row has no graph and no function. It is what JSON can express, so that it can 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
@@ -44,6 +45,7 @@ def to_row(model: ModelVerification) -> dict[str, Any]:
         "written": [[str(one.path), _text(one.replaced_link), list(one.notes)] for one in model.written],
         "notes": list(model.notes),
         "config": _text(model.config),
+        "config_notes": list(model.config_notes),
         "failures": list(map(asdict, model.failures)),
     }
 
@@ -66,7 +68,7 @@ def from_row(row: Mapping[str, Any], folders: Sequence[Path] = ()) -> ModelVerif
         ModelDirectory(path),
         tuple(map(_finding, row["findings"])),
         _rules(row["rules"], tuple(folders)),
-        tuple(map(_strategy, row["strategies"])),
+        tuple(_strategy(json.dumps(strategy)) for strategy in row["strategies"]),
         tuple(Pipeline(**pipeline) for pipeline in row["pipelines"]),
         row["in_baseline"],
     )
@@ -78,6 +80,7 @@ def from_row(row: Mapping[str, Any], folders: Sequence[Path] = ()) -> ModelVerif
         written=tuple(Saved(Path(file), _path(link), tuple(notes)) for file, link, notes in row["written"]),
         notes=tuple(row["notes"]),
         config=_path(row["config"]),
+        config_notes=tuple(row["config_notes"]),
         failures=tuple(Failure(**failure) for failure in row["failures"]),
     )
 
@@ -125,7 +128,10 @@ def _not_here(document: Document) -> Patch:
     )
 
 
-def _strategy(row: Mapping[str, Any]) -> Strategy:
+@lru_cache(maxsize=256)
+def _strategy(text: str) -> Strategy:
+    """A strategy with its conditions; one value for exports that have the same."""
+    row = json.loads(text)
     conditions = tuple(Condition(**condition) for condition in row["conditions"])
     return Strategy(**{**row, "findings": tuple(row["findings"]), "conditions": conditions})
 

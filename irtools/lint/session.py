@@ -83,14 +83,15 @@ def verify_model(path: Path, call: VerifyCall) -> ModelVerification:
         The export could not be verified.
     """
     export = ModelDirectory.open(path)
-    config, notes = _configuration(export, call)
+    config, config_notes = _configuration(export, call)
+    notes: tuple[str, ...] = ()
     failures: list[UsageError] = []
     try:
         config = _checked(config, call)
         options = _options(config, call)
         verification = verify(export, options, failures=failures)
     except OptionError as error:  # such as a code of a rule that was not loaded
-        error.hint = " ".join(filter(None, (error.hint, *(f"{note}." for note in notes))))
+        error.hint = " ".join(filter(None, (error.hint, *(f"{note}." for note in config_notes))))
         raise
     baseline = call.baseline or config.baseline
     written: tuple[Saved, ...] = ()
@@ -118,6 +119,7 @@ def verify_model(path: Path, call: VerifyCall) -> ModelVerification:
         written=written,
         notes=notes,
         config=config.path,
+        config_notes=config_notes,
         failures=tuple(map(Failure.of, failures)),
     )
 
