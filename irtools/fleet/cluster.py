@@ -287,7 +287,7 @@ class _Flights:
             elif flight is not None and kind == "began":
                 flight.places.append(detail)
                 flight.began = when
-            elif flight is not None and flight.future is detail:
+            elif flight is not None and flight.future is detail is not None:
                 yield from self._landed(flight, detail)
         yield from self._late()
 

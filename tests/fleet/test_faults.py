@@ -74,9 +74,10 @@ def test_a_killed_process_costs_its_export_only(exports: Callable[..., Path]) ->
     assert done.stderr.count("killed (SIGKILL)") == 2  # the error, and the table of failures
 
 
+@pytest.mark.slow
 def test_a_hung_export_ends(exports: Callable[..., Path]) -> None:
-    errors, done = verified(exports("hung", *SOUND), *JOBS, "--timeout", "4")
-    assert errors == {"hung": "hung: took longer than 4 s and was ended", **dict.fromkeys(SOUND)}
+    errors, done = verified(exports("hung", *SOUND), *JOBS, "--timeout", "20")
+    assert errors == {"hung": "hung: took longer than 20 s and was ended", **dict.fromkeys(SOUND)}
     assert done.returncode == 2
 
 
@@ -123,7 +124,8 @@ def test_a_full_disk_for_the_state_costs_no_result(exports: Callable[..., Path])
     arguments = ("verify", "--recursive", ".", "--exit-zero", "--format", "json")
     whole = irtools(root, *arguments)
     done = irtools(root, *arguments, "--resume", "../state", file_size=8_000)
-    assert (done.stdout, whole.returncode, done.returncode) == (whole.stdout, 0, 2)
+    assert json.loads(done.stdout)["models"] == json.loads(whole.stdout)["models"]
+    assert (whole.returncode, done.returncode) == (0, 2)
     assert "irtools: error: ../state: the state cannot be written: file too large" in " ".join(done.stderr.split())
     again = irtools(root, *arguments, "--resume", "../state")
     assert (again.stdout, again.returncode) == (whole.stdout, 0)
@@ -148,9 +150,9 @@ def test_only_what_is_left_is_done_after_a_kill(exports: Callable[..., Path]) ->
 def test_the_same_faults_on_a_cluster(exports: Callable[..., Path], dask_cluster: Cluster) -> None:
     names = ("broken", "deleted", "hoarder", "hung", "killed", *SOUND)
     root = exports(*names)
-    errors, done = verified(root, "--scheduler", dask_cluster.address, "--timeout", "8")
+    errors, done = verified(root, "--scheduler", dask_cluster.address, "--timeout", "20")
     assert list(errors) == sorted(names)
-    assert errors["hung"] == "hung: took longer than 8 s and was ended"
+    assert errors["hung"] == "hung: took longer than 20 s and was ended"
     assert errors["killed"] == "killed: 4 workers died while working on it, perhaps for lack of memory"
     assert "because it exceeded their limit of memory" in str(errors["hoarder"])
     assert {errors[name] for name in SOUND} == {None}
