@@ -65,7 +65,7 @@ def _packed(row: AtlasRow) -> dict[str, object]:
         "w": row.worst,
         "m": {
             "error": _safe(row.error or ""),
-            "pairs": [(name, _safe(text)) for name, text in _pairs(row) if text],
+            "pairs": [(_safe(name), _safe(text)) for name, text in _pairs(row) if text],
             "strategies": [(_safe(one.name), one.available, _safe(one.text)) for one in row.strategies],
             "findings": list(map(_finding, row.findings)),
             "left": _left(row),

@@ -224,7 +224,6 @@
       titles();
       columns.forEach((column, number) => column.choice && choice(number));
       update();
-      performance.mark("irtools-table");
       follow();
       new IntersectionObserver((entries) => {
         if (entries.some((entry) => entry.isIntersecting) && drawn < shown.length) draw(PIECE);
