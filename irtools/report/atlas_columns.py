@@ -213,7 +213,7 @@ def totals(rows: Sequence[AtlasRow]) -> tuple[tuple[str, str], ...]:
 
 def _totals(rows: Sequence[AtlasRow]) -> Iterator[tuple[str, str]]:
     roles = Counter(row.role for row in rows)
-    named = {f"{noun}s": roles[role] for role, noun in _ROLES.items()}
+    named = {f"{noun}{'' if roles[role] == 1 else 's'}": roles[role] for role, noun in _ROLES.items()}
     yield "exports", f"{len(rows):,}: {_counted({**named, 'not readable': roles['']})}" if rows else "none"
     failed = sum(row.error is not None for row in rows)
     yield "failed", f"{failed:,}, each with its reason" if failed else ""
