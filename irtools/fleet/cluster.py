@@ -36,7 +36,9 @@ _FLOW = 2
 """Units in flight for each worker: one runs, and the next one waits there."""
 _TRIES = 3
 _TICK = 0.5
+_PAUSE = 0.01
 _LOOK = 2.0
+_ANSWER = 5.0
 _END = 20.0
 _GRACE = 2.0
 """Seconds after an interrupt in which what runs can end by itself."""
@@ -81,35 +83,37 @@ def run(
 def _connected(scheduler: str) -> Iterator[Client]:
     """A client of a scheduler that has at least one worker."""
     try:
-        from distributed import Client
+        from distributed import Client, Security
     except ImportError as error:
         raise OptionError(
             "--scheduler needs Dask, which is not installed",
             hint="Install the extra `distributed` (in a checkout: pip install '.[distributed]').",
         ) from error
+    advice = "Start one with `dask scheduler`, and give the address that it prints."
     with _quiet():
         try:
+            if scheduler.startswith("tls://") and Security().get_connection_args("client").get("ssl_context") is None:
+                raise ValueError("Dask's configuration names no certificates (distributed.comm.tls)")
             with warnings.catch_warnings():  # about versions of what irtools does not depend on
                 warnings.simplefilter("ignore")
                 client = Client(scheduler, timeout=_CONNECT, set_as_default=False, name="irtools")
         except (OSError, ValueError, RuntimeError, ImportError) as error:
             reason = str(error).partition("\n")[0] or type(error).__name__
-            raise OptionError(
-                f"the scheduler {scheduler} does not answer: {reason}",
-                hint="Start one with `dask scheduler`, and give the address that it prints.",
-            ) from error
+            raise OptionError(f"the scheduler {scheduler} does not answer: {reason}", hint=advice) from error
         try:
-            try:
-                client.wait_for_workers(1, timeout=_PATIENCE)
-            except TimeoutError as error:
-                raise OptionError(
-                    f"the scheduler {scheduler} has no workers",
-                    hint=f"Start some, for example with `dask worker {scheduler} --nworkers 4 --nthreads 1`.",
-                ) from error
+            _require_workers(client, scheduler)
             yield client
         finally:
             with suppress(OSError):  # the scheduler is gone
                 client.close(timeout=_END)
+
+
+def _require_workers(client: Client, scheduler: str) -> None:
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE)
+    except TimeoutError as error:
+        hint = f"Start some, for example with `dask worker {scheduler} --nworkers 4 --nthreads 1`."
+        raise OptionError(f"the scheduler {scheduler} has no workers", hint=hint) from error
 
 
 @contextmanager
@@ -161,7 +165,13 @@ class _Flights:
         self._client = client
         self._timeout = timeout
         self._topic = f"irtools-{uuid.uuid4().hex}"
-        self._shared = {"installed": dict(installed()), "directory": os.getcwd(), "topic": self._topic}  # noqa: PTH109
+        self._shared = {
+            "installed": dict(installed()),
+            "directory": os.getcwd(),  # noqa: PTH109
+            "topic": self._topic,
+            # The worker sends its word before the unit can keep Python's lock, and with it the time.
+            "pause": 0.0 if timeout is None else _PAUSE,
+        }
         # As bytes, so that a worker compares the versions before it loads anything.
         self._unit = cloudpickle.dumps(unit)
         self._events: SimpleQueue[tuple[str, Any, Any, float]] = SimpleQueue()
@@ -215,25 +225,33 @@ class _Flights:
             thread.join(_END)
 
     def _cancel(self, flights: Iterable[_Flight]) -> None:
-        with suppress(OSError, RuntimeError):  # the scheduler is gone
+        with suppress(Exception):  # the scheduler is gone
             self._client.cancel([flight.future for flight in flights if flight.future is not None])
 
     def _submit(self, flight: _Flight) -> None:
         flight.tries += 1
         flight.places, flight.began = [], None
-        flight.future = self._client.submit(
-            _perform,
-            self._unit,
-            flight.number,
-            flight.path,
-            flight.exists,
-            self._shared,
-            key=f"{self._topic}-{flight.number}-{flight.tries}",
-            pure=False,
-        )
-        flight.future.add_done_callback(
-            lambda future: self._events.put(("done", flight.number, future, time.monotonic()))
-        )
+        try:
+            future = self._client.submit(
+                _perform,
+                self._unit,
+                flight.number,
+                flight.path,
+                flight.exists,
+                self._shared,
+                key=f"{self._topic}-{flight.number}-{flight.tries}",
+                pure=False,
+            )
+        except Exception:
+            if self._client.status == "running":
+                raise
+            flight.future = None  # submitted again when the connection is there
+        else:
+            flight.future = future
+            self._await(flight.number, future)
+
+    def _await(self, number: int, future: Future[Any]) -> None:
+        future.add_done_callback(lambda done: self._events.put(("done", number, done, time.monotonic())))
 
     def _look(self) -> None:
         """Count the workers now and then, and submit again what a lost connection has cancelled."""
@@ -298,9 +316,9 @@ class _Flights:
         from distributed import CancelledError, KilledWorker
 
         try:
-            kind, value, seconds = future.result(timeout=_END)
+            kind, value, seconds = future.result(timeout=_ANSWER)
         except TimeoutError:  # the worker that has the row has died, and Dask repeats the unit
-            future.add_done_callback(lambda again: self._events.put(("done", flight.number, again, time.monotonic())))
+            self._await(flight.number, future)
         except (CancelledError, OSError):  # the connection to the scheduler was lost
             flight.future = None
             if flight.tries >= _TRIES:
@@ -364,6 +382,7 @@ def _perform(unit: bytes, number: int, path: str, exists: bool, shared: Mapping[
         return "refused", f"the worker {worker.address} {different}", 0.0
     with _one:
         worker.log_event(shared["topic"], [number, worker.address])
+        time.sleep(shared["pause"])
         began = time.monotonic()
         here = os.getcwd()  # noqa: PTH109
         try:

@@ -213,6 +213,7 @@ class TestLostCluster:
         monkeypatch.setattr(cluster, "_PATIENCE", 4.0)
         paths = folders("a", "b", "c_die", "d", "e", "f")
         with running(tmp_path, nanny=False) as started:
+            started.workers()
             outcomes = list(cluster.run(units.sizes, paths, scheduler=started.address))
         assert sorted(one.number for one in outcomes) == list(range(6))
         assert {one.path: one.failure for one in outcomes}["c_die"] == "the cluster has had no workers for 4 s"
