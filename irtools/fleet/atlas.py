@@ -34,7 +34,9 @@ def atlas(
     Parameters
     ----------
     paths : path-like or iterable of path-like
-        Directories below which all exports are meant, or without ``recursive`` the exports themselves.
+        Directories below which all exports are meant, or the exports themselves.
+    recursive : bool
+        False if the paths are the exports themselves.
     jobs : int
         Number of processes.
     scheduler : str, optional

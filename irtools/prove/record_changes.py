@@ -63,7 +63,7 @@ class RecordChange:
     condition: bool = False
 
 
-def unwrapped(content: object) -> object:
+def unwrapped(content: Any) -> Any:
     """The record in the content of a file: the content itself, or that of the envelope around it."""
     if isinstance(content, dict) and isinstance(content.get("models"), list) and content["models"]:
         content = content["models"][0]

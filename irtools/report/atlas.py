@@ -93,7 +93,10 @@ def remeasured(row: AtlasRow) -> AtlasRow:
     """The row with the records that are there now."""
     if row.error is not None:
         return row
-    measured, unmatched = _tried(lambda: measurements(ModelDirectory(row.path)), ((), ()))
+    try:
+        measured, unmatched = measurements(ModelDirectory(row.path))
+    except OSError:  # the export is gone
+        return row
     return replace(row, measured=measured, unmatched=unmatched)
 
 
@@ -331,7 +334,8 @@ class _Facts:
     def made_with(self) -> dict[str, str]:
         """Versions of the programs that made the target."""
         target = self.context.target
-        made = _tried(lambda: dict(versions(target)), {}) if target is not None else {}
+        nothing: dict[str, str] = {}
+        made = _tried(lambda: dict(versions(target)), nothing) if target is not None else nothing
         return {program: shortened(version) for program, version in made.items()}
 
     @property
@@ -351,8 +355,13 @@ def _unreadable(export: ModelDirectory) -> str:
 
 
 def _of_head(finding: Finding, head: Document) -> bool:
-    """True for a finding that makes the head invalid; one about the target or its annotation does not."""
+    """True for a finding that makes the head invalid; one about the target or its annotation does not.
+
+    Neither does a note, such as that the release of the runtime is older than MTP.
+    """
     rules_out = finding.rules_out or ()
+    if finding.severity == Severity.NOTE:
+        return False
     if finding.part == head.part or (finding.file is not None and finding.file.with_suffix(".xml") == head.path):
         return finding.severity == Severity.ERROR or "mtp" in rules_out
     return finding.part is None and "mtp" in rules_out and "plain" not in rules_out

@@ -22,7 +22,9 @@ _ANNOTATIONS = {
     "absent": "absent",
     "unknown": "present, not compared",
 }
-ROLES = {
+_ALWAYS = ("path", "findings")
+"""Columns that say something about every export, also if it could not be looked at."""
+_ROLES = {
     "target": "target",
     "dflash": "DFlash draft",
     "eagle3": "EAGLE-3 draft",
@@ -43,14 +45,14 @@ class AtlasColumn:
         What the page sorts by; None for the text.
     right : bool
         True for numbers.
-    choice : bool
-        True if the page offers the texts as a filter.
-    many : bool
-        True for a list of names, each of which is a choice.
+    choices : callable or None
+        Values of a row that the page offers as a filter.
     room : int
         Columns of a terminal from which the table there has it; 0 for never.
     brief : callable or None
         Text there, if it is another one.
+    page : callable or None
+        Text on the page, if it is another one.
     """
 
     key: str
@@ -58,16 +60,22 @@ class AtlasColumn:
     text: Callable[[AtlasRow], str]
     value: Callable[[AtlasRow], float | None] | None = None
     right: bool = False
-    choice: bool = False
-    many: bool = False
+    choices: Callable[[AtlasRow], Sequence[str]] | None = None
     room: int = 0
     brief: Callable[[AtlasRow], str] | None = None
+    page: Callable[[AtlasRow], str] | None = None
 
-    def cell(self, row: AtlasRow, *, brief: bool = False) -> str:
+    def cell(self, row: AtlasRow, *, brief: bool = False, page: bool = False) -> str:
         """Text of a row; empty where nothing is known of the export."""
-        if not row.parts and self.key not in ("path", "findings"):
+        if not row.parts and self.key not in _ALWAYS:
             return ""
-        return (self.brief if brief and self.brief is not None else self.text)(row)
+        other = self.brief if brief else self.page if page else None
+        return (other or self.text)(row)
+
+    def chosen_by(self, row: AtlasRow) -> Sequence[str]:
+        """Values of a row for the filter; none where nothing is known of the export."""
+        known = row.parts or self.key in _ALWAYS
+        return [text for text in self.choices(row) if text] if self.choices is not None and known else ()
 
 
 def _counts_text(row: AtlasRow) -> str:
@@ -91,7 +99,7 @@ def _memory_text(row: AtlasRow) -> str:
     if memory is None:
         return ""
     drafting = f", {size_text(memory.drafting)} with MTP" if memory.drafting is not None else ""
-    return f"{size_text(memory.plain)}{drafting}"
+    return f"{size_text(memory.plain)}{drafting} at {memory.context:,}"
 
 
 def _acceptance_text(row: AtlasRow) -> str:
@@ -123,36 +131,79 @@ def _measured(row: AtlasRow) -> str:
     return " and ".join(name for name, one in known.items() if one is not None) or NOT_MEASURED
 
 
+def _role(row: AtlasRow) -> str:
+    return _ROLES.get(row.role, "")
+
+
+def _annotation(row: AtlasRow) -> str:
+    return _ANNOTATIONS.get(row.annotation, "")
+
+
+def _graft(row: AtlasRow) -> str:
+    return row.graft or "none"
+
+
+def _parts(row: AtlasRow) -> list[str]:
+    return [part.name for part in row.parts]
+
+
+def _numbers(key: str, title: str, value: Callable[[AtlasRow], int | None], room: int = 0) -> AtlasColumn:
+    """Column of a number that may be unknown."""
+
+    def text(row: AtlasRow) -> str:
+        number = value(row)
+        return str(number) if number is not None else ""
+
+    return AtlasColumn(key, title, text, value, right=True, room=room)
+
+
+def _names(
+    key: str, title: str, text: Callable[[AtlasRow], str], room: int = 0, brief: Callable[[AtlasRow], str] | None = None
+) -> AtlasColumn:
+    """Column of a text of which there are few, so that it is a filter too."""
+    return AtlasColumn(key, title, text, choices=lambda row: [text(row)], room=room, brief=brief)
+
+
 COLUMNS = (
     AtlasColumn("path", "export", lambda row: row.path, room=1),
-    AtlasColumn("findings", "findings", _counts_text, _badness, room=1),
-    AtlasColumn("role", "role", lambda row: ROLES.get(row.role, ""), choice=True),
-    AtlasColumn("family", "family", lambda row: row.family, choice=True, room=1),
-    AtlasColumn("layers", "layers", lambda row: _number(row.layers), lambda row: row.layers, right=True, room=1),
-    AtlasColumn("hidden", "hidden size", lambda row: _number(row.hidden_size), lambda row: row.hidden_size, right=True),
+    AtlasColumn("findings", "findings", _counts_text, _badness, choices=lambda row: [row.worst], room=1),
+    _names("role", "role", _role),
+    _names("family", "family", lambda row: row.family, 1),
+    _numbers("layers", "layers", lambda row: row.layers, 1),
+    _numbers("hidden", "hidden size", lambda row: row.hidden_size),
     AtlasColumn("size", "size", lambda row: size_text(row.size), lambda row: row.size, right=True, room=100),
-    AtlasColumn("parts", "parts", lambda row: ", ".join(part.name for part in row.parts), lambda row: len(row.parts)),
-    AtlasColumn("precision", "target weights", lambda row: row.precision, choice=True, room=130),
-    AtlasColumn("lm_head", "lm_head weights", lambda row: row.lm_head_precision, choice=True),
-    AtlasColumn("mtp_precision", "MTP weights", lambda row: row.mtp_precision, choice=True),
-    AtlasColumn("mtp", "MTP head", lambda row: row.mtp.text, choice=True, room=70, brief=lambda row: row.mtp.word),
-    AtlasColumn("annotation", "annotation", lambda row: _ANNOTATIONS.get(row.annotation, ""), choice=True, room=110),
-    AtlasColumn("decoding", "decoding", lambda row: ", ".join(row.decoding) or "none", choice=True, many=True, room=1),
+    _names("precision", "target weights", lambda row: row.precision, 130),
+    _names("mtp", "MTP head", lambda row: row.mtp.text, 70, lambda row: row.mtp.word),
+    _names("annotation", "annotation", _annotation, 110),
+    AtlasColumn(
+        "decoding",
+        "decoding",
+        lambda row: ", ".join(row.decoding) or "none",
+        choices=lambda row: row.decoding or ["none"],
+        room=1,
+    ),
     AtlasColumn(
         "memory", "memory", _memory_text, lambda row: row.memory.plain if row.memory is not None else None, right=True
     ),
-    AtlasColumn("graft", "graft", lambda row: row.graft or "none", choice=True),
     AtlasColumn(
         "acceptance", "acceptance", _acceptance_text, lambda row: one.acceptance if (one := row.acceptance) else None
     ),
     AtlasColumn("speed_up", "speed-up", _speed_up_cell, lambda row: one.speed_up if (one := row.speed_up) else None),
-    AtlasColumn("measured", "measured", _measured, choice=True),
+    _names("measured", "measured", _measured),
+    _names("graft", "graft", _graft),
+    _names("lm_head", "lm_head weights", lambda row: row.lm_head_precision),
+    _names("mtp_precision", "MTP weights", lambda row: row.mtp_precision),
+    AtlasColumn(
+        "parts",
+        "parts",
+        lambda row: ", ".join(_parts(row)),
+        lambda row: len(row.parts),
+        right=True,
+        choices=_parts,
+        page=lambda row: str(len(row.parts)),
+    ),
 )
 """Columns in the order of all tables."""
-
-
-def _number(value: int | None) -> str:
-    return str(value) if value is not None else ""
 
 
 def totals(rows: Sequence[AtlasRow]) -> tuple[tuple[str, str], ...]:
@@ -161,16 +212,16 @@ def totals(rows: Sequence[AtlasRow]) -> tuple[tuple[str, str], ...]:
 
 
 def _totals(rows: Sequence[AtlasRow]) -> Iterator[tuple[str, str]]:
-    roles = Counter(ROLES.get(row.role, "not readable") for row in rows)
-    yield "exports", f"{len(rows):,}: {_counted(roles)}" if rows else "none"
+    roles = Counter(row.role for row in rows)
+    named = {f"{noun}{'' if roles[role] == 1 else 's'}": roles[role] for role, noun in _ROLES.items()}
+    yield "exports", f"{len(rows):,}: {_counted({**named, 'not readable': roles['']})}" if rows else "none"
     failed = sum(row.error is not None for row in rows)
     yield "failed", f"{failed:,}, each with its reason" if failed else ""
     yield "size", size_text(sum(row.size for row in rows))
     worst = Counter(row.worst for row in rows)
-    clean = worst["ok"]
-    named = {f"with {name}s": worst[name] for name in ("error", "warning", "note")}
-    yield "worst finding", _counted({**named, "without findings": clean})
-    heads = [row.mtp for row in rows if row.error is None]
+    graded = {f"with {name}s": worst[name] for name in ("error", "warning", "note")}
+    yield "worst finding", _counted({**graded, "without findings": worst["ok"]})
+    heads = [row.mtp for row in rows]
     yield (
         "MTP heads",
         _counted(
@@ -184,7 +235,7 @@ def _totals(rows: Sequence[AtlasRow]) -> Iterator[tuple[str, str]]:
     targets = [row for row in rows if row.role == "target"]
     present = sum(row.annotation not in ("absent", "") for row in targets)
     located = sum(row.annotation == "present" for row in targets)
-    yield "annotated", f"{present:,} of {plural(len(targets), 'target')}, {located:,} as located" if targets else ""
+    yield "annotated", f"{present:,} of {len(targets):,} targets, {located:,} as located" if targets else ""
     ways = Counter(name for row in rows for name in row.decoding)
     release = next((f" on GenAI {row.target_runtime}" for row in rows if row.target_runtime), "")
     yield f"decoding{release}", _counted({name: ways[name] for name in STRATEGIES})

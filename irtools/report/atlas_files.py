@@ -15,7 +15,7 @@ from irtools.report.atlas_row import AtlasRow, Measurement
 from irtools.report.html_tables import HtmlColumn, HtmlTable, number_columns, text_columns
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.markdown import escaped, markdown_table
-from irtools.report.terminal import Column, Style, paragraph, table
+from irtools.report.terminal import Column, Style, table
 from irtools.text import visible
 
 __all__ = ["atlas_csv", "atlas_json", "atlas_markdown", "atlas_text", "frequent", "note"]
@@ -28,13 +28,12 @@ _FREQUENT = 10
 
 def note(rows: Sequence[AtlasRow]) -> str:
     """How the memory was estimated, as a sentence without full stop; ``""`` where nothing was."""
-    estimates = {(row.memory.context, row.memory.precision) for row in rows if row.memory is not None}
-    if not estimates:
+    if all(row.memory is None for row in rows):
         return ""
-    if len(estimates) > 1:
-        return "memory is estimated for GenAI on a CPU, at the context and with the precision that each row names"
-    ((context, precision),) = estimates
-    return f"memory is estimated for GenAI on a CPU, context {context}, keys and values in {precision}"
+    return (
+        "memory is estimated for GenAI on a CPU, at the context in tokens that the row names, with keys and values in "
+        "the precision that the IR asks for, else in u8"
+    )
 
 
 def frequent(rows: Sequence[AtlasRow]) -> HtmlTable:
@@ -82,8 +81,6 @@ def _blocks(rows: Sequence[AtlasRow], style: Style) -> Iterator[str]:
     failed = [(row.path, row.error) for row in rows if row.error is not None]
     if failed:
         yield table((Column("failed", fold="anywhere"), Column("reason", fold="words")), failed, style)
-    if said := note(rows):
-        yield paragraph(said, style)
 
 
 def atlas_json(rows: Sequence[AtlasRow], *, exit_code: int = 0, **_: object) -> str:

@@ -51,8 +51,7 @@ def _column(column: AtlasColumn) -> dict[str, object]:
         "key": column.key,
         "title": column.title,
         "right": column.right,
-        "choice": column.choice,
-        "many": column.many,
+        "choice": column.choices is not None,
         "numeric": column.value is not None,
     }
 
@@ -60,12 +59,13 @@ def _column(column: AtlasColumn) -> dict[str, object]:
 def _packed(row: AtlasRow) -> dict[str, object]:
     """What the script needs of a row: cells, numbers to sort by, and what the export opens to."""
     return {
-        "c": [_safe(column.cell(row)) for column in COLUMNS],
+        "c": [_safe(column.cell(row, page=True)) for column in COLUMNS],
+        "f": [[*map(_safe, column.chosen_by(row))] for column in COLUMNS],
         "k": [column.value(row) if column.value is not None else None for column in COLUMNS],
         "w": row.worst,
         "m": {
             "error": _safe(row.error or ""),
-            "pairs": [(name, _safe(text)) for name, text in _pairs(row) if text],
+            "pairs": [(_safe(name), _safe(text)) for name, text in _pairs(row) if text],
             "strategies": [(_safe(one.name), one.available, _safe(one.text)) for one in row.strategies],
             "findings": list(map(_finding, row.findings)),
             "left": _left(row),

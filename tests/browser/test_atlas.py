@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,38 +95,45 @@ def sorted_by(page: Page, title: str) -> None:
     page.run(script, title)
 
 
+@contextmanager
+def processor_time(page: Page) -> Iterator[list[float]]:
+    """Seconds of processor time of the page, which other work on the machine does not change."""
+    page.driver.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def now() -> float:
+        metrics = page.driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+        return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
+
+    taken: list[float] = []
+    before = now()
+    yield taken
+    taken.append(now() - before)
+    page.driver.execute_cdp_cmd("Performance.disable", {})
+
+
 def test_the_first_paint_and_a_filter_take_less_than_a_second(
     page: Page, file: Path, requests: Callable[[], list[str]]
 ) -> None:
     requests()
-    page.open(file)
+    with processor_time(page) as seconds:
+        page.open(file)
     assert [url for url in requests() if url != "about:blank"] == [file.as_uri()]
-    paint = page.wait("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
-    assert paint < 1000 * SLOWEST
-    assert page.run("return performance.getEntriesByName('irtools-table')[0].startTime") < 1000 * SLOWEST
+    assert seconds[0] < SLOWEST
+    busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    assert page.wait("performance.getEntriesByName('first-contentful-paint')[0]?.startTime") < 1000 * SLOWEST * busy
     assert len(paths(page)) < 200  # the others are drawn when they come into view
-    times = page.driver.execute_async_script(
-        """
-        const done = arguments[arguments.length - 1];
-        const words = document.getElementById('words');
-        const times = [];
-        const frame = () => new Promise(resolve => requestAnimationFrame(() => setTimeout(resolve, 0)));
-        const timed = async (act) => {
-            const start = performance.now();
-            act();
-            await frame();
-            times.push(performance.now() - start);
-        };
-        (async () => {
-            for (const text of ['q', 'qw', 'qwen3_5', 'nothing at all', '']) {
-                await timed(() => { words.value = text; words.dispatchEvent(new Event('input')); });
-            }
-            for (const button of document.querySelectorAll('#table thead button')) await timed(() => button.click());
-            done(times);
-        })();
-        """
-    )
-    assert max(times) < 1000 * SLOWEST
+    for text in ("q", "qw", "qwen3_5", "nothing at all", ""):
+        with processor_time(page) as seconds:
+            asked(page, text)
+            page.run("return document.body.offsetHeight")
+        assert seconds[0] < SLOWEST / 2, text
+    titles = page.run("return [...document.querySelectorAll('#table thead button')].map(e => e.textContent)")
+    assert len(titles) > 15
+    for title in titles:
+        with processor_time(page) as seconds:
+            sorted_by(page, title)
+            page.run("return document.body.offsetHeight")
+        assert seconds[0] < SLOWEST / 2, title
 
 
 def test_filters_find_what_the_rows_say(page: Page, file: Path, rows: list[AtlasRow]) -> None:

@@ -74,7 +74,7 @@ def test_verify_names_each_export_that_fails_and_why(cli: Cli, folder: Path) -> 
     assert blocks[-1].startswith("4 exports verified: ")
     rows = dict(line.split(maxsplit=1) for line in done.err.splitlines() if line.startswith("  "))
     assert rows["all/e"] == "no such file or directory"
-    assert re.fullmatch(r"\d errors: IR.*", rows["all/b/broken"])
+    assert re.fullmatch(r"\d errors?: IR.*", rows["all/b/broken"])
     assert "all/d" not in rows
 
 
@@ -82,7 +82,7 @@ def test_verify_names_each_export_that_fails_and_why(cli: Cli, folder: Path) -> 
 def test_a_progress_line_is_only_for_a_terminal(terminal: Cli, process: Cli, folder: Path) -> None:
     paths = ["all/a"] * 1 + ["all/d"]
     shown = terminal("verify", *paths, "--jobs", "2", width=60, progress=True)
-    lines = re.findall(r"\x1b\[2K([^\x1b\n]*done[^\x1b\n]*)", shown.out)
+    lines = re.findall(r"\x1b\[2K([^\x1b\n\r]*done[^\x1b\n\r]*)", shown.out)
     assert lines
     assert all(re.match(r"\d of 2 done(, [\d.]+(/s| s each), about \d+ s left)?$", line) for line in lines)
     assert "done" not in process("verify", *paths, "--jobs", "2").err
@@ -203,6 +203,13 @@ def test_what_is_written_is_the_same_for_any_number_of_jobs(
     assert "wrote" in one.out + one.err
 
 
+def in_group(number: int) -> list[str]:
+    """Processes of a group that have not ended."""
+    shown = subprocess.run(["ps", "-eo", "pgid=,stat=,args="], capture_output=True, text=True, check=True).stdout
+    rows = (line.split(maxsplit=2) for line in shown.splitlines())
+    return [row[-1] for row in rows if row[0] == str(number) and not row[1].startswith("Z")]
+
+
 @pytest.mark.slow
 def test_an_interrupt_reports_what_is_finished(fixtures: Path, tmp_path: Path) -> None:
     for number in range(40):
@@ -240,8 +247,10 @@ def test_an_interrupt_reports_what_is_finished(fixtures: Path, tmp_path: Path) -
         f"irtools: note: {len(changed)} of 40 exports done before the interrupt",
         "irtools: error: interrupted",
     ]
-    with pytest.raises(ProcessLookupError):
-        os.killpg(child.pid, 0)
+    ending = time.monotonic() + 10
+    while running := in_group(child.pid):
+        assert time.monotonic() < ending, running
+        time.sleep(0.1)
 
 
 def test_kept_results_are_those_that_would_be_computed(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,7 @@ def test_a_row_says_what_the_files_say(fixtures: Path, truth: Callable[[str], di
     assert row.error is None
     assert row.layers == len(truth(name)["layers"])
     assert row.hidden_size == text.get("hidden_size", text.get("n_embd"))
-    files = {path.name: path.stat().st_size for path in (fixtures / name).glob("openvino_*.*")}
+    files = {path.name: path.stat().st_size for path in (fixtures / name).iterdir() if path.suffix in (".xml", ".bin")}
     assert row.size == sum(files.values())
     assert {part.file for part in row.parts} == {file for file in files if file.endswith(".xml")}
     assert row.mtp.present == ("openvino_mtp_model.xml" in files)
@@ -205,13 +205,13 @@ def test_what_cannot_be_looked_at_is_a_row_with_the_reason(tmp_path: Path) -> No
         assert (row.path, row.layers, row.findings) == (str(tmp_path / name), None, ())
 
 
-def test_thousands_of_findings_are_counted_and_not_listed(export_copy: Copy) -> None:
+def test_of_a_rule_the_first_findings_are_listed_and_all_are_counted(export_copy: Copy) -> None:
     directory = export_copy("falcon")
     target = directory / "openvino_model.xml"
     target.write_bytes(target.read_bytes().replace(b'version="opset1"', b'version="opset99"'))
     row = atlas_row(directory)
     code, count = max(row.counts.items(), key=lambda item: item[1])
-    assert count > 50
+    assert count > 10
     assert sum(one.code == code for one in row.findings) == 10
     assert row.details()["findings_left_out"] == sum(row.counts.values()) - len(row.findings)
 

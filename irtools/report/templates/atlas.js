@@ -62,10 +62,10 @@
     const { error, pairs, strategies, findings, left } = row.more;
     const parts = [
       error ? element("p", { class: "refused" }, error) : null,
-      facts(pairs),
-      ...listed("Decoding strategies", ["ul", "strategies"], strategies, strategy),
       ...listed("Findings", ["ol", "findings"], findings, finding),
       left ? element("p", { class: "note" }, left) : null,
+      ...listed("Decoding strategies", ["ul", "strategies"], strategies, strategy),
+      ...(pairs.length ? [element("h3", {}, "Facts"), facts(pairs)] : []),
     ];
     return element("tr", { class: "more" }, element("td", { colspan: columns.length }, element("div", {}, ...parts.filter(Boolean))));
   }
@@ -79,15 +79,9 @@
     byId("end").textContent = drawn < shown.length ? `${drawn} of ${shown.length} shown; scroll for more` : "";
   }
 
-  /** Values of a row that a filter offers. */
-  function values(row, number) {
-    const text = row.cells[number];
-    return columns[number].many ? text.split(", ") : [text];
-  }
-
   function matches(row, asked) {
     return asked.every((word) => row.haystack.includes(word))
-      && [...selects].every(([number, select]) => !select.value || values(row, number).includes(select.value.slice(1)));
+      && [...selects].every(([number, select]) => !select.value || row.choices[number].includes(select.value.slice(1)));
   }
 
   function compare(a, b) {
@@ -179,8 +173,8 @@
 
   function choice(number) {
     const counts = new Map();
-    for (const text of rows.flatMap((row) => values(row, number))) if (text) counts.set(text, (counts.get(text) || 0) + 1);
-    if ([...counts.values()].every((count) => count === rows.length)) return;
+    for (const text of rows.flatMap((row) => row.choices[number])) counts.set(text, (counts.get(text) || 0) + 1);
+    if (counts.size < 2) return;
     const select = element("select", {}, element("option", { value: "" }, "any"));
     for (const [text, count] of [...counts].sort(([a], [b]) => (a < b ? -1 : 1))) select.append(element("option", { value: `=${text}` }, `${text} (${count})`));
     select.addEventListener("change", changed);
@@ -222,6 +216,7 @@
         number,
         worst: row.w,
         cells: row.c,
+        choices: row.f,
         keys: row.c.map((text, place) => (columns[place].numeric ? row.k[place] : text)),
         haystack: [...row.c, row.m.error, ...row.m.findings.map((one) => `${one[1]} ${one[3]}`)].join("\n").toLowerCase(),
         more: row.m,
@@ -229,7 +224,6 @@
       titles();
       columns.forEach((column, number) => column.choice && choice(number));
       update();
-      performance.mark("irtools-table");
       follow();
       new IntersectionObserver((entries) => {
         if (entries.some((entry) => entry.isIntersecting) && drawn < shown.length) draw(PIECE);
