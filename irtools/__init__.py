@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from irtools.decoder.stack import DecoderLayer, DecoderStack
     from irtools.errors import IrtoolsError
     from irtools.export import Export, diff, open_export
+    from irtools.fleet.atlas import atlas
+    from irtools.fleet.verification import verify_many
     from irtools.ir.save import Saved
-    from irtools.lint.engine import Verification, VerifyOptions
+    from irtools.lint.engine import ModelVerification, Verification, VerifyOptions
     from irtools.lint.finding import Finding, Severity
     from irtools.model.annotation import Locator
     from irtools.model.document import Document
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from irtools.prove.run import Proof
     from irtools.prove.settings import ProveSettings
     from irtools.render.drawing import Drawing
+    from irtools.report.atlas_row import AtlasRow
     from irtools.report.inspection import Inspection
     from irtools.surgery.attach import Attachment
     from irtools.surgery.editor import Editor
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from irtools.surgery.patch import Patch
 
 __all__ = [
+    "AtlasRow",
     "Attachment",
     "BenchSettings",
     "Benchmark",
@@ -53,6 +57,7 @@ __all__ = [
     "Inspection",
     "IrtoolsError",
     "Locator",
+    "ModelVerification",
     "Patch",
     "Piece",
     "Proof",
@@ -62,13 +67,16 @@ __all__ = [
     "Verification",
     "VerifyOptions",
     "__version__",
+    "atlas",
     "diff",
     "open_export",
+    "verify_many",
 ]
 
 __getattr__, __dir__ = attach(
     __name__,
     {
+        "AtlasRow": "irtools.report.atlas_row",
         "Attachment": "irtools.surgery.attach",
         "Comparison": "irtools.compare.differences",
         "DecoderLayer": "irtools.decoder.stack",
@@ -83,6 +91,7 @@ __getattr__, __dir__ = attach(
         "Inspection": "irtools.report.inspection",
         "IrtoolsError": "irtools.errors",
         "Locator": "irtools.model.annotation",
+        "ModelVerification": "irtools.lint.engine",
         "Patch": "irtools.surgery.patch",
         "Piece": "irtools.surgery.extraction.piece",
         "Proof": "irtools.prove.run",
@@ -94,8 +103,10 @@ __getattr__, __dir__ = attach(
         "Verification": "irtools.lint.engine",
         "VerifyOptions": "irtools.lint.engine",
         "__version__": "irtools._version",
+        "atlas": "irtools.fleet.atlas",
         "diff": "irtools.export",
         "open_export": "irtools.export",
+        "verify_many": "irtools.fleet.verification",
     },
 )
 

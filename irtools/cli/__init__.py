@@ -9,14 +9,13 @@ from __future__ import annotations
 import gc
 import os
 import pkgutil
-import signal
 import sys
 from importlib import import_module
 
 import click
 
 from irtools._version import __version__
-from irtools.cli.common import print_error, system_error
+from irtools.cli.common import interrupt_code, print_error, system_error
 from irtools.cli.completion import VARIABLE
 from irtools.cli.defects import StdoutError, defect_text, is_defect, show_tracebacks
 from irtools.cli.help import EXAMPLES, GROUPS, OTHERS
@@ -177,7 +176,7 @@ def _invoke(arguments: list[str] | None) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:
         print_error("interrupted")
-        return 128 + (error.args[0] if error.args else signal.SIGINT)  # irtools.__main__ passes the signal number
+        return interrupt_code(error)
     return code if isinstance(code, int) else 0
 
 

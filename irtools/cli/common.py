@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -28,10 +29,11 @@ __all__ = [
     "Ui",
     "about_model",
     "attempt",
+    "interrupt_code",
     "model_argument",
-    "models_argument",
     "output_options",
     "part_option",
+    "print_entry",
     "print_error",
     "run_models",
     "system_error",
@@ -42,6 +44,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _PROGRESS_AFTER = 1.0
 _CLEAR = "\r\x1b[2K"
+_COLOURS = {"note": "cyan", "error": "red"}
 
 
 class _PathType(click.Path):
@@ -63,13 +66,6 @@ class _PathType(click.Path):
 
 PATH = _PathType()
 
-
-def _default_to_here(_ctx: click.Context, _param: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
-    return value or (Path(),)
-
-
-models_argument = click.argument("models", metavar="[MODEL_DIR]...", nargs=-1, type=PATH, callback=_default_to_here)
-"""Model directories or ``.xml`` files; by default the working directory."""
 
 model_argument = click.argument("model", metavar="[MODEL_DIR]", type=PATH, default=Path())
 """One model directory or ``.xml`` file; by default the working directory."""
@@ -106,8 +102,10 @@ def write_stdout(text: str, form: str = "text", *, styled: bool = False, exact: 
         if exact and hasattr(sys.stdout, "buffer"):
             sys.stdout.flush()
             sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+            sys.stdout.buffer.flush()
         else:
             sys.stdout.write(text)
+            sys.stdout.flush()  # a reader of many results sees each as it comes
     except OSError as error:
         raise StdoutError from error
 
@@ -131,13 +129,18 @@ def _runner() -> bool:
 
 def print_error(message: str) -> None:
     """Write one line to stderr: ``irtools: error: ...``."""
-    _print_line("error", message, "red")
+    _print_line("error", message, _COLOURS["error"])
 
 
 def _print_line(kind: str, message: str, colour: str) -> None:
     style = Style.of(sys.stderr)
     line = f"irtools: {style.paint(f'{kind}:', 'bold', colour)} {visible(shortened(message))}"
     _write_stderr(f"{folded(line, style)}\n", style, control=_clear())
+
+
+def interrupt_code(error: BaseException) -> int:
+    """Exit code after an interrupt; :mod:`irtools.__main__` passes the number of the signal."""
+    return 128 + (error.args[0] if error.args else signal.SIGINT)
 
 
 def system_error(error: OSError, path: Path | None = None) -> ExportError:
@@ -167,12 +170,15 @@ class Ui:
         ``text``, ``json`` or another format of the command.
     style : Style
         Style of stdout.
+    said : list of (str, str) or None
+        Gets the messages for stderr, each with its kind, instead of the stream; see :meth:`say`.
     """
 
     format: str = "text"
     quiet: bool = False
     verbose: bool = False
     style: Style = field(default_factory=Style)
+    said: list[tuple[str, str]] | None = field(default=None, compare=False)
 
     def result(self, text: str, form: str = "text", *, exact: bool = False) -> None:
         """Write a result to stdout; for ``exact`` see :func:`write_stdout`."""
@@ -183,11 +189,24 @@ class Ui:
     def note(self, message: str) -> None:
         """Write a note to stderr, unless ``--quiet`` is given."""
         if not self.quiet:
-            _print_line("note", message, "cyan")
+            self.say("note", message)
+
+    def error(self, message: str) -> None:
+        """Write one line to stderr: ``irtools: error: ...``."""
+        self.say("error", message)
+
+    def say(self, kind: str, message: str) -> None:
+        """Write a message to stderr: a ``note``, an ``error``, or a ``line`` as it is."""
+        if self.said is not None:
+            self.said.append((kind, message))
+        elif kind == "line":
+            _write_stderr(f"{visible(message)}\n", Style(), control=_clear())
+        else:
+            _print_line(kind, message, _COLOURS[kind])
 
     def status(self, message: str) -> None:
         """Replace the line of progress on a terminal; ``""`` removes it. Elsewhere or if quiet, nothing is written."""
-        if not self.quiet and sys.stderr is not None and sys.stderr.isatty():
+        if self._on_terminal():
             width = shutil.get_terminal_size().columns - 1
             _write_stderr(visible(message)[:width], Style(), control=_CLEAR)
             sys.stderr.flush()
@@ -195,8 +214,7 @@ class Ui:
     def line(self, message: str) -> None:
         """Write a line of an unfinished result to stderr, unless ``--quiet`` is given."""
         if not self.quiet:
-            self.status("")
-            _write_stderr(f"{visible(message)}\n", Style())
+            self.say("line", message)
 
     def telling_steps(self) -> AbstractContextManager[None]:
         """Write each step that ends within the block, if ``--verbose`` is given."""
@@ -204,7 +222,17 @@ class Ui:
 
     def step(self, name: str, seconds: float, depth: int) -> None:
         """Write a finished step and its time to stderr: those that it consists of come before it, indented."""
-        _write_stderr(f"irtools: {'  ' * depth}{visible(name)}: {seconds:.2f} s\n", Style(), control=_clear())
+        self.say("line", f"irtools: {'  ' * depth}{name}: {seconds:.2f} s")
+
+    def summary(self, make: Callable[[Style], str]) -> None:
+        """Write several lines to stderr, made for its style, unless ``--quiet`` is given."""
+        if not self.quiet:
+            style = Style.of(sys.stderr)
+            _write_stderr(f"{make(style)}\n", style, control=_clear())
+
+    def _on_terminal(self) -> bool:
+        """True if a line of progress may be written to stderr."""
+        return not self.quiet and self.said is None and sys.stderr is not None and sys.stderr.isatty()
 
     @contextmanager
     def working(self, task: str) -> Iterator[Callable[[int, int], None]]:
@@ -236,7 +264,7 @@ class Ui:
 
         started = time.monotonic()
         thread = None
-        if not self.quiet and sys.stderr is not None and sys.stderr.isatty():
+        if self._on_terminal():
             thread = threading.Thread(target=tell, daemon=True)
             thread.start()
         with step(task):
@@ -276,31 +304,40 @@ def output_options(*formats: str) -> Callable[[F], F]:
 
 
 def run_models(ui: Ui, command: str, paths: Iterable[Path], work: Callable[[Path], ModelResult]) -> int:
-    """Run ``work`` for each model, print the results and return the highest exit code.
+    """Run ``work`` for each model in this process, print the results and return the highest exit code.
 
     An error in one model does not stop the others. ``command`` is the name in the JSON envelope.
     """
     entries: list[ModelResult] = []
     for path in paths:
         entry = attempt(path, work)
-        if entry.error is not None:
-            print_error(entry.error)
-        if ui.format == "text" and not ui.quiet and entry.text:
-            if any(earlier.text for earlier in entries):
-                ui.result("")
-            ui.result(entry.text, exact=entry.exact)
+        print_entry(ui, entry, first=not any(earlier.text for earlier in entries))
         entries.append(entry)
     if ui.format == "json":
         write_stdout(to_json(envelope(command, entries)), "json")
     return max((entry.exit_code for entry in entries), default=0)
 
 
-def attempt(path: Path, work: Callable[[Path], ModelResult]) -> ModelResult:
-    """Process one model; an error that a user can cause becomes its entry."""
+def print_entry(ui: Ui, entry: ModelResult, *, first: bool) -> None:
+    """Print the error of a model, and its text unless the format is another; a blank line separates two texts."""
+    if entry.error is not None:
+        print_error(entry.error)
+    if ui.format == "text" and not ui.quiet and entry.text:
+        if not first:
+            ui.result("")
+        ui.result(entry.text, exact=entry.exact)
+
+
+def attempt(
+    path: Path, work: Callable[[Path], ModelResult], *, passing: type[IrtoolsError] | None = None
+) -> ModelResult:
+    """Process one model; an error that a user can cause becomes its entry, unless it is of the class ``passing``."""
     try:
         with about_model(path):
             return work(path)
     except IrtoolsError as error:
+        if passing is not None and isinstance(error, passing):
+            raise
         refused = "refused" if isinstance(error, LocateRefusedError) else "failed"
         status = "differs" if isinstance(error, AnnotationDiffersError) else refused
         return ModelResult(str(path), status, error.exit_code, str(error))

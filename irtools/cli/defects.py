@@ -13,7 +13,7 @@ from irtools._version import __version__
 from irtools.errors import IrtoolsError
 from irtools.text import visible
 
-__all__ = ["StdoutError", "defect_text", "is_defect", "print_traceback", "show_tracebacks"]
+__all__ = ["StdoutError", "defect_text", "is_defect", "print_traceback", "show_tracebacks", "tracebacks_shown"]
 
 _LONGEST = 300
 _shown = [False]
@@ -29,6 +29,11 @@ def show_tracebacks(arguments: list[str]) -> None:
     _shown[0] = "--verbose" in arguments or any(a[1:].isalpha() and "v" in a for a in short)
 
 
+def tracebacks_shown() -> bool:
+    """True if tracebacks are shown."""
+    return _shown[0]
+
+
 def is_defect(error: BaseException) -> bool:
     """True for an exception that a user cannot cause: not a message of irtools or of the command line."""
     known = (IrtoolsError, OSError, StdoutError, click.ClickException, click.Abort, click.exceptions.Exit)
@@ -37,7 +42,7 @@ def is_defect(error: BaseException) -> bool:
 
 def defect_text(error: Exception, path: Path | None = None) -> str:
     """One sentence about a defect: what happened, and where to report it. With ``-v`` the traceback is on stderr."""
-    print_traceback(error)
+    print_traceback("".join(traceback.format_exception(error)))
     about = f"{path}: " if path is not None else ""
     if isinstance(error, MemoryError):
         return f"{about}there is not enough memory; free some, or give a smaller part of the export"
@@ -61,9 +66,8 @@ def _tracker() -> str:
     return next((link[-1] for link in links if link[0] == "Issues"), "the issue tracker of ov-irtools")
 
 
-def print_traceback(error: BaseException | None) -> None:
-    """Print the traceback of an exception on stderr if the user asked for details."""
-    if _shown[0] and error is not None and sys.stderr is not None:
-        lines = "".join(traceback.format_exception(error)).splitlines()
+def print_traceback(text: str) -> None:
+    """Print a traceback on stderr if the user asked for details."""
+    if _shown[0] and sys.stderr is not None:
         with suppress(OSError):  # there is no other place for it
-            sys.stderr.write("".join(f"{visible(line)}\n" for line in lines))
+            sys.stderr.write("".join(f"{visible(line)}\n" for line in text.splitlines()))

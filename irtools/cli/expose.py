@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
+from typing import Any
 
 import click
 
-from irtools.cli.common import Ui, models_argument, output_options, part_option, run_models
+from irtools.cli.common import Ui, output_options, part_option
+from irtools.cli.many import Many
+from irtools.cli.many_options import many_options
 from irtools.cli.writing import Writing, finish, writer_options
 from irtools.report.json import ModelResult
 
@@ -14,7 +18,7 @@ __all__ = ["command"]
 
 
 @click.command("expose")
-@models_argument
+@many_options
 @click.option("--layers", metavar="LAYERS", help="Layers: numbers and ranges such as 1,3-5, or all, or last.")
 @click.option("--concat", metavar="NAME", help="One output that concatenates the layers in the given order.")
 @click.option(
@@ -29,15 +33,10 @@ __all__ = ["command"]
 @part_option
 @output_options()
 def command(
-    models: tuple[Path, ...],
-    layers: str | None,
-    concat: str | None,
-    names: str | None,
-    remove: bool,
+    many: Many,
     writing: Writing,
-    no_check: bool,
-    part: str,
     ui: Ui,
+    **options: Any,
 ) -> int:
     """Add hidden states as outputs of the model, for runtimes that do not read the annotation.
 
@@ -46,40 +45,50 @@ def command(
     named last_hidden_state, because GenAI takes this output for the input of lm_head. --remove restores the original
     file and never removes an output that this command did not add.
     """
-    if layers is None and not remove:
+    if options["layers"] is None and not options["remove"]:
         raise click.UsageError("--layers is missing: give numbers such as 1,8,15, or all, or last")
-    destinations = writing.destinations(models)
+    writing = writing.among(many.models, many.roots)
+    return many.run(ui, "expose", functools.partial(_expose, writing=writing, **options))
 
-    def work(path: Path) -> ModelResult:
-        from irtools.export import open_export
 
-        export = open_export(path)
-        document = export.part(part)
-        if not no_check and not writing.dry_run:
-            from irtools.runtime.check import warm_up
+def _expose(
+    ui: Ui,
+    path: Path,
+    *,
+    layers: str | None,
+    concat: str | None,
+    names: str | None,
+    remove: bool,
+    no_check: bool,
+    part: str,
+    writing: Writing,
+) -> ModelResult:
+    from irtools.export import open_export
 
-            warm_up()
-        with ui.working(f"{'Looking through' if remove else 'Locating the decoder stack of'} {document.path}"):
-            from irtools.report.exposure import exposure_rows, exposure_text
+    export = open_export(path)
+    document = export.part(part)
+    if not no_check and not writing.dry_run:
+        from irtools.runtime.check import warm_up
 
-            with export.edit(part) as editor:
-                if remove:
-                    outputs = editor.conceal(layers, names=names, concat=concat)
-                else:
-                    outputs = editor.expose(layers or "", names=names, concat=concat)
-        patch = editor.patch
-        assert patch is not None, "the edit block sets it"
-        return finish(
-            ui,
-            writing,
-            path,
-            export,
-            patch,
-            destinations[path],
-            check=not no_check,
-            nothing_to_do=f"{patch.path} has {'no such outputs' if remove else 'these outputs already'}",
-            heading=exposure_text(document.path, outputs, ui.style, removed=remove),
-            details={"removed" if remove else "outputs": exposure_rows(outputs)},
-        )
+        warm_up()
+    with ui.working(f"{'Looking through' if remove else 'Locating the decoder stack of'} {document.path}"):
+        from irtools.report.exposure import exposure_rows, exposure_text
 
-    return run_models(ui, "expose", models, work)
+        with export.edit(part) as editor:
+            if remove:
+                outputs = editor.conceal(layers, names=names, concat=concat)
+            else:
+                outputs = editor.expose(layers or "", names=names, concat=concat)
+    patch = editor.patch
+    assert patch is not None, "the edit block sets it"
+    return finish(
+        ui,
+        writing,
+        path,
+        export,
+        patch,
+        check=not no_check,
+        nothing_to_do=f"{patch.path} has {'no such outputs' if remove else 'these outputs already'}",
+        heading=exposure_text(document.path, outputs, ui.style, removed=remove),
+        details={"removed" if remove else "outputs": exposure_rows(outputs)},
+    )

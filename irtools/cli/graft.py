@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from irtools.cli.common import PATH, Ui, models_argument, output_options, run_models
+from irtools.cli.common import PATH, Ui, output_options
+from irtools.cli.many import Many
+from irtools.cli.many_options import many_options
 from irtools.cli.sizes import read_tokens
 from irtools.cli.writing import Writing, finish, writer_options
 from irtools.errors import UsageError
@@ -143,7 +145,7 @@ def _advice_options(function: F) -> F:
 
 
 @click.command("graft")
-@models_argument
+@many_options
 @click.option("--vocabulary", type=Vocabulary(), help="Tokens that the draft head covers, such as 32k; auto: the best.")
 @click.option("--own-head", is_flag=True, help="Add the draft head to the MTP part, with new weights.")
 @click.option(
@@ -158,9 +160,7 @@ def _advice_options(function: F) -> F:
 @click.option("--force", is_flag=True, help="Replace another draft head that irtools added.")
 @click.option("--no-check", is_flag=True, help="Do not check the new file with OpenVINO.")
 @output_options()
-def command(
-    models: tuple[Path, ...], advise: bool, advising: Advising, writing: Writing, ui: Ui, **options: Any
-) -> int:
+def command(many: Many, advise: bool, advising: Advising, writing: Writing, ui: Ui, **options: Any) -> int:
     """Make drafting faster with a draft head over fewer tokens; the text stays the same.
 
     The runtime copies lm_head into the draft and computes all its rows for each drafted token. --advise shows what
@@ -180,40 +180,40 @@ def command(
     if advise:
         if request != Request() or writing != Writing():
             raise UsageError("--advise writes nothing, so it takes no option that changes files")
-        return run_models(ui, "graft", models, functools.partial(_advise, ui, advising))
-    request.require(advising, copied=writing.output_dir is not None and len(models) == 1)
-    destinations = writing.destinations(models)
-
-    def work(path: Path) -> ModelResult:
-        from irtools.export import open_export
-        from irtools.report.grafting import grafting_entries, grafting_text
-
-        export = open_export(path)
-        draft = open_export(request.draft) if request.draft is not None else None
-        if not request.no_check and not writing.dry_run:
-            from irtools.runtime.check import warm_up
-
-            warm_up()
-        with ui.working(f"{'Compressing lm_head of' if request.weights else 'Looking through'} {export.target.path}"):
-            head = _changed(export, draft, request, advising)
-        return finish(
-            ui,
-            writing,
-            path,
-            draft or export,
-            head.patch,
-            destinations[path],
-            check=not request.no_check,
-            nothing_to_do=f"{head.patch.path} has {'no' if request.remove else 'this'} draft head"
-            + ("" if request.remove else " already"),
-            heading="" if request.remove else grafting_text(head, ui.style),
-            details=grafting_entries(head, removed=request.remove),
-        )
-
-    return run_models(ui, "graft", models, work)
+        return many.run(ui, "graft", functools.partial(_advise, advising=advising))
+    request.require(advising, copied=writing.output_dir is not None and len(many.models) == 1)
+    writing = writing.among(many.models, many.roots)
+    work = functools.partial(_graft, request=request, advising=advising, writing=writing)
+    return many.run(ui, "graft", work)
 
 
-def _advise(ui: Ui, advising: Advising, path: Path) -> ModelResult:
+def _graft(ui: Ui, path: Path, *, request: Request, advising: Advising, writing: Writing) -> ModelResult:
+    from irtools.export import open_export
+    from irtools.report.grafting import grafting_entries, grafting_text
+
+    export = open_export(path)
+    draft = open_export(request.draft) if request.draft is not None else None
+    if not request.no_check and not writing.dry_run:
+        from irtools.runtime.check import warm_up
+
+        warm_up()
+    with ui.working(f"{'Compressing lm_head of' if request.weights else 'Looking through'} {export.target.path}"):
+        head = _changed(export, draft, request, advising)
+    return finish(
+        ui,
+        writing,
+        path,
+        draft or export,
+        head.patch,
+        check=not request.no_check,
+        nothing_to_do=f"{head.patch.path} has {'no' if request.remove else 'this'} draft head"
+        + ("" if request.remove else " already"),
+        heading="" if request.remove else grafting_text(head, ui.style),
+        details=grafting_entries(head, removed=request.remove),
+    )
+
+
+def _advise(ui: Ui, path: Path, *, advising: Advising) -> ModelResult:
     from irtools.export import open_export
     from irtools.report.advice import advice_details, advice_text
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 __all__ = ["EXAMPLES", "GROUPS", "OTHERS"]
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Look at an export": ("inspect", "locate", "render", "report", "diff"),
+    "Look at an export": ("inspect", "locate", "render", "report", "diff", "atlas"),
     "Check and prove": ("verify", "rules", "prove", "bench"),
     "Annotate and edit": ("annotate", "strip", "expose", "extract", "rt-info"),
     "Make drafting possible or faster": ("attach", "graft"),
@@ -16,7 +16,12 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 OTHERS = "Other commands"
 
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
-    "annotate": ("irtools annotate my-model", "irtools annotate --diff my-model"),
+    "atlas": ("irtools atlas exports --jobs auto -o atlas.html -o atlas.csv", "irtools atlas exports --format json"),
+    "annotate": (
+        "irtools annotate my-model",
+        "irtools annotate --diff my-model",
+        "irtools annotate --recursive models --jobs auto",
+    ),
     "attach": ("irtools attach my-finetune --mtp-from base-model", "irtools attach my-finetune --remove"),
     "completion": (
         "irtools completion bash > ~/.local/share/bash-completion/completions/irtools",
@@ -71,6 +76,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "irtools verify my-model",
         "irtools verify my-model --expect-mtp --fail-on warning",
         "irtools verify my-model --ignore missing-tokenizer --output findings.sarif",
+        "irtools verify --recursive models --jobs auto --resume state.jsonl --output findings.html",
     ),
 }
 """Command lines, by the names of command and subcommand."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from irtools.cli.common import PATH, Ui, models_argument, output_options, part_option, run_models
+from irtools.cli.common import PATH, Ui, output_options, part_option
+from irtools.cli.many import Many
+from irtools.cli.many_options import many_options
 from irtools.cli.sizes import Bytes, KvPrecision, batch_option, context_option
 from irtools.model.decoding import STRATEGIES
 from irtools.report.json import ModelResult
@@ -40,7 +43,7 @@ def _is_no_value(following: str) -> bool:
 
 
 @click.command("inspect", cls=_Command)
-@models_argument
+@many_options
 @part_option
 @context_option
 @batch_option
@@ -68,7 +71,7 @@ def _is_no_value(following: str) -> bool:
 @output_options()
 def command(
     *,
-    models: tuple[Path, ...],
+    many: Many,
     snippet: str | None,
     prompt: str | None,
     ui: Ui,
@@ -78,20 +81,21 @@ def command(
     if prompt is not None and snippet is None:
         raise click.UsageError("--prompt is only for --snippet")
 
-    def work(path: Path) -> ModelResult:
-        from irtools.export import open_export
-        from irtools.report.inspect import inspection_text
+    return many.run(ui, "inspect", functools.partial(_inspect, snippet=snippet, prompt=prompt, options=options))
 
-        with ui.working(f"Inspecting {path}"):
-            inspection = open_export(path).inspect(**options)
-            script = inspection.snippet(snippet, prompt=prompt) if snippet is not None else None
-            for note in inspection.footprint.notes:
-                ui.note(note)
-            if ui.format == "json":
-                extra = {"snippet": script} if script is not None else {}
-                return ModelResult(str(path), "ok", details={**inspection.details(), **extra})
-            if script is not None:
-                return ModelResult(str(path), "ok", text=script, exact=True)
-            return ModelResult(str(path), "ok", text=inspection_text(inspection, ui.style))
 
-    return run_models(ui, "inspect", models, work)
+def _inspect(ui: Ui, path: Path, *, snippet: str | None, prompt: str | None, options: Mapping[str, Any]) -> ModelResult:
+    from irtools.export import open_export
+    from irtools.report.inspect import inspection_text
+
+    with ui.working(f"Inspecting {path}"):
+        inspection = open_export(path).inspect(**options)
+        script = inspection.snippet(snippet, prompt=prompt) if snippet is not None else None
+        for note in inspection.footprint.notes:
+            ui.note(note)
+        if ui.format == "json":
+            extra = {"snippet": script} if script is not None else {}
+            return ModelResult(str(path), "ok", details={**inspection.details(), **extra})
+        if script is not None:
+            return ModelResult(str(path), "ok", text=script, exact=True)
+        return ModelResult(str(path), "ok", text=inspection_text(inspection, ui.style))

@@ -102,8 +102,6 @@ def _change(
     check: bool,
     force: bool = False,
 ) -> int:
-    destinations = writing.destinations([model])
-
     def work(path: Path) -> ModelResult:
         from irtools.export import open_export
         from irtools.report.rt_info import change_details, changes_text
@@ -116,7 +114,6 @@ def _change(
         patch = editor.patch
         assert patch is not None, "the edit block sets it"
         details = change_details(document, patch, values, path, part)
-        where = destinations[path]
         state = "has no entry" if None in values.values() else "has this value already for"
         return finish(
             ui,
@@ -124,10 +121,9 @@ def _change(
             path,
             export,
             patch,
-            where,
             check=check,
             nothing_to_do=f"{patch.path} {state} {listed(list(values), separator=', ')}",
-            heading=changes_text(details, undo=where is None and patch.changed),
+            heading=changes_text(details, undo=writing.output_dir is None and patch.changed),
             details=details,
         )
 

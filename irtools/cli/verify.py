@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from irtools.cli.common import PATH, Ui, about_model, models_argument, print_error, write_stdout
+from irtools.cli.common import PATH, Ui, about_model, write_stdout
 from irtools.cli.defects import defect_text, is_defect, print_traceback
+from irtools.cli.many import Ended, Many, naming
+from irtools.cli.many_options import identity, many_options
 from irtools.errors import IrtoolsError, OptionError
 from irtools.report.formats import VERIFY, format_of, render, suffixes_text
 from irtools.report.terminal import Style, folded
 from irtools.text import plural, printable
 
 if TYPE_CHECKING:
+    from irtools.fleet import Outcome
     from irtools.lint.engine import ModelVerification
     from irtools.lint.session import VerifyCall
+    from irtools.report.atlas_row import AtlasRow
 
 __all__ = ["command"]
 
@@ -29,7 +36,7 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 
 
 @click.command("verify")
-@models_argument
+@many_options
 @click.option("--expect-mtp/--no-mtp", default=None, help="Require or exclude an MTP head.")
 @click.option("--draft", metavar="DIR", type=PATH, help="DFlash or EAGLE-3 draft to check together with the export.")
 @click.option(
@@ -62,6 +69,7 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.option("--diff", is_flag=True, help="Print the changes of the fixes; write nothing.")
 @click.option("--format", "formats", multiple=True, type=click.Choice(tuple(VERIFY)), help="Format.  [default: text]")
 @click.option(
+    "-o",
     "--output",
     "outputs",
     metavar="FILE",
@@ -73,7 +81,7 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.option("-v", "--verbose", is_flag=True, help="Print conditions of strategies, and steps with times.")
 def command(
     *,
-    models: tuple[Path, ...],
+    many: Many,
     expect_mtp: bool | None,
     draft: Path | None,
     select: tuple[str, ...],
@@ -129,19 +137,38 @@ def command(
         diff=diff,
     )
     ui = Ui("text", quiet, verbose, Style.of(sys.stdout))
-    verified = []
-    for path in models:
-        with ui.telling_steps(), ui.working(f"Verifying {path}"):
-            verified.append(_verify(path, call, ui))
+    if many.resume is not None:
+        many = replace(many, options=f"{many.options} {_configuration(call)}")
+    indexed = "html" in dict(targets) and write_baseline is None and not many.single
+    many = replace(many, options=f"{many.options} {indexed}")
+    showing = _Showing(targets, ui, streaming=len(many.models) > 1 and write_baseline is None, indexed=indexed)
+    ended = _verify_each(many, call, ui, showing)
+    verified = showing.verified
     if write_baseline is not None:
         from irtools.lint.baseline import write_baseline as write
 
         verified = write(write_baseline, verified)
         known = sum(model.verification.in_baseline for model in verified if model.verification is not None)
         ui.note(f"wrote {write_baseline}: {plural(known, 'finding')} of {plural(len(verified), 'export')}")
+    code = ended.code(_exit_code(verified, exit_zero=exit_zero))
     for format_, file in targets:
-        _emit(format_, file, verified, ui, exit_zero=exit_zero)
-    return _exit_code(verified, exit_zero=exit_zero)
+        if (format_, file) == _STREAM and showing.streaming:
+            showing.end(verified)
+        else:
+            _emit(format_, file, verified, ui, code, showing.index)
+    from irtools.report.verification import failure_reason
+
+    reasons = ((str(model.path), failure_reason(model)) for model in verified)
+    ended.tell(ui, [(path, reason) for path, reason in reasons if reason], len(many.models))
+    return code
+
+
+def _configuration(call: VerifyCall) -> str:
+    """What tells that the configuration file has changed."""
+    from irtools.lint.configuration import find_config
+
+    found, _ = (call.config, None) if call.config is not None else find_config(Path.cwd())
+    return repr(identity(found))
 
 
 def _destinations(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> list[tuple[str, Path | None]]:
@@ -158,46 +185,170 @@ def _destinations(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> list[t
     return [*paired, *((format_, None) for format_ in left)]
 
 
-def _verify(path: Path, call: VerifyCall, ui: Ui) -> ModelVerification:
-    from irtools.lint.engine import ModelVerification, RuleFailedError
+_STREAM = ("text", None)
+
+
+class _Showing:
+    """The outcomes of all exports, and the text about them on standard output as soon as it is there."""
+
+    def __init__(
+        self, targets: Sequence[tuple[str, Path | None]], ui: Ui, *, streaming: bool, indexed: bool = False
+    ) -> None:
+        self.verified: list[ModelVerification] = []
+        self.index: list[AtlasRow] | None = [] if indexed else None
+        self.streaming = streaming and _STREAM in targets
+        self._ui = ui
+        self._printed = False
+
+    def add(self, model: ModelVerification) -> None:
+        """Take the outcome of the next export."""
+        from irtools.report.verification import model_text
+
+        self.verified.append(model)
+        if self.streaming:
+            ui = self._ui
+            self._print(model_text(model, style=ui.style, brief=ui.quiet, verbose=ui.verbose), exact=bool(model.diffs))
+
+    def end(self, verified: Sequence[ModelVerification]) -> None:
+        """Print the totals."""
+        from irtools.report.verification import totals_text
+
+        if not self._ui.quiet:
+            self._print(totals_text(verified))
+
+    def _print(self, text: str, *, exact: bool = False) -> None:
+        if text:
+            self._ui.result("\n" + text if self._printed else text, exact=exact)
+            self._printed = True
+
+
+def _verify_each(many: Many, call: VerifyCall, ui: Ui, showing: _Showing) -> Ended:
+    if many.single:
+        (path,) = many.models
+        with ui.telling_steps(), ui.working(f"Verifying {path}"):
+            model = _verify(call, ui, path)
+        _tell(model, ui, set())
+        showing.add(model)
+        return Ended(1)
+    from irtools.lint.engine import ModelVerification
+    from irtools.lint.rows import from_row
+    from irtools.lint.session import rule_folders
+
+    folders, index = rule_folders(call), showing.index
+    told: set[str] = set()
+
+    def read(row: dict[str, Any]) -> ModelVerification:
+        if index is not None:
+            from irtools.report.atlas import AtlasRow
+
+            AtlasRow.restored(row["index"])
+        return from_row(row["model"], folders)
+
+    def take(outcome: Outcome) -> None:
+        if outcome.row is not None:
+            model = from_row(outcome.row["model"], folders)
+        else:
+            model = ModelVerification(Path(outcome.path), error=f"{outcome.path}: {outcome.failure}")
+        if index is not None:
+            from irtools.report.atlas import AtlasRow, failed_row
+
+            row = outcome.row["index"] if outcome.row is not None else None
+            index.append(AtlasRow.restored(row) if row is not None else failed_row(outcome.path, model.error or ""))
+        _tell(model, ui, told, functools.partial(naming, outcome.path))
+        showing.add(model)
+
+    return many.each(
+        ui,
+        functools.partial(_row, call, index is not None),
+        take,
+        read=read,
+        failed=lambda row: bool(row["failed"]),
+        kept=lambda row: row["model"]["error"] is None and not row["model"]["failures"],
+    )
+
+
+def _row(call: VerifyCall, indexed: bool, ui: Ui, path: Path) -> dict[str, Any]:
+    """Verify an export; the outcome in plain values, with the row of the index on the HTML page."""
+    from irtools.lint.rows import to_row
+    from irtools.report.verification import failure_reason
+
+    model = _verify(call, ui, path)
+    written = [str(file.path) for file in model.written]
+    row = {"model": to_row(model), "failed": bool(failure_reason(model)), "details": {"written": written}}
+    if indexed:
+        from irtools.report.atlas import verified_row
+
+        row["index"] = verified_row(model, target_runtime=call.target_runtime).plain()
+    return row
+
+
+def _verify(call: VerifyCall, ui: Ui, path: Path) -> ModelVerification:
+    from irtools.lint.engine import ModelVerification
     from irtools.lint.session import verify_model
 
     try:
         with about_model(path):
-            verified = verify_model(path, call)
+            return verify_model(path, call)
     except OptionError:
         raise  # every model would raise the same error
     except IrtoolsError as error:
-        print_error(str(error))
         return ModelVerification(path, error=str(error))
     except Exception as error:
         if not is_defect(error):
             raise
-        text = defect_text(error, path)
-        print_error(text)
-        return ModelVerification(path, error=text)
-    for note in verified.notes:
-        ui.note(note)
-    for failure in verified.failures:
-        whose = "unless the rule is your own, " if isinstance(failure, RuleFailedError) else ""
-        print_error(f"{path}: {failure.args[0]}; {whose}{_DEFECT}")
-        print_traceback(failure.__cause__)
-    for file in verified.written:
+        return ModelVerification(path, error=defect_text(error, path))
+
+
+def _tell(model: ModelVerification, ui: Ui, told: set[str], named: Callable[[str], str] = str) -> None:
+    """Print errors and notes about the outcome of an export.
+
+    Parameters
+    ----------
+    told : set of str
+        Notes about configurations that were printed already.
+    named : callable
+        Puts the name of the export before a note that does not have it.
+    """
+    if model.error is not None:
+        ui.error(model.error)
+    for note in model.config_notes:
+        if note not in told:
+            told.add(note)
+            ui.note(note)
+    for note in model.notes:
+        ui.note(named(note))
+    for failure in model.failures:
+        whose = "unless the rule is your own, " if failure.rule is not None else ""
+        ui.error(f"{model.path}: {failure.message}; {whose}{_DEFECT}")
+        print_traceback(failure.traceback)
+    for file in model.written:
         ui.note(f"wrote {file.path}")
         if file.link_note:
             ui.note(file.link_note)
-    return verified
 
 
-def _emit(format_: str, file: Path | None, verified: list[ModelVerification], ui: Ui, *, exit_zero: bool) -> None:
+def _emit(
+    format_: str,
+    file: Path | None,
+    verified: list[ModelVerification],
+    ui: Ui,
+    code: int,
+    index: list[AtlasRow] | None = None,
+) -> None:
     from irtools.ir.output import write_output
     from irtools.model.directory import ModelDirectory
 
-    code, style = _exit_code(verified, exit_zero=exit_zero), ui.style if file is None else Style()
+    style = ui.style if file is None else Style()
     text = render(
-        VERIFY[format_], verified, style=style, exit_code=code, brief=file is None and ui.quiet, verbose=ui.verbose
+        VERIFY[format_],
+        verified,
+        style=style,
+        exit_code=code,
+        brief=file is None and ui.quiet,
+        verbose=ui.verbose,
+        index=index,
     )
-    diff = format_ == "text" and any(model.patches and not model.written for model in verified)
+    diff = format_ == "text" and any(model.diffs for model in verified)
     if file is None:
         shown = text if diff or format_ != "text" else folded(text, style)
         write_stdout(shown, VERIFY[format_].escapes, styled=style.colour, exact=diff)

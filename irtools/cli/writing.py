@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,25 +32,56 @@ class Writing:
     dry_run: bool = False
     diff: bool = False
 
-    def destinations(self, models: Sequence[Path]) -> Mapping[Path, Path | None]:
-        """Destination of each export: None for in place, the output directory, or a subfolder of it."""
-        if self.output_dir is None:
-            return dict.fromkeys(models)
-        if len(models) == 1:
-            return {models[0]: self.output_dir}
-        from irtools.ir.listing import real_path
+    roots: tuple[Path, ...] = ()
+    several: bool = False
 
-        taken: dict[str, Path] = {}
+    def among(self, models: Sequence[Path], roots: Sequence[Path] = ()) -> Writing:
+        """The same options for several exports, each with a destination of its own.
+
+        Parameters
+        ----------
+        roots : sequence of Path
+            Directories in which exports were found; the output directory repeats what is below them.
+
+        Raises
+        ------
+        UsageError
+            Two exports would be written to one directory, or one inside the other.
+        """
+        several = replace(self, roots=tuple(roots), several=len(models) > 1 or bool(roots))
+        if self.output_dir is None or not several.several:
+            return several
+        taken: dict[Path, Path] = {}
         for model in models:
-            directory = real_path(model)
-            name = directory.parent.name if directory.suffix == ".xml" and not directory.is_dir() else directory.name
-            if name in taken:
+            name = several.subfolder(model)
+            other = next((taken[one] for one in (name, *name.parents) if one in taken), None)
+            if other is not None:
                 raise UsageError(
-                    f"{taken[name]} and {model} would both be written to {self.output_dir / name}; "
+                    f"{other} and {model} would both be written to {self.output_dir / name}; "
                     "give them different output directories"
                 )
             taken[name] = model
-        return {model: self.output_dir / name for name, model in taken.items()}
+        for name, model in taken.items():
+            outer = next((taken[one] for one in name.parents if one in taken), None)
+            if outer is not None:
+                raise UsageError(f"{model} lies inside {outer}; give them different output directories")
+        return several
+
+    def destination(self, model: Path) -> Path | None:
+        """Destination of an export: None for in place, the output directory, or a subfolder of it."""
+        if self.output_dir is None or not self.several:
+            return self.output_dir
+        return self.output_dir / self.subfolder(model)
+
+    def subfolder(self, model: Path) -> Path:
+        """Subfolder of an export in the output directory."""
+        from irtools.ir.listing import real_path
+
+        directory = model.parent if model.suffix == ".xml" and not model.is_dir() else model
+        for root in self.roots:
+            if directory != root and directory.is_relative_to(root):
+                return directory.relative_to(root)
+        return Path(real_path(directory).name)
 
 
 def writer_options(function: F) -> F:
@@ -103,7 +134,6 @@ def finish(
     model: Path,
     export: Export,
     patch: Patch,
-    destination: Path | None,
     *,
     check: bool,
     nothing_to_do: str,
@@ -114,8 +144,6 @@ def finish(
 
     Parameters
     ----------
-    destination : Path or None
-        Directory for a complete export; None to write in place.
     check : bool
         True to check the new file before it replaces the old one.
     nothing_to_do : str
@@ -127,6 +155,7 @@ def finish(
     """
     from irtools.ir.listing import require_empty
 
+    destination = writing.destination(model)
     files: list[str] = []
     notes = list(patch.notes)
     where = destination or patch.path

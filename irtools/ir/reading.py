@@ -23,6 +23,7 @@ __all__ = [
     "LFS_POINTER",
     "Kind",
     "chunks",
+    "given_read_limit",
     "is_lfs_pointer",
     "kind_of",
     "open_file",
@@ -82,6 +83,11 @@ _raised = [0]
 def set_read_limit(size: int) -> None:
     """Read files of every kind up to a size in bytes, if their ceiling is lower; the elements grow in proportion."""
     _raised[0] = size
+
+
+def given_read_limit() -> int:
+    """The size that was set; 0 if none was."""
+    return _raised[0]
 
 
 def read_limit(kind: str) -> Kind:

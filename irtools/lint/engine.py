@@ -28,14 +28,15 @@ from irtools.timing import step
 if TYPE_CHECKING:
     from irtools.ir.save import Saved
     from irtools.lint.pipelines import Pipeline
-    from irtools.surgery.patch import Patch
 
 __all__ = [
+    "Failure",
     "JudgementFailedError",
     "ModelVerification",
     "RuleFailedError",
     "Verification",
     "VerifyOptions",
+    "context_for",
     "findings_of",
     "require_runtime",
     "rule_codes",
@@ -141,6 +142,33 @@ class Verification(Tabular):
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """A rule, or the judgement of the strategies, that raised an exception which nobody expected.
+
+    Attributes
+    ----------
+    message : str
+        Without full stop.
+    rule : str or None
+        Code of the rule; None for the judgement of the strategies.
+    traceback : str
+        Traceback of the exception.
+    """
+
+    message: str
+    rule: str | None = None
+    traceback: str = field(default="", repr=False)
+
+    @classmethod
+    def of(cls, error: UsageError) -> Failure:
+        """Describe an error of :func:`verify`."""
+        from traceback import format_exception
+
+        cause = "".join(format_exception(error.__cause__)) if error.__cause__ is not None else ""
+        return cls(str(error.args[0]), error.rule.code if isinstance(error, RuleFailedError) else None, cause)
+
+
+@dataclass(frozen=True, slots=True)
 class ModelVerification:
     """Result of ``irtools verify`` for one model.
 
@@ -150,11 +178,13 @@ class ModelVerification:
         None if the model could not be verified; then ``error`` has the reason.
     threshold : Severity
         Lowest severity that fails the verification.
-    patches : tuple of Patch
-        Changes that the fixes made, or would make.
+    diffs : tuple of str
+        Unified diffs of the changes that the fixes would make; empty unless they were asked for.
     config : Path or None
         Configuration file that counted.
-    failures : tuple of UsageError
+    config_notes : tuple of str
+        Notes about the configuration files that were found; mostly the same for all models.
+    failures : tuple of Failure
         Rules that failed, each of which also has a finding; and the judgement of the strategies if that failed.
     """
 
@@ -162,11 +192,12 @@ class ModelVerification:
     verification: Verification | None = None
     error: str | None = None
     threshold: Severity = Severity.ERROR
-    patches: tuple[Patch, ...] = ()
+    diffs: tuple[str, ...] = ()
     written: tuple[Saved, ...] = ()
     notes: tuple[str, ...] = ()
     config: Path | None = None
-    failures: tuple[UsageError, ...] = ()
+    config_notes: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -246,8 +277,34 @@ _SLOW = 0.02
 """Seconds from which a rule is a step of its own."""
 
 
+def context_for(export: ModelDirectory, options: VerifyOptions) -> Context:
+    """Context of a verification.
+
+    Raises
+    ------
+    UsageError
+        An option is invalid.
+    ExportError
+        The directory contains no IR, or not a part that ``expect_compression`` names.
+    """
+    require_runtime(options.target_runtime)
+    whole = _whole_export(export)
+    if not whole.parts:
+        meant = meant_instead(whole.directory, TARGET_FILES)
+        raise ExportError(f"there is no .xml here to verify; {meant}", path=whole.directory)
+    draft = ModelDirectory.open(options.draft) if options.draft is not None else None
+    specs = {name: parse_spec(text) for name, text in options.expect_compression.items()}
+    for name in filter(None, specs):
+        whole.part(name)  # raises ExportError
+    return Context(whole, options.expect_mtp, draft, options.target_runtime, specs)
+
+
 def verify(
-    export: ModelDirectory, options: VerifyOptions | None = None, *, failures: list[UsageError] | None = None
+    export: ModelDirectory,
+    options: VerifyOptions | None = None,
+    *,
+    failures: list[UsageError] | None = None,
+    context: Context | None = None,
 ) -> Verification:
     """Run every selected rule over the files of an export.
 
@@ -258,28 +315,23 @@ def verify(
     failures : list of UsageError, optional
         Gets the rules that fail; each becomes a finding, and the others run. If the judgement of the strategies fails,
         it gets that, and there are no strategies. Without it, the first failure is raised.
+    context : Context, optional
+        That of :func:`context_for`, for a caller that needs further facts and so reads each file once.
 
     Raises
     ------
     UsageError
         An option is invalid, or a rule or the judgement of the strategies failed.
     ExportError
-        The directory contains no IR, or not a part that ``expect_compression`` names.
+        As :func:`context_for`.
     """
     options = options or VerifyOptions()
     require_runtime(options.target_runtime)
     loaded = load_rules(options.rules)
     options = with_codes(loaded, options)
     rules = selected_rules(loaded, options)
-    whole = _whole_export(export)
-    if not whole.parts:
-        meant = meant_instead(whole.directory, TARGET_FILES)
-        raise ExportError(f"there is no .xml here to verify; {meant}", path=whole.directory)
-    draft = ModelDirectory.open(options.draft) if options.draft is not None else None
-    specs = {name: parse_spec(text) for name, text in options.expect_compression.items()}
-    for name in filter(None, specs):
-        whole.part(name)  # raises ExportError
-    context = Context(whole, options.expect_mtp, draft, options.target_runtime, specs)
+    context = context or context_for(export, options)
+    whole = context.export
     unreadable = next(rule for rule in loaded if rule.unreadable)
     with step(f"Applying {plural(len(rules), 'rule')}"):
         findings = [finding for rule in rules for finding in _findings_or_failure(rule, context, unreadable, failures)]

@@ -10,7 +10,7 @@ from irtools.model.part import PartFacts
 from irtools.model.target import head_width
 from irtools.registry import collect
 
-__all__ = ["expected", "head", "own_target", "runnable_form", "runnable_head"]
+__all__ = ["expected", "head", "is_head", "own_target", "runnable_form", "runnable_head"]
 
 _CERTAIN = 0.8
 """Likeness above which a draft counts as an MTP head instead of a language model."""
@@ -29,9 +29,20 @@ def head(context: Context) -> MtpHead | None:
     if context.export.mtp is None and context.draft is not None and len(context.draft.target_candidates) == 1:
         document = context.readable(context.draft.target_candidates[0])
         candidate = _nearest(context, document) if document is not None else None
-        if candidate is not None and candidate.profile.own_directory and candidate.likeness > _CERTAIN:
-            return candidate
+        return candidate if _has_own_directory(candidate) else None
     return None
+
+
+def is_head(context: Context) -> bool:
+    """True if the directory is that of an MTP head, which GenAI runs as a draft for a target elsewhere."""
+    if context.target is None:
+        return False
+    model_type = str(context.config.get("model_type", ""))
+    return _has_own_directory(nearest_profile(context.facts(context.target), collect(MtpProfile), model_type))
+
+
+def _has_own_directory(head: MtpHead | None) -> bool:
+    return head is not None and head.profile.own_directory and head.likeness > _CERTAIN
 
 
 def runnable_form(part: PartFacts) -> MtpProfile | None:

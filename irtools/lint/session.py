@@ -15,6 +15,7 @@ from irtools.lint.baseline import apply_baseline, read_baseline
 from irtools.lint.configuration import Config, comes_with_model, find_config, load_config
 from irtools.lint.context import DEFAULT_RUNTIME
 from irtools.lint.engine import (
+    Failure,
     ModelVerification,
     Verification,
     VerifyOptions,
@@ -27,7 +28,7 @@ from irtools.lint.rule import load_rules
 from irtools.model.directory import ModelDirectory
 from irtools.text import plural
 
-__all__ = ["VerifyCall", "configured_rules", "verify_model"]
+__all__ = ["VerifyCall", "configured_rules", "rule_folders", "verify_model"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +83,15 @@ def verify_model(path: Path, call: VerifyCall) -> ModelVerification:
         The export could not be verified.
     """
     export = ModelDirectory.open(path)
-    config, notes = _configuration(export, call)
+    config, config_notes = _configuration(export, call)
+    notes: tuple[str, ...] = ()
     failures: list[UsageError] = []
     try:
         config = _checked(config, call)
         options = _options(config, call)
         verification = verify(export, options, failures=failures)
     except OptionError as error:  # such as a code of a rule that was not loaded
-        error.hint = " ".join(filter(None, (error.hint, *(f"{note}." for note in notes))))
+        error.hint = " ".join(filter(None, (error.hint, *(f"{note}." for note in config_notes))))
         raise
     baseline = call.baseline or config.baseline
     written: tuple[Saved, ...] = ()
@@ -109,9 +111,16 @@ def verify_model(path: Path, call: VerifyCall) -> ModelVerification:
         verification = apply_baseline(verification, call.fingerprints(baseline))
     if call.fix or call.unsafe_fixes or call.diff:
         notes += tuple(_remaining(verification, refused=bool(plan.refused), unsafe=call.unsafe_fixes))
-    threshold = call.fail_on or config.fail_on or Severity.ERROR
     return ModelVerification(
-        path, verification, None, threshold, plan.patches, written, notes, config.path, tuple(failures)
+        path,
+        verification,
+        threshold=call.fail_on or config.fail_on or Severity.ERROR,
+        diffs=tuple(patch.diff() for patch in plan.patches) if call.diff else (),
+        written=written,
+        notes=notes,
+        config=config.path,
+        config_notes=config_notes,
+        failures=tuple(map(Failure.of, failures)),
     )
 
 
@@ -158,6 +167,13 @@ def configured_rules(config: Path | None) -> tuple[tuple[Path, ...], tuple[str, 
         chosen, notes = _found((), trust=False)
         notes = tuple(note for note in notes if "--rules" in note)  # no other key matters here
     return chosen.rules, notes
+
+
+def rule_folders(call: VerifyCall) -> tuple[Path, ...]:
+    """Folders of rules that take part in a call, whatever the export."""
+    if call.rules or call.config is None:
+        return call.rules
+    return _named(call.config, (), trust=call.trust_model_config)[0].rules
 
 
 def _remaining(verification: Verification, *, refused: bool, unsafe: bool) -> Iterator[str]:

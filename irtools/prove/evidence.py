@@ -7,7 +7,7 @@ import hashlib
 import os
 import platform
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -25,14 +25,25 @@ from irtools.runtime.child import Progress
 from irtools.runtime.effective import EffectiveProperties, effective
 from irtools.runtime.probe import RuntimeFacts
 
-__all__ = ["SAMPLING", "TIMING", "Evidence", "file_marks", "load_averages", "model_record", "other_file"]
+__all__ = [
+    "HEADS",
+    "SAMPLING",
+    "TIMING",
+    "WHOLE",
+    "Evidence",
+    "changed_file",
+    "file_marks",
+    "load_averages",
+    "model_record",
+    "other_file",
+]
 
 TIMING = "timing"
 """Key of values that vary between runs: seconds, and the load of the machine."""
 _HASHED = (".xml", ".json", ".jinja", ".bin")
-_HEADS = ("openvino_mtp_model.bin",)
+HEADS = ("openvino_mtp_model.bin",)
 """Weights that are hashed whole in every run: they decide the acceptance, and are small beside the target's."""
-_WHOLE = 1 << 30
+WHOLE = 1 << 30
 """Size in bytes up to which any file is hashed whole: about one second."""
 _BLOCK = 1 << 16
 _BLOCKS = 1024
@@ -257,14 +268,16 @@ def _first_line(path: Path) -> str:
 # -- files -----------------------------------------------------------------------------
 
 
-def file_marks(directory: Path, *, whole: bool = False) -> dict[str, dict[str, Any]]:
-    """Size and hash of each file of a model directory, by its name.
+def file_marks(
+    directory: Path, *, whole: bool = False, names: Collection[str] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Size and hash of each file of a model directory, by its name; only of some ``names`` if given.
 
     ``sha256`` is the hash of the whole file: of text files, the weights of an MTP head, and weights of up to 1 GiB;
     with ``whole`` of all. Larger weights always have ``sha256_of_samples``, whose scheme is :data:`SAMPLING`.
     """
     try:
-        files = sorted(path for path in directory.iterdir() if path.is_file())
+        files = sorted(path for path in directory.iterdir() if (names is None or path.name in names) and path.is_file())
     except OSError:  # a directory without read permission
         return {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing releases the lock of the interpreter
@@ -276,9 +289,9 @@ def _mark(path: Path, whole: bool) -> dict[str, Any]:
     if path.suffix not in _HASHED:
         return mark
     with suppress(OSError), open_file(path) as file:
-        if mark["size"] > _WHOLE:
+        if mark["size"] > WHOLE:
             mark |= {"sha256_of_samples": _sampled(file, mark["size"]), "samples": SAMPLING}
-        if whole or mark["size"] <= _WHOLE or path.name in _HEADS:
+        if whole or mark["size"] <= WHOLE or path.name in HEADS:
             file.seek(0)
             mark["sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
     return mark
@@ -299,9 +312,11 @@ def other_file(export: ModelDirectory, record: object) -> str:
     text files do not matter.
     """
     then = record.get("files") if isinstance(record, Mapping) else None
-    if not isinstance(then, Mapping):
-        return "it names no files"
-    now = file_marks(export.directory)
+    return changed_file(then, file_marks(export.directory)) if isinstance(then, Mapping) else "it names no files"
+
+
+def changed_file(then: Mapping[str, Any], now: Mapping[str, Mapping[str, Any]]) -> str:
+    """As :func:`other_file`, for the files of a record and the :func:`file_marks` of a directory."""
     for name in sorted({*then, *now}):
         if name.endswith((".xml", ".bin")) and "tokenizer" not in name:
             if name not in then:

@@ -15,7 +15,7 @@ from irtools.prove.evidence import TIMING
 from irtools.prove.record import RECORD_VERSIONS, settled
 from irtools.text import size_text
 
-__all__ = ["WRITERS", "RecordChange", "changes", "read_record"]
+__all__ = ["WRITERS", "RecordChange", "changes", "read_record", "unwrapped"]
 
 WRITERS = {"proof": ("prove", "proof"), "bench": ("bench", "benchmark")}
 """Command that writes a record, and what the record is of, by kind."""
@@ -63,6 +63,15 @@ class RecordChange:
     condition: bool = False
 
 
+def unwrapped(content: Any) -> Any:
+    """The record in the content of a file: the content itself, or that of the envelope around it."""
+    if isinstance(content, dict) and isinstance(content.get("models"), list) and content["models"]:
+        content = content["models"][0]
+    if isinstance(content, dict):
+        content = next((content[one] for one in WRITERS if isinstance(content.get(one), dict)), content)
+    return content
+
+
 def read_record(path: Path, kind: str = "proof") -> Mapping[str, Any]:
     """Read the record from a file that ``irtools prove`` or, with the kind ``bench``, ``irtools bench`` wrote.
 
@@ -79,10 +88,7 @@ def read_record(path: Path, kind: str = "proof") -> Mapping[str, Any]:
         raise OptionError(f"{path}: cannot be read: {os_reason(error)}") from error
     except ValueError as error:
         raise OptionError(f"{path}: is not valid JSON; {give}") from error
-    if isinstance(content, dict) and isinstance(content.get("models"), list) and content["models"]:
-        content = content["models"][0]
-    if isinstance(content, dict):
-        content = next((content[one] for one in WRITERS if isinstance(content.get(one), dict)), content)
+    content = unwrapped(content)
     version = content.get("record_version") if isinstance(content, dict) else None
     if type(version) is not int:  # True is an int too
         raise OptionError(f"{path}: holds no record of a {title}; {give}")

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["DIFF", "RECORD", "VERIFY", "Format", "format_of", "render", "suffixes_text"]
+__all__ = ["ATLAS", "DIFF", "RECORD", "VERIFY", "Format", "format_of", "render", "suffixes_text"]
 
 
 class Format(NamedTuple):
@@ -35,6 +35,14 @@ DIFF = {
     "text": Format("irtools.report.compare", "comparison_text"),
     "json": Format("irtools.report.compare", "comparison_json", (".json",), "json"),
     "html": Format("irtools.report.compare_html", "comparison_html", (".html", ".htm"), "html"),
+}
+
+ATLAS = {
+    "text": Format("irtools.report.atlas_files", "atlas_text"),
+    "json": Format("irtools.report.atlas_files", "atlas_json", (".json",), "json"),
+    "csv": Format("irtools.report.atlas_files", "atlas_csv", (".csv",)),
+    "markdown": Format("irtools.report.atlas_files", "atlas_markdown", (".md",)),
+    "html": Format("irtools.report.atlas_html", "atlas_html", (".html", ".htm"), "html"),
 }
 
 RECORD = {

@@ -25,11 +25,12 @@ from irtools.report.inspection import InspectedPart, Inspection
 from irtools.report.record_files import own_records
 from irtools.report.record_view import RecordView
 from irtools.report.rules import untitled
-from irtools.text import count_text, size_text
+from irtools.text import count_text, plural, size_text
 from irtools.timing import step
 
 if TYPE_CHECKING:
     from irtools.model.directory import ModelDirectory
+    from irtools.report.atlas_row import AtlasRow
 
 __all__ = ["View", "render_report", "render_reports", "verification_html"]
 
@@ -37,6 +38,7 @@ _SCRIPTS = (
     "dagre.min.js",
     "panzoom.min.js",
     "page.js",
+    "page-tools.js",
     "report-graph.js",
     "report-layout.js",
     "report-picture.js",
@@ -123,9 +125,23 @@ def _record_views(verified: Sequence[ModelVerification], view: View) -> tuple[Re
     return own_records(verification.export, view.records) if verification is not None else ()
 
 
-def verification_html(verified: Sequence[ModelVerification], **_: object) -> str:
-    """Render the outcome of ``irtools verify`` as a page."""
-    return render_reports(verified)
+def verification_html(
+    verified: Sequence[ModelVerification], *, index: Sequence[AtlasRow] | None = None, **_: object
+) -> str:
+    """Render the outcome of ``irtools verify`` as a page: the report of one export, an index of several.
+
+    Parameters
+    ----------
+    index : sequence of AtlasRow, optional
+        A row for each export, if they were made already.
+    """
+    if len(verified) == 1:
+        return render_reports(verified)
+    from irtools.report.atlas import verified_row
+    from irtools.report.atlas_html import atlas_html
+
+    rows = list(map(verified_row, verified)) if index is None else index
+    return atlas_html(rows, title=f"Verification of {plural(len(rows), 'export')}")
 
 
 def _layer_count(model: _Model) -> int:

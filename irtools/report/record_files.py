@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from irtools.errors import OptionError
@@ -12,8 +12,8 @@ from irtools.prove.record_changes import WRITERS, RecordChange
 from irtools.report.html_page import page
 from irtools.report.html_tables import HtmlTable
 from irtools.report.json import ModelResult, envelope, to_json
+from irtools.report.markdown import escaped, markdown_table
 from irtools.report.record_view import RecordView, changes_table
-from irtools.text import visible
 
 __all__ = ["own_records", "record_html", "record_json", "record_markdown", "record_view"]
 
@@ -64,12 +64,12 @@ def record_json(entry: ModelResult, *, command: str, **_: object) -> str:
 def record_markdown(entry: ModelResult, **_: object) -> str:
     """Write the verdict, the tables and the conditions as Markdown, with a final newline."""
     view = _view(entry, plots=False)
-    lines = [f"# {view.title} of {_escaped(view.path)}", "", f"**{_escaped(view.verdict)}**", ""]
+    lines = [f"# {view.title} of {escaped(view.path)}", "", f"**{escaped(view.verdict)}**", ""]
     for table in (*_changes(entry), *view.tables):
-        lines += _markdown(table, 2)
+        lines += markdown_table(table, 2)
     lines += ["## Conditions", ""]
     for table in view.conditions:
-        lines += _markdown(table, 3)
+        lines += markdown_table(table, 3)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -103,29 +103,3 @@ def _changes(entry: ModelResult) -> tuple[HtmlTable, ...]:
     if found is None:
         return ()
     return (changes_table([RecordChange(**change) for change in found]),)
-
-
-def _markdown(table: HtmlTable, level: int) -> Iterator[str]:
-    yield f"{'#' * level} {table.title}"
-    yield ""
-    if table.rows:
-        yield _line(column.title for column in table.columns)
-        yield _line("---:" if column.right else "---" for column in table.columns)
-        for row in table.rows:
-            yield _line(map(_escaped, row))
-        yield ""
-    for note in table.notes:
-        yield _escaped(note)
-        yield ""
-
-
-def _line(cells: Any) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _escaped(value: object) -> str:
-    """Text that Markdown shows as it is: names come from files that anybody may have written."""
-    text = visible(str(value))
-    for character in "\\`*_[]<>|":
-        text = text.replace(character, f"\\{character}")
-    return text

@@ -17,16 +17,18 @@ from irtools.report.rules import explanation_markdown
 
 __all__ = ["sarif"]
 
+_INTERRUPTED = 128
+"""First exit code of a command that a signal ended."""
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
-def sarif(models: Sequence[ModelVerification], **_: object) -> str:
-    """Write a SARIF log with one run, as JSON with a final newline."""
+def sarif(models: Sequence[ModelVerification], *, exit_code: int = 0, **_: object) -> str:
+    """Write a SARIF log with one run, as JSON with a final newline; an interrupted run was not successful."""
     done = [model.verification for model in models if model.verification is not None]
     rules = {rule.code: rule for verification in done for rule in verification.rules}
     order = {code: number for number, code in enumerate(sorted(rules))}
     failed = [model for model in models if model.error is not None]
-    invocation: dict[str, object] = {"executionSuccessful": not failed}
+    invocation: dict[str, object] = {"executionSuccessful": not failed and exit_code < _INTERRUPTED}
     if failed:
         invocation["toolExecutionNotifications"] = [
             {"level": "error", "message": {"text": f"{model.path}: {model.error}"}} for model in failed

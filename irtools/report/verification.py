@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from irtools.lint.baseline import fingerprints
-from irtools.lint.engine import ModelVerification, RuleFailedError, Verification
+from irtools.lint.engine import ModelVerification, Verification
 from irtools.lint.finding import Severity
-from irtools.report.findings import counts_text, findings_text, listing
+from irtools.report.findings import counts_text, findings_text, listing, worst_first
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Style
 from irtools.text import plural
 
-__all__ = ["verification_json", "verification_text"]
+__all__ = ["failure_reason", "model_text", "totals_text", "verification_json", "verification_text"]
 
 
 def verification_text(
@@ -28,29 +28,46 @@ def verification_text(
     verbose : bool
         Also the conditions of each available strategy.
     """
-    return _brief_text(models, style) if brief else _text(models, style, verbose)
-
-
-def _brief_text(models: Sequence[ModelVerification], style: Style) -> str:
-    """Findings at or above the threshold, under the paths of their exports."""
-    blocks = []
-    for model in models:
-        if model.verification is not None and model.failed:
-            counting = [f for f in model.verification.findings if f.severity is None or f.severity >= model.threshold]
-            blocks.append(listing(replace(model.verification, findings=tuple(counting)), style))
+    blocks = [model_text(model, style=style, brief=brief, verbose=verbose) for model in models]
+    if len(models) > 1 and not brief:
+        blocks.append(totals_text(models))
+    blocks = list(filter(None, blocks))
     return "\n\n".join(blocks) + "\n" if blocks else ""
 
 
-def _text(models: Sequence[ModelVerification], style: Style, verbose: bool) -> str:
-    blocks = []
-    for model in models:
-        if model.verification is not None:
-            diffs = [patch.diff().rstrip("\n") for patch in model.patches if not model.written]
-            blocks.append("\n".join([*diffs, findings_text(model.verification, style, conditions=verbose)]))
+def model_text(model: ModelVerification, *, style: Style, brief: bool = False, verbose: bool = False) -> str:
+    """Text of one model as in :func:`verification_text`, without a final newline; ``""`` if it has none."""
+    if model.verification is None:
+        return ""
+    if not brief:
+        diffs = [diff.rstrip("\n") for diff in model.diffs]
+        return "\n".join([*diffs, findings_text(model.verification, style, conditions=verbose)])
+    return listing(_failing(model, model.verification), style) if model.failed else ""
+
+
+def totals_text(models: Sequence[ModelVerification]) -> str:
+    """Number of models that were verified, and of their findings."""
     done = [model.verification for model in models if model.verification is not None]
-    if len(models) > 1:
-        blocks.append(f"{plural(len(done), 'export')} verified: {counts_text(done)}")
-    return "\n\n".join(blocks) + "\n" if blocks else ""
+    return f"{plural(len(done), 'export')} verified: {counts_text(done)}"
+
+
+def failure_reason(model: ModelVerification) -> str:
+    """Reason why a model fails: why it could not be verified, or its findings; ``""`` if it does not fail."""
+    if model.verification is None:
+        return model.error or ""
+    if model.failures:
+        return model.failures[0].message
+    if not model.failed:
+        return ""
+    failing = _failing(model, model.verification)
+    codes = dict.fromkeys(finding.code for finding in worst_first(failing.findings))
+    return f"{counts_text([failing])}: {', '.join(codes)}"
+
+
+def _failing(model: ModelVerification, verification: Verification) -> Verification:
+    """The verification with only the findings at or above the threshold."""
+    counting = [f for f in verification.findings if f.severity is None or f.severity >= model.threshold]
+    return replace(verification, findings=tuple(counting), in_baseline=0)
 
 
 def verification_json(models: Sequence[ModelVerification], *, exit_code: int, **_: object) -> str:
@@ -94,8 +111,8 @@ def _details(model: ModelVerification, verification: Verification) -> dict[str, 
         "pipelines": [asdict(pipeline) for pipeline in verification.pipelines],
         "written": [str(file.path) for file in model.written],
         "configuration": str(model.config) if model.config is not None else None,
-        "failed_rules": [failure.rule.code for failure in model.failures if isinstance(failure, RuleFailedError)],
+        "failed_rules": [failure.rule for failure in model.failures if failure.rule is not None],
     }
-    if model.patches and not model.written:
-        details["diff"] = "".join(patch.diff() for patch in model.patches)
+    if model.diffs:
+        details["diff"] = "".join(model.diffs)
     return details

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import drafting
+from tests.benchmarks import drafting, fleet
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "fixtures"
@@ -317,6 +317,43 @@ def graft_rows(scratch: Path, runs: int) -> list[Row]:
     return [*rows, ratio_row("graft --no-check, to read_model", graft, read, 1.0)]
 
 
+def fleet_rows() -> list[Row]:
+    """Many exports: what a second process gains, what one of many costs, and the memory of the parent."""
+    rows = []
+    for name, number, few in (("llama", 2000, 200), ("scale", 50, 10)):
+        found = fleet.measure(FIXTURES / name, number, few)
+        one, two, alone = found.one, found.two, found.alone
+        each, gain, grown = one.seconds / number, one.seconds / two.seconds, one.peak / found.few.peak
+        what = f"verify {number:,} x {name}"
+        rows += [
+            Row(
+                f"{what}, 2 jobs, to 1 job",
+                "1.6 x",
+                f"{gain:.2f} x ({two.rate:.1f} / {one.rate:.1f} per s)",
+                f"{two.peak:.0f} / {one.peak:.0f} MB",
+                gain >= 1.6,
+            ),
+            Row(
+                f"{what}, cluster of 2 workers, to 2 jobs",
+                "",
+                f"{two.seconds / found.cluster.seconds:.2f} x ({found.cluster.rate:.1f} / {two.rate:.1f} per s)",
+                f"{found.cluster.peak:.0f} / {two.peak:.0f} MB",
+                True,
+            ),
+            Row(
+                f"{what}, memory, to that for {few}",
+                "1.25 x",
+                f"{grown:.2f} x",
+                f"{one.peak:.0f} / {found.few.peak:.0f} MB",
+                grown <= 1.25,
+            ),
+        ]
+        if name == "llama":
+            measured = f"{each / alone.seconds:.2f} x ({each:.3f} s / {alone.seconds:.2f} s)"
+            rows.append(Row(f"{what}, each, to one alone", "0.25 x", measured, "", each <= alone.seconds / 4))
+    return rows
+
+
 def _restore(whole: Path, grafted: Path) -> None:
     shutil.copy(whole / "openvino_language_model.xml", grafted)
 
@@ -342,6 +379,7 @@ def main() -> int:
             small = build(scratch / "small", layers=64, experts=6)
             rows += large_rows(build(scratch / "large"), small, tiny, 3)
             rows += weights_rows(scratch, options.runs)
+            rows += fleet_rows()
     widths = [max(len(getattr(row, key)) for row in rows) for key in ("work", "limit", "measured")]
     for row in [Row("work", "at most", "measured", "memory (ours / theirs)", True), *rows]:
         cells = (cell.ljust(width) for cell, width in zip((row.work, row.limit, row.measured), widths, strict=True))

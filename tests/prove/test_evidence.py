@@ -77,7 +77,7 @@ def test_one_changed_byte_in_the_head_is_another_head(export_copy: Callable[...,
 def test_large_weights_are_sampled_unless_the_whole_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evidence, "_WHOLE", 1 << 20)
+    monkeypatch.setattr(evidence, "WHOLE", 1 << 20)
     monkeypatch.setattr(evidence, "_BLOCK", 1 << 10)
     large = bytes(range(256)) * (3 << 12)
     for name in ("openvino_language_model.bin", HEAD):

@@ -36,7 +36,13 @@
 
   // A link to a rule opens its explanation.
   const reveal = () => {
-    const target = document.getElementById(decodeURIComponent(location.hash.slice(1).split("=", 1)[0]));
+    let name = location.hash.slice(1).split("=", 1)[0];
+    try {
+      name = decodeURIComponent(name);
+    } catch {
+      return; // an address that somebody mistyped
+    }
+    const target = document.getElementById(name);
     if (target instanceof HTMLDetailsElement) target.open = true;
   };
   addEventListener("hashchange", reveal);

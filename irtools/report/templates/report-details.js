@@ -2,17 +2,6 @@
 
 const FIRST_READERS = 12;
 
-/** Create an element with children; strings become text, never markup. */
-function element(name, attributes, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes || {})) {
-    if (key === "onclick") made.addEventListener("click", value);
-    else made.setAttribute(key, value);
-  }
-  made.append(...children.filter((child) => child !== null && child !== undefined));
-  return made;
-}
-
 class Details {
   /** `go(op)` shows another op. */
   constructor(panel, go) {

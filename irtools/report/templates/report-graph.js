@@ -1,17 +1,5 @@
 // Graph of one part: ops in columns, and the tree of boxes that shows them.
 
-/** Decode a graph that is embedded in the page. */
-async function unpack(element) {
-  const bytes = Uint8Array.from(atob(element.textContent), (character) => character.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-  return JSON.parse(await new Response(stream).text());
-}
-
-/** Escape control and format characters, which could change or reorder the text around them. */
-function visible(text) {
-  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
-}
-
 /** Shorten a name at its beginning: the end of a name is more specific. */
 function shortened(name, length) {
   return name.length <= length ? name : `\u2026${name.slice(1 - length)}`;
