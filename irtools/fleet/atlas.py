@@ -34,7 +34,9 @@ def atlas(
     Parameters
     ----------
     paths : path-like or iterable of path-like
-        Directories below which all exports are meant, or without ``recursive`` the exports themselves.
+        Directories below which all exports are meant, or the exports themselves.
+    recursive : bool
+        Look below the directories.
     jobs : int
         Number of processes.
     scheduler : str, optional
