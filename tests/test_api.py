@@ -142,6 +142,7 @@ print([name for name in names if name in sys.modules])
 
 ONLY_COMMANDS = {
     *("models", "model", "format_", "formats", "quiet", "verbose"),
+    *("recursive", "jobs", "timeout", "resume", "scheduler"),  # verify_many and atlas take several exports
     *("dry_run", "diff", "explain", "remove", "snippet", "prompt"),  # the method's result has it
     "parts",  # expect_compression takes a mapping by part
     *("fail_on", "exit_zero", "baseline", "write_baseline", "config", "trust_model_config", "fix", "unsafe_fixes"),

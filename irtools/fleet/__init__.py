@@ -23,7 +23,7 @@ def run(
     scheduler: str | None = None,
     timeout: float | None = None,
     known: Callable[[str], Any | None] | None = None,
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     """Run a unit of work for each path, in this process, in several processes, or on a Dask cluster.
 
     Parameters
@@ -79,7 +79,8 @@ def _run(
     if scheduler is not None:
         from irtools.fleet import cluster
 
-        return cluster.run(unit, paths, scheduler=scheduler, timeout=timeout)
+        yield from cluster.run(unit, paths, scheduler=scheduler, timeout=timeout)
+        return
     from irtools.fleet import pool
 
-    return pool.run(unit, paths, jobs=jobs, timeout=timeout)
+    yield from pool.run(unit, paths, jobs=jobs, timeout=timeout)

@@ -36,7 +36,7 @@ def atlas(
     paths : path-like or iterable of path-like
         Directories below which all exports are meant, or the exports themselves.
     recursive : bool
-        Look below the directories.
+        False if the paths are the exports themselves.
     jobs : int
         Number of processes.
     scheduler : str, optional

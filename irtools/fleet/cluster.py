@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
@@ -36,8 +36,12 @@ _FLOW = 2
 """Units in flight for each worker: one runs, and the next one waits there."""
 _TRIES = 3
 _TICK = 0.5
+_PAUSE = 0.01
 _LOOK = 2.0
+_ANSWER = 5.0
 _END = 20.0
+_GRACE = 2.0
+"""Seconds after an interrupt in which what runs can end by itself."""
 _SHARED = "give the exports a place that every machine of the cluster sees under the same path"
 _one = threading.Lock()
 """Units change the working directory, and what they print is theirs: a process runs one at a time."""
@@ -45,13 +49,13 @@ _one = threading.Lock()
 
 def run(
     unit: Callable[[str], Any], paths: Iterable[str], *, scheduler: str, timeout: float | None = None
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     """Run a unit of work for each path on the workers of a Dask scheduler; see :func:`irtools.fleet.run`.
 
     A worker runs one unit at a time, in the working directory of this process. It must see that directory and the
     paths. A unit whose worker dies is tried again. One that kills each worker that tries it has a failure. With a
-    ``timeout``, the worker of a unit that takes longer is restarted. When the iterator is closed, what waits is
-    cancelled; what runs comes to its end.
+    ``timeout``, the worker of a unit that takes longer is restarted. When the iterator is closed, or an exception such
+    as ``KeyboardInterrupt`` leaves it, what waits is cancelled. What runs comes to its end on the cluster.
 
     Parameters
     ----------
@@ -68,6 +72,9 @@ def run(
         flights = _Flights(client, unit, timeout)
         try:
             yield from flights.outcomes(paths)
+        except KeyboardInterrupt:
+            yield from flights.last()
+            raise
         finally:
             flights.end()
 
@@ -76,32 +83,37 @@ def run(
 def _connected(scheduler: str) -> Iterator[Client]:
     """A client of a scheduler that has at least one worker."""
     try:
-        from distributed import Client
+        from distributed import Client, Security
     except ImportError as error:
         raise OptionError(
-            "--scheduler needs Dask, which is not installed", hint="Install it: pip install 'ov-irtools[distributed]'."
+            "--scheduler needs Dask, which is not installed",
+            hint="Install the extra `distributed` (in a checkout: pip install '.[distributed]').",
         ) from error
+    advice = "Start one with `dask scheduler`, and give the address that it prints."
     with _quiet():
         try:
-            client = Client(scheduler, timeout=_CONNECT, set_as_default=False, name="irtools")
+            if scheduler.startswith("tls://") and Security().get_connection_args("client").get("ssl_context") is None:
+                raise ValueError("Dask's configuration names no certificates (distributed.comm.tls)")
+            with warnings.catch_warnings():  # about versions of what irtools does not depend on
+                warnings.simplefilter("ignore")
+                client = Client(scheduler, timeout=_CONNECT, set_as_default=False, name="irtools")
         except (OSError, ValueError, RuntimeError, ImportError) as error:
             reason = str(error).partition("\n")[0] or type(error).__name__
-            raise OptionError(
-                f"the scheduler {scheduler} does not answer: {reason}",
-                hint="Start one with `dask scheduler`, and give the address that it prints.",
-            ) from error
+            raise OptionError(f"the scheduler {scheduler} does not answer: {reason}", hint=advice) from error
         try:
-            try:
-                client.wait_for_workers(1, timeout=_PATIENCE)
-            except TimeoutError as error:
-                raise OptionError(
-                    f"the scheduler {scheduler} has no workers",
-                    hint=f"Start some, for example with `dask worker {scheduler} --nworkers 4 --nthreads 1`.",
-                ) from error
+            _require_workers(client, scheduler)
             yield client
         finally:
             with suppress(OSError):  # the scheduler is gone
                 client.close(timeout=_END)
+
+
+def _require_workers(client: Client, scheduler: str) -> None:
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE)
+    except TimeoutError as error:
+        hint = f"Start some, for example with `dask worker {scheduler} --nworkers 4 --nthreads 1`."
+        raise OptionError(f"the scheduler {scheduler} has no workers", hint=hint) from error
 
 
 @contextmanager
@@ -112,15 +124,13 @@ def _quiet() -> Iterator[None]:
         for name, logger in logging.root.manager.loggerDict.items()
         if name.partition(".")[0] == "distributed" and isinstance(logger, logging.Logger) and not logger.disabled
     ]
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="distributed")
+    for logger in ours:
+        logger.disabled = True
+    try:
+        yield
+    finally:
         for logger in ours:
-            logger.disabled = True
-        try:
-            yield
-        finally:
-            for logger in ours:
-                logger.disabled = False
+            logger.disabled = False
 
 
 @dataclass(slots=True)
@@ -155,7 +165,13 @@ class _Flights:
         self._client = client
         self._timeout = timeout
         self._topic = f"irtools-{uuid.uuid4().hex}"
-        self._shared = {"installed": dict(installed()), "directory": os.getcwd(), "topic": self._topic}  # noqa: PTH109
+        self._shared = {
+            "installed": dict(installed()),
+            "directory": os.getcwd(),  # noqa: PTH109
+            "topic": self._topic,
+            # The worker sends its word before the unit can keep Python's lock, and with it the time.
+            "pause": 0.0 if timeout is None else _PAUSE,
+        }
         # As bytes, so that a worker compares the versions before it loads anything.
         self._unit = cloudpickle.dumps(unit)
         self._events: SimpleQueue[tuple[str, Any, Any, float]] = SimpleQueue()
@@ -194,29 +210,48 @@ class _Flights:
             if self._flights:
                 yield from self._settled()
 
+    def last(self) -> Iterator[Outcome]:
+        """Outcomes of what runs and ends within a moment, so that what it has written is reported."""
+        waiting = [number for number, flight in self._flights.items() if flight.began is None]
+        self._cancel([self._flights.pop(number) for number in waiting])
+        ending = time.monotonic() + _GRACE
+        while self._flights and time.monotonic() < ending:
+            yield from self._settled()
+
     def end(self) -> None:
         """Cancel what waits, and let the restarts of workers come to their end."""
-        with suppress(OSError, RuntimeError):  # the scheduler is gone
-            self._client.cancel([flight.future for flight in self._flights.values() if flight.future is not None])
+        self._cancel(self._flights.values())
         for thread in self._restarts:
             thread.join(_END)
+
+    def _cancel(self, flights: Iterable[_Flight]) -> None:
+        with suppress(Exception):  # the scheduler is gone
+            self._client.cancel([flight.future for flight in flights if flight.future is not None])
 
     def _submit(self, flight: _Flight) -> None:
         flight.tries += 1
         flight.places, flight.began = [], None
-        flight.future = self._client.submit(
-            _perform,
-            self._unit,
-            flight.number,
-            flight.path,
-            flight.exists,
-            self._shared,
-            key=f"{self._topic}-{flight.number}-{flight.tries}",
-            pure=False,
-        )
-        flight.future.add_done_callback(
-            lambda future: self._events.put(("done", flight.number, future, time.monotonic()))
-        )
+        try:
+            future = self._client.submit(
+                _perform,
+                self._unit,
+                flight.number,
+                flight.path,
+                flight.exists,
+                self._shared,
+                key=f"{self._topic}-{flight.number}-{flight.tries}",
+                pure=False,
+            )
+        except Exception:
+            if self._client.status == "running":
+                raise
+            flight.future = None  # submitted again when the connection is there
+        else:
+            flight.future = future
+            self._await(flight.number, future)
+
+    def _await(self, number: int, future: Future[Any]) -> None:
+        future.add_done_callback(lambda done: self._events.put(("done", number, done, time.monotonic())))
 
     def _look(self) -> None:
         """Count the workers now and then, and submit again what a lost connection has cancelled."""
@@ -252,7 +287,7 @@ class _Flights:
             elif flight is not None and kind == "began":
                 flight.places.append(detail)
                 flight.began = when
-            elif flight is not None and flight.future is detail:
+            elif flight is not None and flight.future is detail is not None:
                 yield from self._landed(flight, detail)
         yield from self._late()
 
@@ -264,7 +299,7 @@ class _Flights:
         for flight in list(self._flights.values()):
             if flight.began is not None and now - flight.began > self._timeout and flight.future is not None:
                 yield self._failed(flight, f"took longer than {self._timeout:g} s and was ended")
-                self._client.cancel([flight.future])
+                self._cancel([flight])
                 thread = threading.Thread(target=self._restart, args=(flight.places[-1],), daemon=True)
                 self._restarts.append(thread)
                 thread.start()
@@ -281,13 +316,13 @@ class _Flights:
         from distributed import CancelledError, KilledWorker
 
         try:
-            kind, value, seconds = future.result(timeout=_END)
-        except CancelledError:
-            flight.future = None  # by a lost connection
+            kind, value, seconds = future.result(timeout=_ANSWER)
+        except TimeoutError:  # the worker that has the row has died, and Dask repeats the unit
+            self._await(flight.number, future)
+        except (CancelledError, OSError):  # the connection to the scheduler was lost
+            flight.future = None
             if flight.tries >= _TRIES:
                 yield self._failed(flight, "the connection to the scheduler was lost repeatedly")
-        except TimeoutError:  # the worker that has the row has died, and Dask repeats the unit
-            future.add_done_callback(lambda again: self._events.put(("done", flight.number, again, time.monotonic())))
         except KilledWorker as error:
             # Less often begun than blamed: it waited behind the one that kills the workers.
             if len(flight.places) <= error.allowed_failures and flight.tries < _TRIES:
@@ -347,6 +382,7 @@ def _perform(unit: bytes, number: int, path: str, exists: bool, shared: Mapping[
         return "refused", f"the worker {worker.address} {different}", 0.0
     with _one:
         worker.log_event(shared["topic"], [number, worker.address])
+        time.sleep(shared["pause"])
         began = time.monotonic()
         here = os.getcwd()  # noqa: PTH109
         try:

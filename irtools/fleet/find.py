@@ -133,7 +133,9 @@ def _walk(root: Path, skipped: Callable[[Path, str], None] | None) -> Iterator[P
 
 def _scan(directory: Path) -> tuple[list[str], list[str], list[str]]:
     """Names of the ``.xml`` files, of the folders to look in, and of the links to folders; each sorted."""
-    xmls, folders, links = [], [], []
+    xmls: list[str] = []
+    folders: list[str] = []
+    links: list[str] = []
     with os.scandir(directory) as entries:
         for entry in entries:
             link = entry.is_symlink()  # `entry.is_dir` would raise for one in a circle

@@ -202,7 +202,7 @@ class _Processes:
 
     def _close(self) -> None:
         if self._pool is not None:
-            self._pool.stop()
+            self._pool.stop()  # type: ignore[no-untyped-call]
             self._pool.join()
             self._pool = None
 

@@ -162,7 +162,7 @@ def test_a_directory_that_may_not_be_read_stops_no_other(name: str, letter: Path
     arguments = as_user(name, "shut", "a", *(["--dry-run"] if name in ("annotate", "strip") else []), "--format=json")
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == "irtools: error: shut: cannot be read: permission denied\n"
+    assert done.stderr.splitlines()[0] == "irtools: error: shut: cannot be read: permission denied"
     first, second = json.loads(done.stdout)["models"]
     assert (first["status"], first["error"]) == ("failed", "shut: cannot be read: permission denied")
     assert second["error"] is None

@@ -53,10 +53,8 @@ def test_one_broken_export_does_not_stop_the_others(cli: Cli, folder: Path) -> N
     assert done.code == 2
     assert annotated(folder / "all/a/openvino_model.xml")
     assert annotated(folder / "all/d/openvino_language_model.xml")
-    assert re.findall(r"^wrote (.*)$", done.out, re.M) == [
-        "all/a/openvino_model.xml",
-        "all/d/openvino_language_model.xml",
-    ]
+    assert re.findall(r"^wrote (.*)$", done.out, re.M) == ["all/a/openvino_model.xml"]
+    assert done.out.endswith("\nall/d/openvino_language_model.xml has this annotation already; nothing written\n")
     assert [line.split(": ")[2] for line in done.err.splitlines() if line.startswith("irtools: error")] == [
         "all/b/broken/openvino_model.xml",
         "all/c/openvino_model.xml",
@@ -76,14 +74,15 @@ def test_verify_names_each_export_that_fails_and_why(cli: Cli, folder: Path) -> 
     assert blocks[-1].startswith("4 exports verified: ")
     rows = dict(line.split(maxsplit=1) for line in done.err.splitlines() if line.startswith("  "))
     assert rows["all/e"] == "no such file or directory"
-    assert re.fullmatch(r"\d errors: IR.*", rows["all/b/broken"])
+    assert re.fullmatch(r"\d errors?: IR.*", rows["all/b/broken"])
     assert "all/d" not in rows
 
 
+@pytest.mark.slow
 def test_a_progress_line_is_only_for_a_terminal(terminal: Cli, process: Cli, folder: Path) -> None:
     paths = ["all/a"] * 1 + ["all/d"]
     shown = terminal("verify", *paths, "--jobs", "2", width=60, progress=True)
-    lines = re.findall(r"\x1b\[2K([^\x1b\n]*done[^\x1b\n]*)", shown.out)
+    lines = re.findall(r"\x1b\[2K([^\x1b\n\r]*done[^\x1b\n\r]*)", shown.out)
     assert lines
     assert all(re.match(r"\d of 2 done(, [\d.]+(/s| s each), about \d+ s left)?$", line) for line in lines)
     assert "done" not in process("verify", *paths, "--jobs", "2").err
@@ -123,11 +122,9 @@ def test_the_output_directory_repeats_what_is_below_the_root(cli: Cli, folder: P
     assert not annotated(folder / "all/a/openvino_model.xml")
 
 
-@pytest.mark.parametrize("given", [("all/a", "all/x/a"), ("all/x", "all/x/x")])
-def test_two_exports_never_share_a_destination(cli: Cli, folder: Path, given: tuple[str, ...]) -> None:
-    for path in given:
-        shutil.copytree(folder / "all/a", folder / path, dirs_exist_ok=True)
-    done = cli("strip", *given, "-o", "out")
+def test_two_exports_never_share_a_destination(cli: Cli, folder: Path) -> None:
+    shutil.copytree(folder / "all/a", folder / "all/x/a")
+    done = cli("strip", "all/a", "all/x/a", "-o", "out")
     assert (done.code, done.out) == (2, "")
     assert "would both be written to" in done.err
 
@@ -148,7 +145,7 @@ def test_verifying_for_json_keeps_what_a_row_cannot_hold(cli: Cli, folder: Path)
 
 
 def test_the_diffs_of_fixes_are_kept_in_rows(cli: Cli, folder: Path) -> None:
-    alone = cli("verify", "all/d", "--expect-mtp", "--select", "HID", "--diff").out
+    alone = cli("verify", "all/a", "--expect-mtp", "--select", "HID", "--diff").out
     before = content(folder / "all")
     together = cli("verify", "all/a", "all/d", "--expect-mtp", "--select", "HID", "--diff")
     assert alone.startswith("--- ")
@@ -206,6 +203,13 @@ def test_what_is_written_is_the_same_for_any_number_of_jobs(
     assert "wrote" in one.out + one.err
 
 
+def in_group(number: int) -> list[str]:
+    """Processes of a group that have not ended."""
+    shown = subprocess.run(["ps", "-eo", "pgid=,stat=,args="], capture_output=True, text=True, check=True).stdout
+    rows = (line.split(maxsplit=2) for line in shown.splitlines())
+    return [row[-1] for row in rows if row[0] == str(number) and not row[1].startswith("Z")]
+
+
 @pytest.mark.slow
 def test_an_interrupt_reports_what_is_finished(fixtures: Path, tmp_path: Path) -> None:
     for number in range(40):
@@ -243,8 +247,10 @@ def test_an_interrupt_reports_what_is_finished(fixtures: Path, tmp_path: Path) -
         f"irtools: note: {len(changed)} of 40 exports done before the interrupt",
         "irtools: error: interrupted",
     ]
-    with pytest.raises(ProcessLookupError):
-        os.killpg(child.pid, 0)
+    ending = time.monotonic() + 10
+    while running := in_group(child.pid):
+        assert time.monotonic() < ending, running
+        time.sleep(0.1)
 
 
 def test_kept_results_are_those_that_would_be_computed(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,9 @@ class TestErrors:
 
     def test_dask_is_not_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "distributed", None)
-        with pytest.raises(OptionError, match=r"pip install 'ov-irtools\[distributed\]'"):
+        with pytest.raises(
+            OptionError, match=r"extra `distributed` \(in a checkout: pip install '\.\[distributed\]'\)"
+        ):
             next(cluster.run(units.sizes, ["a"], scheduler="tcp://127.0.0.1:1"))
 
     @pytest.mark.slow
@@ -211,6 +213,7 @@ class TestLostCluster:
         monkeypatch.setattr(cluster, "_PATIENCE", 4.0)
         paths = folders("a", "b", "c_die", "d", "e", "f")
         with running(tmp_path, nanny=False) as started:
+            started.workers()
             outcomes = list(cluster.run(units.sizes, paths, scheduler=started.address))
         assert sorted(one.number for one in outcomes) == list(range(6))
         assert {one.path: one.failure for one in outcomes}["c_die"] == "the cluster has had no workers for 4 s"

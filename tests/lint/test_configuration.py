@@ -109,7 +109,7 @@ def codes(path: Path, **call: object) -> list[str]:
 
 def test_file_inside_the_export_does_not_count(model: Path) -> None:
     assert codes(model).count("EXP003") == 2
-    (note,) = verify_model(model, VerifyCall()).notes
+    (note,) = verify_model(model, VerifyCall()).config_notes
     assert "irtools.toml lies beside an IR" in note
 
 
@@ -147,7 +147,7 @@ def test_it_never_names_code_to_run(model: Path) -> None:
         VerifyCall(trust_model_config=True),
         VerifyCall(trust_model_config=True, config=model / "irtools.toml"),
     ):
-        notes = verify_model(model, call).notes
+        notes = verify_model(model, call).config_notes
         assert any("`rules` is ignored" in note and "--rules" in note for note in notes)
 
 
