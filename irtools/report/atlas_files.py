@@ -16,7 +16,7 @@ from irtools.report.html_tables import HtmlColumn, HtmlTable, number_columns, te
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.markdown import escaped, markdown_table
 from irtools.report.terminal import Column, Style, table
-from irtools.text import visible
+from irtools.text import plural, visible
 
 __all__ = ["atlas_csv", "atlas_json", "atlas_markdown", "atlas_text", "frequent", "note"]
 
@@ -101,7 +101,7 @@ def atlas_json(rows: Sequence[AtlasRow], *, exit_code: int = 0, **_: object) -> 
 
 def atlas_markdown(rows: Sequence[AtlasRow], **_: object) -> str:
     """Totals, the table of exports, findings by rule, and the failures."""
-    lines = [f"# Atlas of {len(rows):,} exports", ""]
+    lines = [f"# Atlas of {plural(len(rows), 'export')}", ""]
     for title, text in totals(rows):
         lines.append(f"- {escaped(title)}: {escaped(text)}")
     lines.append("")
