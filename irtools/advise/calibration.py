@@ -1,17 +1,19 @@
 """Times of target and draft on this machine, from a record of a benchmark or from runs, and speeds computed from them.
 
-Bytes alone do not predict time: a pass also has a fixed cost, for ops that read no weights. The time of a drafted token
-is modelled as ``fixed + seconds_per_byte * bytes``. Two measurements determine it:
+Bytes alone do not predict time: a pass also has a fixed cost, for ops that read no weights, and small weights are read
+at another rate than large ones. The time of a drafted token lies on straight lines between measured sizes of the draft:
 
-- ``measure`` times the draft with its present head and, on a temporary copy, with a smaller one;
-- a record has one size of the draft. The second measurement is the plain pass of the target, with the assumption
-  that a decoder layer of the target has the same fixed cost as one of the MTP head.
+- ``measure`` times the draft with its present head and, on temporary copies, with two smaller ones;
+- a record has one size of the draft. The cost without weights is derived from the plain pass of the target, with the
+  assumption that a decoder layer of the target has the same fixed cost as one of the MTP head.
 """
 
 from __future__ import annotations
 
+import math
+from bisect import bisect
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median, quantiles
@@ -53,10 +55,8 @@ class Calibration:
         ``record`` or ``runs``.
     plain : float
         Plain decoding, per token.
-    fixed : float
-        Drafted token, without reading weights.
-    per_byte : float
-        Drafted token, per byte of weights.
+    drafts : tuple of tuple of int and float
+        Drafted token: bytes of weights that it reads, and its time; at least two, by bytes.
     passes : mapping of int to float
         Pass of the target that verifies this number of drafted tokens, with everything else in the cycle that is not
         the draft.
@@ -68,32 +68,32 @@ class Calibration:
 
     source: str
     plain: float
-    fixed: float
-    per_byte: float
+    drafts: tuple[tuple[int, float], ...]
     passes: Mapping[int, float]
     acceptance: float | None = None
     busy: bool = False
 
     def draft(self, read: int) -> float:
-        """Time of one drafted token that reads ``read`` bytes."""
-        return self.fixed + self.per_byte * read
+        """Time of one drafted token that reads ``read`` bytes, between and beyond the measured sizes on a line."""
+        return max(_on_lines(self.drafts, read), self.drafts[0][1] / 2)
 
     def verify(self, drafts: int) -> float:
         """Time of a pass that verifies ``drafts`` tokens, between and beyond the measured ones on a line."""
-        known = sorted(self.passes)
-        if len(known) == 1:
-            known = [0, *known]
-        times = {0: self.plain, **self.passes}
-        after = next((place for place, number in enumerate(known) if number >= drafts), len(known) - 1)
-        low, high = (known[after - 1], known[after]) if after else (known[0], known[1])
-        slope = (times[high] - times[low]) / (high - low)
-        return max(times[high] + slope * (drafts - high), self.plain / 2)
+        known = sorted(self.passes.items())
+        return max(_on_lines(known if len(known) > 1 else [(0, self.plain), *known], drafts), self.plain / 2)
 
     def tokens_per_second(self, tokens_per_pass: float, drafts: int, read: int) -> float:
         """Speed with ``drafts`` drafted tokens per pass, each of which reads ``read`` bytes; 0 drafts: plain."""
         if not drafts:
             return 1 / self.plain
         return tokens_per_pass / (self.verify(drafts) + drafts * self.draft(read))
+
+
+def _on_lines(points: Sequence[tuple[int, float]], place: int) -> float:
+    """Value at a place, on the line through the two points beside it, or through the two nearest."""
+    after = min(max(bisect(points, place, key=lambda point: point[0]), 1), len(points) - 1)
+    (low, start), (high, end) = points[after - 1 : after + 1]
+    return start + (end - start) * (place - low) / (high - low)
 
 
 # -- from a record ---------------------------------------------------------------------
@@ -140,8 +140,9 @@ def _from_record(export: ModelDirectory, traffic: Traffic, record: Mapping[str, 
         )
     if plain <= 0:
         raise ValueError(f"plain decoding took {plain} s")
-    fixed, per_byte = _two_parts(traffic, plain, median(drafts))
-    return Calibration("record", plain, fixed, per_byte, passes, median(acceptances))
+    draft = median(drafts)
+    points = ((0, _fixed(traffic, plain, draft)), (traffic.per_draft(traffic.present), draft))
+    return Calibration("record", plain, points, passes, median(acceptances))
 
 
 def _own(row: Mapping[str, Any]) -> bool:
@@ -164,15 +165,14 @@ def _require_same_files(export: ModelDirectory, record: Mapping[str, Any]) -> No
         )
 
 
-def _two_parts(traffic: Traffic, plain: float, draft: float) -> tuple[float, float]:
-    """Fixed cost and cost per byte of a draft, if each decoder layer has the same fixed cost."""
+def _fixed(traffic: Traffic, plain: float, draft: float) -> float:
+    """Cost of a draft without weights, if each decoder layer has the same."""
     big, small = traffic.per_pass, traffic.per_draft(traffic.present)
     layers, own = traffic.target.layers or 1, traffic.draft.layers or 1
     # plain = layers * c + big * p;  draft = own * c + small * p
     determinant = layers * small - own * big
     cost = (plain * small - draft * big) / determinant if determinant else 0.0
-    fixed = min(max(own * cost, 0.0), draft / 2)
-    return fixed, (draft - fixed) / small
+    return min(max(own * cost, 0.0), draft / 2)
 
 
 def acceptance_of(accepted: float, drafts: int) -> float:
@@ -201,57 +201,52 @@ def measure(
     timeout: float = 1800.0,
     progress: Progress | None = None,
 ) -> Calibration:
-    """Time plain decoding, drafting with the present head, and drafting with a smaller one.
+    """Time plain decoding, drafting with the present head, and drafting with smaller ones.
 
-    The smaller head is in a temporary directory with a changed copy of the target's XML and links to all other files.
-    The three are run in turn, in processes of their own, three times; the median of the runs counts.
+    A smaller head is in a temporary directory with a changed copy of the target's XML and links to all other files.
+    All are run in turn, in processes of their own, three times; the median of the runs counts.
 
     Raises
     ------
     UsageError
         The runtime cannot decode the export, links are impossible, or the times make no sense.
     """
-    rows = _smaller(traffic)
-    runs: dict[str, dict[int, list[Outcome]]] = {"plain": {}, "present": {}, "smaller": {}}
+    small, *others = _smaller(traffic)
     say = progress or (lambda text: None)
-    with grafted(export, rows, "give a record of `irtools bench` instead of --calibrate") as smaller:
+    runs: dict[int, dict[int, list[Outcome]]] = {}  # by tokens of the draft head, 0 without a draft
+    with ExitStack() as stack:
+        work: list[tuple[int, Path, tuple[int, ...]]] = [
+            (0, export.directory, (0,)),
+            (traffic.present, export.directory, (3,)),
+        ]
+        for rows in (small, *others):
+            copy = stack.enter_context(grafted(export, rows, "give a record of `irtools bench` instead of --calibrate"))
+            work.append((rows, copy, _DRAFTS if rows == small else (3,)))
         for number in range(_ROUNDS):
-            for name, directory, drafts in (
-                ("plain", export.directory, (0,)),
-                ("present", export.directory, (3,)),
-                ("smaller", smaller, _DRAFTS),
-            ):
-                say(f"timing {_TITLES[name].format(rows=rows)}, round {number + 1} of {_ROUNDS}")
+            for rows, directory, drafts in work:
+                title = f"drafting with {plural(rows, 'token')}" if rows else "plain decoding"
+                say(f"timing {title}, round {number + 1} of {_ROUNDS}")
                 for count, outcomes in _run(directory, drafts, device, timeout).items():
-                    runs[name].setdefault(count, []).extend(outcomes)
-    plain = [outcome.timing.decode / (len(outcome.tokens) - 1) for outcome in runs["plain"][0]]
-    present = _per_draft(runs["present"][3])
-    fewer = _per_draft(runs["smaller"][3])  # as many drafts: the first one of a pass takes longer than the others
-    read, less = traffic.per_draft(traffic.present), traffic.per_draft(rows)
-    per_byte = (median(present) - median(fewer)) / (read - less)
-    if per_byte <= 0:
+                    runs.setdefault(rows, {}).setdefault(count, []).extend(outcomes)
+    plain = [outcome.timing.decode / (len(outcome.tokens) - 1) for outcome in runs[0][0]]
+    # All with 3 drafts: the first one of a pass takes longer than the others.
+    times = {rows: _per_draft(runs[rows][3]) for rows in (small, *others, traffic.present)}
+    low, high = median(times[small]), median(times[traffic.present])
+    if low >= high:
         raise UsageError(
-            f"the timed runs make no sense: drafting with {rows} tokens was not faster than with {traffic.present}; "
+            f"the timed runs make no sense: drafting with {small} tokens was not faster than with {traffic.present}; "
             "try again when the machine has no other work"
         )
-    fixed = max(median(fewer) - per_byte * less, 0.0)
-    passes = {
-        count: median([_cycle(outcome) for outcome in outcomes]) for count, outcomes in sorted(runs["smaller"].items())
-    }
-    accepted = [acceptance_of(outcome.accepted / max(outcome.steps - 1, 1), 3) for outcome in runs["present"][3]]
-    busy = any(_spread(times) > _BUSY for times in (plain, present))
-    return Calibration("runs", median(plain), fixed, per_byte, passes, sum(accepted) / len(accepted), busy)
+    points = tuple((traffic.per_draft(rows), min(max(median(found), low), high)) for rows, found in times.items())
+    passes = {count: median(map(_cycle, outcomes)) for count, outcomes in sorted(runs[small].items())}
+    present = runs[traffic.present][3]
+    accepted = [acceptance_of(outcome.accepted / max(outcome.steps - 1, 1), 3) for outcome in present]
+    busy = any(_spread(found) > _BUSY for found in (plain, times[traffic.present]))
+    return Calibration("runs", median(plain), points, passes, sum(accepted) / len(accepted), busy)
 
 
-_TITLES = {
-    "plain": "plain decoding",
-    "present": "drafting with the present head",
-    "smaller": "drafting with a head over {rows} tokens",
-}
-
-
-def _smaller(traffic: Traffic) -> int:
-    """Tokens of the smaller head: a power of two, and clearly fewer than now."""
+def _smaller(traffic: Traffic) -> list[int]:
+    """Tokens of the smaller heads: a power of two that is clearly fewer than now, and one about halfway if there is."""
     rows = 1 << max((traffic.head.vocabulary // _SHARE).bit_length() - 1, 3)
     while rows > 8 and rows * 2 > traffic.present:
         rows //= 2
@@ -260,7 +255,8 @@ def _smaller(traffic: Traffic) -> int:
             f"the present draft head covers only {plural(traffic.present, 'token')}, too few to time a smaller one; "
             "remove it with `irtools graft --remove`, or give --bench"
         )
-    return rows
+    middle = 1 << round(math.log2(rows * traffic.present) / 2)
+    return [rows, middle] if 2 * rows <= middle < traffic.present else [rows]
 
 
 def _run(directory: Path, drafts: Sequence[int], device: str, timeout: float) -> dict[int, list[Outcome]]:

@@ -117,13 +117,15 @@ class CopiedBytes:
 
     def sentence(self, directory: Path, output_dir: Path) -> str:
         """How the weights came into an output directory: ``weights linked, 0 bytes copied``."""
-        weights = [
-            path for path in sorted(directory.rglob("*.bin")) if (output_dir / path.relative_to(directory)).exists()
-        ]
+        pairs = [(path, output_dir / path.relative_to(directory)) for path in sorted(directory.rglob("*.bin"))]
+        pairs = [(old, new) for old, new in pairs if new.exists()]
+        changed = [new for old, new in pairs if old.stat().st_size != new.stat().st_size]
+        kept = [(old, new) for old, new in pairs if new not in changed]
         copied = sum(size for path, size in self._done.items() if path.suffix == ".bin")
-        linked = [path for path in weights if path.samefile(output_dir / path.relative_to(directory))]
-        how = "copied" if copied else "linked" if linked else "cloned"
-        return f"weights {how}, {size_text(copied) if copied else '0 bytes'} copied" if weights else ""
+        how = "copied" if copied else "linked" if any(old.samefile(new) for old, new in kept) else "cloned"
+        texts = [f"weights {how}, {size_text(copied) if copied else '0 bytes'} copied"] if kept else []
+        texts += [f"{new.relative_to(output_dir)} written anew, {size_text(new.stat().st_size)}" for new in changed]
+        return "; ".join(texts)
 
 
 def finish(

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from irtools.advise.advice import Advice, Row
 from irtools.advise.calibration import Calibration
 from irtools.report.terminal import Column, Style, numbers, paragraph, table
-from irtools.text import size_text, visible
+from irtools.text import joined, size_text, visible
 
 __all__ = ["advice_details", "advice_text"]
 
@@ -119,12 +119,16 @@ def _by_drafts(rows: list[tuple[Row, tuple[float, ...]]], form: str, advice: Adv
     return table(columns, cells, style)
 
 
+def _reading(read: int) -> str:
+    return f"if it reads {size_text(read)}" if read else "without weights"
+
+
 def _speeds(advice: Advice, calibration: Calibration, style: Style) -> Iterator[str]:
     best = advice.best
     yield paragraph(
         f"Predicted tokens per second by tokens drafted, from {_SOURCES[calibration.source]}: plain decoding "
-        f"{1 / calibration.plain:.1f}; a drafted token takes {1000 * calibration.fixed:.2f} ms and 1 ms for each "
-        f"{size_text(0.001 / calibration.per_byte)} that it reads",
+        f"{1 / calibration.plain:.1f}; a drafted token takes "
+        + joined([f"{1000 * time:.2f} ms {_reading(read)}" for read, time in calibration.drafts]),
         style,
     )
     drafts = len(advice.rows[0].tokens_per_pass)

@@ -188,11 +188,11 @@ def test_the_acceptance_is_the_inverse_of_the_expected_run(drafts: int) -> None:
 
 
 def test_passes_between_and_beyond_the_measured_ones_are_on_a_line() -> None:
-    times = Calibration("runs", 0.015, 0.0, 1e-10, {1: 0.020, 3: 0.024, 8: 0.034})
+    times = Calibration("runs", 0.015, ((0, 0.0), (10**10, 1.0)), {1: 0.020, 3: 0.024, 8: 0.034})
     assert [times.verify(drafts) for drafts in (1, 2, 3, 5, 8, 9)] == pytest.approx(
         [0.020, 0.022, 0.024, 0.028, 0.034, 0.036]
     )
-    single = Calibration("record", 0.015, 0.0, 1e-10, {3: 0.024})
+    single = Calibration("record", 0.015, ((0, 0.0), (10**10, 1.0)), {3: 0.024})
     assert [single.verify(drafts) for drafts in (1, 3, 4)] == pytest.approx([0.018, 0.024, 0.027])
 
 
@@ -203,39 +203,42 @@ def outcome(drafts: int, per_draft: float) -> Outcome:
     return Outcome("ran", tokens=tuple(range(11)), steps=11, drafted=10 * drafts, timing=timing)
 
 
-def fake_runs(monkeypatch: pytest.MonkeyPatch, seconds: dict[str, float]) -> list[Path]:
-    """Runs with given times per draft, in the order plain, present, smaller; the second round is disturbed."""
+def fake_runs(monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, ...]) -> list[Path]:
+    """Runs with given times per draft, by turns, after a plain one; the second round is disturbed."""
     directories: list[Path] = []
 
     def run(directory: Path, drafts: tuple[int, ...], device: str, timeout: float) -> dict[int, list[Outcome]]:
+        number, place = divmod(len(directories), 1 + len(seconds))
         directories.append(directory)
-        name = "smaller" if len(drafts) > 1 else "present"
-        slow = 3.0 if 3 < len(directories) <= 6 else 1.0
-        return {count: [outcome(count, slow * seconds[name])] * 4 for count in drafts}
+        slow = 3.0 if number == 1 else 1.0
+        return {count: [outcome(count, slow * (0.0, *seconds)[place])] * 4 for count in drafts}
 
     monkeypatch.setattr(calibration, "_run", run)
     return directories
 
 
-def test_runs_of_two_sizes_give_the_fixed_cost_and_the_rate(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_draft_takes_the_time_between_the_three_measured_sizes(
+    fixtures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     export = open_export(fixtures / "qwen3_5_vl_trained")
     read = traffic(export)
-    rows = 64
-    model = {"present": 1e-3 + 1e-9 * read.per_draft(512), "smaller": 1e-3 + 1e-9 * read.per_draft(rows)}
-    directories = fake_runs(monkeypatch, model)
+    directories = fake_runs(monkeypatch, (0.025, 0.007, 0.022))
     found = calibration.measure(export, read)
-    assert found.fixed == pytest.approx(1e-3)
-    assert found.per_byte == pytest.approx(1e-9)
+    sizes = tuple(map(read.per_draft, (64, 256, 512)))
+    assert found.drafts == tuple(zip(sizes, map(pytest.approx, (0.007, 0.022, 0.025)), strict=True))
+    assert found.draft(read.per_draft(160)) == pytest.approx(0.0145)  # halfway from 64 to 256
+    assert found.draft(read.per_draft(384)) == pytest.approx(0.0235)  # halfway from 256 to 512
+    assert found.draft(read.per_draft(8)) == pytest.approx(0.0035)  # the line leads to 0.0026
     assert found.plain == pytest.approx(0.015)
     assert found.passes == pytest.approx({1: 0.017, 3: 0.021, 8: 0.031})
     assert found.busy
-    assert len(directories) == 9
-    assert not directories[2].exists()
+    assert len(directories) == 12
+    assert not any(directory.exists() for directory in directories[2:4])
 
 
 def test_runs_that_make_no_sense_are_refused(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     export = open_export(fixtures / "qwen3_5_vl_trained")
-    fake_runs(monkeypatch, {"present": 1e-3, "smaller": 2e-3})
+    fake_runs(monkeypatch, (1e-3, 2e-3, 2e-3))
     with pytest.raises(UsageError, match="make no sense"):
         calibration.measure(export, traffic(export))
 

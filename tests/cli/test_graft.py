@@ -93,3 +93,15 @@ def test_the_advice_writes_nothing(cli: Callable[..., Done], export_copy: Callab
     assert done.code == 0
     assert json.loads(done.out)["models"][0]["status"] == "ok"
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+
+
+def test_new_weights_in_an_output_directory_are_told_from_linked_ones(
+    cli: Callable[..., Done], fixtures: Path, tmp_path: Path
+) -> None:
+    done = cli(
+        "graft", str(fixtures / "qwen3_5_vl_trained"), "--own-head", "--vocabulary", "9", "-o", str(tmp_path / "out")
+    )
+    size = (tmp_path / "out" / "openvino_mtp_model.bin").stat().st_size
+    assert done.code == 0
+    assert f"openvino_mtp_model.bin written anew, {size / 1024:.0f} KiB" in done.out.replace("\n", " ")
+    assert ("weights linked, 0 bytes copied" in done.out) or ("weights cloned, 0 bytes copied" in done.out)
