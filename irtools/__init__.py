@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from irtools.prove.settings import ProveSettings
     from irtools.render.drawing import Drawing
     from irtools.report.inspection import Inspection
+    from irtools.report.serve_config import ServeConfig, ServeSettings
     from irtools.surgery.attach import Attachment
     from irtools.surgery.editor import Editor
     from irtools.surgery.extraction.piece import Piece
@@ -58,6 +59,8 @@ __all__ = [
     "Proof",
     "ProveSettings",
     "Saved",
+    "ServeConfig",
+    "ServeSettings",
     "Severity",
     "Verification",
     "VerifyOptions",
@@ -90,6 +93,8 @@ __getattr__, __dir__ = attach(
         "Benchmark": "irtools.bench.run",
         "ProveSettings": "irtools.prove.settings",
         "Saved": "irtools.ir.save",
+        "ServeConfig": "irtools.report.serve_config",
+        "ServeSettings": "irtools.report.serve_config",
         "Severity": "irtools.lint.finding",
         "Verification": "irtools.lint.engine",
         "VerifyOptions": "irtools.lint.engine",

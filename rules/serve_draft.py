@@ -131,8 +131,8 @@ def draft_in_stateful_pipeline(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    These pipelines do not read `draft_models_path`: the server decodes without a draft and does not say so. With another
-    option of the draft, such as `draft_device`, it does not start the model, which is an error here.
+    These pipelines do not read `draft_models_path`: the server decodes without a draft and does not say so. With
+    another option of the draft, such as `draft_device`, it does not start the model, which is an error here.
 
     How to fix it
     -------------
@@ -150,7 +150,7 @@ def draft_in_stateful_pipeline(context: Context) -> Iterator[Finding]:
         refused = [name for name in _REFUSED if one.node.has(name)]
         does = f"refuses {joined(refused)}" if refused else "ignores the draft and decodes plainly"
         severity = Severity.ERROR if refused else None
-        hint = "remove pipeline_type, or the options of the draft"
+        hint = f"{'use another device' if kind == 'AUTO' else 'remove pipeline_type'}, or remove the options of the draft"
         yield finding_in_graph(one.node, "draft_models_path", f"{what}, the server {does}", hint, severity)
 
 

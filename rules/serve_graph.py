@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from irtools.authoring import Context, Finding, Severity, rule
 from irtools.ir.reading import parse_json
 from irtools.lint.serving import finding_in_graph, is_directory, judged, served
-from irtools.serving.graph_file import resolve
-from irtools.serving.schema import releases_with, schema
-
-_VLM_FILES = ("openvino_text_embeddings_model.xml", "openvino_vision_embeddings_model.bin")
+from irtools.serving.graph_file import GRAPH_FILE, reads_images, resolve
+from irtools.serving.schema import INSTALL, available, releases_with, schema
 
 
 @rule("SRV001", "unreadable-server-graph", Severity.ERROR, "The server refuses the graph")
@@ -36,6 +34,9 @@ def unreadable_server_graph(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO Model Server, `mediapipegraphdefinition.cpp` and `llm_node_initializer.cpp`, v2025.4 to v2026.3.
     """
+    path = context.export.directory / GRAPH_FILE
+    if not available() and path.exists():
+        yield Finding("the graph is not judged, because protobuf is missing", INSTALL, path, severity=Severity.NOTE)
     for graph in judged(context):
         for problem in graph.problems:
             if not problem.unknown:
@@ -70,8 +71,8 @@ def unknown_server_option(context: Context) -> Iterator[Finding]:
         for problem in graph.problems:
             if problem.unknown:
                 since = releases_with(problem.unknown)
-                known = since and not schema(release).knows(since)
-                hint = f"it needs OpenVINO Model Server {since}" if known else "correct the name, or remove it"
+                newer = since and not schema(release).knows(since)
+                hint = f"it needs OpenVINO Model Server {since}" if newer else "correct the name, or remove it"
                 message = f"OpenVINO Model Server {release} does not know {problem.unknown!r}: {problem.message}"
                 yield Finding(message, hint, graph.path, problem.line)
 
@@ -165,7 +166,7 @@ def mismatched_pipeline_type(context: Context) -> Iterator[Finding]:
     ------
     OpenVINO Model Server, `servable_initializer.cpp`, `determinePipelineType`.
     """
-    vlm = all((context.export.directory / name).exists() for name in _VLM_FILES)
+    vlm = reads_images(context.export.directory)
     for one in served(context):
         kind = one.node.value("pipeline_type")
         if kind not in ("AUTO", "OMNI") and vlm != kind.startswith("VLM"):

@@ -13,11 +13,22 @@ from irtools.ir.reading import read_file
 from irtools.serving.fields import LAST_RELEASE
 from irtools.serving.schema import Schema, schema
 
-__all__ = ["GRAPH_FILE", "GraphFile", "LlmNode", "Problem", "graph_files", "read_graph", "resolve", "same"]
+__all__ = [
+    "GRAPH_FILE",
+    "GraphFile",
+    "LlmNode",
+    "Problem",
+    "graph_files",
+    "read_graph",
+    "reads_images",
+    "resolve",
+    "same",
+]
 
 GRAPH_FILE = "graph.pbtxt"
 _CALCULATOR = "LLMCalculator"
 """End of the names of the calculators that the server gives a language model (`llm_node_initializer.cpp`)."""
+_VLM_FILES = ("openvino_text_embeddings_model.xml", "openvino_vision_embeddings_model.bin")
 _NAME = re.compile(r"[\w.]+")
 
 
@@ -107,6 +118,11 @@ def graph_files(directory: Path, release: str) -> tuple[GraphFile, ...]:
         ):
             found.append(graph)
     return tuple(found)
+
+
+def reads_images(directory: Path) -> bool:
+    """True if the server takes a model for one of text and images (`determinePipelineType`)."""
+    return all((directory / name).exists() for name in _VLM_FILES)
 
 
 def resolve(node: LlmNode, option: str) -> Path | None:
