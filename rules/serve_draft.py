@@ -150,7 +150,9 @@ def draft_in_stateful_pipeline(context: Context) -> Iterator[Finding]:
         refused = [name for name in _REFUSED if one.node.has(name)]
         does = f"refuses {joined(refused)}" if refused else "ignores the draft and decodes plainly"
         severity = Severity.ERROR if refused else None
-        hint = f"{'use another device' if kind == 'AUTO' else 'remove pipeline_type'}, or remove the options of the draft"
+        hint = (
+            f"{'use another device' if kind == 'AUTO' else 'remove pipeline_type'}, or remove the options of the draft"
+        )
         yield finding_in_graph(one.node, "draft_models_path", f"{what}, the server {does}", hint, severity)
 
 

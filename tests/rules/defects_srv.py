@@ -60,9 +60,7 @@ DEFECTS = (
         options={"target_runtime": "2026.2"},
     ),
     Defect("graph-of-another-place", TEXT, add(G, graph(models="./model").encode()), "SRV003", G, MODEL),
-    Defect(
-        "graph-of-a-container", TEXT, add(G, graph(models="/nowhere/m").encode()), "SRV003", G, MODEL, **WARNING
-    ),
+    Defect("graph-of-a-container", TEXT, add(G, graph(models="/nowhere/m").encode()), "SRV003", G, MODEL, **WARNING),
     seed("draft-path-to-nothing", "SRV004", PATH, 'draft_models_path: "../nowhere"'),
     Defect(
         "draft-path-to-an-empty-directory",

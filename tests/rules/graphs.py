@@ -31,9 +31,7 @@ node: {{
 """
 
 
-def graph(
-    *lines: str, models: str | None = "./", kind: str = "LLMCalculatorOptions", name: str = "LLMExecutor"
-) -> str:
+def graph(*lines: str, models: str | None = "./", kind: str = "LLMCalculatorOptions", name: str = "LLMExecutor") -> str:
     """A graph; ``lines`` are further options of the language model, None for ``models`` leaves out its path."""
     options = [*([f'models_path: "{models}"'] if models is not None else []), *lines]
     return _GRAPH.format(name=name, kind=kind, lines="\n".join(f"      {line}" for line in options))

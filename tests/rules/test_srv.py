@@ -27,9 +27,14 @@ def findings(directory: Path, **options: str) -> list[Finding]:
         (),
         ('device: "GPU",', "cache_size: 8,", "enable_prefix_caching: true,", "max_num_seqs: 64"),
         ("pipeline_type: LM",),
-        ("plugin_config: '{\"KV_CACHE_PRECISION\": \"u8\"}'", "max_num_batched_tokens: 2"),
+        ('plugin_config: \'{"KV_CACHE_PRECISION": "u8"}\'', "max_num_batched_tokens: 2"),
         ("cache_eviction_config: { start_size: 32, recent_size: 128, max_cache_size: 672 }",),
-        ('draft_models_path: "../llama"', "draft_device: 'CPU'", "draft_max_num_seqs: 4", "enable_prefix_caching: true"),
+        (
+            'draft_models_path: "../llama"',
+            "draft_device: 'CPU'",
+            "draft_max_num_seqs: 4",
+            "enable_prefix_caching: true",
+        ),
     ],
 )
 def test_a_sound_graph_has_no_findings(lines: tuple[str, ...], export_copy: Callable[..., Path]) -> None:
