@@ -137,6 +137,8 @@ def missing_served_draft(context: Context) -> Iterator[Finding]:
         if one.draft_path is None or one.draft is not None:
             continue
         given = one.node.value("draft_models_path")
+        if one.draft_path.suffix.lower() == ".gguf":
+            continue
         there = is_directory(one.draft_path)
         severity = Severity.WARNING if given.startswith("/") and not there else None
         what = "has no model in it" if there else "is not a directory"

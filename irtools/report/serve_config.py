@@ -19,7 +19,7 @@ from irtools.report.snippet import BEST, assistant_tokens, chosen_strategy, draf
 from irtools.report.terminal import Column, Style, table
 from irtools.serving.graph_file import GRAPH_FILE, reads_images
 from irtools.serving.graph_text import config_text, graph_text, oldest_release
-from irtools.text import visible
+from irtools.text import given_fields, short_repr, visible
 
 __all__ = ["CONFIG_FILE", "GENAI_FILE", "SERVERS", "ServeConfig", "ServeSettings", "serve_config", "serve_details"]
 
@@ -67,6 +67,9 @@ class ServeSettings:
     max_num_batched_tokens: int | None = None
     release: str = ""
 
+    def __repr__(self) -> str:
+        return short_repr(self, *given_fields(self))
+
 
 @dataclass(frozen=True, slots=True)
 class ServeConfig:
@@ -75,7 +78,7 @@ class ServeConfig:
     Attributes
     ----------
     release : str
-        Oldest release of the server that can use them.
+        Oldest release of the server that can use them; ``""`` if every release that irtools knows can.
     files : mapping of str to bytes
         Content by name.
     options : mapping
@@ -94,13 +97,17 @@ class ServeConfig:
     request: Mapping[str, object] = field(default_factory=dict)
     start: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return short_repr(self, self.server, self.strategy.name, *self.files)
+
     def command(self, output_dir: Path) -> str:
         """The command that starts it, for a shell."""
         return shlex.join(word.replace("{}", str(output_dir)) for word in self.start)
 
     def text(self, style: Style) -> str:
         """Decoding strategy, release, options and requests."""
-        head = f"{self.strategy.name}, for {SERVERS[self.server]} {self.release} or newer"
+        release = f" {self.release} or newer" if self.release else ""
+        head = f"{self.strategy.name}, for {SERVERS[self.server]}{release}"
         rows = [(name, _shown(value)) for name, value in self.options.items()]
         if self.request:
             rows.append(("each request", ", ".join(f'"{key}": {value}' for key, value in self.request.items())))
@@ -132,25 +139,30 @@ def serve_config(
     UsageError
         The strategy needs a draft, a setting does not fit it, or protobuf is not installed.
     """
+    if settings.server not in SERVERS:
+        raise OptionError(f"there is no server {settings.server!r}", hint=f"Servers are {', '.join(SERVERS)}.")
     try:
         strategy = chosen_strategy(export, draft, found.strategies, settings.strategy, substitute=False)
     except ExportError as error:
-        if any(one.name == "plain" and one.available for one in found.strategies) and error.hint is None:
-            error.hint = "`--strategy plain` serves it without a draft"
+        if any(one.name == "plain" and one.available for one in found.strategies):
+            error.hint = ", and ".join(filter(None, [error.hint, "`--strategy plain` serves it without a draft"]))
         raise
     if settings.server == "genai":
         script = snippet_text(
             export, draft, found.strategies, found.pipelines, wanted=strategy.name, device=settings.device
         )
-        since = DECODING[strategy.name].since or "2024.5"
         files = {GENAI_FILE: f"{_HEAD}\n{script}\n".encode()}
-        return ServeConfig("genai", strategy, since, files, start=("python", f"{{}}/{GENAI_FILE}"))
+        return ServeConfig(
+            "genai", strategy, DECODING[strategy.name].since, files, start=("python", f"{{}}/{GENAI_FILE}")
+        )
     where = draft_directory(export, draft, strategy)
     tokens = assistant_tokens(strategy, draft)
     options = dict(_options(export, where, strategy, found, output_dir, tokens, settings))
     release = oldest_release(options, DECODING[strategy.name].since)
     request = _request(strategy, tokens)
     name = settings.name or export.directory.resolve().name
+    if not _is_utf8(name):
+        raise OptionError(f"the name {name!r} is not valid UTF-8", hint="Give another one with --name.")
     comments = _comments(strategy, release, request)
     files = {
         GRAPH_FILE: graph_text(options, settings.release or release, comments).encode(),
@@ -159,6 +171,14 @@ def serve_config(
     start = ["ovms", "--config_path", f"{{}}/{CONFIG_FILE}", "--rest_port", "8000"]
     start += ["--rest_workers", "2"] if strategy.name in _ONE_REQUEST else []
     return ServeConfig("ovms", strategy, release, files, options, request, tuple(start))
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a directory whose name has other bytes
+        return False
+    return True
 
 
 _HEAD = f"# Written by irtools {__version__}, serve-config."
@@ -177,19 +197,24 @@ def _options(
     backend = next((one.value for one in strategy.conditions if one.setting == "ATTENTION_BACKEND"), "PA")
     if backend != "PA":
         raise ExportError(
-            f"OpenVINO Model Server cannot serve {strategy.name} of this pair: it drafts only with continuous batching, "
-            f"and the pair needs ATTENTION_BACKEND = {backend}",
+            f"OpenVINO Model Server cannot draft with this pair: it needs continuous batching, and "
+            f"the pair needs ATTENTION_BACKEND = {backend}",
             path=export.directory,
             hint="`--for genai` writes Python for it, and `--strategy plain` serves it without a draft",
         )
+    npu = settings.device == "NPU"
+    if npu and draft is not None:
+        raise OptionError("--device NPU: there the server decodes without continuous batching, and so without a draft")
     yield "models_path", _path(export.directory, output_dir) or "./"
     if draft is not None:
         yield "draft_models_path", _path(draft, output_dir) or "."
         yield "draft_device", settings.device
     yield "device", settings.device
+    if npu:
+        return  # the pipeline for it reads none of the options below
     if not any(one.fits for one in found.pipelines if one.name == "ContinuousBatchingPipeline"):
         yield "pipeline_type", "VLM" if reads_images(export.directory) else "LM"
-        return  # such a pipeline reads none of the options below
+        return  # nor does this one
     yield "cache_size", settings.cache_size
     yield "enable_prefix_caching", _prefix_caching(strategy, settings)
     one_request = strategy.name in _ONE_REQUEST

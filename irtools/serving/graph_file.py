@@ -29,6 +29,7 @@ GRAPH_FILE = "graph.pbtxt"
 _CALCULATOR = "LLMCalculator"
 """End of the names of the calculators that the server gives a language model (`llm_node_initializer.cpp`)."""
 _VLM_FILES = ("openvino_text_embeddings_model.xml", "openvino_vision_embeddings_model.bin")
+_SPEECH = "openvino_talker_model.xml"
 _NAME = re.compile(r"[\w.]+")
 
 
@@ -122,7 +123,7 @@ def graph_files(directory: Path, release: str) -> tuple[GraphFile, ...]:
 
 def reads_images(directory: Path) -> bool:
     """True if the server takes a model for one of text and images (`determinePipelineType`)."""
-    return all((directory / name).exists() for name in _VLM_FILES)
+    return all((directory / name).exists() for name in _VLM_FILES) and not (directory / _SPEECH).exists()
 
 
 def resolve(node: LlmNode, option: str) -> Path | None:

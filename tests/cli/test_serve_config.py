@@ -260,10 +260,18 @@ while pipeline.has_non_finished_requests():
     pipeline.step()
 print(json.dumps([handle.read_all()[0].generated_ids for handle in handles]))
 '''
-_NAMES = (
-    "models_path draft_models_path draft_device device cache_size enable_prefix_caching max_num_batched_tokens "
-    "max_num_seqs dynamic_split_fuse draft_eagle3_mode"
-).split()
+_NAMES = [
+    "models_path",
+    "draft_models_path",
+    "draft_device",
+    "device",
+    "cache_size",
+    "enable_prefix_caching",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "dynamic_split_fuse",
+    "draft_eagle3_mode",
+]
 
 
 @pytest.mark.slow
