@@ -110,12 +110,12 @@ def graph_files(directory: Path, release: str) -> tuple[GraphFile, ...]:
     """
     inside = directory / GRAPH_FILE
     found = [read_graph(inside, release)] if _exists(inside) else []
-    named = directory.name not in ("", "..")
-    parent = directory.parent if named else Path(os.path.abspath(directory)).parent  # noqa: PTH100
+    whole = Path(os.path.abspath(directory))  # noqa: PTH100  # `resolve` would leave the directory that a link is in
+    parent = directory.parent if directory.name == whole.name else whole.parent
     if _exists(parent / GRAPH_FILE):
         graph = read_graph(parent / GRAPH_FILE, release)
         if any(same(resolve(node, "models_path"), directory) for node in graph.nodes) or (
-            graph.problems and not graph.nodes and directory.name and directory.name in graph.text
+            graph.problems and not graph.nodes and whole.name and whole.name in graph.text
         ):
             found.append(graph)
     return tuple(found)
@@ -163,7 +163,7 @@ def read_graph(path: Path, release: str) -> GraphFile:
     except UnicodeDecodeError as error:
         return GraphFile(path, (Problem(f"is not text in UTF-8 ({error.reason} at byte {error.start})"),))
     graph, failure = _parse(text, known)
-    if graph is None and failure.line is None and _CALCULATOR not in text:
+    if failure.untyped and _CALCULATOR not in text:
         return GraphFile(path, text=text)  # of another model: its types are not in the schema
     if graph is None:
         return GraphFile(path, (_explained(text, failure, known),), text=text)
@@ -198,6 +198,8 @@ class _Failure:
     message: str
     line: int | None = None
     column: int | None = None
+    untyped: bool = False
+    """True for the options of a calculator that is not in the schema."""
 
 
 def _parse(text: str, known: Schema, *, lenient: bool = False) -> tuple[Any, _Failure]:
@@ -211,7 +213,7 @@ def _parse(text: str, known: Schema, *, lenient: bool = False) -> tuple[Any, _Fa
     except text_format.ParseError as error:
         place = re.match(r"\d+:\d+ : (?:'.*': )?", str(error), re.DOTALL)
         message = str(error)[place.end() if place else 0 :].rstrip(".")
-        return None, _Failure(message, error.GetLine(), error.GetColumn())
+        return None, _Failure(message, error.GetLine(), error.GetColumn(), untyped=error.GetLine() is None)
     except RecursionError:
         return None, _Failure("it is nested too deeply")
     except Error as error:  # such as a required field that is missing

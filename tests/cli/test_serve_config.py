@@ -14,7 +14,10 @@ from typing import Any
 import eagle3
 import jsonschema
 import pytest
+from defects_mtp import gemma_assistant, gemma_outputs
+from defects_run import unfused
 from google.protobuf import text_format
+from ir_edit import edit
 
 import irtools
 from irtools.report.json import schema as envelope_schema
@@ -105,7 +108,9 @@ def test_eagle3_is_greedy(fixtures: Path, export_copy: Callable[..., Path], tmp_
 def test_a_target_without_paged_attention_gets_another_pipeline(
     export_copy: Callable[..., Path], tmp_path: Path, cli: Any
 ) -> None:
-    done = cli("serve-config", export_copy("zoo/xglm"), "-o", tmp_path / "out")
+    directory = export_copy("llama")
+    edit(directory / "openvino_model.xml", unfused())
+    done = cli("serve-config", directory, "-o", tmp_path / "out")
     assert done.code == 0, done.err
     read = options(tmp_path / "out" / G, "2025.4")
     assert read.pipeline_type == 0  # LM
@@ -150,6 +155,38 @@ def test_a_head_that_verify_refuses_is_not_replaced_by_plain_decoding(
     assert done.code == 2
     assert "mtp is not available" in done.err
     assert cli("serve-config", directory, "-o", tmp_path / "out", "--strategy", "plain").code == 0
+
+
+def test_a_pair_that_the_server_cannot_draft_with(export_copy: Callable[..., Path], cli: Any) -> None:
+    """A Gemma 4 pair needs the SDPA backend, with which the server decodes without continuous batching."""
+    target, draft = export_copy("qwen3_5_vl_trained", to="target"), export_copy("qwen3_5_vl_trained", to="draft")
+    for suffix in (".xml", ".bin"):
+        for part in ("language", "text_embeddings"):
+            (draft / f"openvino_{part}_model{suffix}").unlink()
+        (draft / f"openvino_mtp_model{suffix}").rename(draft / f"openvino_model{suffix}")
+        (target / f"openvino_mtp_model{suffix}").unlink()
+    edit(draft / "openvino_model.xml", gemma_assistant)
+    edit(target / "openvino_language_model.xml", lambda ir: gemma_outputs(ir, missing=0))
+    call = ("serve-config", target, "--draft", draft, "-o", target.parent / "out")
+
+    refused = cli(*call)
+
+    assert (refused.code, refused.out) == (2, "")
+    assert "the pair needs ATTENTION_BACKEND = SDPA. `--for genai` writes Python for it" in " ".join(
+        refused.err.split()
+    )
+    assert 'ATTENTION_BACKEND="SDPA"' in cli(*call, "--for", "genai", "--dry-run").out
+
+
+def test_on_npu_the_server_does_not_draft(fixtures: Path, tmp_path: Path, cli: Any) -> None:
+    done = cli("serve-config", fixtures / "qwen3_5_vl_trained", "--device", "NPU", "-o", tmp_path / "out")
+    assert done.code == 2
+    assert "--device NPU" in done.err
+    done = cli("serve-config", fixtures / "llama", "--device", "NPU", "-o", tmp_path / "out")
+    assert [field.name for field, _ in options(tmp_path / "out" / G, "2025.4").ListFields()] == [
+        "models_path",
+        "device",
+    ]
 
 
 def test_nothing_is_overwritten_without_force(fixtures: Path, tmp_path: Path, cli: Any) -> None:
@@ -223,42 +260,42 @@ def test_genai_runs_the_python(strategy: str, fixtures: Path, tmp_path: Path, cl
 _SERVER = '''
 """What `continuous_batching/servable_initializer.cpp` and `base_generation_config_builder.cpp` do with the options."""
 import json, sys
-from pathlib import Path
 import openvino_genai as genai
-graph, options, request = Path(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3])
+graph, request = sys.argv[1], json.loads(sys.argv[3])
 
-def scheduler(prefix=""):
+def scheduler(options):
     config = genai.SchedulerConfig()
     config.enable_prefix_caching = options["enable_prefix_caching"]
     for name in ("max_num_batched_tokens", "cache_size", "dynamic_split_fuse", "max_num_seqs"):
         setattr(config, name, options[name])
     return config
 
-# as std::filesystem::path joins them: "." and "./" stay
-models = f"{graph}/{options['models_path']}" if not options["models_path"].startswith("/") else options["models_path"]
-properties = {}
-if options["draft_models_path"]:
-    given = options["draft_models_path"]
-    path = given if given.startswith("/") else f"{graph}/{given}"
-    properties["draft_model"] = genai.draft_model(path, options["draft_device"], scheduler_config=scheduler())
-pipeline = genai.ContinuousBatchingPipeline(models, scheduler(), options["device"], properties)
-config = genai.GenerationConfig(f"{models}/generation_config.json")
-config.apply_chat_template = False
-config.max_new_tokens = 16
-config.num_beams = 1
-config.temperature = request.get("temperature", config.temperature)
-config.num_assistant_tokens = request.get("num_assistant_tokens", config.num_assistant_tokens)
-config.do_sample = config.temperature > 0
-if options["draft_models_path"] and not config.num_assistant_tokens:
-    config.num_assistant_tokens = 5
-if options["draft_eagle3_mode"]:
-    config.do_sample = False
-if not options["draft_models_path"]:
-    config.do_sample = False
-handles = [pipeline.add_request(number, "zqab zqab", config) for number in range(int(sys.argv[4]))]
-while pipeline.has_non_finished_requests():
-    pipeline.step()
-print(json.dumps([handle.read_all()[0].generated_ids for handle in handles]))
+def joined(path):  # as std::filesystem::path does it: "." and "./" stay
+    return path if path.startswith("/") else f"{graph}/{path}"
+
+def decode(options):
+    drafting, models, properties = options["draft_models_path"], joined(options["models_path"]), {}
+    if drafting:
+        draft = joined(drafting)
+        properties["draft_model"] = genai.draft_model(draft, options["draft_device"], scheduler_config=scheduler(options))
+    pipeline = genai.ContinuousBatchingPipeline(models, scheduler(options), options["device"], properties)
+    config = genai.GenerationConfig(f"{models}/generation_config.json")
+    config.apply_chat_template = False
+    config.max_new_tokens = 16
+    config.num_beams = 1
+    config.temperature = request.get("temperature", config.temperature)
+    config.do_sample = config.temperature > 0
+    if drafting:
+        config.num_assistant_tokens = request.get("num_assistant_tokens", config.num_assistant_tokens) or 5
+        config.do_sample &= not options["draft_eagle3_mode"]
+    handles = [pipeline.add_request(number, "zqab zqab", config) for number in range(int(sys.argv[4]))]
+    while pipeline.has_non_finished_requests():
+        pipeline.step()
+    return [handle.read_all()[0].generated_ids for handle in handles]
+
+drafted = decode(json.loads(sys.argv[2]))
+request["temperature"] = 0
+print(json.dumps([drafted, decode({**json.loads(sys.argv[2]), "draft_models_path": ""})]))
 '''
 _NAMES = [
     "models_path",
@@ -275,8 +312,10 @@ _NAMES = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["plain", "mtp", "dflash", "eagle3", "draft"])
-@pytest.mark.parametrize("inside", [True, False], ids=["inside", "outside"])
+@pytest.mark.parametrize(
+    ("strategy", "inside"),
+    [("mtp", True), ("mtp", False), ("dflash", False), ("eagle3", False), ("draft", True), ("plain", True)],
+)
 def test_the_options_work_as_the_server_passes_them(
     strategy: str, inside: bool, fixtures: Path, tmp_path: Path, cli: Any
 ) -> None:
@@ -291,11 +330,11 @@ def test_the_options_work_as_the_server_passes_them(
     given = json.dumps({name: getattr(read, name, False) for name in _NAMES})
     script = tmp_path / "server.py"
     script.write_text(_SERVER, encoding="utf-8")
+    # An ordinary draft may sample, and so may plain decoding; for the comparison they do not.
+    request = entry["request"] if strategy in ("mtp", "dflash", "eagle3") else {"temperature": 0}
     at_once = 1 if strategy in ("dflash", "eagle3") else 2
 
-    drafted = json.loads(run(script, out, given, json.dumps(entry["request"]), at_once))
+    drafted, plain = json.loads(run(script, out, given, json.dumps(request), at_once))
 
-    plainly = json.dumps({**json.loads(given), "draft_models_path": "", "enable_prefix_caching": False})
-    plain = json.loads(run(script, out, plainly, "{}", at_once))
     assert drafted == plain
-    assert all(len(ids) == 16 for ids in plain)
+    assert [len(ids) for ids in plain] == [16] * at_once

@@ -30,7 +30,7 @@ def findings(directory: Path, **options: str) -> list[Finding]:
         ('plugin_config: \'{"KV_CACHE_PRECISION": "u8"}\'', "max_num_batched_tokens: 2"),
         ("cache_eviction_config: { start_size: 32, recent_size: 128, max_cache_size: 672 }",),
         (
-            'draft_models_path: "../llama"',
+            'draft_models_path: "../draft"',
             "draft_device: 'CPU'",
             "draft_max_num_seqs: 4",
             "enable_prefix_caching: true",
@@ -39,6 +39,7 @@ def findings(directory: Path, **options: str) -> list[Finding]:
 )
 def test_a_sound_graph_has_no_findings(lines: tuple[str, ...], export_copy: Callable[..., Path]) -> None:
     directory = export_copy("llama")
+    export_copy("llama", to="draft")
     (directory / G).write_text(graph(*lines), encoding="utf-8")
     assert findings(directory) == []
 

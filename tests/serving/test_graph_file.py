@@ -31,7 +31,7 @@ def problem(path: Path, content: bytes) -> str:
         (b"\0" * 1000, "Expected identifier"),
         (b"node {" * 40_000, "no field named"),
         (ANY.encode() * 3000, "nested too deeply"),
-        (b"#" * 300_000, "reads at most 256.0 KiB of a graph of Model Server"),
+        (b"#" * 300_000, "reads at most 256 KiB of a graph of Model Server"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "Message type"),
     ],
     ids=["utf-16", "zeros", "nodes", "nested", "large", "lfs"],
