@@ -222,6 +222,25 @@ def test_a_link_out_of_an_export_is_not_followed(export_copy: Callable[..., Path
     assert elsewhere.read_text() == "precious"
 
 
+READ = {
+    "models_path", "draft_models_path", "draft_device", "device", "cache_size", "enable_prefix_caching",
+    "max_num_batched_tokens", "max_num_seqs", "pipeline_type",
+}  # fmt: skip
+"""Options that `servable_initializer.cpp` and `continuous_batching/servable_initializer.cpp` read at v2025.4, among
+others; at v2026.0 `draft_eagle3_mode` too. The pipelines without continuous batching read the first, `device` and
+`plugin_config`."""
+
+
+def test_only_options_are_written_that_the_server_reads(fixtures: Path, tmp_path: Path, cli: Any) -> None:
+    for number, (strategy, (target, draft)) in enumerate(pairs(fixtures, tmp_path).items()):
+        out = tmp_path / str(number)
+        words = ("--draft", draft) if draft is not None else ()
+        (entry,) = json.loads(cli("serve-config", target, *words, "-o", out, "--format", "json").out)["models"]
+        written = {field.name for field, _ in options(out / G, entry["release"]).ListFields()}
+        assert written == set(entry["options"])
+        assert written <= (READ | {"draft_eagle3_mode"} if strategy == "eagle3" else READ)
+
+
 # -- with OpenVINO GenAI ------------------------------------------------------------------
 
 
@@ -276,8 +295,8 @@ def joined(path):  # as std::filesystem::path does it: "." and "./" stay
 def decode(options):
     drafting, models, properties = options["draft_models_path"], joined(options["models_path"]), {}
     if drafting:
-        draft = joined(drafting)
-        properties["draft_model"] = genai.draft_model(draft, options["draft_device"], scheduler_config=scheduler(options))
+        draft, device = joined(drafting), options["draft_device"]
+        properties["draft_model"] = genai.draft_model(draft, device, scheduler_config=scheduler(options))
     pipeline = genai.ContinuousBatchingPipeline(models, scheduler(options), options["device"], properties)
     config = genai.GenerationConfig(f"{models}/generation_config.json")
     config.apply_chat_template = False
