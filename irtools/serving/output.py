@@ -61,9 +61,9 @@ def plan_output(directory: Path, files: Mapping[str, bytes], exports: Iterable[P
         if old is not None:
             if not force:
                 raise SaveError(
-                    "has another content; --force replaces it and keeps the old file beside it",
+                    "has another content; --force replaces it and keeps the old file beside it, and another "
+                    "--output-dir leaves it as it is",
                     path=path,
-                    hint="or give another --output-dir",
                 )
             kept[path] = _free(path)
             steps.append(Put(kept[path], old))

@@ -231,6 +231,7 @@ others; at v2026.0 `draft_eagle3_mode` too. The pipelines without continuous bat
 `plugin_config`."""
 
 
+@pytest.mark.slow
 def test_only_options_are_written_that_the_server_reads(fixtures: Path, tmp_path: Path, cli: Any) -> None:
     for number, (strategy, (target, draft)) in enumerate(pairs(fixtures, tmp_path).items()):
         out = tmp_path / str(number)
