@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from irtools.render.drawing import Drawing
     from irtools.report.atlas_row import AtlasRow
     from irtools.report.inspection import Inspection
+    from irtools.report.serve_config import ServeConfig, ServeSettings
     from irtools.surgery.attach import Attachment
     from irtools.surgery.editor import Editor
     from irtools.surgery.extraction.piece import Piece
@@ -63,6 +64,8 @@ __all__ = [
     "Proof",
     "ProveSettings",
     "Saved",
+    "ServeConfig",
+    "ServeSettings",
     "Severity",
     "Verification",
     "VerifyOptions",
@@ -99,6 +102,8 @@ __getattr__, __dir__ = attach(
         "Benchmark": "irtools.bench.run",
         "ProveSettings": "irtools.prove.settings",
         "Saved": "irtools.ir.save",
+        "ServeConfig": "irtools.report.serve_config",
+        "ServeSettings": "irtools.report.serve_config",
         "Severity": "irtools.lint.finding",
         "Verification": "irtools.lint.engine",
         "VerifyOptions": "irtools.lint.engine",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from irtools.prove.steps import Step
     from irtools.render.drawing import Drawing
     from irtools.report.inspection import Inspection
+    from irtools.report.serve_config import ServeConfig, ServeSettings
     from irtools.surgery.attach import Attachment
     from irtools.surgery.editor import Editor
     from irtools.surgery.extraction.piece import Piece
@@ -1032,6 +1033,49 @@ class Export(ModelDirectory, Drawable):
 
         self._require_saved()
         return bench(self, settings, watcher)
+
+    def serve_config(
+        self, output_dir: str | Path, settings: ServeSettings | None = None, *, draft: str | Path | None = None
+    ) -> ServeConfig:
+        """Work out the files that serve the export as it was verified; nothing is written.
+
+        Parameters
+        ----------
+        output_dir : path-like
+            Directory that the files are for: paths in them start there. It need not exist.
+        settings : ServeSettings, optional
+            The options of the command.
+        draft : path-like, optional
+            Directory of a draft.
+
+        Returns
+        -------
+        ServeConfig
+            The files by name, the release that they need, and what each request needs.
+
+        Raises
+        ------
+        EditError
+            There are pending changes. The files are served as they are on disk.
+        ExportError
+            The decoding strategy is not available, or the server cannot use it.
+        UsageError
+            The strategy needs a draft, a setting does not fit it, or protobuf is not installed.
+
+        Examples
+        --------
+        >>> import irtools
+        >>> config = irtools.open_export("fixtures/qwen3_5_vl_trained").serve_config("served")
+        >>> config.strategy.name, config.release, list(config.files)
+        ('mtp', '2026.4', ['graph.pbtxt', 'ovms_config.json'])
+        """
+        from irtools.report.serve_config import ServeSettings, serve_config
+
+        self._require_saved()
+        chosen = settings or ServeSettings()
+        found = self.verify(draft=draft, target_runtime=chosen.release or None)
+        opened = ModelDirectory.open(draft) if draft is not None else None
+        return serve_config(self, opened, found, Path(output_dir), chosen)
 
     def advise(
         self,

@@ -12,5 +12,6 @@ GROUPS = (
     RuleGroup("DFL", "Drafts in a directory of their own: DFlash, EAGLE-3, ordinary", ("dflash",)),
     RuleGroup("QNT", "Weight compression"),
     RuleGroup("RUN", "Runtime readiness", STRATEGIES),
+    RuleGroup("SRV", "Graphs of OpenVINO Model Server"),
     RuleGroup("VER", "Provenance and versions"),
 )

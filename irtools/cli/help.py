@@ -11,6 +11,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Check and prove": ("verify", "rules", "prove", "bench"),
     "Annotate and edit": ("annotate", "strip", "expose", "extract", "rt-info"),
     "Make drafting possible or faster": ("attach", "graft"),
+    "Serve": ("serve-config",),
 }
 """Commands by group; those without a group come last."""
 OTHERS = "Other commands"
@@ -70,6 +71,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "rt-info show": (
         "irtools rt-info show my-model",
         "irtools rt-info show my-model runtime_options --full",
+    ),
+    "serve-config": (
+        "irtools serve-config my-model -o my-model",
+        "irtools serve-config my-model --draft my-draft -o server",
+        "irtools serve-config my-model --for genai -o scripts",
     ),
     "strip": ("irtools strip my-model",),
     "verify": (

@@ -73,6 +73,7 @@ KINDS = {
     "corpus": Kind("a file of texts", 4096 * _MIB),  # read in pieces
     "ids": Kind("a file of token ids", 16 * _MIB, 4_000_000),
     "record": Kind("a record", 64 * _MIB, 4_000_000),
+    "graph": Kind("a graph of Model Server", _MIB // 4),
 }
 """Ceilings by kind; the largest real files that are known have less than a quarter of them."""
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.json")

@@ -55,6 +55,7 @@ class Context:
     target_runtime: str = DEFAULT_RUNTIME
     expect_compression: Mapping[str, CompressionSpec] = field(default_factory=dict)
     _facts: dict[tuple[str, Document], Any] = field(default_factory=dict, init=False, repr=False)
+    _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
     _allowances: dict[Path, Allowance] = field(default_factory=dict, init=False, repr=False)
 
     def _once(self, fact: str, document: Document, compute: Callable[[], T]) -> T:
@@ -63,6 +64,19 @@ class Context:
             self._facts[key] = compute()
         value: T = self._facts[key]
         return value
+
+    def kept(self, fact: str, compute: Callable[[], T]) -> T:
+        """A value that concerns no single part, computed when it is first asked for."""
+        if fact not in self._kept:
+            self._kept[fact] = compute()
+        value: T = self._kept[fact]
+        return value
+
+    def with_draft(self, draft: ModelDirectory | None) -> Context:
+        """The same export with another draft; what is known of its parts is shared."""
+        other = Context(self.export, self.expect_mtp, draft, self.target_runtime, self.expect_compression)
+        other._facts, other._allowances = self._facts, self._allowances
+        return other
 
     def facts(self, document: Document) -> PartFacts:
         """Facts about a readable part of the export or the draft."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,10 +11,13 @@ from irtools.lint.finding import Condition, Strategy
 from irtools.lint.pipelines import Pipeline
 from irtools.model.decoding import DRAFTING
 from irtools.model.directory import ModelDirectory
+from irtools.model.draft import draft as draft_facts
+from irtools.model.draft import most_assistant_tokens
+from irtools.model.part import PartFacts
 from irtools.prove.prompts import DEFAULT_PROMPTS
 from irtools.prove.speculate import draft_setup
 
-__all__ = ["BEST", "snippet_text"]
+__all__ = ["BEST", "assistant_tokens", "chosen_strategy", "draft_directory", "snippet_text"]
 
 BEST = "best"
 """In place of a strategy: the one of the draft if there is one, else the best that needs no other directory."""
@@ -42,6 +46,7 @@ def snippet_text(
     *,
     wanted: str = BEST,
     prompt: str | None = None,
+    device: str = "CPU",
 ) -> str:
     """Write a script that generates with a decoding strategy and prints the text and the number of accepted tokens.
 
@@ -53,6 +58,8 @@ def snippet_text(
         Those of a verification of the export with the draft.
     wanted : str
         Name of a strategy, or ``best``.
+    device : str
+        OpenVINO device of the target and the draft.
 
     Raises
     ------
@@ -61,20 +68,49 @@ def snippet_text(
     UsageError
         The strategy needs a draft in a directory of its own, and there is none.
     """
-    strategy = _strategy(export, draft, strategies, wanted)
+    strategy = chosen_strategy(export, draft, strategies, wanted)
     fitting = next((one for one in pipelines if one.fits), None)
     if fitting is None:
         why = "; ".join(dict.fromkeys(one.reason for one in pipelines)) or "it cannot be verified"
         raise ExportError(f"no pipeline class of OpenVINO GenAI fits it: {why}", path=export.directory)
     stateful = not any(one.fits for one in pipelines if one.name == "ContinuousBatchingPipeline")
-    where = _draft_directory(export, draft, strategy)
+    where = draft_directory(export, draft, strategy)
     text = prompt if prompt is not None else DEFAULT_PROMPTS[0]
-    return "\n".join(_lines(export.directory, where, strategy, fitting.name, text, stateful))
+    tokens = assistant_tokens(strategy, draft)
+    return "\n".join(_lines(export.directory, where, strategy, tokens, fitting.name, text, stateful, device))
 
 
-def _strategy(
-    export: ModelDirectory, draft: ModelDirectory | None, strategies: Sequence[Strategy], wanted: str
+def assistant_tokens(strategy: Strategy, draft: ModelDirectory | None) -> int:
+    """Tokens to draft at a time, for a start; not more than a DFlash draft was trained for."""
+    count = _DRAFTED.get(strategy.name, _MORE)
+    if strategy.name != "dflash" or draft is None:
+        return count
+    most = most_assistant_tokens(draft_facts(PartFacts(draft.target)), draft)
+    return min(count, most) if most is not None else count
+
+
+def chosen_strategy(
+    export: ModelDirectory,
+    draft: ModelDirectory | None,
+    strategies: Sequence[Strategy],
+    wanted: str,
+    *,
+    substitute: bool = True,
 ) -> Strategy:
+    """The decoding strategy of a name, if it is available.
+
+    Parameters
+    ----------
+    substitute : bool
+        True if plain decoding may take the place of ``best``. Otherwise that is the strategy which the files are for.
+
+    Raises
+    ------
+    ExportError
+        The strategy is not available.
+    UsageError
+        There is no strategy of this name.
+    """
     by_name = {one.name: one for one in strategies}
     if not by_name:
         raise ExportError(
@@ -85,7 +121,7 @@ def _strategy(
         name = _kind(export, draft)
         if not (name in by_name and by_name[name].available) and "mtp" in by_name and by_name["mtp"].available:
             name = "mtp"
-        if draft is None and not (name in by_name and by_name[name].available):
+        if substitute and draft is None and not (name in by_name and by_name[name].available):
             name = "plain"
     if name not in by_name:
         raise UsageError(f"there is no decoding strategy {name!r}", hint=f"The strategies are {', '.join(by_name)}.")
@@ -96,7 +132,7 @@ def _strategy(
     return chosen
 
 
-def _draft_directory(export: ModelDirectory, draft: ModelDirectory | None, strategy: Strategy) -> Path | None:
+def draft_directory(export: ModelDirectory, draft: ModelDirectory | None, strategy: Strategy) -> Path | None:
     """Directory for ``draft_model``; None for plain decoding."""
     if strategy.name not in DRAFTING:
         return None
@@ -117,7 +153,14 @@ def _kind(export: ModelDirectory, draft: ModelDirectory | None) -> str:
 
 
 def _lines(
-    directory: Path, draft: Path | None, strategy: Strategy, pipeline: str, prompt: str, stateful: bool
+    directory: Path,
+    draft: Path | None,
+    strategy: Strategy,
+    tokens: int,
+    pipeline: str,
+    prompt: str,
+    stateful: bool,
+    device: str,
 ) -> Iterator[str]:
     unset = [one for one in strategy.conditions if not one.met]
     scheduler = [f"scheduler.{_name(one)} = {one.value}" for one in unset if one.setting.startswith("SchedulerConfig.")]
@@ -129,10 +172,10 @@ def _lines(
     yield from (f"prompt = {prompt!r}", "")
     if scheduler or pipeline == "ContinuousBatchingPipeline":
         yield from ("scheduler = openvino_genai.SchedulerConfig()", *scheduler)
-    yield from _construction(pipeline, bool(scheduler), draft is not None, backend)
+    yield from _construction(pipeline, bool(scheduler), draft is not None, backend, device)
     yield from ("config = openvino_genai.GenerationConfig()", f"config.max_new_tokens = {_NEW_TOKENS}")
     if draft is not None:
-        yield f"config.num_assistant_tokens = {_DRAFTED.get(strategy.name, _MORE)}"
+        yield f"config.num_assistant_tokens = {tokens}"
     yield from ("", f"result = {_CALLS[pipeline]}")
     yield f"print(result.{'m_generation_ids' if pipeline == 'ContinuousBatchingPipeline' else 'texts'}[0])"
     if draft is not None:
@@ -142,13 +185,14 @@ def _lines(
         yield 'print(f"accepted {accepted} of {drafted} drafted tokens")'
 
 
-def _construction(pipeline: str, scheduler: bool, draft: bool, backend: str) -> Iterator[str]:
-    drafting = 'openvino_genai.draft_model(draft, "CPU")'
+def _construction(pipeline: str, scheduler: bool, draft: bool, backend: str, device: str) -> Iterator[str]:
+    quoted = json.dumps(device)
+    drafting = f"openvino_genai.draft_model(draft, {quoted})"
     if pipeline == "ContinuousBatchingPipeline":
         properties = f'{{"draft_model": {drafting}}}' if draft else "{}"
-        arguments = ["model", "scheduler", '"CPU"', properties]
+        arguments = ["model", "scheduler", quoted, properties]
     else:
-        arguments = ["model", '"CPU"']
+        arguments = ["model", quoted]
         arguments += ["scheduler_config=scheduler"] if scheduler else []
         arguments += [f"draft_model={drafting}"] if draft else []
         arguments += [f'ATTENTION_BACKEND="{backend}"'] if backend else []

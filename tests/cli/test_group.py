@@ -64,6 +64,7 @@ NEEDED: dict[str, tuple[str, ...]] = {
     "prove": ("--steps", "state"),
     "render": ("-o", "picture.dot"),
     "report": ("-o", "page.html"),
+    "serve-config": ("-o", "served"),
 }
 
 
