@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import errno
 import functools
-import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from irtools.errors import RemoteError
-from irtools.ir.reading import kind_of, read_limit
+from irtools.ir.hashes import hash_of
+from irtools.ir.reading import NotFetchedError, kind_of, read_limit
 from irtools.remote.cache import STATE, load, save
 from irtools.remote.ledger import Filled, entries_from, entries_to
-from irtools.remote.listing import Entry, Listing, Source, Unreadable
+from irtools.remote.listing import Entry, Listing, Source
 from irtools.text import listed, plural, size_text
 
 __all__ = ["WEIGHTS_AT_MOST", "Copy", "failures", "known_listing"]
@@ -194,15 +194,24 @@ class Copy:
             ]
             self._fetch([(entry, 0, entry.size) for entry in dict.fromkeys(entry for entry, _, _ in missing)])
 
-    def fill(self, path: str, ranges: Sequence[tuple[int, int]]) -> None:
+    def hashes(self, path: str) -> Mapping[str, str]:
+        """Hashes that the listing has of a file."""
+        entry = self.entries.get(self._name(path))
+        known = {"sha256": entry.sha256, "git": entry.git} if entry is not None else {}
+        return {kind: value for kind, value in known.items() if value}
+
+    def _name(self, path: str) -> str:
+        return os.path.relpath(os.path.realpath(path), os.path.realpath(self.directory)).replace(os.sep, "/")
+
+    def fill(self, path: str, ranges: Sequence[tuple[int, int]], /) -> None:
         """Fetch what is missing of some ranges, each from a start to an end; a text file is fetched whole.
 
         Raises
         ------
-        Unreadable
+        NotFetchedError
             The bytes cannot be fetched, or are beyond what is fetched of weights.
         """
-        name = os.path.relpath(os.path.realpath(path), os.path.realpath(self.directory)).replace(os.sep, "/")
+        name = self._name(path)
         entry = self.entries.get(name)
         if entry is None:
             return
@@ -214,17 +223,14 @@ class Copy:
             if not gaps:
                 return
             if name in self._unreadable:
-                raise Unreadable(errno.EIO, self._unreadable[name], path)
-            if whole:
-                gaps = wanted
-            else:
-                gaps = self._within_budget(path, gaps)
+                raise NotFetchedError(errno.EIO, self._unreadable[name], path)
+            gaps = wanted if whole else self._within_budget(path, gaps)
             try:
                 self._fetch([(entry, start, end) for start, end in gaps])
             except RemoteError as error:
                 failures.append(error)
-                raise Unreadable(errno.EIO, str(error), path) from error
-            except Unreadable as error:
+                raise NotFetchedError(errno.EIO, str(error), path) from error
+            except NotFetchedError as error:
                 self._unreadable[name] = str(error.strerror)
                 self.notes[f"{self.url}/{name}: {error.strerror}, so checks that need its values are not made"] = None
                 raise
@@ -244,7 +250,7 @@ class Copy:
                 f"{self.url}: checks that need more than {kilobytes} kB of the weights are not made; "
                 f"for them, {self.advice()}"
             ] = None
-            raise Unreadable(errno.EFBIG, f"is beyond the {kilobytes} kB of weights that are fetched", path)
+            raise NotFetchedError(errno.EFBIG, f"is beyond the {kilobytes} kB of weights that are fetched", path)
         self._weights_bytes += size
         return joined
 
@@ -285,7 +291,7 @@ class Copy:
             if hasattr(os, "fdatasync"):
                 os.fdatasync(handle)  # before the state says that the bytes are there
         except OSError as error:
-            if isinstance(error, Unreadable):
+            if isinstance(error, NotFetchedError):
                 raise
             raise RemoteError(f"{self.url}: cannot be kept in the cache {self.folder}: {error.strerror}") from error
         finally:
@@ -295,7 +301,9 @@ class Copy:
 
     def _require_content(self, entry: Entry, path: Path) -> None:
         known, found = (entry.sha256, "sha256") if entry.sha256 else (entry.git, "git")
-        if digest(path, found) != known:
+        with path.open("rb") as file:  # not through the provider of the file, which waits for this fetch
+            content = hash_of(file, found)
+        if content != known:
             raise RemoteError(
                 f"{self.url}/{entry.name}: its content does not have the hash of the listing; run the command again"
             )
@@ -322,19 +330,3 @@ def _write(handle: int, offset: int, piece: bytes) -> None:
             os.lseek(handle, offset, os.SEEK_SET)
             count = os.write(handle, view)
         view, offset = view[count:], offset + count
-
-
-def digest(path: Path, kind: str) -> str:
-    """Hash of a file: ``sha256``, or ``git`` for the SHA-1 that Git gives to it."""
-    with path.open("rb") as file:
-        if kind == "sha256":
-            return hashlib.file_digest(file, "sha256").hexdigest()
-        state = hashlib.sha1(b"blob %d\0" % os.fstat(file.fileno()).st_size, usedforsecurity=False)
-        for piece in _pieces(file.read):
-            state.update(piece)
-        return state.hexdigest()
-
-
-def _pieces(read: Callable[[int], bytes]) -> Iterator[bytes]:
-    while piece := read(1 << 20):
-        yield piece

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -9,9 +10,10 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from irtools.errors import RemoteError
+from irtools.ir.reading import NotFetchedError
 from irtools.remote.address import Address
 from irtools.remote.http import Ask, Fault, HttpError, Location, asking, checked_hub, client, fetch, origin, retried
-from irtools.remote.listing import MOST_FILES, Entry, Listing, Sink, Unreadable, usable
+from irtools.remote.listing import MOST_FILES, Entry, Listing, Sink, usable
 from irtools.remote.traffic import Meter
 
 __all__ = ["HubSource", "endpoint", "exports_of"]
@@ -70,7 +72,7 @@ class HubSource:
             fetch(location, entry.size, start, end, Ask(origin(endpoint()), self.meter), sink)
         except HttpError as error:
             if error.code == "ranges":
-                raise Unreadable(0, str(error)) from None
+                raise NotFetchedError(errno.EIO, str(error)) from None
             raise self._error(error, entry.name) from None
 
     @functools.cached_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -9,10 +10,11 @@ from html.parser import HTMLParser
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from irtools.errors import RemoteError
+from irtools.ir.reading import NotFetchedError
 from irtools.remote.address import Address
 from irtools.remote.http import Ask, HttpError, Location, client, fetch, get, head, int_of, origin
 from irtools.remote.hub import general_sentence
-from irtools.remote.listing import Entry, Listing, Sink, Unreadable, usable
+from irtools.remote.listing import Entry, Listing, Sink, usable
 from irtools.remote.traffic import Meter
 
 __all__ = ["WebSource"]
@@ -62,10 +64,7 @@ class WebSource:
         try:
             client()
             names = self._listed()
-            if names:
-                found = self._sized(names, required=True)
-            else:
-                found = self._sized(self._usual(), required=False)
+            found = self._sized(names or self._usual(), required=bool(names))
         except HttpError as error:
             raise self._error(error) from None
         if not any(entry.name.endswith(".xml") for entry in found):
@@ -84,7 +83,7 @@ class WebSource:
             fetch(location, entry.size, start, end, self._ask, sink)
         except HttpError as error:
             if error.code == "ranges":
-                raise Unreadable(0, str(error)) from None
+                raise NotFetchedError(errno.EIO, str(error)) from None
             raise self._error(error, entry.name) from None
 
     @property
