@@ -11,6 +11,7 @@ from pathlib import Path
 from irtools.errors import ExportError, os_reason
 from irtools.ir.constants import Constant
 from irtools.ir.hashes import require_same_hash
+from irtools.ir.pread import fetch_small
 from irtools.ir.reading import open_file, provider_of
 from irtools.ir.weights_file import require_weights
 
@@ -56,19 +57,11 @@ class Blob:
                 # mmap refuses an empty file.
                 if os.fstat(file.fileno()).st_size:
                     self._content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            self.whole = self._fetch_small(constants)
+            self.whole = not fetch_small(path, constants)
         except ExportError as error:
             self.fault = str(error)
         except OSError as error:
             self.fault = f"{path}: {os_reason(error)}"
-
-    def _fetch_small(self, constants: Iterable[Constant]) -> bool:
-        provider = provider_of(self.path)
-        if provider is None:
-            return True
-        small = [(one.offset, one.end) for one in constants if self.holds(one) and one.elements <= _MOST]
-        provider.fill(os.fspath(self.path), small)
-        return False
 
     def ignore(self) -> None:
         """Read no constant: those of the other side cannot be read."""

@@ -15,8 +15,10 @@ from pathlib import Path
 from irtools.errors import RemoteError
 from irtools.ir.hashes import hash_of
 from irtools.ir.reading import NotFetchedError, kind_of, read_limit
+from irtools.remote.address import parse
 from irtools.remote.cache import STATE, load, save
 from irtools.remote.ledger import Filled, entries_from, entries_to
+from irtools.remote.lines import download_line
 from irtools.remote.listing import Entry, Listing, Source
 from irtools.text import listed, plural, size_text
 
@@ -109,7 +111,9 @@ class Copy:
                         left_out.append(entry.name)
                 self._save()
             except OSError as error:
-                raise RemoteError(f"{self.url}: cannot be kept in the cache {self.folder}: {error.strerror}") from error
+                raise RemoteError(
+                    f"cannot be kept in the cache {self.folder}: {error.strerror}", url=self.url
+                ) from error
         for name in left_out:
             self.entries.pop(name, None)
         if left_out:
@@ -248,15 +252,11 @@ class Copy:
             kilobytes = WEIGHTS_AT_MOST // 1000
             self.notes[
                 f"{self.url}: checks that need more than {kilobytes} kB of the weights are not made; "
-                f"for them, {self.advice()}"
+                f"for them, run `{download_line(parse(self.url), self.listing.revision)}` and give that directory"
             ] = None
             raise NotFetchedError(errno.EFBIG, f"is beyond the {kilobytes} kB of weights that are fetched", path)
         self._weights_bytes += size
         return joined
-
-    def advice(self) -> str:
-        """What to do for the whole export."""
-        return "download the export"
 
     def _is_whole(self, entry: Entry) -> bool:
         path = Path(entry.name)
@@ -268,7 +268,7 @@ class Copy:
         self._whole_bytes += sum(end - start for entry, start, end in jobs if self._is_whole(entry))
         if self._whole_bytes > _TOGETHER:
             raise RemoteError(
-                f"{self.url}: its XML and JSON files have more than {size_text(_TOGETHER)}; download the export"
+                f"its XML and JSON files have more than {size_text(_TOGETHER)}; download the export", url=self.url
             )
         try:
             with ThreadPoolExecutor(min(_WORKERS, len(jobs))) as pool:
@@ -293,7 +293,7 @@ class Copy:
         except OSError as error:
             if isinstance(error, NotFetchedError):
                 raise
-            raise RemoteError(f"{self.url}: cannot be kept in the cache {self.folder}: {error.strerror}") from error
+            raise RemoteError(f"cannot be kept in the cache {self.folder}: {error.strerror}", url=self.url) from error
         finally:
             os.close(handle)
         if start == 0 and end == entry.size and (entry.sha256 or entry.git):
@@ -305,7 +305,8 @@ class Copy:
             content = hash_of(file, found)
         if content != known:
             raise RemoteError(
-                f"{self.url}/{entry.name}: its content does not have the hash of the listing; run the command again"
+                "its content does not have the hash of the listing; run the command again",
+                url=f"{self.url}/{entry.name}",
             )
 
     def _keep(self) -> None:

@@ -97,9 +97,9 @@ def usable(entries: Iterable[Entry], url: str) -> tuple[tuple[Entry, ...], tuple
     seen: set[str] = set()
     for count, entry in enumerate(entries, 1):
         if count > MOST_FILES:
-            raise RemoteError(f"{url}: has more than {MOST_FILES:,} files; give the folder of one export")
+            raise RemoteError(f"has more than {MOST_FILES:,} files; give the folder of one export", url=url)
         if not 0 <= entry.size <= _LARGEST:
-            raise RemoteError(f"{url}: the listing gives {entry.name!r} {entry.size} bytes, which no file can have")
+            raise RemoteError(f"the listing gives {entry.name!r} {entry.size} bytes, which no file can have", url=url)
         if not _is_name(entry.name) or entry.name in seen:
             left.append(entry.name)
         else:

@@ -69,8 +69,9 @@ class WebSource:
             raise self._error(error) from None
         if not any(entry.name.endswith(".xml") for entry in found):
             raise RemoteError(
-                f"{self.address.root}: the server lists no .xml here and has no openvino_model.xml; "
-                "give the URL of the folder or of one .xml"
+                "the server lists no .xml here and has no openvino_model.xml; "
+                "give the URL of the folder or of one .xml",
+                url=self.address.root,
             )
         entries, left_out = usable(found, self.address.root)
         return Listing(entries, "", left_out)
@@ -112,7 +113,7 @@ class WebSource:
         names = list(dict.fromkeys(_names(page.text, str(page.url), base)))
         if len(names) > _MOST_LISTED:
             raise RemoteError(
-                f"{self.address.root}: lists more than {_MOST_LISTED} files; give the folder of one export"
+                f"lists more than {_MOST_LISTED} files; give the folder of one export", url=self.address.root
             )
         return names if any(name.endswith(".xml") for name in names) else []
 
@@ -134,7 +135,7 @@ class WebSource:
                 raise self._error(error, name) from None
             size = int_of(answer.headers.get("Content-Length"))
             if size < 0:
-                raise RemoteError(f"{self._url(name)}: the server does not say how long the file is")
+                raise RemoteError("the server does not say how long the file is", url=self._url(name))
             return Entry(name, size, answer.headers.get("ETag") or answer.headers.get("Last-Modified", ""))
 
         with ThreadPoolExecutor(_WORKERS) as pool:
@@ -143,10 +144,10 @@ class WebSource:
     def _error(self, error: HttpError, name: str = "") -> RemoteError:
         where = self._url(name) if name else self.address.root
         if error.status == 404:
-            return RemoteError(f"{where}: not found; check the URL")
+            return RemoteError("not found; check the URL", url=where)
         if error.status in (401, 403):
-            return RemoteError(f"{where}: access denied; give the user and the password of the host in ~/.netrc")
-        return RemoteError(f"{where}: {general_sentence(error, urlsplit(self.address.root).netloc)}")
+            return RemoteError("access denied; give the user and the password of the host in ~/.netrc", url=where)
+        return RemoteError(f"{general_sentence(error, urlsplit(self.address.root).netloc)}", url=where)
 
 
 def login(host: str) -> dict[str, str]:
