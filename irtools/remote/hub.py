@@ -85,7 +85,7 @@ class HubSource:
 
     @functools.cached_property
     def _headers(self) -> dict[str, str]:
-        from huggingface_hub.utils import build_hf_headers
+        from huggingface_hub.utils._headers import build_hf_headers
 
         return dict(build_hf_headers(library_name="irtools", library_version=__version__))
 
