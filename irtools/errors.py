@@ -19,6 +19,7 @@ __all__ = [
     "LocateRefusedError",
     "MalformedValueError",
     "OptionError",
+    "RemoteError",
     "RenderError",
     "SaveError",
     "UnsupportedEncodingError",
@@ -82,6 +83,23 @@ class OptionError(UsageError):
 
 class ExportError(IrtoolsError):
     """A missing, empty, ambiguous or unreadable model directory or file."""
+
+
+class RemoteError(ExportError):
+    """An export at a URL that cannot be read: not there, not allowed, not reachable, or not what its listing says.
+
+    Attributes
+    ----------
+    url : str
+        The export or file at fault; ``str`` puts it before the message.
+    """
+
+    def __init__(self, message: str, *, url: str = "") -> None:
+        super().__init__(message)
+        self.url = url
+
+    def __str__(self) -> str:
+        return f"{self.url}: {self.args[0]}" if self.url else super().__str__()
 
 
 def unreadable(path: Path, error: OSError, advice: str = "") -> ExportError:

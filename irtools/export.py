@@ -12,6 +12,7 @@ from irtools.display import Drawable
 from irtools.errors import EditError, OptionError, about
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
+from irtools.remote import require_local
 
 if TYPE_CHECKING:
     from irtools.advise.advice import Advice
@@ -559,6 +560,8 @@ class Export(ModelDirectory, Drawable):
         from irtools.surgery.graft.own import own_head as add_own_head
 
         separate = own_head or draft is not None
+        if separate:
+            require_local(self.directory, "a head of its own")
         if weights is not None and not separate:
             raise OptionError("weights need own_head=True or a draft; a draft head in the target shares lm_head's")
         compress = None
@@ -609,6 +612,7 @@ class Export(ModelDirectory, Drawable):
         from irtools.surgery.graft.own import without_own_head
 
         if own_head:
+            require_local(self.directory, "removing a head of its own")
             require_mtp(self)
             document = self._settled("mtp")
             with about(document.path):
@@ -1000,6 +1004,7 @@ class Export(ModelDirectory, Drawable):
         """
         from irtools.prove.run import prove
 
+        require_local(self.directory, "a proof")
         self._require_saved()
         return prove(self, settings, progress, on_step)
 
@@ -1031,6 +1036,7 @@ class Export(ModelDirectory, Drawable):
         """
         from irtools.bench.run import bench
 
+        require_local(self.directory, "a benchmark")
         self._require_saved()
         return bench(self, settings, watcher)
 
@@ -1126,6 +1132,7 @@ class Export(ModelDirectory, Drawable):
         """
         from irtools.advise.advice import advise
 
+        require_local(self.directory, "advice on draft heads")
         self._require_saved()
         return advise(
             self,

@@ -16,6 +16,7 @@ __all__ = [
     "cut",
     "did_you_mean",
     "given_fields",
+    "is_url",
     "joined",
     "listed",
     "plural",
@@ -28,6 +29,8 @@ __all__ = [
     "visible",
     "whole_number",
 ]
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 _WORD = 400
 """Longest word in a text; four times the longest names in exports."""
@@ -282,6 +285,11 @@ def given_fields(shown: DataclassInstance) -> Iterator[str]:
         default = entry.default if entry.default_factory is MISSING else entry.default_factory()
         if value != default:
             yield f"{entry.name}={value!r}"
+
+
+def is_url(text: object) -> bool:
+    """True for a text that begins with a scheme and ``://``, whether irtools can read it or not."""
+    return isinstance(text, str) and _URL.match(text) is not None
 
 
 def cut(text: str, most: int) -> str:

@@ -14,7 +14,7 @@ from irtools.cli.many_options import root_options
 from irtools.cli.sizes import context_option
 from irtools.report.formats import ATLAS, format_of, render
 from irtools.report.terminal import Style, folded
-from irtools.text import printable
+from irtools.text import is_url, printable
 
 if TYPE_CHECKING:
     from irtools.cli.many import Many
@@ -102,7 +102,9 @@ def _write(file: Path, rows: list[AtlasRow], code: int, ui: Ui) -> None:
 
     form = ATLAS[format_of(ATLAS, file)]
     text = printable(render(form, rows, style=Style(), exit_code=code), form.escapes, whole=True)
-    write_output(file, text.encode("utf-8", "backslashreplace"), [Path(row.path) for row in rows])
+    write_output(
+        file, text.encode("utf-8", "backslashreplace"), [Path(row.path) for row in rows if not is_url(row.path)]
+    )
     ui.note(f"wrote {file}")
 
 

@@ -21,10 +21,11 @@ from irtools.cli.defects import StdoutError, defect_text, is_defect
 from irtools.errors import AnnotationDiffersError, ExportError, IrtoolsError, LocateRefusedError, about, os_reason
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Style, folded
-from irtools.text import printable, shortened, visible
+from irtools.text import is_url, plural, printable, shortened, size_text, visible
 from irtools.timing import hearing, step
 
 __all__ = [
+    "EXPORT",
     "PATH",
     "Ui",
     "about_model",
@@ -35,6 +36,7 @@ __all__ = [
     "part_option",
     "print_entry",
     "print_error",
+    "remote_notes",
     "run_models",
     "system_error",
     "write_stdout",
@@ -53,21 +55,34 @@ class _PathType(click.Path):
     It refuses an empty text, which is usually an unset shell variable and not the working directory. It
     does not test for readability: click would also test output files, and one bad path would end the
     command for all models.
+
+    Parameters
+    ----------
+    urls : bool
+        Take the URL of an export too. It is opened when the path is used, so that an error is one of that export.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, urls: bool = False) -> None:
         super().__init__(readable=False, path_type=Path)
+        self._urls = urls
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
             self.fail("the path is empty", param, ctx)
+        if isinstance(value, str) and "://" in value:
+            from irtools.remote import as_path
+
+            if is_url(value):
+                return as_path(value) if self._urls else self.fail(f"{value} is a URL; give a local path", param, ctx)
         return super().convert(value, param, ctx)
 
 
 PATH = _PathType()
+EXPORT = _PathType(urls=True)
+"""An export that is read, which can be at a URL."""
 
 
-model_argument = click.argument("model", metavar="[MODEL_DIR]", type=PATH, default=Path())
+model_argument = click.argument("model", metavar="[MODEL_DIR]", type=EXPORT, default=Path())
 """One model directory or ``.xml`` file; by default the working directory."""
 
 part_option = click.option(
@@ -152,12 +167,47 @@ def system_error(error: OSError, path: Path | None = None) -> ExportError:
 
 @contextmanager
 def about_model(path: Path) -> Iterator[None]:
-    """Convert ``OSError`` to an irtools error, and add the path of the model to errors that name no file."""
+    """Convert ``OSError`` to an irtools error, and add the path of the model to errors that name no file.
+
+    If a transfer of an export at a URL failed within the block, its error is raised whatever the block made of it.
+    """
+    before = _failed_transfers()
     try:
         with about(path):
             yield
     except OSError as error:
+        _raise_failed(before)
         raise system_error(error, path) from error
+    except IrtoolsError:
+        _raise_failed(before)
+        raise
+    _raise_failed(before)
+
+
+def _remote() -> Any | None:
+    """The module :mod:`irtools.remote`, once an export at a URL was named; before that, nothing was transferred."""
+    return sys.modules["irtools.remote"] if "irtools.remote.snapshot" in sys.modules else None
+
+
+def _failed_transfers() -> int:
+    remote = _remote()
+    return len(remote.failures) if remote is not None else 0
+
+
+def _raise_failed(before: int) -> None:
+    remote = _remote()
+    if remote is not None and len(remote.failures) > before:
+        raise remote.failures[before] from None
+
+
+def remote_notes() -> list[str]:
+    """Take what was not read of exports at a URL, and why; each note once."""
+    remote = _remote()
+    taken: dict[str, None] = {}
+    for one in remote.opened_snapshots() if remote is not None else ():
+        taken |= one.copy.notes
+        one.copy.notes.clear()
+    return list(taken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +269,19 @@ class Ui:
     def telling_steps(self) -> AbstractContextManager[None]:
         """Write each step that ends within the block, if ``--verbose`` is given."""
         return hearing(self.step) if self.verbose else nullcontext()
+
+    @contextmanager
+    def telling_traffic(self) -> Iterator[None]:
+        """Write what exports at a URL took, after the block; what was not read of them comes before it."""
+        try:
+            yield
+        finally:
+            remote = _remote()
+            if remote is not None and (remote.opened_snapshots() or remote.traffic().requests):
+                for note in remote_notes():
+                    self.note(note)
+                taken = remote.traffic()
+                self.line(f"irtools: {size_text(taken.bytes)} in {plural(taken.requests, 'request')} from the network")
 
     def step(self, name: str, seconds: float, depth: int) -> None:
         """Write a finished step and its time to stderr: those that it consists of come before it, indented."""
@@ -295,7 +358,7 @@ def output_options(*formats: str) -> Callable[[F], F]:
             if quiet and verbose:
                 raise click.UsageError("-q and -v contradict each other")
             ui = Ui(format_, quiet, verbose, Style.of(sys.stdout))
-            with ui.telling_steps():
+            with ui.telling_steps(), ui.telling_traffic():
                 return function(*args, ui=ui, **kwargs)
 
         return wrapper  # type: ignore[return-value]

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from irtools.cli.common import PATH, Ui, output_options, part_option
+from irtools.cli.common import EXPORT, Ui, output_options, part_option
 from irtools.cli.many import Many
 from irtools.cli.many_options import many_options
 from irtools.cli.sizes import Bytes, KvPrecision, batch_option, context_option
@@ -51,7 +51,7 @@ def _is_no_value(following: str) -> bool:
     "--kv-precision", type=KvPrecision(), help="Precision of keys and values in the cache, such as u8 or u8,u4."
 )
 @click.option("--budget", type=Bytes(), help="Show the largest context that fits into this memory, such as 8GiB.")
-@click.option("--draft", metavar="DIR", type=PATH, help="Draft for the decoding strategies and the memory.")
+@click.option("--draft", metavar="DIR", type=EXPORT, help="Draft for the decoding strategies and the memory.")
 @click.option(
     "--assistant-tokens",
     metavar="N",

@@ -9,16 +9,19 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, redirect_stderr
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from irtools.cli.common import Ui, attempt, interrupt_code, print_entry, run_models, write_stdout
+from irtools.cli.common import Ui, attempt, interrupt_code, print_entry, remote_notes, run_models, write_stdout
 from irtools.cli.defects import show_tracebacks, tracebacks_shown
 from irtools.cli.progress import Progress
 from irtools.errors import OptionError, SaveError
 from irtools.ir.reading import given_read_limit, set_read_limit
+from irtools.remote import as_path, is_offline, set_offline
+from irtools.remote.traffic import METER, Traffic, traffic
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Column, Style, table
-from irtools.text import plural
+from irtools.text import is_url, plural
 
 if TYPE_CHECKING:
     from irtools.fleet import Outcome
@@ -28,6 +31,8 @@ __all__ = ["Ended", "Many", "entry_of", "failures_text", "naming"]
 
 _WRITTEN = "written"
 _SAID = ("note", "error", "line")
+_run = [""]
+"""Key of the run whose parent is this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +149,9 @@ class Many:
             ui.note(note)
         order = InOrder()
         plain = replace(ui, style=Style()) if self.resume is not None else ui  # a kept text must fit every terminal
-        unit = _Unit(work, plain, given_read_limit(), tracebacks_shown())
+        _run[0] = token_hex()
+        offline = any(map(is_url, map(str, self.models))) and is_offline()
+        unit = _Unit(work, plain, given_read_limit(), tracebacks_shown(), offline, _run[0])
         done = 0
         with (
             Progress(len(self.models), shown=not ui.quiet) as progress,
@@ -282,26 +289,36 @@ class _Unit:
     ui: Ui
     read_limit: int
     traced: bool
+    offline: bool
+    run: str
 
     def __call__(self, path: str) -> dict[str, Any]:
         set_read_limit(self.read_limit)
         show_tracebacks(["--verbose"] if self.traced else [])
+        if self.offline:
+            set_offline(True)
+        before = traffic()
         said: list[tuple[str, str]] = []
         ui = replace(self.ui, said=said)
         value, stop = None, ""
         with redirect_stderr(io.StringIO()) as other, ui.telling_steps():
             try:
-                value = self.work(ui, Path(path))
+                value = self.work(ui, as_path(path))
             except OptionError as error:  # every export would raise it
                 stop = str(error)
         said += [("line", line) for line in other.getvalue().splitlines()]
-        return {"value": value, "said": said, "stop": stop}
+        said += [("note", note) for note in remote_notes()]
+        taken = traffic() - before if _run[0] != self.run else Traffic()
+        return {"value": value, "said": said, "stop": stop, "elsewhere": [taken.bytes, taken.requests]}
 
 
 def _told(ui: Ui, outcome: Outcome) -> Outcome:
     """Print what a unit said, and return the outcome with the value of its work for a row."""
     if outcome.row is None:
         return outcome
+    if not outcome.known:
+        received, requests = outcome.row["elsewhere"]
+        METER.add(bytes_=received, requests=requests)
     for kind, message in outcome.row["said"]:
         ui.say(kind, naming(outcome.path, message) if kind == "note" else message)
     if outcome.row["stop"]:

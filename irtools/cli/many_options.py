@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 import click
 
-from irtools.cli.common import PATH
+from irtools.cli.common import EXPORT, PATH
 from irtools.cli.many import Many
-from irtools.ir.listing import real_path
+from irtools.text import is_url
 
 __all__ = ["identity", "many_options", "root_options"]
 
@@ -40,7 +40,7 @@ class _Jobs(click.ParamType):  # type: ignore[type-arg]  # older click is not ge
 
 def many_options(function: F) -> F:
     """Add the exports and the options for many, which the function gets as ``many``."""
-    models = click.argument("models", metavar="[MODEL_DIR]...", nargs=-1, type=PATH)
+    models = click.argument("models", metavar="[MODEL_DIR]...", nargs=-1, type=EXPORT)
     recursive = click.option(
         "--recursive",
         metavar="ROOT",
@@ -53,7 +53,7 @@ def many_options(function: F) -> F:
 
 def root_options(function: F) -> F:
     """Add directories below which all exports are meant, by default the working directory; else as `many_options`."""
-    return click.argument("roots", metavar="[ROOT]...", nargs=-1, type=PATH)(_work_options(function))
+    return click.argument("roots", metavar="[ROOT]...", nargs=-1, type=EXPORT)(_work_options(function))
 
 
 def _work_options(function: F) -> F:
@@ -94,7 +94,7 @@ def _work_options(function: F) -> F:
         if scheduler is not None and jobs != 1:
             raise click.UsageError("--jobs is for processes of this machine; the cluster of --scheduler has its own")
         if roots is not None:
-            models = tuple(path for path in roots if path.is_file() or (has_magic(str(path)) and not path.is_dir()))
+            models = tuple(filter(_is_no_root, roots))
             recursive = tuple(path for path in roots or (Path(),) if path not in models)
         many = _found(models, recursive)
         if resume is not None:
@@ -106,16 +106,21 @@ def _work_options(function: F) -> F:
 
 
 def _found(models: tuple[Path, ...], roots: tuple[Path, ...]) -> Many:
-    if not roots and len(models) < 2 and not has_magic(str(Path(*models))):
+    if not roots and len(models) < 2 and not any(has_magic(str(path)) or is_url(str(path)) for path in models):
         return Many(models or (Path(),))
-    from irtools.fleet.find import find
+    from irtools.fleet.find import find, real_place
 
     notes: list[str] = []
     below = find(roots, True, skipped=lambda path, reason: notes.append(f"{path} is {reason}"))
     given = [*find(models), *below]
-    real = {real_path(path): path for path in reversed(given)}
+    real = {real_place(path): path for path in reversed(given)}
     once = set(real.values())
     return Many(tuple(path for path in given if path in once), roots, notes=tuple(notes))
+
+
+def _is_no_root(path: Path) -> bool:
+    """True for a file, a pattern or a URL, which stand for exports without a search."""
+    return is_url(str(path)) or path.is_file() or (has_magic(str(path)) and not path.is_dir())
 
 
 def _processors() -> int:

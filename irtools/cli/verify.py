@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from irtools.cli.common import PATH, Ui, about_model, write_stdout
+from irtools.cli.common import EXPORT, PATH, Ui, about_model, write_stdout
 from irtools.cli.defects import defect_text, is_defect, print_traceback
 from irtools.cli.many import Ended, Many, naming
 from irtools.cli.many_options import identity, many_options
@@ -38,7 +38,7 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.command("verify")
 @many_options
 @click.option("--expect-mtp/--no-mtp", default=None, help="Require or exclude an MTP head.")
-@click.option("--draft", metavar="DIR", type=PATH, help="DFlash or EAGLE-3 draft to check together with the export.")
+@click.option("--draft", metavar="DIR", type=EXPORT, help="DFlash or EAGLE-3 draft to check together with the export.")
 @click.option(
     "--select", metavar="RULES", multiple=True, callback=_codes, help="Run only these rules (codes or names) or groups."
 )
@@ -142,7 +142,8 @@ def command(
     indexed = "html" in dict(targets) and write_baseline is None and not many.single
     many = replace(many, options=f"{many.options} {indexed}")
     showing = _Showing(targets, ui, streaming=len(many.models) > 1 and write_baseline is None, indexed=indexed)
-    ended = _verify_each(many, call, ui, showing)
+    with ui.telling_traffic():
+        ended = _verify_each(many, call, ui, showing)
     verified = showing.verified
     if write_baseline is not None:
         from irtools.lint.baseline import write_baseline as write

@@ -13,7 +13,7 @@ import click
 from irtools.cli.common import PATH, Ui, about_model
 from irtools.errors import UsageError
 from irtools.report.json import ModelResult
-from irtools.text import joined, size_text, visible
+from irtools.text import is_url, joined, size_text, visible
 
 if TYPE_CHECKING:
     from irtools.export import Export
@@ -46,8 +46,12 @@ class Writing:
         Raises
         ------
         UsageError
-            Two exports would be written to one directory, or one inside the other.
+            Two exports would be written to one directory, or one inside the other, or an export is at a URL and there
+            is no output directory.
         """
+        remote = next((model for model in models if is_url(str(model))), None)
+        if remote is not None and self.output_dir is None and not self.dry_run:
+            raise UsageError(f"{remote} is at a URL, where nothing is written; give --output-dir for the new XML")
         several = replace(self, roots=tuple(roots), several=len(models) > 1 or bool(roots))
         if self.output_dir is None or not several.several:
             return several
@@ -77,6 +81,8 @@ class Writing:
         """Subfolder of an export in the output directory."""
         from irtools.ir.listing import real_path
 
+        if is_url(str(model)):
+            return Path((model.parent if model.suffix == ".xml" else model).name.partition("@")[0])
         directory = model.parent if model.suffix == ".xml" and not model.is_dir() else model
         for root in self.roots:
             if directory != root and directory.is_relative_to(root):
@@ -92,7 +98,8 @@ def writer_options(function: F) -> F:
         "--output-dir",
         metavar="DIR",
         type=PATH,
-        help="Write a complete export here instead of changing it in place; each of several models gets a subfolder.",
+        help="Write a complete export here instead of changing it in place; of one at a URL the new XML alone. Each of "
+        "several models gets a subfolder.",
     )
     @click.option("--dry-run", is_flag=True, help="Write nothing; exit with 1 if something would change.")
     @click.option("--diff", is_flag=True, help="Print the change as a unified diff; write nothing.")
@@ -154,12 +161,15 @@ def finish(
         Additional JSON keys.
     """
     from irtools.ir.listing import require_empty
+    from irtools.remote import is_remote, upload_of
 
     destination = writing.destination(model)
+    remote = is_remote(export.directory)
     files: list[str] = []
+    upload = ""
     notes = list(patch.notes)
     where = destination or patch.path
-    if not patch.changed and destination is None:
+    if not patch.changed and (destination is None or remote):
         status, outcome = "unchanged", f"{nothing_to_do}; nothing written"
     elif writing.dry_run:
         if destination is not None:
@@ -173,15 +183,19 @@ def finish(
         files = [str(file.path) for file in saved] or [str(destination)]
         notes += [note for file in saved for note in (*file.notes, file.link_note) if note]
         status, outcome = "written", f"wrote {joined(files)}"
-        if destination is not None:
+        if remote:
+            upload = upload_of(patch.path, Path(files[0]))
+            details = {**details, "upload": upload or None}
+            outcome += "; upload it with" if upload else f"; put it in the place of {patch.path}"
+        elif destination is not None:
             details = {**details, "weights": copied.sentence(export.directory, destination) or None}
             outcome += f"; {details['weights']}" if details["weights"] else ""
-    if not patch.changed and destination is not None:
+    if not patch.changed and destination is not None and not remote:
         outcome = f"{nothing_to_do}; {outcome}"
     for note in notes:
         ui.note(note)
     entries: dict[str, object] = {"file": str(patch.path), **details, "written": files, "notes": notes}
-    text = "\n".join(part for part in (heading, visible(outcome)) if part)
+    text = "\n".join(part for part in (heading, visible(outcome), visible(upload)) if part)
     if writing.diff:
         entries["diff"] = patch.diff()
         text = patch.diff().rstrip("\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from irtools.errors import UsageError
@@ -13,6 +12,7 @@ from irtools.fleet import run
 from irtools.fleet.find import find
 from irtools.fleet.order import InOrder
 from irtools.lint.engine import require_runtime
+from irtools.remote import as_path
 from irtools.report.atlas import atlas_row, failed_row
 from irtools.report.atlas_row import AtlasRow
 
@@ -74,7 +74,7 @@ def atlas(
         raise UsageError(f"context {context}: it must be at least 1")
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
-    found = map(str, find(map(Path, paths), recursive))
+    found = map(str, find(map(as_path, paths), recursive))
     unit = functools.partial(_unit, target_runtime=target_runtime, context=context)
     return _rows(unit, found, jobs=jobs, scheduler=scheduler, timeout=timeout)
 

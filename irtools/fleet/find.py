@@ -12,8 +12,10 @@ from pathlib import Path
 from irtools.errors import ExportError, UsageError
 from irtools.ir.listing import may_be_ir, real_path
 from irtools.ir.mistaken import missing_instead
+from irtools.remote import as_path, expand
+from irtools.text import is_url
 
-__all__ = ["find"]
+__all__ = ["find", "real_place"]
 
 _HUB = re.compile(r"(?:models|datasets|spaces)--.+")
 """Folder of a repository in the cache of huggingface_hub; it has a folder for each revision below ``snapshots``."""
@@ -24,8 +26,9 @@ def find(
 ) -> Iterator[Path]:
     """Find exports, in the order of the paths and each once; those of a pattern or a directory come sorted.
 
-    A path that exists, or that is no pattern, stands for itself. A pattern (``*``, ``?``, ``[...]`` and ``**`` for any
-    depth) stands for the directories with an IR and the ``.xml`` files that match; links are not followed below ``**``.
+    A path that exists, or that is no pattern, stands for itself; a URL of an organisation for all its exports. A pattern
+    (``*``, ``?``, ``[...]`` and ``**`` for any depth) stands for the directories with an IR and the ``.xml`` files that
+    match; links are not followed below ``**``.
 
     Parameters
     ----------
@@ -43,17 +46,25 @@ def find(
     ExportError
         There is no such directory to look in.
     """
-    seen: set[Path] = set()
+    seen: set[Path | str] = set()
     for path in paths:
         found = _below(path, skipped) if recursive else _meant(path)
         for one in found:
-            real = real_path(one)
+            real = real_place(one)
             if real not in seen:
                 seen.add(real)
                 yield one
 
 
+def real_place(path: Path) -> Path | str:
+    """What two paths of one export have in common; of one at a URL the URL, which is not opened for this."""
+    return str(path) if is_url(str(path)) else real_path(path)
+
+
 def _meant(path: Path) -> Iterator[Path]:
+    if is_url(str(path)):
+        yield from map(as_path, expand(str(path)))
+        return
     if os.path.lexists(path) or not glob.has_magic(str(path)):
         yield path
         return

@@ -6,11 +6,11 @@ import functools
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irtools.errors import IrtoolsError, OptionError, about
 from irtools.fleet.outcome import Outcome
+from irtools.remote import as_path
 
 if TYPE_CHECKING:
     from irtools.lint.engine import ModelVerification, VerifyOptions
@@ -75,7 +75,7 @@ def verify_many(
 
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
-    found = list(map(str, find(map(Path, paths), recursive)))
+    found = list(map(str, find(map(as_path, paths), recursive)))
     return _verified(found, options, jobs=jobs, scheduler=scheduler, timeout=timeout)
 
 
@@ -96,12 +96,13 @@ def _row(options: VerifyOptions | None, path: str) -> dict[str, Any]:
     from irtools.model.directory import ModelDirectory
 
     try:
-        with about(Path(path)):
-            return to_row(ModelVerification(Path(path), verify(ModelDirectory.open(path), options)))
+        place = as_path(path)
+        with about(place):
+            return to_row(ModelVerification(place, verify(ModelDirectory.open(place), options)))
     except OptionError as error:  # every export would raise it
         return {"stop": str(error)}
     except IrtoolsError as error:
-        return to_row(ModelVerification(Path(path), error=str(error)))
+        return to_row(ModelVerification(as_path(path), error=str(error)))
 
 
 def _restored(outcome: Outcome, options: VerifyOptions | None) -> ModelVerification:
@@ -109,7 +110,7 @@ def _restored(outcome: Outcome, options: VerifyOptions | None) -> ModelVerificat
     from irtools.lint.rows import from_row
 
     if outcome.row is None:
-        return ModelVerification(Path(outcome.path), error=f"{outcome.path}: {outcome.failure}")
+        return ModelVerification(as_path(outcome.path), error=f"{outcome.path}: {outcome.failure}")
     if "stop" in outcome.row:
         raise OptionError(outcome.row["stop"])
     return from_row(outcome.row, options.rules if options is not None else ())

@@ -19,6 +19,7 @@ from irtools.lint.finding import Condition, Finding, Fix, Severity, Strategy
 from irtools.lint.pipelines import Pipeline
 from irtools.lint.rule import Rule, load_rules
 from irtools.model.directory import ModelDirectory
+from irtools.remote import as_path
 
 if TYPE_CHECKING:
     from irtools.model.document import Document
@@ -61,7 +62,7 @@ def from_row(row: Mapping[str, Any], folders: Sequence[Path] = ()) -> ModelVerif
     folders : sequence of Path
         Folders of additional rules that took part.
     """
-    path = Path(row["path"])
+    path = as_path(row["path"])
     if row["error"] is not None:
         return ModelVerification(path, error=row["error"])
     verification = Verification(

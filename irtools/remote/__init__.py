@@ -1,1 +1,59 @@
-"""Exports at a URL: files and byte ranges, kept in a cache."""
+"""Exports at a URL: files and byte ranges, kept in a cache.
+
+The rest of irtools works on paths. :class:`RemotePath` is a path whose text is a URL; whatever opens it gets a file of
+the cache, which has the size that the listing gives and whose bytes are fetched when they are read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from irtools._lazy import attach
+from irtools.text import is_url
+
+if TYPE_CHECKING:
+    from irtools.remote.copies import failures
+    from irtools.remote.path import RemotePath, as_path
+    from irtools.remote.snapshot import Snapshot, expand, is_offline, open_snapshot, opened_snapshots, set_offline
+    from irtools.remote.traffic import Traffic, traffic
+    from irtools.remote.whole import is_remote, note_unmade, require_local, upload_of
+
+__all__ = [
+    "RemotePath",
+    "Snapshot",
+    "Traffic",
+    "as_path",
+    "expand",
+    "failures",
+    "is_offline",
+    "is_remote",
+    "is_url",
+    "note_unmade",
+    "open_snapshot",
+    "opened_snapshots",
+    "require_local",
+    "set_offline",
+    "traffic",
+    "upload_of",
+]
+
+__getattr__, __dir__ = attach(
+    __name__,
+    {
+        "RemotePath": "irtools.remote.path",
+        "Snapshot": "irtools.remote.snapshot",
+        "Traffic": "irtools.remote.traffic",
+        "as_path": "irtools.remote.path",
+        "expand": "irtools.remote.snapshot",
+        "failures": "irtools.remote.copies",
+        "is_offline": "irtools.remote.snapshot",
+        "is_remote": "irtools.remote.whole",
+        "note_unmade": "irtools.remote.whole",
+        "open_snapshot": "irtools.remote.snapshot",
+        "opened_snapshots": "irtools.remote.snapshot",
+        "require_local": "irtools.remote.whole",
+        "set_offline": "irtools.remote.snapshot",
+        "traffic": "irtools.remote.traffic",
+        "upload_of": "irtools.remote.whole",
+    },
+)

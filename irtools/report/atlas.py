@@ -22,6 +22,7 @@ from irtools.model.draft import draft
 from irtools.model.footprint import footprint
 from irtools.model.graft import draft_head_text
 from irtools.model.provenance import versions
+from irtools.remote import as_path
 from irtools.render.part import DrawnHead
 from irtools.report.atlas_records import measurements
 from irtools.report.atlas_row import AtlasFinding, AtlasHead, AtlasMemory, AtlasPart, AtlasRow
@@ -106,7 +107,7 @@ def failed_row(path: str | Path, error: str) -> AtlasRow:
 
 
 def _caught(path: str | Path, look: Callable[[], AtlasRow]) -> AtlasRow:
-    path = Path(path)
+    path = as_path(path)
     try:
         with about(path):
             return look()
