@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -59,21 +60,22 @@ class S3:
         }
 
     def add(self, bucket: str, prefix: str, files: Path) -> None:
-        """Upload a directory with boto3."""
+        """Make a bucket and upload a directory."""
+        self._client.create_bucket(Bucket=bucket)
+        for path in sorted(files.iterdir()):
+            self.put(bucket, f"{prefix}{path.name}", path.read_bytes())
+        self.requests.clear()
+
+    def put(self, bucket: str, key: str, body: bytes) -> None:
+        """Write one object."""
+        self._client.put_object(Bucket=bucket, Key=key, Body=body)
+
+    @cached_property
+    def _client(self) -> Any:
         import boto3
 
-        client = boto3.client(
-            "s3",
-            endpoint_url=self.url,
-            aws_access_key_id=KEY,
-            aws_secret_access_key=SECRET,
-            region_name="us-east-1",
-        )
-        client.create_bucket(Bucket=bucket)
-        for path in sorted(files.rglob("*")):
-            if path.is_file():
-                client.put_object(Bucket=bucket, Key=f"{prefix}{path.relative_to(files)}", Body=path.read_bytes())
-        self.requests.clear()
+        login = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET, "region_name": "us-east-1"}
+        return boto3.client("s3", endpoint_url=self.url, **login)
 
     def sent(self) -> int:
         """Bytes of the bodies of objects that were sent; listings do not count."""
