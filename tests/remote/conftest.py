@@ -54,6 +54,7 @@ class Look:
     cache: Path
 
     def __call__(self, *arguments: object, codes: tuple[int, ...] = (0, 1)) -> Done:
+        forget()
         done = self.cli(*arguments)
         assert done.code in codes, (arguments, done)
         assert not TRACE.search(done.out + done.err), (arguments, done)
@@ -72,6 +73,15 @@ class Look:
         text = self(*arguments, "--format", "json", codes=codes).out
         [model] = json.loads(text)["models"]
         return json.loads(json.dumps(model).replace(json.dumps(model["path"])[1:-1], "EXPORT"))
+
+
+def forget() -> None:
+    """Open each URL again, as a new process does."""
+    from irtools.remote import copies, snapshot, traffic
+
+    for known in (snapshot._opened, snapshot._roots, snapshot._folders, copies.failures):
+        known.clear()
+    traffic.METER.__init__()
 
 
 @pytest.fixture

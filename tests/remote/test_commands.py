@@ -1,4 +1,4 @@
-"""Commands on a URL: readers show what they show of the disk, `prove` and `bench` name the download, writers write XML."""
+"""Commands on a URL: readers show what they show of the disk, others say what they would download, or write the XML."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def s3(fixtures: Path) -> Iterator[S3]:
 
 
 @pytest.mark.slow
-def tests3(s3: S3, look: Look, fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s3(s3: S3, look: Look, fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in s3.environment.items():
         monkeypatch.setenv(name, value)
     s3.requests.clear()
