@@ -19,6 +19,7 @@ __all__ = [
     "LocateRefusedError",
     "MalformedValueError",
     "OptionError",
+    "RemoteError",
     "RenderError",
     "SaveError",
     "UnsupportedEncodingError",
@@ -82,6 +83,10 @@ class OptionError(UsageError):
 
 class ExportError(IrtoolsError):
     """A missing, empty, ambiguous or unreadable model directory or file."""
+
+
+class RemoteError(ExportError):
+    """An export at a URL that cannot be read: not there, not allowed, not reachable, or not what its listing says."""
 
 
 def unreadable(path: Path, error: OSError, advice: str = "") -> ExportError:

@@ -303,8 +303,15 @@ def _strings_fault(reader: WeightsReader, constants: tuple[Constant, ...]) -> st
     if not begins.elements or any((c.element_type, c.size) != ("i32", 4 * begins.elements) for c in bounds):
         return None  # other rules report a constant of another size
     longest = 0
-    for first in range(0, begins.elements, max(begins.elements // 16, 1)):
-        pieces = [reader.read(c.offset + first * 4, min(_STRIDE, c.size - first * 4)) for c in (begins, ends)]
+    firsts = range(0, begins.elements, max(begins.elements // 16, 1))
+    last = max(characters.size - _STRIDE, 0)
+    texts = [
+        (characters.offset + start, min(_STRIDE, characters.size)) for start in {last * at // 15 for at in range(16)}
+    ]
+    bounded = [_bound(constant, first) for constant in (begins, ends) for first in firsts]
+    reader.expect([*bounded, *texts])
+    for first in firsts:
+        pieces = [reader.read(*_bound(constant, first)) for constant in (begins, ends)]
         if pieces[0] is None or pieces[1] is None:
             return None
         previous = 0
@@ -315,12 +322,16 @@ def _strings_fault(reader: WeightsReader, constants: tuple[Constant, ...]) -> st
             longest = max(longest, end - begin)
     if not longest and begins.elements > 1 and characters.elements > 1:
         return f"only empty strings, but {characters.elements:,} characters"
-    last = max(characters.size - _STRIDE, 0)
-    for start in {last * at // 15 for at in range(16)} if characters.size else ():
-        piece = reader.read(characters.offset + start, min(_STRIDE, characters.size))
+    for start, size in texts if characters.size else ():
+        piece = reader.read(start, size)
         if piece is not None and len(piece) > 1 and not any(piece):
             return "strings of zero bytes"
     return None
+
+
+def _bound(constant: Constant, first: int) -> tuple[int, int]:
+    """Offset in the file and size of some entries of a table, from ``first`` on."""
+    return constant.offset + first * 4, min(_STRIDE, constant.size - first * 4)
 
 
 def _text_fault(text: bytes | None, size: int) -> str | None:

@@ -100,14 +100,20 @@ def _add_examples(name: str, command: click.Command) -> None:
     help="Read files of up to this size, such as 2GiB. By default, the largest is "
     "512 MiB for an .xml, 128 MiB for a tokenizer.json, 16 MiB for another .json, 1 MiB for a .toml.",
 )
-def cli(read_limit: int | None) -> None:
+@click.option("--offline", is_flag=True, help="Read exports at a URL from the cache only, as HF_HUB_OFFLINE=1 does.")
+def cli(read_limit: int | None, offline: bool) -> None:
     """Locate, annotate, check, prove, draw and edit OpenVINO IR exports of language models.
 
-    MODEL_DIR is a model directory or the path of one .xml. The default is the current directory.
+    MODEL_DIR is a model directory or the path of one .xml. The default is the current directory. It can be a URL:
+    hf://org/name[@revision], hf://org for all exports of an organisation, s3://, gs:// or https://.
     """
     from irtools.ir.reading import set_read_limit
 
     set_read_limit(read_limit or 0)
+    if offline:
+        from irtools.remote import set_offline
+
+        set_offline(offline)
 
 
 def main(arguments: list[str] | None = None) -> None:

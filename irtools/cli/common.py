@@ -20,10 +20,11 @@ from irtools.cli.defects import StdoutError, defect_text, is_defect
 from irtools.errors import AnnotationDiffersError, ExportError, IrtoolsError, LocateRefusedError, about, os_reason
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Style, folded
-from irtools.text import printable, shortened, visible
+from irtools.text import plural, printable, shortened, size_text, visible
 from irtools.timing import hearing, step
 
 __all__ = [
+    "EXPORT",
     "PATH",
     "Ui",
     "about_model",
@@ -50,28 +51,46 @@ class _PathType(click.Path):
     It refuses an empty text, which is usually an unset shell variable and not the working directory. It
     does not test for readability: click would also test output files, and one bad path would end the
     command for all models.
+
+    Parameters
+    ----------
+    urls : bool
+        Take the URL of an export too. It is opened when the path is used, so that an error is one of that export.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, urls: bool = False) -> None:
         super().__init__(readable=False, path_type=Path)
+        self._urls = urls
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
             self.fail("the path is empty", param, ctx)
+        if isinstance(value, str) and "://" in value:
+            from irtools.remote import as_path, is_url
+
+            if is_url(value):
+                return as_path(value) if self._urls else self.fail(f"{value} is a URL; give a local path", param, ctx)
         return super().convert(value, param, ctx)
 
 
 PATH = _PathType()
+EXPORT = _PathType(urls=True)
+"""An export that is read, which can be at a URL."""
 
 
-def _default_to_here(_ctx: click.Context, _param: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
-    return value or (Path(),)
+def _each_export(_ctx: click.Context, _param: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
+    """The models, or the working directory; of an organisation's URL all its exports."""
+    if not any("://" in str(path) for path in value):
+        return value or (Path(),)
+    from irtools.remote import as_path, expand, is_url
+
+    return tuple(one for path in value for one in (map(as_path, expand(str(path))) if is_url(str(path)) else (path,)))
 
 
-models_argument = click.argument("models", metavar="[MODEL_DIR]...", nargs=-1, type=PATH, callback=_default_to_here)
+models_argument = click.argument("models", metavar="[MODEL_DIR]...", nargs=-1, type=EXPORT, callback=_each_export)
 """Model directories or ``.xml`` files; by default the working directory."""
 
-model_argument = click.argument("model", metavar="[MODEL_DIR]", type=PATH, default=Path())
+model_argument = click.argument("model", metavar="[MODEL_DIR]", type=EXPORT, default=Path())
 """One model directory or ``.xml`` file; by default the working directory."""
 
 part_option = click.option(
@@ -149,12 +168,32 @@ def system_error(error: OSError, path: Path | None = None) -> ExportError:
 
 @contextmanager
 def about_model(path: Path) -> Iterator[None]:
-    """Convert ``OSError`` to an irtools error, and add the path of the model to errors that name no file."""
+    """Convert ``OSError`` to an irtools error, and add the path of the model to errors that name no file.
+
+    If a transfer of an export at a URL failed within the block, its error is raised whatever the block made of it.
+    """
+    before = _failed_transfers()
     try:
         with about(path):
             yield
     except OSError as error:
+        _raise_failed(before)
         raise system_error(error, path) from error
+    except IrtoolsError:
+        _raise_failed(before)
+        raise
+    _raise_failed(before)
+
+
+def _failed_transfers() -> int:
+    remote = sys.modules.get("irtools.remote")  # without it, nothing was transferred
+    return len(remote.failures) if remote is not None else 0
+
+
+def _raise_failed(before: int) -> None:
+    remote = sys.modules.get("irtools.remote")
+    if remote is not None and len(remote.failures) > before:
+        raise remote.failures[before] from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +240,19 @@ class Ui:
     def telling_steps(self) -> AbstractContextManager[None]:
         """Write each step that ends within the block, if ``--verbose`` is given."""
         return hearing(self.step) if self.verbose else nullcontext()
+
+    @contextmanager
+    def telling_traffic(self) -> Iterator[None]:
+        """Write what exports at a URL took, after the block; what was not read of them comes before it."""
+        try:
+            yield
+        finally:
+            remote = sys.modules.get("irtools.remote")
+            if remote is not None and (remote.opened_snapshots() or remote.traffic().requests):
+                for note in dict.fromkeys(note for one in remote.opened_snapshots() for note in one.notes):
+                    self.note(note)
+                taken = remote.traffic()
+                self.line(f"irtools: {size_text(taken.bytes)} in {plural(taken.requests, 'request')} from the network")
 
     def step(self, name: str, seconds: float, depth: int) -> None:
         """Write a finished step and its time to stderr: those that it consists of come before it, indented."""
@@ -267,7 +319,7 @@ def output_options(*formats: str) -> Callable[[F], F]:
             if quiet and verbose:
                 raise click.UsageError("-q and -v contradict each other")
             ui = Ui(format_, quiet, verbose, Style.of(sys.stdout))
-            with ui.telling_steps():
+            with ui.telling_steps(), ui.telling_traffic():
                 return function(*args, ui=ui, **kwargs)
 
         return wrapper  # type: ignore[return-value]

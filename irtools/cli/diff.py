@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from irtools.cli.common import PATH, Ui, attempt, output_options, print_error
+from irtools.cli.common import EXPORT, PATH, Ui, attempt, output_options, print_error
 from irtools.report.formats import DIFF, format_of, render, suffixes_text
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Style
@@ -24,8 +24,8 @@ _OUTPUT = f"Output file. Format by suffix: {suffixes_text(DIFF)}."
 
 
 @click.command("diff")
-@click.argument("a", metavar="A", type=PATH)
-@click.argument("b", metavar="B", type=PATH)
+@click.argument("a", metavar="A", type=EXPORT)
+@click.argument("b", metavar="B", type=EXPORT)
 @click.option("--part", metavar="PART", help="Only this part: target, mtp, or a file stem.")
 @click.option("--ignore", metavar="WORDS", multiple=True, callback=_words, help="Aspects to ignore, with commas.")
 @click.option("--output", "-o", metavar="FILE", type=PATH, help=_OUTPUT)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from irtools.cli.common import PATH, Ui, models_argument, output_options, part_option, run_models
+from irtools.cli.common import EXPORT, Ui, models_argument, output_options, part_option, run_models
 from irtools.cli.sizes import Bytes, KvPrecision, batch_option, context_option
 from irtools.model.decoding import STRATEGIES
 from irtools.report.json import ModelResult
@@ -48,7 +48,7 @@ def _is_no_value(following: str) -> bool:
     "--kv-precision", type=KvPrecision(), help="Precision of keys and values in the cache, such as u8 or u8,u4."
 )
 @click.option("--budget", type=Bytes(), help="Show the largest context that fits into this memory, such as 8GiB.")
-@click.option("--draft", metavar="DIR", type=PATH, help="Draft for the decoding strategies and the memory.")
+@click.option("--draft", metavar="DIR", type=EXPORT, help="Draft for the decoding strategies and the memory.")
 @click.option(
     "--assistant-tokens",
     metavar="N",

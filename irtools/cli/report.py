@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from irtools.cli.common import PATH, Ui, attempt, model_argument, output_options, part_option, print_error, write_stdout
+from irtools.cli.common import (
+    EXPORT,
+    PATH,
+    Ui,
+    attempt,
+    model_argument,
+    output_options,
+    part_option,
+    print_error,
+    write_stdout,
+)
 from irtools.cli.sizes import batch_option, context_option
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.text import visible
@@ -29,7 +39,7 @@ _SUFFIXES = (".html", ".htm")
 @click.option("-o", "--output", metavar="FILE", type=PATH, required=True, help="Output file: .html.")
 @part_option
 @click.option("--expect-mtp/--no-mtp", default=None, help="Require or exclude an MTP head.")
-@click.option("--draft", metavar="DIR", type=PATH, help="Draft to check with the export; its memory counts.")
+@click.option("--draft", metavar="DIR", type=EXPORT, help="Draft to check with the export; its memory counts.")
 @click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release to check for.  [default: 2026.4]")
 @context_option
 @batch_option

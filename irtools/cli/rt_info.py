@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from irtools.cli.common import PATH, Ui, output_options, part_option, run_models
+from irtools.cli.common import EXPORT, Ui, output_options, part_option, run_models
 from irtools.cli.writing import Writing, finish, writer_options
 from irtools.report.json import ModelResult
 from irtools.text import listed
 
 __all__ = ["command"]
 
-_model = click.argument("model", metavar="MODEL_DIR", type=PATH)
+_model = click.argument("model", metavar="MODEL_DIR", type=EXPORT)
 _no_check = click.option("--no-check", is_flag=True, help="Do not check the new file with OpenVINO.")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from irtools.cli.common import PATH, Ui, about_model, models_argument, print_error, write_stdout
+from irtools.cli.common import EXPORT, PATH, Ui, about_model, models_argument, print_error, write_stdout
 from irtools.cli.defects import defect_text, is_defect, print_traceback
 from irtools.errors import IrtoolsError, OptionError
 from irtools.report.formats import VERIFY, format_of, render, suffixes_text
@@ -31,7 +31,7 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.command("verify")
 @models_argument
 @click.option("--expect-mtp/--no-mtp", default=None, help="Require or exclude an MTP head.")
-@click.option("--draft", metavar="DIR", type=PATH, help="DFlash or EAGLE-3 draft to check together with the export.")
+@click.option("--draft", metavar="DIR", type=EXPORT, help="DFlash or EAGLE-3 draft to check together with the export.")
 @click.option(
     "--select", metavar="RULES", multiple=True, callback=_codes, help="Run only these rules (codes or names) or groups."
 )
@@ -130,9 +130,10 @@ def command(
     )
     ui = Ui("text", quiet, verbose, Style.of(sys.stdout))
     verified = []
-    for path in models:
-        with ui.telling_steps(), ui.working(f"Verifying {path}"):
-            verified.append(_verify(path, call, ui))
+    with ui.telling_traffic():
+        for path in models:
+            with ui.telling_steps(), ui.working(f"Verifying {path}"):
+                verified.append(_verify(path, call, ui))
     if write_baseline is not None:
         from irtools.lint.baseline import write_baseline as write
 

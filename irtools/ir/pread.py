@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from irtools.ir.constants import Constant, byte_size
 from irtools.ir.numbers import INTEGER_CODES, unpack
-from irtools.ir.reading import is_lfs_pointer
+from irtools.ir.reading import is_lfs_pointer, provider_of
 
 __all__ = ["Allowance", "WeightsReader"]
 
@@ -52,6 +54,12 @@ class WeightsReader:
         if not size or offset + size > self.size or size > self.allowance.left:
             return None
         self.allowance.left -= size
+        provider = provider_of(self.path)
+        try:
+            if provider is not None:
+                provider.fill(os.fspath(self.path), [(offset, offset + size)])
+        except OSError:
+            return None
         try:
             if self._descriptor < 0:
                 self._descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
@@ -64,16 +72,39 @@ class WeightsReader:
         self._pieces[offset, size] = piece
         return piece
 
+    def expect(self, ranges: Iterable[tuple[int, int]], most: int | None = None) -> None:
+        """Announce ranges, each an offset and a size, that will be read: a file at a URL is then asked for all at once.
+
+        Those beyond the allowance are left out, as :meth:`read` does it, and beyond ``most`` bytes.
+        """
+        provider = provider_of(self.path) if self.size else None
+        if provider is None:
+            return
+        left, wanted = min(self.allowance.left, most or self.allowance.left), []
+        for offset, size in dict.fromkeys(ranges):
+            if (offset, size) not in self._pieces and 0 < size <= left and offset + size <= self.size:
+                left -= size
+                wanted.append((offset, offset + size))
+        with suppress(OSError):  # each read meets it again
+            provider.fill(os.fspath(self.path), wanted)
+
+    def expect_integers(self, constants: Iterable[Constant], most: int) -> None:
+        """Announce integer constants, as :meth:`expect` does it with ranges."""
+        self.expect(((one.offset, one.size) for one in constants if _has_integers(one)), most)
+
     def integers(self, constant: Constant, most: int) -> tuple[int, ...] | None:
         """Values of an integer constant with at most ``most`` elements; None if they cannot be read."""
-        kind = constant.element_type
-        if kind not in INTEGER_CODES or constant.faults or constant.elements > most:
+        if constant.element_type not in INTEGER_CODES or constant.faults or constant.elements > most:
             return None
         if not constant.elements:
             return ()
-        needed = byte_size(kind, constant.elements)
-        piece = self.read(constant.offset, needed or 0) if constant.size == needed else None
-        return None if piece is None else unpack(piece, kind)
+        piece = self.read(constant.offset, constant.size) if _has_integers(constant) else None
+        return None if piece is None else unpack(piece, constant.element_type)
+
+
+def _has_integers(constant: Constant) -> bool:
+    kind = constant.element_type
+    return kind in INTEGER_CODES and not constant.faults and constant.size == byte_size(kind, constant.elements)
 
 
 def _read_at(descriptor: int, size: int, offset: int) -> bytes:

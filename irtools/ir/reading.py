@@ -10,11 +10,11 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from irtools.text import size_text
 
@@ -22,11 +22,14 @@ __all__ = [
     "KINDS",
     "LFS_POINTER",
     "Kind",
+    "Provider",
     "chunks",
     "is_lfs_pointer",
     "kind_of",
     "open_file",
     "parse_json",
+    "provide",
+    "provider_of",
     "read_file",
     "read_into",
     "read_json",
@@ -37,8 +40,10 @@ __all__ = [
 
 LFS_POINTER = b"version https://git-lfs"
 """First bytes of a Git-LFS pointer, which a clone without Git-LFS contains instead of the file."""
+_LARGEST_POINTER = 1024  # Git LFS takes nothing longer for one
 _CHUNK = 8 << 20
 _MIB = 1 << 20
+_SMALL_READ = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +102,54 @@ def kind_of(path: Path) -> str:
     return "tokenizer" if path.name in _TOKENIZER_FILES else _BY_SUFFIX.get(path.suffix.lower(), "template")
 
 
+class Provider(Protocol):
+    """Gets bytes of files that are not whole, such as those of an export at a URL."""
+
+    def fill(self, path: str, ranges: Sequence[tuple[int, int]], /) -> None:
+        """Put the bytes of some ranges, each from a start to an end, in their places; ``OSError`` if that fails."""
+
+
+_providers: dict[str, Provider] = {}
+
+
+def provide(directory: Path, provider: Provider) -> None:
+    """Let a provider get the bytes of all files below a directory before they are read."""
+    _providers[str(directory)] = provider
+
+
+def provider_of(path: Path) -> Provider | None:
+    """The provider of a file; None for a file that is whole."""
+    text = os.fspath(path)  # for a path at a URL, this registers its provider
+    while _providers and (above := os.path.dirname(text)) != text:  # noqa: PTH120  # a Path for each step is slow
+        if above in _providers:
+            return _providers[above]
+        text = above
+    return None
+
+
+class _Provided(FileIO):
+    """A file whose bytes a provider gets before they are read."""
+
+    def __init__(self, handle: int, provider: Provider, path: str) -> None:
+        super().__init__(handle, "rb")
+        self._provider, self._path = provider, path
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        start = self.tell()
+        self._provider.fill(self._path, [(start, start + memoryview(buffer).nbytes)])
+        return super().readinto(buffer)
+
+    def readall(self) -> bytes:
+        self._provider.fill(self._path, [(self.tell(), os.fstat(self.fileno()).st_size)])
+        return super().readall()
+
+
 def is_lfs_pointer(path: Path) -> bool:
     """True if a file is the pointer that a clone without Git LFS leaves in place of the content."""
     try:
         with open_file(path) as file:
+            if os.fstat(file.fileno()).st_size > _LARGEST_POINTER:
+                return False
             return file.read(len(LFS_POINTER)) == LFS_POINTER
     except OSError:
         return False
@@ -119,6 +168,9 @@ def open_file(path: Path) -> BufferedReader:
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
     try:
         _require_regular(os.fstat(handle).st_mode, path)
+        provider = provider_of(path)
+        if provider is not None:
+            return BufferedReader(_Provided(handle, provider, os.fspath(path)), _SMALL_READ)
         return open(handle, "rb")  # noqa: PTH123
     except BaseException:
         os.close(handle)

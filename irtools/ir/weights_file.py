@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from irtools.errors import ExportError, IrtoolsError, os_reason
-from irtools.ir.reading import LFS_POINTER, open_file
+from irtools.ir.reading import is_lfs_pointer, open_file
 
 __all__ = ["require_weights"]
 
@@ -27,15 +27,15 @@ def require_weights(
         Exception to raise if the file is missing, a Git-LFS pointer, too short or unreadable.
     """
     try:
+        pointer = is_lfs_pointer(path)
         with open_file(path) as file:
-            beginning = file.read(len(LFS_POINTER))
             size = file.seek(0, 2)
     except FileNotFoundError:
         message = "the weights are missing; get them and put them beside the .xml"
     except OSError as fault:
         message = f"the weights cannot be read ({os_reason(fault)}); repair the file, or get it again"
     else:
-        if beginning == LFS_POINTER:
+        if pointer:
             message = "a Git-LFS pointer instead of the weights; run `git lfs pull` to get them"
         elif size < needed:
             wrong = "the weights are truncated or another model's; get them again"

@@ -12,6 +12,7 @@ from irtools.errors import ExportError, unreadable
 from irtools.ir.mistaken import file_instead, meant_instead, missing_instead
 from irtools.ir.reading import read_json
 from irtools.model.document import Document, part_name
+from irtools.remote import as_path
 
 __all__ = ["MTP_FILE", "TARGET_FILES", "ModelDirectory"]
 
@@ -33,7 +34,7 @@ class ModelDirectory:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = as_path(path)
         self._only = self.path if self.path.suffix == ".xml" and not self.path.is_dir() else None
         self.directory = self.path.parent if self._only else self.path
 

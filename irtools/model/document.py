@@ -13,6 +13,7 @@ from irtools.ir.op import Op, data_attributes, parse_op
 from irtools.ir.reading import read_file
 from irtools.ir.rt_info import ANNOTATION_KEY, RtInfo, read_rt_info
 from irtools.ir.scan import Scan, Span, scan_ir
+from irtools.remote import as_path
 from irtools.timing import step
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Document(Drawable):
     """
 
     def __init__(self, path: str | Path, data: bytes | None = None, *, part: str | None = None) -> None:
-        self.path = Path(path)
+        self.path = as_path(path)
         self.part = part or part_name(self.path)
         if data is not None:
             self.data = data

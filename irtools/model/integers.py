@@ -14,6 +14,8 @@ __all__ = ["GraphIntegers", "file_integers"]
 
 _MOST = 64
 """Values in the largest constant that is read: no axis, shape or list of indices of a language model is longer."""
+_EXPECTED = 100_000
+"""Bytes of them that a file at a URL is asked for at once; it is asked for the others one by one."""
 _DEEPEST = 8
 _SAME = frozenset({"Convert", "Reshape", "Squeeze", "Unsqueeze", "Identity"})
 
@@ -21,6 +23,8 @@ _SAME = frozenset({"Convert", "Reshape", "Squeeze", "Unsqueeze", "Identity"})
 def file_integers(graph: GraphView, constants: Iterable[Constant], reader: WeightsReader) -> Iterator[GraphIntegers]:
     """Yield the integers of a graph and of all bodies in it; ``constants`` are those of the whole file."""
     table = {constant.span.start: constant for constant in constants}
+    short = [constant for constant in table.values() if constant.elements <= _MOST]
+    reader.expect_integers(short, _EXPECTED)
     pending = [graph]
     for current in pending:
         leaves = [key for kind in ("Const", "Constant") for key in current.by_type.get(kind, ())]

@@ -7,7 +7,7 @@ a few rows are read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -135,6 +135,9 @@ def like_lm_head(
         return Likeness.WIDER
     try:
         sample = list(_sample(own, readers[0]))
+        _expect(own.weight, readers[0], (row for row, _ in sample))
+        if theirs is not None:
+            _expect(theirs[0], readers[1], (token for _, token in sample if token >= 0))
         if all(not any(_row(readers[0], own.weight.constant, row)) for row, _ in sample):
             return Likeness.ZERO
         if theirs is None or any(not 0 <= token < theirs[1] for _, token in sample):
@@ -170,13 +173,25 @@ def _bytes(reader: WeightsReader, constant: Constant, start: int, size: int) -> 
 
 
 def _row(reader: WeightsReader, constant: Constant, row: int) -> bytes:
-    """The beginning of a row of a constant; all rows share a scale or zero point of one row."""
+    """The beginning of a row of a constant."""
+    return _bytes(reader, constant, *_place(constant, row))
+
+
+def _place(constant: Constant, row: int) -> tuple[int, int]:
+    """Offset in the constant, and size, of the beginning of a row; all rows share a scale or zero point of one row."""
     if not constant.shape or constant.shape[0] == 1:
         row = 0
     bits = ELEMENT_BITS.get(constant.element_type, 0) * (constant.elements // max((*constant.shape, 1)[0], 1))
     if bits == 0 or bits % 8:
         raise _NotComparableError
-    return _bytes(reader, constant, row * bits // 8, min(bits // 8, _MOST))
+    return row * bits // 8, min(bits // 8, _MOST)
+
+
+def _expect(weight: Weight, reader: WeightsReader, rows: Iterable[int]) -> None:
+    """Announce rows of a weight with their scales and zero points."""
+    wanted = list(rows)
+    places = [(part.offset, *_place(part, row)) for part in weight.parts for row in wanted if not part.faults]
+    reader.expect((offset + start, size) for offset, start, size in places)
 
 
 def _same_row(one: Weight, other: Weight, row: int, token: int, readers: tuple[WeightsReader, WeightsReader]) -> bool:

@@ -150,6 +150,7 @@ def take_samples(
 
 
 def _sampled(reader: WeightsReader, uses: Iterable[WeightUse], share: float) -> Iterator[Sample]:
+    planned: list[tuple[WeightUse, tuple[tuple[int, int], ...]]] = []
     credit = 0.0
     for use in uses:
         count = _MOST[use.use]
@@ -157,19 +158,21 @@ def _sampled(reader: WeightsReader, uses: Iterable[WeightUse], share: float) -> 
             credit += count * share
             count = min(count, int(credit))
             credit -= count
-        taken = tuple(_windows(reader, use.constant, count))
+        planned.append((use, tuple(_windows(use.constant, count))))
+    reader.expect(window for _, windows in planned for window in windows)
+    for use, windows in planned:
+        pieces = ((start, reader.read(start, size)) for start, size in windows)
+        taken = tuple((start, piece) for start, piece in pieces if piece is not None)
         if taken:
             yield Sample(use, taken)
 
 
-def _windows(reader: WeightsReader, constant: Constant, count: int) -> Iterator[tuple[int, bytes]]:
+def _windows(constant: Constant, count: int) -> Iterator[tuple[int, int]]:
+    """Offset in the file and size of each window of a constant."""
     size = constant.size
     if size <= count * _WINDOW:
         starts = list(range(0, size, _WINDOW))
     else:
         last = size - _WINDOW
         starts = [last * at // max(count - 1, 1) // 8 * 8 for at in range(count)]  # at the start of an element
-    for start in starts:
-        piece = reader.read(constant.offset + start, min(_WINDOW, size - start))
-        if piece is not None:
-            yield constant.offset + start, piece
+    yield from ((constant.offset + start, min(_WINDOW, size - start)) for start in starts)

@@ -1,1 +1,28 @@
-"""Exports at a URL: files and byte ranges, kept in a cache."""
+"""Exports at a URL: files and byte ranges, kept in a cache.
+
+The rest of irtools works on paths. :class:`RemotePath` is a path whose text is a URL; whatever opens it gets a file of
+the cache, which has the size that the listing gives and whose bytes are fetched when they are read.
+"""
+
+from __future__ import annotations
+
+from irtools.remote.address import is_url
+from irtools.remote.copies import failures
+from irtools.remote.path import RemotePath, as_path
+from irtools.remote.snapshot import Snapshot, expand, is_offline, open_snapshot, opened_snapshots, set_offline
+from irtools.remote.traffic import Traffic, traffic
+
+__all__ = [
+    "RemotePath",
+    "Snapshot",
+    "Traffic",
+    "as_path",
+    "expand",
+    "failures",
+    "is_offline",
+    "is_url",
+    "open_snapshot",
+    "opened_snapshots",
+    "set_offline",
+    "traffic",
+]

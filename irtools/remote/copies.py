@@ -1,0 +1,340 @@
+"""The copy of one export in the cache: files of the listed sizes, whose bytes are fetched when they are read."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from irtools.errors import RemoteError
+from irtools.ir.reading import kind_of, read_limit
+from irtools.remote.cache import STATE, load, save
+from irtools.remote.ledger import Filled, entries_from, entries_to
+from irtools.remote.listing import Entry, Listing, Source, Unreadable
+from irtools.text import listed, plural, size_text
+
+__all__ = ["WEIGHTS_AT_MOST", "Copy", "failures", "known_listing"]
+
+WEIGHTS_AT_MOST = 500_000
+"""Bytes that are fetched from the weights of one export; ``irtools.lint`` reads no more of a local one."""
+_WHOLE = (".xml", ".json", ".jinja")
+_WORKERS = 12
+_NEAR = 256
+"""Bytes between two ranges that are fetched as one: a request takes more."""
+_JOINED_AT_MOST = WEIGHTS_AT_MOST // 2
+_AHEAD = 1 << 20
+"""Bytes of the largest tokenizer.json that is fetched before something asks for it."""
+_MOST_AHEAD = 200
+_TOGETHER = 1 << 30
+"""Bytes of all files that are fetched whole."""
+
+failures: list[RemoteError] = []
+"""Errors of transfers, in order. What reads a file may take one for a fault of the file, so the boundary looks here."""
+
+
+def known_listing(folder: Path) -> Listing | None:
+    """The listing of a copy that the cache has; None if it has none, or not a whole one."""
+    state = load(folder / STATE)
+    try:
+        entries, _ = entries_from(state["files"])
+        return Listing(tuple(entries), str(state["revision"]), tuple(map(str, state["left_out"])))
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+@dataclass(eq=False)
+class Copy:
+    """A folder of the cache that stands for an export.
+
+    Parameters
+    ----------
+    url : str
+        Root of the export.
+    folder : Path
+        Folder of the cache; it has the state, and below it the directory with the files.
+    name : str
+        Name of that directory.
+    lock : callable
+        Makes the lock of the folder against other processes.
+    """
+
+    url: str
+    folder: Path
+    name: str
+    source: Source
+    listing: Listing
+    lock: Callable[[], AbstractContextManager[object]]
+    notes: dict[str, None] = field(default_factory=dict, init=False)
+    _filled: dict[str, Filled] = field(default_factory=dict, init=False, repr=False)
+    _weights_bytes: int = field(default=0, init=False, repr=False)
+    _whole_bytes: int = field(default=0, init=False, repr=False)
+    _unreadable: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+    _guard: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
+
+    @property
+    def directory(self) -> Path:
+        """The directory with the files."""
+        return self.folder / self.name
+
+    @functools.cached_property
+    def entries(self) -> dict[str, Entry]:
+        """Files by name."""
+        return {entry.name: entry for entry in self.listing.entries}
+
+    # -- making it -----------------------------------------------------------------------
+
+    def make(self) -> None:
+        """Create the files that are missing or have changed, and forget the others.
+
+        Raises
+        ------
+        RemoteError
+            The cache cannot hold such files.
+        """
+        left_out = list(self.listing.left_out)
+        with self.lock():
+            self._adopt(load(self.folder / STATE).get("files"))
+            try:
+                self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._remove_others()
+                for entry in self.entries.values():
+                    if not self._make(entry):
+                        left_out.append(entry.name)
+                self._save()
+            except OSError as error:
+                raise RemoteError(f"{self.url}: cannot be kept in the cache {self.folder}: {error.strerror}") from error
+        for name in left_out:
+            self.entries.pop(name, None)
+        if left_out:
+            names = listed([repr(name) for name in left_out])
+            self.notes[f"{self.url}: left out {plural(len(left_out), 'name')} that can be no file here: {names}"] = None
+
+    def _adopt(self, rows: object) -> None:
+        """Take over what is there of files that have not changed since."""
+        try:
+            old, filled = entries_from(rows)
+        except (KeyError, TypeError, ValueError):
+            return
+        for entry in old:
+            if entry == self.entries.get(entry.name) and entry.etag and self._sound(entry) and entry.name in filled:
+                self._filled[entry.name] = filled[entry.name]
+
+    def _sound(self, entry: Entry) -> bool:
+        path = self.directory / entry.name
+        return path.is_file() and not path.is_symlink() and path.stat().st_size == entry.size
+
+    def _remove_others(self) -> None:
+        for path in sorted(self.directory.rglob("*"), reverse=True):
+            if path.is_dir() and not path.is_symlink():
+                continue
+            name = path.relative_to(self.directory).as_posix()
+            if name not in self._filled:
+                path.unlink()
+
+    def _make(self, entry: Entry) -> bool:
+        """Make a sparse file; False for a name that the file system does not tell from another one, or not take."""
+        if entry.name in self._filled:
+            return True
+        path = self.directory / entry.name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), 0o600)
+        except (FileExistsError, NotADirectoryError):
+            return False
+        except OSError as error:
+            if error.errno in (errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL):
+                return False
+            raise
+        try:
+            os.ftruncate(handle, entry.size)
+        finally:
+            os.close(handle)
+        return True
+
+    def _save(self) -> None:
+        save(
+            self.folder / STATE,
+            {
+                "url": self.url,
+                "revision": self.listing.revision,
+                "left_out": self.listing.left_out,
+                "files": entries_to(self.listing.entries, self._filled),
+            },
+        )
+
+    # -- filling it ------------------------------------------------------------------------
+
+    def prefetch(self, folder: str) -> None:
+        """Fetch the files of one folder that nearly every command reads, in parallel.
+
+        Raises
+        ------
+        RemoteError
+            A file cannot be fetched.
+        """
+        inside = [entry for entry in self.entries.values() if entry.name.rpartition("/")[0] == folder]
+        ahead = [
+            entry
+            for entry in inside
+            if self._is_whole(entry) and (kind_of(Path(entry.name)) != "tokenizer" or entry.size <= _AHEAD)
+        ]
+        ahead.sort(key=lambda entry: not entry.name.endswith(".xml"))
+        with self._guard:
+            missing = [
+                (entry, start, end)
+                for entry in ahead[:_MOST_AHEAD]
+                for start, end in self._filled.get(entry.name, Filled()).missing(0, entry.size)
+            ]
+            self._fetch([(entry, 0, entry.size) for entry in dict.fromkeys(entry for entry, _, _ in missing)])
+
+    def fill(self, path: str, ranges: Sequence[tuple[int, int]]) -> None:
+        """Fetch what is missing of some ranges, each from a start to an end; a text file is fetched whole.
+
+        Raises
+        ------
+        Unreadable
+            The bytes cannot be fetched, or are beyond what is fetched of weights.
+        """
+        name = os.path.relpath(os.path.realpath(path), os.path.realpath(self.directory)).replace(os.sep, "/")
+        entry = self.entries.get(name)
+        if entry is None:
+            return
+        with self._guard:
+            filled = self._filled.setdefault(name, Filled())
+            whole = self._is_whole(entry)
+            wanted = [(0, entry.size)] if whole else [(start, min(end, entry.size)) for start, end in ranges]
+            gaps = [gap for start, end in sorted(wanted) if start < end for gap in filled.missing(start, end)]
+            if not gaps:
+                return
+            if name in self._unreadable:
+                raise Unreadable(errno.EIO, self._unreadable[name], path)
+            if whole:
+                gaps = wanted
+            else:
+                gaps = self._within_budget(path, gaps)
+            try:
+                self._fetch([(entry, start, end) for start, end in gaps])
+            except RemoteError as error:
+                failures.append(error)
+                raise Unreadable(errno.EIO, str(error), path) from error
+            except Unreadable as error:
+                self._unreadable[name] = str(error.strerror)
+                self.notes[f"{self.url}/{name}: {error.strerror}, so checks that need its values are not made"] = None
+                raise
+
+    def _within_budget(self, path: str, gaps: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+        joined: list[tuple[int, int]] = []
+        spare = _JOINED_AT_MOST - self._weights_bytes
+        for start, end in gaps:
+            if joined and start <= joined[-1][1] + (_NEAR if spare > 0 else 0):
+                joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+            else:
+                joined.append((start, end))
+        size = sum(end - start for start, end in joined)
+        if self._weights_bytes + size > WEIGHTS_AT_MOST:
+            kilobytes = WEIGHTS_AT_MOST // 1000
+            self.notes[
+                f"{self.url}: checks that need more than {kilobytes} kB of the weights are not made; "
+                f"for them, {self.advice()}"
+            ] = None
+            raise Unreadable(errno.EFBIG, f"is beyond the {kilobytes} kB of weights that are fetched", path)
+        self._weights_bytes += size
+        return joined
+
+    def advice(self) -> str:
+        """What to do for the whole export."""
+        return "download the export"
+
+    def _is_whole(self, entry: Entry) -> bool:
+        path = Path(entry.name)
+        return path.suffix.lower() in _WHOLE and entry.size <= read_limit(kind_of(path)).size
+
+    def _fetch(self, jobs: Sequence[tuple[Entry, int, int]]) -> None:
+        if not jobs:
+            return
+        self._whole_bytes += sum(end - start for entry, start, end in jobs if self._is_whole(entry))
+        if self._whole_bytes > _TOGETHER:
+            raise RemoteError(
+                f"{self.url}: its XML and JSON files have more than {size_text(_TOGETHER)}; download the export"
+            )
+        try:
+            with ThreadPoolExecutor(min(_WORKERS, len(jobs))) as pool:
+                futures = [pool.submit(self._fetch_one, *job) for job in jobs]
+                try:
+                    for (entry, start, end), future in zip(jobs, futures, strict=True):
+                        future.result()
+                        self._filled.setdefault(entry.name, Filled()).add(start, end)
+                except BaseException:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    raise
+        finally:
+            self._keep()
+
+    def _fetch_one(self, entry: Entry, start: int, end: int) -> None:
+        path = self.directory / entry.name
+        handle = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0))
+        try:
+            self.source.read(entry, start, end, functools.partial(_write, handle), self.listing.revision)
+            if hasattr(os, "fdatasync"):
+                os.fdatasync(handle)  # before the state says that the bytes are there
+        except OSError as error:
+            if isinstance(error, Unreadable):
+                raise
+            raise RemoteError(f"{self.url}: cannot be kept in the cache {self.folder}: {error.strerror}") from error
+        finally:
+            os.close(handle)
+        if start == 0 and end == entry.size and (entry.sha256 or entry.git):
+            self._require_content(entry, path)
+
+    def _require_content(self, entry: Entry, path: Path) -> None:
+        known, found = (entry.sha256, "sha256") if entry.sha256 else (entry.git, "git")
+        if digest(path, found) != known:
+            raise RemoteError(
+                f"{self.url}/{entry.name}: its content does not have the hash of the listing; run the command again"
+            )
+
+    def _keep(self) -> None:
+        """Save the state, with what other processes have fetched meanwhile."""
+        with self.lock():
+            before = dict(self._filled)
+            self._adopt(load(self.folder / STATE).get("files"))
+            for name, own in before.items():
+                merged = self._filled.setdefault(name, own)
+                if merged is not own:
+                    for start, end in own.ranges:
+                        merged.add(start, end)
+            self._save()
+
+
+def _write(handle: int, offset: int, piece: bytes) -> None:
+    view = memoryview(piece)
+    while view:
+        if hasattr(os, "pwrite"):
+            count = os.pwrite(handle, view, offset)
+        else:  # Windows, where each job has a handle of its own too
+            os.lseek(handle, offset, os.SEEK_SET)
+            count = os.write(handle, view)
+        view, offset = view[count:], offset + count
+
+
+def digest(path: Path, kind: str) -> str:
+    """Hash of a file: ``sha256``, or ``git`` for the SHA-1 that Git gives to it."""
+    with path.open("rb") as file:
+        if kind == "sha256":
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        state = hashlib.sha1(b"blob %d\0" % os.fstat(file.fileno()).st_size, usedforsecurity=False)
+        for piece in _pieces(file.read):
+            state.update(piece)
+        return state.hexdigest()
+
+
+def _pieces(read: Callable[[int], bytes]) -> Iterator[bytes]:
+    while piece := read(1 << 20):
+        yield piece

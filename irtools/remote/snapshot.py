@@ -1,0 +1,297 @@
+"""Snapshots of exports at a URL: opened once in a process, and found again by their path."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from irtools.errors import RemoteError, UsageError
+from irtools.ir.reading import provide
+from irtools.remote.address import Address, parse
+from irtools.remote.cache import cache_folder, exports_folder, load, place_of, save, trim
+from irtools.remote.copies import Copy, known_listing
+from irtools.remote.listing import Entry, Listing, Sink, Source
+from irtools.remote.traffic import Meter, Traffic
+
+__all__ = [
+    "Snapshot",
+    "expand",
+    "file_of",
+    "is_offline",
+    "open_snapshot",
+    "opened_snapshots",
+    "register",
+    "set_offline",
+]
+
+_INSTALL = "irtools reads URLs with packages that are not installed; run `pip install 'ov-irtools[remote]'`"
+_offline = [False]
+_roots: dict[str, Address] = {}
+_folders: dict[str, dict[str, None]] = {}
+_opened: dict[str, Copy | RemoteError] = {}
+_guard = threading.RLock()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """An export at a URL, as files.
+
+    Attributes
+    ----------
+    url : str
+        As it was given, in its usual form.
+    path : Path
+        Directory or file of the cache. Whoever opens a file there through ``irtools.ir.reading`` gets its bytes; others
+        find zeros in place of bytes that nothing has fetched.
+    """
+
+    url: str
+    path: Path
+    copy: Copy
+    address: Address
+
+    @property
+    def traffic(self) -> Traffic:
+        """Bytes and requests that it took so far."""
+        return self.copy.source.meter.traffic
+
+    @property
+    def revision(self) -> str:
+        """Commit at the hub; ``""`` elsewhere."""
+        return self.copy.listing.revision
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was not read, and why."""
+        return tuple(self.copy.notes)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Bytes and number of files that a download of the export would take."""
+        prefix = f"{self.address.folder}/" if self.address.folder else ""
+        sizes = [one.size for name, one in self.copy.entries.items() if name.startswith(prefix)]
+        return sum(sizes), len(sizes)
+
+
+def set_offline(offline: bool) -> None:
+    """Read exports at a URL from the cache only, or over the network as well."""
+    _offline[0] = offline
+
+
+def is_offline() -> bool:
+    """True after :func:`set_offline`, or with HF_HUB_OFFLINE, which counts for every scheme."""
+    if _offline[0]:
+        return True
+    from huggingface_hub import is_offline_mode
+
+    return bool(is_offline_mode())
+
+
+def register(address: Address) -> None:
+    """Note that paths below the root of an address are at this URL; it is opened when one of them is used."""
+    with _guard:
+        _roots.setdefault(address.root, address)
+        _folders.setdefault(address.root, {}).setdefault(address.folder)
+
+
+def open_snapshot(url: str) -> Snapshot:
+    """Open an export at a URL: list its files, and fetch its XML, JSON and template files.
+
+    A URL is opened once in a process.
+
+    Raises
+    ------
+    UsageError
+        There can be no such URL.
+    RemoteError
+        It cannot be read; the message says why.
+    """
+    address = parse(url)
+    register(address)
+    copy = _copy(address.root)
+    return Snapshot(address.url, copy.directory / address.inner, copy, address)
+
+
+def opened_snapshots() -> tuple[Snapshot, ...]:
+    """Exports at a URL that this process has opened."""
+    with _guard:
+        pairs = [(_roots[root], copy) for root, copy in _opened.items() if isinstance(copy, Copy)]
+    return tuple(Snapshot(address.url, copy.directory / address.inner, copy, address) for address, copy in pairs)
+
+
+def file_of(url: str) -> str:
+    """Path in the cache of a URL below a registered root.
+
+    Raises
+    ------
+    FileNotFoundError
+        No export that was named begins like this.
+    RemoteError
+        The export cannot be read.
+    """
+    with _guard:
+        roots = [root for root in _roots if url == root or url.startswith(f"{root}/")]
+    if not roots:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), url)
+    root = max(roots, key=len)
+    return os.path.join(_copy(root).directory, *url[len(root) :].split("/"))  # noqa: PTH118  # a text for `__fspath__`
+
+
+def expand(url: str) -> Iterator[str]:
+    """URLs of the exports that a URL names: of an organisation all that hold a target IR, else the URL itself.
+
+    Raises
+    ------
+    UsageError
+        There can be no such URL.
+    RemoteError
+        The organisation cannot be read, or has no export.
+    """
+    address = parse(url)
+    if not address.owner_only:
+        yield url
+        return
+    _require_packages(address)
+    if is_offline():
+        raise RemoteError(f"{url}: repositories cannot be listed offline; name them")
+    from irtools.remote.hub import exports_of
+
+    found = list(exports_of(address, Meter()))
+    if not found:
+        raise RemoteError(f"{url}: no model of it has an openvino_model.xml or openvino_language_model.xml")
+    yield from found
+
+
+def _copy(root: str) -> Copy:
+    with _guard:
+        known = _opened.get(root)
+        if known is None:
+            try:
+                known = _open(_roots[root])
+            except RemoteError as error:
+                known = error
+            _opened[root] = known
+        if isinstance(known, RemoteError):
+            raise known
+        folders = _folders[root]
+        for folder in [*folders]:
+            del folders[folder]
+            try:
+                known.prefetch(folder)
+            except RemoteError as error:
+                _opened[root] = error
+                raise
+        return known
+
+
+def _open(address: Address) -> Copy:
+    if address.owner_only:
+        raise UsageError(f"{address.root} names an owner, not an export; give {address.root}/NAME")
+    _require_packages(address)
+    source = _source(address)
+    server = _server(address)
+    offline = is_offline()
+    revision = _remembered(address, server) if offline else source.revision()
+    folder = exports_folder() / place_of(server, address.place, revision)
+    listing = known_listing(folder) if revision or offline else None
+    if listing is None:
+        if offline:
+            raise RemoteError(f"{address.root}: offline, and the cache does not have it")
+        listing = source.listing(revision)
+    if not offline:
+        _remember(address, server, revision)
+    copy = Copy(
+        address.root, folder, address.name, _Offline(address.root) if offline else source, listing, _lock(folder.name)
+    )
+    copy.make()
+    for path in {copy.directory, Path(os.path.realpath(copy.directory))}:
+        provide(path, copy)
+    trim(folder)
+    return copy
+
+
+def _require_packages(address: Address) -> None:
+    from importlib.util import find_spec
+
+    packages = {"s3": ("fsspec", "s3fs"), "gs": ("fsspec", "gcsfs")}.get(address.scheme, ())
+    if not all(map(find_spec, ("huggingface_hub", "filelock", *packages))):
+        raise RemoteError(f"{address.root}: {_INSTALL}")
+
+
+def _source(address: Address) -> Source:
+    if address.scheme == "hf":
+        from irtools.remote.hub import HubSource
+
+        return HubSource(address)
+    if address.scheme in ("http", "https"):
+        from irtools.remote.web import WebSource
+
+        return WebSource(address)
+    from irtools.remote.store import StoreSource
+
+    return StoreSource(address)
+
+
+def _server(address: Address) -> str:
+    if address.scheme == "hf":
+        from irtools.remote.hub import endpoint
+
+        return f"hf {endpoint()}"
+    if address.scheme == "s3":
+        return f"s3 {os.environ.get('AWS_ENDPOINT_URL_S3') or os.environ.get('AWS_ENDPOINT_URL', '')}"
+    return address.scheme
+
+
+def _lock(name: str) -> Callable[[], AbstractContextManager[object]]:
+    from filelock import FileLock
+
+    folder = cache_folder() / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / name)
+    return lambda: lock
+
+
+# A commit that a branch named last, so that the branch can be read offline.
+
+
+def _reference(address: Address, server: str) -> Path:
+    return cache_folder() / "refs" / f"{place_of(server, address.place, address.revision)}.json"
+
+
+def _remember(address: Address, server: str, revision: str) -> None:
+    path = _reference(address, server)
+    if load(path).get("revision") != revision:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save(path, {"url": address.root, "revision": revision})
+
+
+def _remembered(address: Address, server: str) -> str:
+    given = address.revision
+    if address.scheme == "hf" and len(given) == 40 and set(given) <= set("0123456789abcdef"):
+        return given
+    found = load(_reference(address, server)).get("revision")
+    if not isinstance(found, str):
+        raise RemoteError(f"{address.root}: offline, and the cache does not have it")
+    return found
+
+
+class _Offline:
+    """A source that gives nothing."""
+
+    def __init__(self, url: str) -> None:
+        self.meter = Meter()
+        self._url = url
+
+    def revision(self) -> str:
+        return ""
+
+    def listing(self, revision: str) -> Listing:
+        raise RemoteError(f"{self._url}: offline, and the cache does not have it")
+
+    def read(self, entry: Entry, start: int, end: int, sink: Sink, revision: str) -> None:
+        raise RemoteError(f"{self._url}/{entry.name}: offline, and the cache does not have all bytes that this needs")
