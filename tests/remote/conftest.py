@@ -77,11 +77,12 @@ class Look:
 
 def forget() -> None:
     """Open each URL again, as a new process does."""
-    from irtools.remote import copies, snapshot, traffic
+    from irtools.remote import copies, snapshot
+    from irtools.remote.traffic import METER
 
     for known in (snapshot._opened, snapshot._roots, snapshot._folders, copies.failures):
         known.clear()
-    traffic.METER.__init__()
+    METER.__init__()
 
 
 @pytest.fixture
@@ -107,7 +108,7 @@ def look(
 def told(done: Done) -> tuple[int, int]:
     """Bytes and requests of the last line of standard error."""
     last = done.err.strip().splitlines()[-1]
-    found = re.search(r"([\d.,]+) (bytes|kB|MB|GB)\b.*?([\d,]+) requests?", last)
+    found = re.search(r"([\d.,]+) (bytes|KiB|MiB|GiB)\b.*?([\d,]+) requests?", last)
     assert found, done
-    unit = {"bytes": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}[found[2]]
+    unit = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[found[2]]
     return round(float(found[1].replace(",", "")) * unit), int(found[3].replace(",", ""))
