@@ -86,7 +86,20 @@ class ExportError(IrtoolsError):
 
 
 class RemoteError(ExportError):
-    """An export at a URL that cannot be read: not there, not allowed, not reachable, or not what its listing says."""
+    """An export at a URL that cannot be read: not there, not allowed, not reachable, or not what its listing says.
+
+    Attributes
+    ----------
+    url : str
+        The export or file at fault; ``str`` puts it before the message.
+    """
+
+    def __init__(self, message: str, *, url: str = "") -> None:
+        super().__init__(message)
+        self.url = url
+
+    def __str__(self) -> str:
+        return f"{self.url}: {self.args[0]}" if self.url else super().__str__()
 
 
 def unreadable(path: Path, error: OSError, advice: str = "") -> ExportError:

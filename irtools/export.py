@@ -12,6 +12,7 @@ from irtools.display import Drawable
 from irtools.errors import EditError, OptionError, about
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
+from irtools.remote import require_local
 
 if TYPE_CHECKING:
     from irtools.advise.advice import Advice
@@ -558,6 +559,8 @@ class Export(ModelDirectory, Drawable):
         from irtools.surgery.graft.own import own_head as add_own_head
 
         separate = own_head or draft is not None
+        if separate:
+            require_local(self.directory, "a head of its own")
         if weights is not None and not separate:
             raise OptionError("weights need own_head=True or a draft; a draft head in the target shares lm_head's")
         compress = None
@@ -608,6 +611,7 @@ class Export(ModelDirectory, Drawable):
         from irtools.surgery.graft.own import without_own_head
 
         if own_head:
+            require_local(self.directory, "removing a head of its own")
             require_mtp(self)
             document = self._settled("mtp")
             with about(document.path):
@@ -999,6 +1003,7 @@ class Export(ModelDirectory, Drawable):
         """
         from irtools.prove.run import prove
 
+        require_local(self.directory, "a proof")
         self._require_saved()
         return prove(self, settings, progress, on_step)
 
@@ -1030,6 +1035,7 @@ class Export(ModelDirectory, Drawable):
         """
         from irtools.bench.run import bench
 
+        require_local(self.directory, "a benchmark")
         self._require_saved()
         return bench(self, settings, watcher)
 
@@ -1082,6 +1088,7 @@ class Export(ModelDirectory, Drawable):
         """
         from irtools.advise.advice import advise
 
+        require_local(self.directory, "advice on draft heads")
         self._require_saved()
         return advise(
             self,

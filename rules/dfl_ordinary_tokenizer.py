@@ -8,11 +8,13 @@ from pathlib import Path
 
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.errors import IrtoolsError
+from irtools.ir.hashes import require_same_hash
 from irtools.ir.scan import same_graph
 from irtools.lint.json_files import json_line
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 from irtools.model.special_tokens import UNSET, SpecialToken, UnreadableTokensError, special_tokens
+from irtools.remote import is_remote, note_unmade
 from irtools.runtime.probe import Tokenized, tokenize
 
 from .dfl_ordinary import two_models
@@ -148,6 +150,10 @@ def other_token_count(context: Context) -> Iterator[Finding]:
     theirs, ours = documents
     if theirs is None or ours is None or _same(theirs, ours):
         return
+    if is_remote(theirs.path) or is_remote(ours.path):
+        for document in (theirs, ours):
+            note_unmade(document.path, "the tokenizers are not the same files, and were not run to compare them")
+        return
     target, draft = tokenize([document.path.parent for document in (theirs, ours)], _TEXT)
     finding = _compared(target, draft)
     if finding is not None and (finding[1] or not any(other_tokenizer.check(context))):
@@ -181,6 +187,8 @@ def _same(one: Document, other: Document) -> bool:
 
 def _same_bytes(one: Path, other: Path) -> bool:
     try:
+        if is_remote(one) or is_remote(other):
+            return require_same_hash(one, other)
         return filecmp.cmp(one, other, shallow=False)
     except OSError:
         return True  # an IR rule reports the file

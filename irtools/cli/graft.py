@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from irtools.cli.common import EXPORT, PATH, Ui, models_argument, output_options, run_models
+from irtools.cli.common import PATH, Ui, models_argument, output_options, run_models
 from irtools.cli.sizes import read_tokens
 from irtools.cli.writing import Writing, finish, writer_options
 from irtools.errors import UsageError
@@ -149,9 +149,7 @@ def _advice_options(function: F) -> F:
 @click.option(
     "--tokens", metavar="FILE", help="Token ids for a head of its own, one on each line; corpus: the most frequent."
 )
-@click.option(
-    "--draft", metavar="DIR", type=EXPORT, help="A DFlash draft that gets a head of its own, in --output-dir."
-)
+@click.option("--draft", metavar="DIR", type=PATH, help="A DFlash draft that gets a head of its own, in --output-dir.")
 @click.option("--weights", type=click.Choice(("int4", "int8")), help="Compress a head of its own with NNCF.")
 @click.option("--remove", is_flag=True, help="Remove the draft head; with --own-head that of the MTP part.")
 @click.option("--advise", is_flag=True, help="Show what draft heads of several sizes cover and cost; write nothing.")

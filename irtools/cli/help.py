@@ -18,6 +18,7 @@ OTHERS = "Other commands"
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "annotate": ("irtools annotate my-model", "irtools annotate --diff my-model"),
     "attach": ("irtools attach my-finetune --mtp-from base-model", "irtools attach my-finetune --remove"),
+    "cache": ("irtools cache", "irtools cache --limit 2GiB", "irtools cache --clear hf://org/name"),
     "completion": (
         "irtools completion bash > ~/.local/share/bash-completion/completions/irtools",
         "irtools completion fish > ~/.config/fish/completions/irtools.fish",

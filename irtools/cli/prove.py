@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from irtools.cli.common import EXPORT, PATH, Ui, model_argument, output_options, run_models
+from irtools.cli.common import PATH, Ui, model_argument, output_options, run_models
 from irtools.cli.records import device_option, names, numbers, record_options, with_files
 from irtools.errors import OptionError
 from irtools.report.json import ModelResult
@@ -26,7 +26,7 @@ def _token_ids(_ctx: click.Context, _param: click.Parameter, values: tuple[str, 
 
 @click.command("prove")
 @model_argument
-@click.option("--draft", metavar="DIR", type=EXPORT, help="DFlash, EAGLE-3 or language-model draft to decode with.")
+@click.option("--draft", metavar="DIR", type=PATH, help="DFlash, EAGLE-3 or language-model draft to decode with.")
 @device_option
 @click.option("--prompt", "texts", metavar="TEXT", multiple=True, help="Prompt; can be repeated.")
 @click.option("--prompts", metavar="FILE", type=PATH, help="Prompts: one per line, or a JSON list of strings.")

@@ -34,7 +34,12 @@ class Writing:
 
     def destinations(self, models: Sequence[Path]) -> Mapping[Path, Path | None]:
         """Destination of each export: None for in place, the output directory, or a subfolder of it."""
+        from irtools.remote import RemotePath
+
+        remote = next((model for model in models if isinstance(model, RemotePath)), None)
         if self.output_dir is None:
+            if remote is not None and not self.dry_run:
+                raise UsageError(f"{remote} is at a URL, where nothing is written; give --output-dir for the new XML")
             return dict.fromkeys(models)
         if len(models) == 1:
             return {models[0]: self.output_dir}
@@ -61,7 +66,8 @@ def writer_options(function: F) -> F:
         "--output-dir",
         metavar="DIR",
         type=PATH,
-        help="Write a complete export here instead of changing it in place; each of several models gets a subfolder.",
+        help="Write a complete export here instead of changing it in place; of one at a URL the new XML alone. Each of "
+        "several models gets a subfolder.",
     )
     @click.option("--dry-run", is_flag=True, help="Write nothing; exit with 1 if something would change.")
     @click.option("--diff", is_flag=True, help="Print the change as a unified diff; write nothing.")
@@ -124,11 +130,14 @@ def finish(
         Additional JSON keys.
     """
     from irtools.ir.listing import require_empty
+    from irtools.remote import is_remote, upload_of
 
+    remote = is_remote(export.directory)
     files: list[str] = []
+    upload = ""
     notes = list(patch.notes)
     where = destination or patch.path
-    if not patch.changed and destination is None:
+    if not patch.changed and (destination is None or remote):
         status, outcome = "unchanged", f"{nothing_to_do}; nothing written"
     elif writing.dry_run:
         if destination is not None:
@@ -142,15 +151,19 @@ def finish(
         files = [str(file.path) for file in saved] or [str(destination)]
         notes += [note for file in saved for note in (*file.notes, file.link_note) if note]
         status, outcome = "written", f"wrote {joined(files)}"
-        if destination is not None:
+        if remote:
+            upload = upload_of(patch.path, Path(files[0]))
+            details = {**details, "upload": upload or None}
+            outcome += "; upload it with" if upload else f"; put it in the place of {patch.path}"
+        elif destination is not None:
             details = {**details, "weights": copied.sentence(export.directory, destination) or None}
             outcome += f"; {details['weights']}" if details["weights"] else ""
-    if not patch.changed and destination is not None:
+    if not patch.changed and destination is not None and not remote:
         outcome = f"{nothing_to_do}; {outcome}"
     for note in notes:
         ui.note(note)
     entries: dict[str, object] = {"file": str(patch.path), **details, "written": files, "notes": notes}
-    text = "\n".join(part for part in (heading, visible(outcome)) if part)
+    text = "\n".join(part for part in (heading, visible(outcome), visible(upload)) if part)
     if writing.diff:
         entries["diff"] = patch.diff()
         text = patch.diff().rstrip("\n")

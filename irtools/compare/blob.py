@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import mmap
+import os
 import struct
 from collections.abc import Iterable
 from pathlib import Path
 
 from irtools.errors import ExportError, os_reason
 from irtools.ir.constants import Constant
-from irtools.ir.reading import open_file
+from irtools.ir.hashes import require_same_hash
+from irtools.ir.pread import fetch_small
+from irtools.ir.reading import open_file, provider_of
 from irtools.ir.weights_file import require_weights
 
 __all__ = ["Blob", "same_bytes", "same_file"]
@@ -33,12 +36,16 @@ class Blob:
     ----------
     fault : str or None
         Reason why some constants cannot be read.
+    whole : bool
+        False for a file at a URL, of which only constants with at most 64 elements are there.
     """
 
     def __init__(self, path: Path, constants: Iterable[Constant]) -> None:
         self.path = path
         self.fault: str | None = None
         self._content: mmap.mmap | bytes = b""
+        self.whole = True
+        constants = list(constants)
         needed = 0
         for constant in constants:
             needed = max(needed, constant.end)
@@ -48,8 +55,9 @@ class Blob:
             require_weights(path, needed, "the IR")
             with open_file(path) as file:
                 # mmap refuses an empty file.
-                if file.read(1):
+                if os.fstat(file.fileno()).st_size:
                     self._content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            self.whole = not fetch_small(path, constants)
         except ExportError as error:
             self.fault = str(error)
         except OSError as error:
@@ -99,6 +107,8 @@ def same_file(a: Path, b: Path) -> bool:
     OSError
         A file cannot be read.
     """
+    if provider_of(a) is not None or provider_of(b) is not None:
+        return require_same_hash(a, b)
     # Not filecmp.cmp: it reads 8 KiB at a time, which is slow for weights of many GiB.
     if a.samefile(b):
         return True

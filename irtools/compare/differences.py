@@ -258,6 +258,8 @@ class PartDiff:
         Descriptions of content that could not be compared, with reasons.
     unread : tuple of str
         Reasons why weights and small constants were not compared, with the names of the files.
+    uncompared : int
+        Weights with equal precision and shape whose values were not compared, because they are at a URL.
     surroundings : Surroundings
         The changed ops and their neighbours.
     """
@@ -283,6 +285,7 @@ class PartDiff:
     regions: tuple[RegionDiff, ...] = ()
     notes: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    uncompared: int = 0
     surroundings: Surroundings = Surroundings()
 
     def __repr__(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from irtools.compare.differences import CATEGORIES, Comparison, Difference, PartDiff
-from irtools.compare.entries import config_changes, file_changes, surplus
+from irtools.compare.entries import config_changes, file_changes, surplus, weights_file
 from irtools.compare.parts import compare_parts
 from irtools.errors import ExportError, IrtoolsError, UsageError, os_reason
 from irtools.model.directory import ModelDirectory
@@ -26,24 +26,33 @@ def compare(a: Operand, b: Operand, *, ignore: Collection[str] = (), part: str |
     one, other = (side if isinstance(side, ModelDirectory) else ModelDirectory.open(side) for side in (a, b))
     if part is not None or not (one.path.is_dir() and other.path.is_dir()):
         documents = _chosen(one, other, part)
-        files = () if "files" in ignored else tuple(surplus(*documents))
-        return Comparison(one.path, other.path, ignored, (_part(documents, one, other, ignored),), files=files)
+        part_diff = _part(documents, one, other, ignored)
+        unread: list[str] = []
+        beyond = [*surplus(*documents), *weights_file(*documents, part_diff.uncompared, unread)]
+        files = () if "files" in ignored else tuple(beyond)
+        return Comparison(one.path, other.path, ignored, (part_diff,), files=files, errors=tuple(unread))
     shared, only = _parts(one, other)
     if not shared:
         raise ExportError(f"{one.path} and {other.path}: no IR is in both; give the .xml files to compare")
     with step("Comparing the other files"):
         config, config_versions, files, errors = _directories(one, other)
-    beyond = [change for documents in shared for change in surplus(*documents)]
+    parts = tuple(_part(documents, one, other, ignored) for documents in shared)
+    unread = list(errors)
+    beyond = [
+        change
+        for documents, diff in zip(shared, parts, strict=True)
+        for change in (*surplus(*documents), *weights_file(*documents, diff.uncompared, unread))
+    ]
     return Comparison(
         one.path,
         other.path,
         ignored,
-        tuple(_part(documents, one, other, ignored) for documents in shared),
+        parts,
         only=() if "parts" in ignored else only,
         config=() if "config" in ignored else config,
         config_versions=() if {"versions", "config"} & ignored else config_versions,
         files=() if "files" in ignored else (*beyond, *files),
-        errors=errors,
+        errors=tuple(unread),
     )
 
 
@@ -133,7 +142,7 @@ def _directories(
     except IrtoolsError as error:
         errors.append(str(error))
     try:
-        files = tuple(file_changes(a.directory, b.directory, compared))
+        files = tuple(file_changes(a.directory, b.directory, compared, errors))
     except OSError as error:
         errors.append(f"{error.filename}: cannot be read: {os_reason(error)}")
     return config, versions, files, tuple(errors)

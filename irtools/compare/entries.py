@@ -15,12 +15,13 @@ from irtools.errors import IrtoolsError
 from irtools.graph.view import GraphView
 from irtools.ir.constants import iter_graphs, read_constants
 from irtools.ir.op import Port
+from irtools.ir.reading import NotFetchedError
 from irtools.ir.rt_info import ANNOTATION_KEY
 from irtools.model.document import Document
 from irtools.model.provenance import flat_rt_info
 from irtools.text import plural, size_text
 
-__all__ = ["config_changes", "file_changes", "mappings", "metadata", "ports", "surplus"]
+__all__ = ["config_changes", "file_changes", "mappings", "metadata", "ports", "surplus", "weights_file"]
 
 _DEEPEST = 64
 _NUMBERED = re.compile(r"(Parameter|Result)_\d+")
@@ -120,8 +121,10 @@ def _flat(value: Mapping[str, Any]) -> dict[str, str]:
     return flat
 
 
-def file_changes(a: Path, b: Path, skipped: Collection[str]) -> Iterator[Difference]:
+def file_changes(a: Path, b: Path, skipped: Collection[str], unread: list[str]) -> Iterator[Difference]:
     """Files of two directories that differ, without hidden files and those in ``skipped``.
+
+    ``unread`` gets sentences about files at a URL that could not be compared.
 
     Raises
     ------
@@ -136,9 +139,37 @@ def file_changes(a: Path, b: Path, skipped: Collection[str]) -> Iterator[Differe
         sizes = [size_text(path.stat().st_size) if path is not None else None for path in (one, other)]
         if one is None or other is None:
             yield Difference(name, *sizes)
-        elif not same_file(one, other):
-            same_size = sizes[0] == sizes[1]
-            yield Difference(name, sizes[0], f"{sizes[1]}, other content" if same_size else sizes[1])
+            continue
+        try:
+            same = same_file(one, other)
+        except NotFetchedError as error:
+            unread.append(f"{other}: {error.strerror}")
+            continue
+        if not same:
+            yield _other_content(name, sizes)
+
+
+def _other_content(name: str, sizes: list[str | None]) -> Difference:
+    return Difference(name, sizes[0], f"{sizes[1]}, other content" if sizes[0] == sizes[1] else sizes[1])
+
+
+def weights_file(a: Document, b: Document, uncompared: int, unread: list[str]) -> Iterator[Difference]:
+    """The change of two ``.bin`` files of which some weights were not compared, or a sentence for ``unread``."""
+    if not uncompared:
+        return
+    try:
+        same = same_file(a.weights_path, b.weights_path)
+    except OSError:
+        unread.append(
+            f"{b.weights_path}: values of {plural(uncompared, 'weight')} with more than 64 elements: they are at "
+            "a URL, and no server gives a hash of the file"
+        )
+        return
+    if not same:
+        sizes: list[str | None] = [size_text(one.weights_path.stat().st_size) for one in (a, b)]
+        change = _other_content(b.weights_path.name, sizes)
+        apart = f"{change.b}; {plural(uncompared, 'weight')} not compared one by one"
+        yield Difference(change.what, change.a, apart)
 
 
 def surplus(a: Document, b: Document) -> Iterator[Difference]:

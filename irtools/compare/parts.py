@@ -53,6 +53,7 @@ def compare_parts(part: str, a: Document, b: Document, configs: Configs | None, 
         regions=regions,
         notes=(*pair.notes, *notes),
         unread=pair.unread if wanted else (),
+        uncompared=stored.uncompared,
         surroundings=surroundings(pair.alignment, regions),
     )
     return _without(diff, frozenset(ignored))

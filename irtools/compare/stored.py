@@ -16,7 +16,15 @@ _NO_FLOATS = INTEGERS | {"i16", "i8", "u16", "u8", "boolean", "string"}
 
 
 class StoredPair:
-    """The weights of two files; ``roles`` names the ops of ``a`` that are the ``embedding`` or the ``head``."""
+    """The weights of two files; ``roles`` names the ops of ``a`` that are the ``embedding`` or the ``head``.
+
+    Attributes
+    ----------
+    same : bool
+        True if both files hold the same bytes.
+    uncompared : int
+        Pairs of weights whose values were not compared, because a file at a URL is not fetched whole.
+    """
 
     def __init__(self, a: Graph, b: Graph, roles: dict[int, str], *, values: bool) -> None:
         self._tables = {
@@ -25,6 +33,7 @@ class StoredPair:
         self._roles = roles
         self.values = values
         self.same = values and _same_files(a.blob, b.blob)
+        self.uncompared = 0
         self._blobs = (a.blob, b.blob)
 
     def compare(self, a: Graph, b: Graph, ops: tuple[ComparedOp, ComparedOp]) -> Iterator[WeightChange]:
@@ -57,6 +66,9 @@ class StoredPair:
     def _other_numbers(self, one: Weight, other: Weight) -> bool:
         pairs = list(zip(one.parts, other.parts, strict=False))
         if self.same and all(first.offset == second.offset for first, second in pairs):
+            return False
+        if not all(blob.whole for blob in self._blobs):
+            self.uncompared += 1
             return False
         return any(first.size != second.size for first, second in pairs) or not same_bytes(*self._blobs, pairs)
 

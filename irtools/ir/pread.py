@@ -12,7 +12,9 @@ from irtools.ir.constants import Constant, byte_size
 from irtools.ir.numbers import INTEGER_CODES, unpack
 from irtools.ir.reading import is_lfs_pointer, provider_of
 
-__all__ = ["Allowance", "WeightsReader"]
+__all__ = ["Allowance", "WeightsReader", "fetch_small"]
+
+_SMALL = 64
 
 
 @dataclass(slots=True)
@@ -100,6 +102,22 @@ class WeightsReader:
             return ()
         piece = self.read(constant.offset, constant.size) if _has_integers(constant) else None
         return None if piece is None else unpack(piece, constant.element_type)
+
+
+def fetch_small(path: Path, constants: Iterable[Constant]) -> bool:
+    """Get the constants of a file at a URL that have at most 64 elements; False for a file that is whole anyway.
+
+    Raises
+    ------
+    NotFetchedError
+        They cannot be fetched.
+    """
+    provider = provider_of(path)
+    if provider is None:
+        return False
+    small = [(one.offset, one.end) for one in constants if not one.faults and one.elements <= _SMALL]
+    provider.fill(os.fspath(path), small)
+    return True
 
 
 def _has_integers(constant: Constant) -> bool:

@@ -10,7 +10,7 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BufferedReader, FileIO
 from pathlib import Path
@@ -22,6 +22,7 @@ __all__ = [
     "KINDS",
     "LFS_POINTER",
     "Kind",
+    "NotFetchedError",
     "Provider",
     "chunks",
     "is_lfs_pointer",
@@ -106,7 +107,14 @@ class Provider(Protocol):
     """Gets bytes of files that are not whole, such as those of an export at a URL."""
 
     def fill(self, path: str, ranges: Sequence[tuple[int, int]], /) -> None:
-        """Put the bytes of some ranges, each from a start to an end, in their places; ``OSError`` if that fails."""
+        """Put the bytes of some ranges, each from a start to an end, in their places; else ``NotFetchedError``."""
+
+    def hashes(self, path: str, /) -> Mapping[str, str]:
+        """Known hashes of a whole file: ``sha256``, or ``git`` for the SHA-1 that Git gives to its content."""
+
+
+class NotFetchedError(OSError):
+    """Bytes of a file at a URL that were not fetched: a check that needs them is not made."""
 
 
 _providers: dict[str, Provider] = {}

@@ -31,7 +31,7 @@ from irtools.ir.files import (
     write_all,
 )
 from irtools.ir.listing import UNFINISHED, list_export, real_path, remove_leftover, require_empty
-from irtools.ir.reading import chunks, open_file, read_file
+from irtools.ir.reading import chunks, open_file, provider_of, read_file
 from irtools.text import short_repr
 
 try:
@@ -196,6 +196,8 @@ def _held(read: Mapping[Path, bytes]) -> Iterator[None]:
 def _prepared(change: FileChange) -> Iterator[Callable[[], Saved]]:
     """Lock a file, write and check the temporary file, and yield the function that renames it."""
     path, state = change.path, "the old file is as it was"
+    if provider_of(path) is not None:
+        raise SaveError("is at a URL, where nothing is written; give --output-dir", path=path)
     with explained(path, state=state), lock(path) as locked:
         before = _unchanged(path, change.original)
         if locked:
@@ -324,7 +326,7 @@ def save_export(
     read: Mapping[Path, bytes] | None = None,
     progress: CopyProgress | None = None,
 ) -> tuple[Saved, ...]:
-    """Write a complete export to an empty or absent directory.
+    """Write a complete export to an empty or absent directory; of an export at a URL the changed files alone.
 
     All files of ``directory`` and its sub-directories are copied; symbolic links are followed. Files are
     cloned if the file system supports it; otherwise weights are hard-linked and other files copied. Changed
@@ -339,8 +341,11 @@ def save_export(
     """
     with explained(output_dir, state="nothing was created"):
         require_empty(output_dir, directory)
-    with _reading(directory):
-        folders, files = list_export(directory, leave_out=SUFFIX)
+    folders: list[Path] = []
+    files: dict[Path, Path] = {}
+    if provider_of(directory / UNFINISHED) is None:  # of an export at a URL, the changed files alone are written
+        with _reading(directory):
+            folders, files = list_export(directory, leave_out=SUFFIX)
     for name, source in (instead or {}).items():
         files.pop(Path(name), None)
         if source is not None:

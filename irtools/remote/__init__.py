@@ -11,6 +11,7 @@ from irtools.remote.copies import failures
 from irtools.remote.path import RemotePath, as_path
 from irtools.remote.snapshot import Snapshot, expand, is_offline, open_snapshot, opened_snapshots, set_offline
 from irtools.remote.traffic import Traffic, traffic
+from irtools.remote.whole import is_remote, note_unmade, require_local, upload_of
 
 __all__ = [
     "RemotePath",
@@ -20,9 +21,13 @@ __all__ = [
     "expand",
     "failures",
     "is_offline",
+    "is_remote",
     "is_url",
+    "note_unmade",
     "open_snapshot",
     "opened_snapshots",
+    "require_local",
     "set_offline",
     "traffic",
+    "upload_of",
 ]

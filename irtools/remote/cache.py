@@ -144,12 +144,24 @@ def cached() -> list[Cached]:
     return sorted(found, key=lambda one: -one.used)
 
 
-def clear(exports: Iterable[Cached]) -> int:
-    """Remove exports from the cache; returns the bytes that were freed."""
+def clear(exports: Iterable[Cached], *, all_: bool = False) -> int:
+    """Remove exports from the cache, and with ``all_`` what it remembers besides; returns the bytes that were freed.
+
+    Raises
+    ------
+    ExportError
+        An export cannot be removed.
+    """
     freed = 0
     for one in exports:
-        shutil.rmtree(one.folder, ignore_errors=True)
-        freed += one.size if not one.folder.exists() else 0
+        try:
+            shutil.rmtree(one.folder)
+        except OSError as error:
+            raise ExportError(f"cannot be removed: {error.strerror}", path=one.folder) from error
+        freed += one.size
+    if all_:
+        for name in ("refs", "locks"):
+            shutil.rmtree(cache_folder() / name, ignore_errors=True)
     return freed
 
 
@@ -161,7 +173,8 @@ def trim(keep: Path) -> None:
         if total <= most:
             return
         if one.folder != keep and time.time() - one.used > _IN_USE:
-            total -= clear([one])
+            with contextlib.suppress(ExportError):
+                total -= clear([one])
 
 
 def _used(folder: Path) -> float:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import errno
 import functools
-import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from irtools.errors import RemoteError
-from irtools.ir.reading import kind_of, read_limit
+from irtools.ir.hashes import hash_of
+from irtools.ir.reading import NotFetchedError, kind_of, read_limit
+from irtools.remote.address import parse
 from irtools.remote.cache import STATE, load, save
 from irtools.remote.ledger import Filled, entries_from, entries_to
-from irtools.remote.listing import Entry, Listing, Source, Unreadable
+from irtools.remote.lines import download_line
+from irtools.remote.listing import Entry, Listing, Source
 from irtools.text import listed, plural, size_text
 
 __all__ = ["WEIGHTS_AT_MOST", "Copy", "failures", "known_listing"]
@@ -109,7 +111,9 @@ class Copy:
                         left_out.append(entry.name)
                 self._save()
             except OSError as error:
-                raise RemoteError(f"{self.url}: cannot be kept in the cache {self.folder}: {error.strerror}") from error
+                raise RemoteError(
+                    f"cannot be kept in the cache {self.folder}: {error.strerror}", url=self.url
+                ) from error
         for name in left_out:
             self.entries.pop(name, None)
         if left_out:
@@ -194,15 +198,24 @@ class Copy:
             ]
             self._fetch([(entry, 0, entry.size) for entry in dict.fromkeys(entry for entry, _, _ in missing)])
 
-    def fill(self, path: str, ranges: Sequence[tuple[int, int]]) -> None:
+    def hashes(self, path: str) -> Mapping[str, str]:
+        """Hashes that the listing has of a file."""
+        entry = self.entries.get(self._name(path))
+        known = {"sha256": entry.sha256, "git": entry.git} if entry is not None else {}
+        return {kind: value for kind, value in known.items() if value}
+
+    def _name(self, path: str) -> str:
+        return os.path.relpath(os.path.realpath(path), os.path.realpath(self.directory)).replace(os.sep, "/")
+
+    def fill(self, path: str, ranges: Sequence[tuple[int, int]], /) -> None:
         """Fetch what is missing of some ranges, each from a start to an end; a text file is fetched whole.
 
         Raises
         ------
-        Unreadable
+        NotFetchedError
             The bytes cannot be fetched, or are beyond what is fetched of weights.
         """
-        name = os.path.relpath(os.path.realpath(path), os.path.realpath(self.directory)).replace(os.sep, "/")
+        name = self._name(path)
         entry = self.entries.get(name)
         if entry is None:
             return
@@ -214,17 +227,14 @@ class Copy:
             if not gaps:
                 return
             if name in self._unreadable:
-                raise Unreadable(errno.EIO, self._unreadable[name], path)
-            if whole:
-                gaps = wanted
-            else:
-                gaps = self._within_budget(path, gaps)
+                raise NotFetchedError(errno.EIO, self._unreadable[name], path)
+            gaps = wanted if whole else self._within_budget(path, gaps)
             try:
                 self._fetch([(entry, start, end) for start, end in gaps])
             except RemoteError as error:
                 failures.append(error)
-                raise Unreadable(errno.EIO, str(error), path) from error
-            except Unreadable as error:
+                raise NotFetchedError(errno.EIO, str(error), path) from error
+            except NotFetchedError as error:
                 self._unreadable[name] = str(error.strerror)
                 self.notes[f"{self.url}/{name}: {error.strerror}, so checks that need its values are not made"] = None
                 raise
@@ -242,15 +252,11 @@ class Copy:
             kilobytes = WEIGHTS_AT_MOST // 1000
             self.notes[
                 f"{self.url}: checks that need more than {kilobytes} kB of the weights are not made; "
-                f"for them, {self.advice()}"
+                f"for them, run `{download_line(parse(self.url), self.listing.revision)}` and give that directory"
             ] = None
-            raise Unreadable(errno.EFBIG, f"is beyond the {kilobytes} kB of weights that are fetched", path)
+            raise NotFetchedError(errno.EFBIG, f"is beyond the {kilobytes} kB of weights that are fetched", path)
         self._weights_bytes += size
         return joined
-
-    def advice(self) -> str:
-        """What to do for the whole export."""
-        return "download the export"
 
     def _is_whole(self, entry: Entry) -> bool:
         path = Path(entry.name)
@@ -262,7 +268,7 @@ class Copy:
         self._whole_bytes += sum(end - start for entry, start, end in jobs if self._is_whole(entry))
         if self._whole_bytes > _TOGETHER:
             raise RemoteError(
-                f"{self.url}: its XML and JSON files have more than {size_text(_TOGETHER)}; download the export"
+                f"its XML and JSON files have more than {size_text(_TOGETHER)}; download the export", url=self.url
             )
         try:
             with ThreadPoolExecutor(min(_WORKERS, len(jobs))) as pool:
@@ -285,9 +291,9 @@ class Copy:
             if hasattr(os, "fdatasync"):
                 os.fdatasync(handle)  # before the state says that the bytes are there
         except OSError as error:
-            if isinstance(error, Unreadable):
+            if isinstance(error, NotFetchedError):
                 raise
-            raise RemoteError(f"{self.url}: cannot be kept in the cache {self.folder}: {error.strerror}") from error
+            raise RemoteError(f"cannot be kept in the cache {self.folder}: {error.strerror}", url=self.url) from error
         finally:
             os.close(handle)
         if start == 0 and end == entry.size and (entry.sha256 or entry.git):
@@ -295,9 +301,12 @@ class Copy:
 
     def _require_content(self, entry: Entry, path: Path) -> None:
         known, found = (entry.sha256, "sha256") if entry.sha256 else (entry.git, "git")
-        if digest(path, found) != known:
+        with path.open("rb") as file:  # not through the provider of the file, which waits for this fetch
+            content = hash_of(file, found)
+        if content != known:
             raise RemoteError(
-                f"{self.url}/{entry.name}: its content does not have the hash of the listing; run the command again"
+                "its content does not have the hash of the listing; run the command again",
+                url=f"{self.url}/{entry.name}",
             )
 
     def _keep(self) -> None:
@@ -322,19 +331,3 @@ def _write(handle: int, offset: int, piece: bytes) -> None:
             os.lseek(handle, offset, os.SEEK_SET)
             count = os.write(handle, view)
         view, offset = view[count:], offset + count
-
-
-def digest(path: Path, kind: str) -> str:
-    """Hash of a file: ``sha256``, or ``git`` for the SHA-1 that Git gives to it."""
-    with path.open("rb") as file:
-        if kind == "sha256":
-            return hashlib.file_digest(file, "sha256").hexdigest()
-        state = hashlib.sha1(b"blob %d\0" % os.fstat(file.fileno()).st_size, usedforsecurity=False)
-        for piece in _pieces(file.read):
-            state.update(piece)
-        return state.hexdigest()
-
-
-def _pieces(read: Callable[[int], bytes]) -> Iterator[bytes]:
-    while piece := read(1 << 20):
-        yield piece

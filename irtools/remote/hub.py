@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from irtools._version import __version__
 from irtools.errors import RemoteError
+from irtools.ir.reading import NotFetchedError
 from irtools.remote.address import Address
 from irtools.remote.http import Ask, Fault, HttpError, Location, asking, checked_hub, client, fetch, origin, retried
-from irtools.remote.listing import MOST_FILES, Entry, Listing, Sink, Unreadable, usable
+from irtools.remote.listing import MOST_FILES, Entry, Listing, Sink, usable
 from irtools.remote.traffic import Meter
 
 __all__ = ["HubSource", "endpoint", "exports_of"]
@@ -70,7 +73,7 @@ class HubSource:
             fetch(location, entry.size, start, end, Ask(origin(endpoint()), self.meter), sink)
         except HttpError as error:
             if error.code == "ranges":
-                raise Unreadable(0, str(error)) from None
+                raise NotFetchedError(errno.EIO, str(error)) from None
             raise self._error(error, entry.name) from None
 
     @functools.cached_property
@@ -78,13 +81,13 @@ class HubSource:
         from huggingface_hub import HfApi
 
         client()
-        return HfApi(endpoint(), library_name="irtools")
+        return HfApi(endpoint(), library_name="irtools", library_version=__version__)
 
     @functools.cached_property
     def _headers(self) -> dict[str, str]:
         from huggingface_hub.utils import build_hf_headers
 
-        return dict(build_hf_headers(library_name="irtools"))
+        return dict(build_hf_headers(library_name="irtools", library_version=__version__))
 
     def _call(self, ask: Callable[[], T]) -> T:
         try:
@@ -96,12 +99,12 @@ class HubSource:
             raise self._error(error) from None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise RemoteError(
-                f"{self.address.root}: the answer of {endpoint()} is not that of a hub; check HF_ENDPOINT"
+                f"the answer of {endpoint()} is not that of a hub; check HF_ENDPOINT", url=self.address.root
             ) from None
 
     def _error(self, error: HttpError, name: str = "") -> RemoteError:
         where = f"{self.address.root}/{name}" if name else self.address.root
-        return RemoteError(f"{where}: {_sentence(error, self.address, asked='Authorization' in self._headers)}")
+        return RemoteError(_sentence(error, self.address, asked="authorization" in self._headers), url=where)
 
 
 def _sentence(error: HttpError, address: Address, *, asked: bool) -> str:
@@ -169,7 +172,7 @@ def exports_of(address: Address, meter: Meter) -> Iterator[str]:
         models = source._api.list_models(author=address.place, full=True)
         for count, model in enumerate(models, 1):
             if count > MOST_FILES:
-                raise RemoteError(f"{address.root}: has more than {MOST_FILES:,} repositories; name those you mean")
+                raise RemoteError(f"has more than {MOST_FILES:,} repositories; name those you mean", url=address.root)
             folders = sorted(
                 {
                     name.rpartition("/")[0]

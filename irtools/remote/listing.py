@@ -11,7 +11,7 @@ from typing import Protocol
 from irtools.errors import RemoteError
 from irtools.remote.traffic import Meter
 
-__all__ = ["MOST_FILES", "Entry", "Listing", "Sink", "Source", "Unreadable", "usable"]
+__all__ = ["MOST_FILES", "Entry", "Listing", "Sink", "Source", "usable"]
 
 MOST_FILES = 20_000
 _LONGEST = 1000
@@ -62,14 +62,11 @@ class Listing:
     left_out: tuple[str, ...] = ()
 
 
-class Unreadable(OSError):  # noqa: N818  # a state of a file, not of the program
-    """Bytes that the server does not give, although it gives others: a check that needs them is not made."""
-
-
 class Sink(Protocol):
-    """Takes pieces of a file with their offsets."""
+    """Takes pieces of a file."""
 
-    def __call__(self, offset: int, piece: bytes, /) -> None: ...
+    def __call__(self, offset: int, piece: bytes, /) -> None:
+        """Take a piece and its offset."""
 
 
 class Source(Protocol):
@@ -84,7 +81,7 @@ class Source(Protocol):
         """Files of a version."""
 
     def read(self, entry: Entry, start: int, end: int, sink: Sink, revision: str) -> None:
-        """Read a range of bytes; ``Unreadable`` if only this file cannot be read in ranges."""
+        """Read a range of bytes; ``NotFetchedError`` if only this file cannot be read in ranges."""
 
 
 def usable(entries: Iterable[Entry], url: str) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
@@ -100,9 +97,9 @@ def usable(entries: Iterable[Entry], url: str) -> tuple[tuple[Entry, ...], tuple
     seen: set[str] = set()
     for count, entry in enumerate(entries, 1):
         if count > MOST_FILES:
-            raise RemoteError(f"{url}: has more than {MOST_FILES:,} files; give the folder of one export")
+            raise RemoteError(f"has more than {MOST_FILES:,} files; give the folder of one export", url=url)
         if not 0 <= entry.size <= _LARGEST:
-            raise RemoteError(f"{url}: the listing gives {entry.name!r} {entry.size} bytes, which no file can have")
+            raise RemoteError(f"the listing gives {entry.name!r} {entry.size} bytes, which no file can have", url=url)
         if not _is_name(entry.name) or entry.name in seen:
             left.append(entry.name)
         else:

@@ -158,12 +158,12 @@ def expand(url: str) -> Iterator[str]:
         return
     _require_packages(address)
     if is_offline():
-        raise RemoteError(f"{url}: repositories cannot be listed offline; name them")
+        raise RemoteError("repositories cannot be listed offline; name them", url=url)
     from irtools.remote.hub import exports_of
 
     found = list(exports_of(address, Meter()))
     if not found:
-        raise RemoteError(f"{url}: no model of it has an openvino_model.xml or openvino_language_model.xml")
+        raise RemoteError("no model of it has an openvino_model.xml or openvino_language_model.xml", url=url)
     yield from found
 
 
@@ -201,7 +201,7 @@ def _open(address: Address) -> Copy:
     listing = known_listing(folder) if revision or offline else None
     if listing is None:
         if offline:
-            raise RemoteError(f"{address.root}: offline, and the cache does not have it")
+            raise RemoteError("offline, and the cache does not have it", url=address.root)
         listing = source.listing(revision)
     if not offline:
         _remember(address, server, revision)
@@ -220,7 +220,7 @@ def _require_packages(address: Address) -> None:
 
     packages = {"s3": ("fsspec", "s3fs"), "gs": ("fsspec", "gcsfs")}.get(address.scheme, ())
     if not all(map(find_spec, ("huggingface_hub", "filelock", *packages))):
-        raise RemoteError(f"{address.root}: {_INSTALL}")
+        raise RemoteError(_INSTALL, url=address.root)
 
 
 def _source(address: Address) -> Source:
@@ -276,7 +276,7 @@ def _remembered(address: Address, server: str) -> str:
         return given
     found = load(_reference(address, server)).get("revision")
     if not isinstance(found, str):
-        raise RemoteError(f"{address.root}: offline, and the cache does not have it")
+        raise RemoteError("offline, and the cache does not have it", url=address.root)
     return found
 
 
@@ -291,7 +291,7 @@ class _Offline:
         return ""
 
     def listing(self, revision: str) -> Listing:
-        raise RemoteError(f"{self._url}: offline, and the cache does not have it")
+        raise RemoteError("offline, and the cache does not have it", url=self._url)
 
     def read(self, entry: Entry, start: int, end: int, sink: Sink, revision: str) -> None:
-        raise RemoteError(f"{self._url}/{entry.name}: offline, and the cache does not have all bytes that this needs")
+        raise RemoteError("offline, and the cache does not have its bytes", url=f"{self._url}/{entry.name}")

@@ -54,7 +54,7 @@ class StoreSource:
             if item.get("type") == "file" and (name := str(item["name"]).removeprefix(prefix))
         ]
         if not files:
-            raise RemoteError(f"{self.address.root}: no such folder, or there are no files in it")
+            raise RemoteError("no such folder, or there are no files in it", url=self.address.root)
         entries, left_out = usable(files, self.address.root)
         return Listing(entries, "", left_out)
 
@@ -66,8 +66,8 @@ class StoreSource:
             self._count(len(piece))
             if len(piece) != stop - start:
                 raise RemoteError(
-                    f"{self.address.root}/{entry.name}: {stop - start} bytes were asked for and {len(piece)} came; "
-                    "it changed, or the listing lies"
+                    f"{stop - start} bytes were asked for and {len(piece)} came; it changed, or the listing lies",
+                    url=f"{self.address.root}/{entry.name}",
                 )
             sink(start, piece)
             start = stop
@@ -100,15 +100,15 @@ class StoreSource:
         try:
             return ask()
         except FileNotFoundError:
-            raise RemoteError(f"{where}: not found; check the bucket and the folder") from None
+            raise RemoteError("not found; check the bucket and the folder", url=where) from None
         except PermissionError:
             raise RemoteError(
-                f"{where}: access denied; give credentials that may read it: {_LOGIN[self.address.scheme]}"
+                f"access denied; give credentials that may read it: {_LOGIN[self.address.scheme]}", url=where
             ) from None
         except RemoteError:
             raise
         except Exception as error:
-            raise RemoteError(f"{where}: {_reason(error)}") from None
+            raise RemoteError(_reason(error), url=where) from None
 
 
 def _has_aws_login() -> bool:

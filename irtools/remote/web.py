@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -9,10 +10,11 @@ from html.parser import HTMLParser
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from irtools.errors import RemoteError
+from irtools.ir.reading import NotFetchedError
 from irtools.remote.address import Address
 from irtools.remote.http import Ask, HttpError, Location, client, fetch, get, head, int_of, origin
 from irtools.remote.hub import general_sentence
-from irtools.remote.listing import Entry, Listing, Sink, Unreadable, usable
+from irtools.remote.listing import Entry, Listing, Sink, usable
 from irtools.remote.traffic import Meter
 
 __all__ = ["WebSource"]
@@ -62,16 +64,14 @@ class WebSource:
         try:
             client()
             names = self._listed()
-            if names:
-                found = self._sized(names, required=True)
-            else:
-                found = self._sized(self._usual(), required=False)
+            found = self._sized(names or self._usual(), required=bool(names))
         except HttpError as error:
             raise self._error(error) from None
         if not any(entry.name.endswith(".xml") for entry in found):
             raise RemoteError(
-                f"{self.address.root}: the server lists no .xml here and has no openvino_model.xml; "
-                "give the URL of the folder or of one .xml"
+                "the server lists no .xml here and has no openvino_model.xml; "
+                "give the URL of the folder or of one .xml",
+                url=self.address.root,
             )
         entries, left_out = usable(found, self.address.root)
         return Listing(entries, "", left_out)
@@ -84,7 +84,7 @@ class WebSource:
             fetch(location, entry.size, start, end, self._ask, sink)
         except HttpError as error:
             if error.code == "ranges":
-                raise Unreadable(0, str(error)) from None
+                raise NotFetchedError(errno.EIO, str(error)) from None
             raise self._error(error, entry.name) from None
 
     @property
@@ -113,7 +113,7 @@ class WebSource:
         names = list(dict.fromkeys(_names(page.text, str(page.url), base)))
         if len(names) > _MOST_LISTED:
             raise RemoteError(
-                f"{self.address.root}: lists more than {_MOST_LISTED} files; give the folder of one export"
+                f"lists more than {_MOST_LISTED} files; give the folder of one export", url=self.address.root
             )
         return names if any(name.endswith(".xml") for name in names) else []
 
@@ -135,7 +135,7 @@ class WebSource:
                 raise self._error(error, name) from None
             size = int_of(answer.headers.get("Content-Length"))
             if size < 0:
-                raise RemoteError(f"{self._url(name)}: the server does not say how long the file is")
+                raise RemoteError("the server does not say how long the file is", url=self._url(name))
             return Entry(name, size, answer.headers.get("ETag") or answer.headers.get("Last-Modified", ""))
 
         with ThreadPoolExecutor(_WORKERS) as pool:
@@ -144,10 +144,10 @@ class WebSource:
     def _error(self, error: HttpError, name: str = "") -> RemoteError:
         where = self._url(name) if name else self.address.root
         if error.status == 404:
-            return RemoteError(f"{where}: not found; check the URL")
+            return RemoteError("not found; check the URL", url=where)
         if error.status in (401, 403):
-            return RemoteError(f"{where}: access denied; give the user and the password of the host in ~/.netrc")
-        return RemoteError(f"{where}: {general_sentence(error, urlsplit(self.address.root).netloc)}")
+            return RemoteError("access denied; give the user and the password of the host in ~/.netrc", url=where)
+        return RemoteError(f"{general_sentence(error, urlsplit(self.address.root).netloc)}", url=where)
 
 
 def login(host: str) -> dict[str, str]:

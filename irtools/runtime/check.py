@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irtools.errors import CheckError
+from irtools.errors import CheckError, os_reason
+from irtools.remote import is_remote
 from irtools.runtime.child import Child
 from irtools.surgery.patch import Expected
 from irtools.timing import step
@@ -61,7 +62,7 @@ def warm_up(path: Path | None = None) -> None:
     if not _waiting:
         _waiting.append(_start(path))
         atexit.register(_stop)
-    elif path is not None:
+    elif path is not None and not is_remote(path):
         _waiting[0].tell({"ahead": _files(path)})
 
 
@@ -82,8 +83,8 @@ def _files(path: Path | None) -> list[str] | None:
     """Files of an IR to read ahead; None if one is missing, or is a pipe, which OpenVINO would wait for."""
     if path is None:
         return None
-    files = (path.absolute(), path.with_suffix(".bin").absolute())
-    return [str(file) for file in files] if all(map(os.path.isfile, files)) else None
+    files = [os.fspath(file.absolute()) for file in (path, path.with_suffix(".bin"))]
+    return files if all(map(os.path.isfile, files)) else None
 
 
 def check_file(
@@ -135,8 +136,8 @@ def check_file(
         "expected": expected and [expected.inputs, expected.outputs, list(expected.ops.values())],
         "compile": compiling,
         "original": _files(original),
-        "xml": str(xml_path.absolute()),
-        "bin": str(bin_path.absolute()),
+        "xml": os.fspath(xml_path.absolute()),
+        "bin": os.fspath(bin_path.absolute()),
         "key": ANNOTATION_KEY,
         "annotation": annotation,
         "layers": [[layer, locator.producer, locator.output_index] for layer, locator in locators.items()],
@@ -184,6 +185,7 @@ def checker(patch: Patch) -> FileCheck | None:
     original = path if patch.expected is None else None
 
     def judge(temporary: Path, new_weights: Path | None = None) -> tuple[str, ...]:
+        fetched = _fetched(path, weights)
         remarks = check_file(temporary, new_weights or weights, patch.new, original=original, expected=expected)
         if old is not None and old == patch.new and remarks:
             before = check_file(path, weights, old)
@@ -193,9 +195,24 @@ def checker(patch: Patch) -> FileCheck | None:
             raise CheckError(
                 f"the runtime would refuse the new file: {'; '.join(problems)}; nothing was changed", path=path
             )
-        return tuple(remark.message for remark in remarks)
+        partly = ("the check has read the small constants of the weights only; they were not downloaded",)
+        return (*(remark.message for remark in remarks), *(partly if fetched else ()))
 
     return judge
+
+
+def _fetched(path: Path, weights: Path) -> bool:
+    """Get the small constants of an IR at a URL, on which shapes depend; False for one on the disk."""
+    from irtools.ir.constants import iter_graphs, read_constants
+    from irtools.ir.pread import fetch_small
+    from irtools.model.document import Document
+
+    if not is_remote(weights):
+        return False
+    try:
+        return fetch_small(weights, read_constants(iter_graphs(Document(path).scan)))
+    except OSError as error:
+        raise CheckError(f"the new file could not be checked: {os_reason(error)}{_UNCHECKED}", path=weights) from error
 
 
 def check_piece(plan: Plan, output_dir: Path, files: Sequence[Path]) -> tuple[str, ...]:

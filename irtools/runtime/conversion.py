@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,7 @@ class Conversion:
 
 def convert(files: Sequence[Path], *, timeout: float) -> list[Conversion]:
     """Convert models in a separate process, each ``.xml`` in at most ``timeout`` seconds; nothing is written."""
-    requests = [{"xml": str(path.absolute())} for path in files]
+    requests = [{"xml": os.fspath(path.absolute())} for path in files]
     return [
         Conversion(reply.ended, ended=True)
         if reply.ended

@@ -25,6 +25,7 @@ from irtools.ir.save import CopyProgress, save_export
 from irtools.ir.weights_file import require_weights
 from irtools.model.config import declared_mtp, mtp_place
 from irtools.model.directory import MTP_FILE, ModelDirectory
+from irtools.remote import require_local
 from irtools.surgery.attach_record import RECORD_FILE, AttachRecord, ConfigEdit, mark_of, read_record
 from irtools.surgery.fit import Side, Trait, require_head, require_target, traits
 from irtools.text import short_repr
@@ -114,6 +115,8 @@ def plan_attachment(export: ModelDirectory, other: ModelDirectory, *, force: boo
         A file is not a well-formed IR.
     """
     here, there = export.directory, other.directory
+    for directory in (here, there):
+        require_local(directory, "attaching an MTP head")
     if real_path(here) == real_path(there):
         raise EditError("is also given with --mtp-from; give the directory of another export", path=here)
     side, source = Side(export), Side(other)
@@ -213,6 +216,7 @@ def plan_removal(export: ModelDirectory, *, force: bool = False) -> Attachment:
         The head was not put there by :func:`plan_attachment`, or a file changed since.
     """
     here = export.directory
+    require_local(here, "taking away an MTP head")
     path, target = here / MTP_FILE, export.target.path
     known = read_record(here)
     if known is None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from irtools.errors import EditError
 from irtools.ir.markup import Splice, spliced
+from irtools.remote import is_remote
 from irtools.surgery.restore import inverse
 from irtools.surgery.splices import compose
 from irtools.text import short_repr
@@ -141,6 +142,8 @@ class Patch:
 
 
 def _name(path: Path) -> str:
+    if is_remote(path):
+        return path.name
     with contextlib.suppress(OSError, ValueError):  # the working directory is gone, or on another drive
         relative = Path(os.path.relpath(path))
         if not path.is_absolute() or ".." not in relative.parts:

@@ -15,6 +15,7 @@ from irtools.ir.integrity import find_faults
 from irtools.ir.scan import scan_ir
 from irtools.ir.weights_file import require_weights
 from irtools.model.document import Document
+from irtools.remote import require_local
 from irtools.surgery.extraction.carve import carve
 from irtools.surgery.extraction.piece import Piece, Plan
 from irtools.surgery.extraction.region import find_region
@@ -185,6 +186,7 @@ def _files(
 ) -> dict[str, bytes | Iterable[bytes | memoryview]]:
     """Content of the files of pieces; each piece comes with the beginning of its paths."""
     needed = max(plan.ranges.needed for _, plan in plans)
+    require_local(document.path, "cutting out a piece")
     if needed:
         require_weights(document.weights_path, needed, "the piece")
     files: dict[str, bytes | Iterable[bytes | memoryview]] = {}
