@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +27,7 @@ __all__ = ["WEIGHTS_AT_MOST", "Copy", "failures", "known_listing"]
 WEIGHTS_AT_MOST = 500_000
 """Bytes that are fetched from the weights of one export; ``irtools.lint`` reads no more of a local one."""
 _WHOLE = (".xml", ".json", ".jinja")
-_WORKERS = 12
+_WORKERS = 24
 _NEAR = 256
 """Bytes between two ranges that are fetched as one: a request takes more."""
 _JOINED_AT_MOST = WEIGHTS_AT_MOST // 2
@@ -77,6 +77,7 @@ class Copy:
     _filled: dict[str, Filled] = field(default_factory=dict, init=False, repr=False)
     _weights_bytes: int = field(default=0, init=False, repr=False)
     _whole_bytes: int = field(default=0, init=False, repr=False)
+    _reached: set[str] = field(default_factory=set, init=False, repr=False)
     _unreadable: dict[str, str] = field(default_factory=dict, init=False, repr=False)
     _guard: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
 
@@ -92,8 +93,13 @@ class Copy:
 
     # -- making it -----------------------------------------------------------------------
 
-    def make(self) -> None:
+    def make(self, earlier: Path | None = None) -> None:
         """Create the files that are missing or have changed, and forget the others.
+
+        Parameters
+        ----------
+        earlier : Path, optional
+            Folder of another revision, whose files are taken over if they are the same.
 
         Raises
         ------
@@ -106,6 +112,7 @@ class Copy:
             try:
                 self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
                 self._remove_others()
+                self._share(earlier)
                 for entry in self.entries.values():
                     if not self._make(entry):
                         left_out.append(entry.name)
@@ -130,8 +137,25 @@ class Copy:
             if entry == self.entries.get(entry.name) and entry.etag and self._sound(entry) and entry.name in filled:
                 self._filled[entry.name] = filled[entry.name]
 
-    def _sound(self, entry: Entry) -> bool:
-        path = self.directory / entry.name
+    def _share(self, earlier: Path | None) -> None:
+        """Link files of an earlier revision; what one of the two fills later is in the other one too."""
+        if earlier is None or earlier == self.folder:
+            return
+        try:
+            old, filled = entries_from(load(earlier / STATE).get("files"))
+        except (KeyError, TypeError, ValueError):
+            return
+        for entry in old:
+            source, path = earlier / self.name / entry.name, self.directory / entry.name
+            same = entry == self.entries.get(entry.name) and (entry.sha256 or entry.git)
+            if same and entry.name in filled and entry.name not in self._filled and self._sound(entry, source):
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                with suppress(OSError):  # a file system without hard links: it is fetched again
+                    os.link(source, path)
+                    self._filled[entry.name] = filled[entry.name]
+
+    def _sound(self, entry: Entry, path: Path | None = None) -> bool:
+        path = path or self.directory / entry.name
         return path.is_file() and not path.is_symlink() and path.stat().st_size == entry.size
 
     def _remove_others(self) -> None:
@@ -270,18 +294,25 @@ class Copy:
             raise RemoteError(
                 f"its XML and JSON files have more than {size_text(_TOGETHER)}; download the export", url=self.url
             )
+        # The first request for a file is redirected; the others then know where to.
+        first = {job[0].name: job for job in reversed(jobs) if job[0].name not in self._reached}
+        self._reached.update(first)
         try:
-            with ThreadPoolExecutor(min(_WORKERS, len(jobs))) as pool:
-                futures = [pool.submit(self._fetch_one, *job) for job in jobs]
-                try:
-                    for (entry, start, end), future in zip(jobs, futures, strict=True):
-                        future.result()
-                        self._filled.setdefault(entry.name, Filled()).add(start, end)
-                except BaseException:
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    raise
+            for batch in (list(first.values()), [job for job in jobs if job is not first.get(job[0].name)]):
+                self._fetch_all(batch)
         finally:
             self._keep()
+
+    def _fetch_all(self, jobs: Sequence[tuple[Entry, int, int]]) -> None:
+        with ThreadPoolExecutor(min(_WORKERS, max(len(jobs), 1))) as pool:
+            futures = [pool.submit(self._fetch_one, *job) for job in jobs]
+            try:
+                for (entry, start, end), future in zip(jobs, futures, strict=True):
+                    future.result()
+                    self._filled.setdefault(entry.name, Filled()).add(start, end)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
     def _fetch_one(self, entry: Entry, start: int, end: int) -> None:
         path = self.directory / entry.name

@@ -128,14 +128,13 @@ def client() -> Any:
     """The client, which is that of huggingface_hub in this process from now on."""
     with _lock:
         if not _made:
-            from huggingface_hub import set_client_factory
-            from huggingface_hub.utils import get_session
+            from huggingface_hub import get_session, set_client_factory
 
             # httpx for huggingface_hub 1, httpx2 for 2.
             package = import_module(type(get_session()).__module__.partition(".")[0])
             _made.append(package)
             set_client_factory(functools.partial(_client, package))
-    from huggingface_hub.utils import get_session
+    from huggingface_hub import get_session
 
     return get_session()
 

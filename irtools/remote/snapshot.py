@@ -203,12 +203,14 @@ def _open(address: Address) -> Copy:
         if offline:
             raise RemoteError("offline, and the cache does not have it", url=address.root)
         listing = source.listing(revision)
+    before = load(_reference(address, server)).get("revision")
+    earlier = exports_folder() / place_of(server, address.place, before) if isinstance(before, str) else None
     if not offline:
         _remember(address, server, revision)
     copy = Copy(
         address.root, folder, address.name, _Offline(address.root) if offline else source, listing, _lock(folder.name)
     )
-    copy.make()
+    copy.make(earlier)
     for path in {copy.directory, Path(os.path.realpath(copy.directory))}:
         provide(path, copy)
     trim(folder)
