@@ -52,6 +52,8 @@ _GRACE = 60.0
 _ANSWER = 32 << 20
 """Bytes of the longest answer that is not a file."""
 _REDIRECT = 64 << 10
+_MOST_PAGES = 500
+"""Requests of one listing, with retries; a page of the hub has up to 1,000 files."""
 _TRIES = 5
 _AGAIN = (408, 425, 429, 500, 502, 503, 504)
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
@@ -92,11 +94,14 @@ class Ask:
         Origin that a token is for.
     most : int
         Bytes that the body may have.
+    last : int
+        Requests of the meter after which there are no more: the pages of a listing may lead on and on.
     """
 
     home: str
     meter: Meter
     most: int = _ANSWER
+    last: int = 1 << 62
 
 
 _asking: ContextVar[Ask | None] = ContextVar("irtools_asking", default=None)
@@ -108,7 +113,8 @@ _made: list[Any] = []
 def asking(home: str, meter: Meter) -> Iterator[None]:
     """Say for whom the requests are that huggingface_hub makes within the block, and keep its warnings from stderr."""
     logger = logging.getLogger("huggingface_hub")
-    level, token = logger.level, _asking.set(Ask(home, meter))
+    last = meter.traffic.requests + _MOST_PAGES
+    level, token = logger.level, _asking.set(Ask(home, meter, last=last))
     logger.setLevel(logging.ERROR)
     try:
         yield
@@ -157,6 +163,8 @@ def _sending(request: Any) -> None:
     if ask is None:
         return  # a request of other code in this process
     request.extensions = {**request.extensions, "irtools": ask, "timeout": dict(_TIMEOUTS)}
+    if ask.meter.traffic.requests >= ask.last:
+        raise HttpError(Fault.REFUSED, f"the listing has more than {_MOST_PAGES} pages")
     url = str(request.url)
     here = origin(url)
     if here != ask.home:
