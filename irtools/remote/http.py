@@ -43,7 +43,6 @@ __all__ = [
     "retried",
 ]
 
-_TIMEOUTS = {"connect": 10.0, "read": 20.0, "write": 20.0, "pool": 60.0}
 _LONGEST_WAIT = 60.0
 """Seconds that a server may ask to wait before irtools gives up."""
 _SLOWEST = 2_000
@@ -123,6 +122,14 @@ def asking(home: str, meter: Meter) -> Iterator[None]:
         _asking.reset(token)
 
 
+def _timeouts() -> dict[str, float]:
+    """Seconds, which HF_HUB_ETAG_TIMEOUT and HF_HUB_DOWNLOAD_TIMEOUT set."""
+    from huggingface_hub import constants
+
+    read = float(constants.HF_HUB_DOWNLOAD_TIMEOUT)
+    return {"connect": float(constants.HF_HUB_ETAG_TIMEOUT), "read": read, "write": read, "pool": 60.0}
+
+
 def origin(url: str) -> str:
     """Scheme, host and port of a URL."""
     parts = urlsplit(url)
@@ -151,7 +158,7 @@ def _client(package: Any) -> Any:
         headers={"Accept-Encoding": "identity"},
         follow_redirects=True,
         max_redirects=8,
-        timeout=package.Timeout(**_TIMEOUTS),
+        timeout=package.Timeout(**_timeouts()),
     )
 
 
@@ -162,7 +169,7 @@ def _sending(request: Any) -> None:
     ask = request.extensions.get("irtools") or _asking.get()
     if ask is None:
         return  # a request of other code in this process
-    request.extensions = {**request.extensions, "irtools": ask, "timeout": dict(_TIMEOUTS)}
+    request.extensions = {**request.extensions, "irtools": ask, "timeout": _timeouts()}
     if ask.meter.traffic.requests >= ask.last:
         raise HttpError(Fault.REFUSED, f"the listing has more than {_MOST_PAGES} pages")
     url = str(request.url)

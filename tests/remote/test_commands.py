@@ -17,6 +17,7 @@ def weights(hub: Hub) -> list[str]:
     return [asked.target for asked in hub.cdn.requests]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -32,6 +33,7 @@ def test_text_is_that_of_the_disk(served: Hub, look: Look, fixtures: Path, argum
     assert look(*arguments, URL).out.replace(URL, "X") == local
 
 
+@pytest.mark.slow
 def test_pictures_and_pages(served: Hub, look: Look, fixtures: Path, tmp_path: Path) -> None:
     look("render", URL, "-o", tmp_path / "remote.dot")
     look("render", fixtures / "falcon", "-o", tmp_path / "local.dot")
@@ -43,6 +45,7 @@ def test_pictures_and_pages(served: Hub, look: Look, fixtures: Path, tmp_path: P
     assert str(look.cache) not in page
 
 
+@pytest.mark.slow
 def test_diff_of_revisions_and_of_a_local_export(served: Hub, look: Look, fixtures: Path, tmp_path: Path) -> None:
     annotated = shutil.copytree(fixtures / "falcon", tmp_path / "annotated")
     look("annotate", annotated)
@@ -57,6 +60,7 @@ def test_diff_of_revisions_and_of_a_local_export(served: Hub, look: Look, fixtur
     assert sum(asked.sent for asked in served.cdn.requests) < 500_000
 
 
+@pytest.mark.slow
 def test_diff_sees_other_weights_by_their_hash(served: Hub, look: Look, fixtures: Path) -> None:
     files = {path.name: path.read_bytes() for path in (fixtures / "falcon").iterdir()}
     old = served.repositories["org/falcon"].branches["main"]
@@ -67,7 +71,7 @@ def test_diff_sees_other_weights_by_their_hash(served: Hub, look: Look, fixtures
     assert done.code != 0
 
 
-@pytest.mark.parametrize("command", ["prove", "bench"])
+@pytest.mark.parametrize("command", ["prove", pytest.param("bench", marks=pytest.mark.slow)])
 def test_commands_that_run_say_what_they_would_download(served: Hub, look: Look, command: str) -> None:
     done = look(command, URL, codes=(0, 2))
     size = sum(entry.size for entry in served.repositories["org/falcon"].at("main").files.values())
@@ -105,6 +109,7 @@ def test_writers_write_the_xml_alone(hub: Hub, look: Look, fixtures: Path, tmp_p
     assert sum(asked.sent for asked in hub.cdn.requests) < 500_000
 
 
+@pytest.mark.slow
 def test_writers_need_an_output_directory(served: Hub, look: Look) -> None:
     assert "--output-dir" in look.error("annotate", URL)
     done = look("annotate", "--dry-run", URL)
@@ -112,6 +117,7 @@ def test_writers_need_an_output_directory(served: Hub, look: Look) -> None:
     assert look("annotate", "--diff", URL).out.count("hidden_states_decoder_layers") >= 1
 
 
+@pytest.mark.slow
 def test_organisation(served: Hub, look: Look, fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All repositories with an IR, over several pages, also a folder of one; the others are passed over."""
     monkeypatch.setattr(served, "page", 2)
@@ -128,6 +134,7 @@ def test_organisation(served: Hub, look: Look, fixtures: Path, monkeypatch: pyte
     assert "org/text" not in out
 
 
+@pytest.mark.slow
 def test_cache_command(served: Hub, look: Look) -> None:
     look("verify", URL)
     assert URL in look("cache").out

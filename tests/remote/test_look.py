@@ -48,6 +48,7 @@ def test_second_look_asks_only_for_the_revision(served: Hub, look: Look) -> None
     assert not served.cdn.requests
 
 
+@pytest.mark.slow
 def test_new_revision_downloads_what_changed(served: Hub, look: Look, fixtures: Path) -> None:
     look("verify", "hf://org/falcon")
     files: dict[str, Any] = {path.name: path for path in (fixtures / "falcon").iterdir()}
@@ -61,6 +62,7 @@ def test_new_revision_downloads_what_changed(served: Hub, look: Look, fixtures: 
     assert [asked.segments[-1] for asked in served.api.asked("resolve-cache")] == ["config.json"]
 
 
+@pytest.mark.slow
 def test_offline(served: Hub, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
@@ -88,15 +90,20 @@ def test_token_goes_to_the_hub_only(served: Hub, look: Look, monkeypatch: pytest
     ("name", "token", "words"),
     [
         ("org/none", "", "not found"),
-        ("org/none", TOKEN, "not found"),
-        ("org/private", "", "private"),
-        ("org/private", STRANGER, "token"),
-        ("org/gated", "", "gated"),
         ("org/gated", STRANGER, "gated"),
-        ("org/gated", "hf_notatoken", "token"),
-        ("org/disabled", "", "disabled"),
-        ("org/falcon@nowhere", "", "no revision 'nowhere'"),
-        ("org/falcon/nowhere", "", "nowhere"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("org/none", TOKEN, "not found"),
+                ("org/private", "", "private"),
+                ("org/private", STRANGER, "token"),
+                ("org/gated", "", "gated"),
+                ("org/gated", "hf_notatoken", "token"),
+                ("org/disabled", "", "disabled"),
+                ("org/falcon@nowhere", "", "no revision 'nowhere'"),
+                ("org/falcon/nowhere", "", "nowhere"),
+            )
+        ),
     ],
 )
 def test_refusals_are_one_sentence(
@@ -112,6 +119,7 @@ def test_refusals_are_one_sentence(
     assert f"hf://{name.partition('@')[0].removesuffix('/nowhere')}" in message
 
 
+@pytest.mark.slow
 def test_each_export_has_its_own_error(served: Hub, look: Look) -> None:
     served.add("org/gated", {"openvino_model.xml": b"<net/>"}, access="gated")
     done = look("verify", "hf://org/gated", "hf://org/falcon", "hf://org/none", codes=(2,))
@@ -119,6 +127,7 @@ def test_each_export_has_its_own_error(served: Hub, look: Look) -> None:
     assert done.err.count("error:") == 2
 
 
+@pytest.mark.slow
 def test_no_network(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
@@ -127,6 +136,7 @@ def test_no_network(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not reachable" in look.error("verify", "hf://org/falcon")
 
 
+@pytest.mark.slow
 def test_change_while_it_is_read(served: Hub, look: Look, fixtures: Path) -> None:
     """The branch moves after the first answer; all files must be those of one commit."""
     other = {path.name: path for path in (fixtures / "llama").iterdir()}
@@ -134,6 +144,7 @@ def test_change_while_it_is_read(served: Hub, look: Look, fixtures: Path) -> Non
     assert look.model("verify", "hf://org/falcon") == look.model("verify", fixtures / "falcon")
 
 
+@pytest.mark.slow
 def test_rate_limit_is_waited_for(served: Hub, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
@@ -145,6 +156,7 @@ def test_rate_limit_is_waited_for(served: Hub, look: Look, monkeypatch: pytest.M
     assert "rate-limited" in look.error("verify", "hf://org/falcon")
 
 
+@pytest.mark.slow
 def test_as_a_process(served: Hub, process: Callable[..., Any], tmp_path: Path, fixtures: Path) -> None:
     """HF_ENDPOINT and HF_TOKEN as huggingface_hub reads them; results on stdout, the count on stderr."""
     served.repositories["org/falcon"].access = "private"

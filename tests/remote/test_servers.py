@@ -145,6 +145,7 @@ def test_faults_are_on_the_wire(served: Hub) -> None:
             assert sum(len(next(pieces)) for _ in range(50)) > 10_000
 
 
+@pytest.mark.slow
 def test_s3_and_gs_by_their_clients(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import s3fs
     from gcsfs.core import GCSFileSystem

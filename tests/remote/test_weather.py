@@ -44,7 +44,9 @@ PASSING: dict[str, tuple[str, str, Change]] = {
 }
 
 
-@pytest.mark.parametrize("case", PASSING)
+@pytest.mark.parametrize(
+    "case", [case if case == "cut file" else pytest.param(case, marks=pytest.mark.slow) for case in PASSING]
+)
 def test_passing_faults(served: Hub, look: Look, hurried: list[float], fixtures: Path, case: str) -> None:
     side, pattern, change = PASSING[case]
     fault = getattr(served, side).fault(pattern, change, times=1)
@@ -77,10 +79,7 @@ LASTING: dict[str, tuple[str, str, Change, str]] = {
 
 @pytest.mark.parametrize(
     "case",
-    [
-        case if case in ("file never ends", "to a file") else pytest.param(case, marks=pytest.mark.slow)
-        for case in LASTING
-    ],
+    [case if case == "to a file" else pytest.param(case, marks=pytest.mark.slow) for case in LASTING],
 )
 def test_lasting_faults(served: Hub, look: Look, hurried: list[float], case: str) -> None:
     side, pattern, change, words = LASTING[case]
@@ -129,6 +128,7 @@ def test_another_range_than_asked_for(served: Hub, look: Look, hurried: list[flo
     assert done.code == 2 or "range" in done.out + done.err
 
 
+@pytest.mark.slow
 def test_other_content_of_the_same_length(served: Hub, look: Look, fixtures: Path) -> None:
     """What a listing says of a file, and what the file is: a whole file is compared with its hash."""
     xml = (fixtures / "falcon" / "openvino_model.xml").read_bytes()
@@ -136,6 +136,7 @@ def test_other_content_of_the_same_length(served: Hub, look: Look, fixtures: Pat
     assert "openvino_model.xml" in look.error("verify", URL)
 
 
+@pytest.mark.slow
 def test_other_host_gets_no_token(served: Hub, look: Look, monkeypatch: pytest.MonkeyPatch, fixtures: Path) -> None:
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     config = (fixtures / "falcon" / "config.json").read_bytes()
@@ -146,6 +147,7 @@ def test_other_host_gets_no_token(served: Hub, look: Look, monkeypatch: pytest.M
         assert not any("authorization" in asked.headers or "cookie" in asked.headers for asked in other.requests)
 
 
+@pytest.mark.slow
 def test_next_page_on_another_host_gets_no_token(served: Hub, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     with Server(lambda asked: Reply(200, {}, b"[]"), host="localhost") as other:
@@ -207,7 +209,9 @@ def test_hostile_names(served: Hub, look: Look, fixtures: Path, tmp_path: Path) 
     assert not any(path.is_symlink() for path in look.cache.rglob("*"))
 
 
-@pytest.mark.parametrize("size", [-1, 1 << 62, 1 << 80, "many", None, 1.5, True])
+@pytest.mark.parametrize(
+    "size", [-1, *(pytest.param(size, marks=pytest.mark.slow) for size in (1 << 62, 1 << 80, "many", None, 1.5, True))]
+)
 def test_sizes_that_are_none(served: Hub, look: Look, size: object) -> None:
     commit = served.repositories["org/falcon"].at("main")
     commit.lies["openvino_model.bin"] = {"size": size, "lfs": {"oid": "0" * 64, "size": size, "pointerSize": 130}}
