@@ -248,13 +248,15 @@ class Copy:
             gaps = [gap for start, end in sorted(wanted) if start < end for gap in filled.missing(start, end)]
             if not gaps:
                 return
-            if name in self._unreadable:
-                raise NotFetchedError(errno.EIO, self._unreadable[name], path)
+            known = self._unreadable.get(name) or self._unreadable.get("")
+            if known:
+                raise NotFetchedError(errno.EIO, known, path)
             gaps = wanted if whole else self._within_budget(path, gaps)
             try:
                 self._fetch([(entry, start, end) for start, end in gaps])
             except RemoteError as error:
                 failures.append(error)
+                self._unreadable[""] = str(error)  # the command fails anyway: no other file is tried again and again
                 raise NotFetchedError(errno.EIO, str(error), path) from error
             except NotFetchedError as error:
                 self._unreadable[name] = str(error.strerror)

@@ -221,6 +221,8 @@ def _receiving(package: Any, response: Any) -> None:
     if response.status_code in _AGAIN and wait > _LONGEST_WAIT:
         raise HttpError(Fault.STATUS, f"the server asks to wait {wait:.0f} s", response.status_code)
     moved = response.has_redirect_location
+    if response.status_code == 200 and "Range" in response.request.headers:
+        raise HttpError(Fault.BODY, "the server sends whole files only, no byte ranges", code="ranges")
     if not moved and response.status_code == 200 and int_of(response.headers.get("Content-Length")) > ask.most:
         raise HttpError(Fault.BODY, _endless(ask.most))
     response.stream = _counted(package)(response.stream, ask, _REDIRECT if moved else ask.most)
@@ -412,12 +414,13 @@ def fetch(location: Location, size: int, start: int, end: int, ask: Ask, sink: C
             headers["Range"] = f"bytes={position}-{end - 1}"
         limited = Ask(ask.home, ask.meter, end - position)
         with http.stream("GET", url, headers=headers, extensions={"irtools": limited}) as response:
-            if response.status_code in (401, 403, 404, 410) and location.moved:
+            elsewhere = origin(str(response.url)) != origin(location.url)
+            if response.status_code in (401, 403, 404, 410) and elsewhere:
                 location.moved = ""  # the address that the redirect gave has expired
                 raise HttpError(Fault.NETWORK, "the server no longer gives the file", response.status_code)
             checked(response)
             _require_same(response, location, size, position, end)
-            if str(response.url) != url and origin(str(response.url)) != origin(location.url):
+            if elsewhere:
                 location.moved = str(response.url)
             for piece in response.iter_raw():
                 sink(position, piece)
@@ -442,6 +445,6 @@ def _require_same(response: Any, location: Location, size: int, start: int, end:
         total = int_of(response.headers.get("Content-Length"))
         total = size if total < 0 else total
     else:
-        raise HttpError(Fault.BODY, "the server sends whole files only, no byte ranges", code="ranges")
+        raise HttpError(Fault.BODY, "the server sends another range than it was asked for")
     if total != size:
         raise HttpError(Fault.BODY, f"has {total} bytes, and the listing says {size}; it changed, or the listing lies")
