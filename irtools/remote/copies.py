@@ -106,23 +106,21 @@ class Copy:
         RemoteError
             The cache cannot hold such files.
         """
-        left_out = list(self.listing.left_out)
         with self.lock():
             self._adopt(load(self.folder / STATE).get("files"))
             try:
                 self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
                 self._remove_others()
                 self._share(earlier)
-                for entry in self.entries.values():
-                    if not self._make(entry):
-                        left_out.append(entry.name)
+                unusable = [entry.name for entry in self.entries.values() if not self._make(entry)]
                 self._save()
             except OSError as error:
                 raise RemoteError(
                     f"cannot be kept in the cache {self.folder}: {error.strerror}", url=self.url
                 ) from error
-        for name in left_out:
-            self.entries.pop(name, None)
+        for name in unusable:  # not those of the listing: one of them can be a usable name for the second time
+            del self.entries[name]
+        left_out = [*self.listing.left_out, *unusable]
         if left_out:
             names = listed([repr(name) for name in left_out])
             self.notes[f"{self.url}: left out {plural(len(left_out), 'name')} that can be no file here: {names}"] = None

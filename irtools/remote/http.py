@@ -43,7 +43,6 @@ __all__ = [
     "retried",
 ]
 
-_TIMEOUTS = {"connect": 10.0, "read": 20.0, "write": 20.0, "pool": 60.0}
 _LONGEST_WAIT = 60.0
 """Seconds that a server may ask to wait before irtools gives up."""
 _SLOWEST = 2_000
@@ -52,6 +51,8 @@ _GRACE = 60.0
 _ANSWER = 32 << 20
 """Bytes of the longest answer that is not a file."""
 _REDIRECT = 64 << 10
+_MOST_PAGES = 500
+"""Requests of one listing, with retries; a page of the hub has up to 1,000 files."""
 _TRIES = 5
 _AGAIN = (408, 425, 429, 500, 502, 503, 504)
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
@@ -92,11 +93,14 @@ class Ask:
         Origin that a token is for.
     most : int
         Bytes that the body may have.
+    last : int
+        Requests of the meter after which there are no more: the pages of a listing may lead on and on.
     """
 
     home: str
     meter: Meter
     most: int = _ANSWER
+    last: int = 1 << 62
 
 
 _asking: ContextVar[Ask | None] = ContextVar("irtools_asking", default=None)
@@ -108,13 +112,22 @@ _made: list[Any] = []
 def asking(home: str, meter: Meter) -> Iterator[None]:
     """Say for whom the requests are that huggingface_hub makes within the block, and keep its warnings from stderr."""
     logger = logging.getLogger("huggingface_hub")
-    level, token = logger.level, _asking.set(Ask(home, meter))
+    last = meter.traffic.requests + _MOST_PAGES
+    level, token = logger.level, _asking.set(Ask(home, meter, last=last))
     logger.setLevel(logging.ERROR)
     try:
         yield
     finally:
         logger.setLevel(level)
         _asking.reset(token)
+
+
+def _timeouts() -> dict[str, float]:
+    """Seconds, which HF_HUB_ETAG_TIMEOUT and HF_HUB_DOWNLOAD_TIMEOUT set."""
+    from huggingface_hub import constants
+
+    read = float(constants.HF_HUB_DOWNLOAD_TIMEOUT)
+    return {"connect": float(constants.HF_HUB_ETAG_TIMEOUT), "read": read, "write": read, "pool": 60.0}
 
 
 def origin(url: str) -> str:
@@ -145,7 +158,7 @@ def _client(package: Any) -> Any:
         headers={"Accept-Encoding": "identity"},
         follow_redirects=True,
         max_redirects=8,
-        timeout=package.Timeout(**_TIMEOUTS),
+        timeout=package.Timeout(**_timeouts()),
     )
 
 
@@ -156,7 +169,9 @@ def _sending(request: Any) -> None:
     ask = request.extensions.get("irtools") or _asking.get()
     if ask is None:
         return  # a request of other code in this process
-    request.extensions = {**request.extensions, "irtools": ask, "timeout": dict(_TIMEOUTS)}
+    request.extensions = {**request.extensions, "irtools": ask, "timeout": _timeouts()}
+    if ask.meter.traffic.requests >= ask.last:
+        raise HttpError(Fault.REFUSED, f"the listing has more than {_MOST_PAGES} pages")
     url = str(request.url)
     here = origin(url)
     if here != ask.home:
