@@ -26,7 +26,7 @@ def find(
 ) -> Iterator[Path]:
     """Find exports, in the order of the paths and each once; those of a pattern or a directory come sorted.
 
-    A path that exists, or that is no pattern, stands for itself; a URL of an organisation for all its exports. A pattern
+    A path that exists, or that is no pattern, stands for itself; the URL of an organisation for all exports. A pattern
     (``*``, ``?``, ``[...]`` and ``**`` for any depth) stands for the directories with an IR and the ``.xml`` files that
     match; links are not followed below ``**``.
 
