@@ -20,7 +20,7 @@ from irtools.render.picture import TIMES
 from irtools.render.sketch import Sketch
 from irtools.text import ranges
 
-__all__ = ["BOX_KINDS", "LayerDrawer", "value_text"]
+__all__ = ["BOX_KINDS", "NO_WEIGHTS", "LayerDrawer", "value_text"]
 
 BOX_KINDS = {
     "norm": "norm",
@@ -39,6 +39,8 @@ _OUTSIDE = {
     "stream": "computed from the embeddings",
     "input": "computed from inputs",
 }
+NO_WEIGHTS = "no weights"
+"""Second line of a norm without weights; exporters drop a product with ones."""
 _MOST_UNITS = 12
 _MOST_IN_COLUMN = 2
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -190,6 +192,8 @@ class LayerDrawer:
         title = block_title(view, block)
         title = title[0].upper() + title[1:]
         op = view.op_name(next(iter(block.ops))) if len(block.ops) == 1 else ""
+        if block.kind == "norm":
+            weights = weights or NO_WEIGHTS
         lines = [*block_facts(view, block), weights] if block.kind != "sum" else []
         hint = op or f"{len(block.ops)} ops"
         column = "" if block.kind in _BESIDE_EACH_OTHER else self.prefix
@@ -221,5 +225,5 @@ class LayerDrawer:
             return
         title = f"from layer {value.layer}" if value.kind == "layer" else _OUTSIDE[value.kind]
         names = "" if value.kind == "layer" else "from " + ", ".join(value.inputs)
-        self.sketch.box(key, "shared", title, (names,), hint=self.part.view.op_name(value.source.op))
+        self.sketch.box(key, "shared", title, (names, text), hint=self.part.view.op_name(value.source.op))
         self.sketch.arrow(key, owner, text, "shared")

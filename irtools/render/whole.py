@@ -103,16 +103,16 @@ class ExportDrawer:
         if embedding is None or self.target.view.op_type(self.stack.embedding) != "Parameter":
             return ""
         part = DrawnPart(embedding)
-        self.sketch.box("input_ids", "input", "input_ids", ("i64 [B, S]",))
-        self.sketch.box("embeddings", "embedding", "Text embeddings", (embedding.path.name, weight_line(part.weights)))
-        self.sketch.arrow("input_ids", "embeddings")
         lines = [
             f"{name}: {weight_line(DrawnPart(document).weights).removeprefix('weights ')}"
             for name, document in self.export.parts.items()
             if vision and any(word in name for word in _VISION)
         ]
-        if lines:
+        if lines:  # the first box: the engine then places the target, which reads it, to the left of an MTP head
             self.sketch.box("vision", "part", "Vision parts", lines)
+        self.sketch.box("input_ids", "input", "input_ids", ("i64 [B, S]",))
+        self.sketch.box("embeddings", "embedding", "Text embeddings", (embedding.path.name, weight_line(part.weights)))
+        self.sketch.arrow("input_ids", "embeddings")
         return "embeddings"
 
     # -- the target ----------------------------------------------------------------------
@@ -186,10 +186,8 @@ class ExportDrawer:
         """Draw the MTP head beside the target, connected as in the runtime."""
         with self.sketch.frame("mtp", f"MTP head: {part.document.path.name}", (self._part_line(part),), beside=True):
             self.omitted += draw_head(self.sketch, part, opened=opened)
-        last = len(self.stack.layers) - 1
-        tap = "taplast" if wired else self.sketch.box("taprepeated", "tap", f"tap {last} of the target")
         inputs = {name: f"min{key}" for key in part.view.parameters for name in part.view.op(key).outputs[0].names}
-        self.sketch.arrow(tap, inputs.get("hidden_states", ""), "hidden state", "wire")
+        self.sketch.arrow("taplast", inputs.get("hidden_states", ""), "hidden state", "feed")
         self.sketch.arrow("embeddings", inputs.get("inputs_embeds", ""), "next token", "wire")
         if part.view.result_named("logits") is not None:
             return
