@@ -91,11 +91,14 @@ class StackBlocks:
     ----------
     closing : LayerBlocks
         The blocks after the last residual sum: the final norm.
+    reader : OutsideReader
+        Says what a value is that a layer reads but does not compute.
     """
 
     layers: tuple[LayerBlocks, ...]
     closing: LayerBlocks
     stream: Stream = field(repr=False)
+    reader: OutsideReader = field(repr=False)
 
     def norms_within(self, block: Block) -> tuple[Block, ...]:
         """Norms inside a block, such as those of queries and keys."""
@@ -114,7 +117,10 @@ def stack_blocks(view: GraphView, stack: DecoderStack) -> StackBlocks:
 
 
 def head_blocks(view: GraphView, roots: Iterable[int], end: Source) -> StackBlocks:
-    """Split an MTP head into blocks, from the ops where its residual stream starts to its output."""
+    """Split an MTP head or another part into blocks, from the ops where its residual stream starts to its output.
+
+    Without a residual sum there are no layers.
+    """
     stream = Stream(view, roots, end, ancestors(view, end.op))
     sublayers = find_sublayers(stream, walk(stream))
     groups: list[list[Sublayer]] = []
@@ -124,7 +130,7 @@ def head_blocks(view: GraphView, roots: Iterable[int], end: Source) -> StackBloc
         groups[-1].append(sublayer)
     start = min(stream.roots)
     ends = [group[-1].sum.op for group in groups]
-    return _Wiring(stream, groups).build([start, *ends[:-1]], ends)
+    return _Wiring(stream, groups).build([start, *ends][: len(ends)], ends)
 
 
 def _bare(stream: Stream, op: int) -> Sum:
@@ -162,7 +168,7 @@ class _Wiring:
         layers = tuple(
             self._wired(index, entry, blocks) for index, (entry, blocks) in enumerate(zip(entries, split, strict=True))
         )
-        return StackBlocks(layers, self._wired(len(layers), last, closing), self.stream)
+        return StackBlocks(layers, self._wired(len(layers), last, closing), self.stream, self.outside)
 
     def _wired(self, index: int, entry: int, blocks: Sequence[Block]) -> LayerBlocks:
         owner = {op: position for position, block in enumerate(blocks) for op in block.ops}

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from irtools.anatomy.blocks import Block
-from irtools.anatomy.describe import SYMBOLS, block_title, symbolic
+from irtools.anatomy.describe import SYMBOLS, block_title
 from irtools.graph.view import Source
-from irtools.render.layers import BOX_KINDS
+from irtools.render.layers import BOX_KINDS, NO_WEIGHTS, OUTSIDE_TITLES
 from irtools.render.part import DrawnPart, weight_line
 from irtools.render.picture import TIMES, Picture
 from irtools.render.select import shape_ops
@@ -19,6 +19,8 @@ __all__ = ["OpsDrawer"]
 
 _LONGEST_NAME = 44
 _MANY_USES = 3
+_PLAIN_ROLES = ("Attention",)
+"""Purposes without a frame of their own: the frame of the block has their name."""
 
 
 class OpsDrawer:
@@ -107,12 +109,25 @@ class OpsDrawer:
             for position, block in enumerate(layer.blocks):
                 inside = [key for key in drawn if key in block.ops]
                 if len(inside) > 1 and inside[0] not in self._group and block.kind != "sum":
-                    done.update(inside)
-                    title = block_title(self.view, block)
-                    with self.sketch.frame(f"L{layer.index}b{position}", title[0].upper() + title[1:]):
-                        for key in inside:
-                            self._box(key)
+                    done.update(self._frame(f"L{layer.index}b{position}", block, inside))
         return [key for key in drawn if key not in done]
+
+    def _frame(self, key: str, block: Block, inside: Sequence[int]) -> set[int]:
+        """Draw a block in a frame, with a frame for each of its purposes; return the ops in it."""
+        title = block_title(self.view, block)
+        roles = self.part.roles(block)
+        own = {op for role in roles for op in role.ops} & self._drawn | {*inside}
+        with self.sketch.frame(key, title[0].upper() + title[1:]):
+            for number, role in enumerate(roles):
+                ops = sorted(role.ops & self._drawn, key=self.view.rank.__getitem__)
+                if role.title in _PLAIN_ROLES or len({self._key(op) for op in ops}) < 2:
+                    continue
+                with self.sketch.frame(f"{key}r{number}", role.title):
+                    for op in ops:
+                        self._box(op)
+            for op in sorted(own, key=self.view.rank.__getitem__):
+                self._box(op)
+        return own
 
     def _kind(self, key: int) -> str:
         kind = self.view.op_type(key)
@@ -133,7 +148,7 @@ class OpsDrawer:
         names = [self._without_scope(self.view.op_name(op)) for op in block.ops]
         name = _shorten(_common_scope([f"{name}." for name in names]).rstrip("./") or names[0])
         title = block_title(self.view, block)
-        lines = (name, weight_line(self.part.weights_of(block.ops)))
+        lines = (name, weight_line(self.part.weights_of(block.ops)) or NO_WEIGHTS)
         self.sketch.box(f"n{key}", block.kind, title[0].upper() + title[1:], lines, hint="\n".join(sorted(names)))
 
     def _box(self, key: int) -> None:
@@ -149,10 +164,35 @@ class OpsDrawer:
         weights = self.part.weights_of([key])
         learned = [weight for weight in weights if weight.learned]
         shapes = [f" {TIMES} ".join(map(str, weight.shape)) for weight in learned]
-        lines = [_shorten(self._without_scope(name)), ", ".join(shapes[:2]), weight_line(learned)]
+        title, lines = (
+            view.op_type(key),
+            [_shorten(self._without_scope(name)), ", ".join(shapes[:2]), weight_line(learned)],
+        )
         if kind == "state":
-            lines[0] = _shorten(self.view.data(key).get("variable_id") or name)
-        self.sketch.box(f"n{key}", "op" if kind == "sum" else kind, view.op_type(key), lines, hint=name, op=name)
+            title, lines[0] = self._state(key), _shorten(self.view.data(key).get("variable_id") or name)
+        elif title == "Parameter":
+            title, lines[1] = view.input_name(key), self._value(Source(key, view.output(key).id))
+        self.sketch.box(f"n{key}", "op" if kind == "sum" else kind, title, lines, hint=name, op=name)
+
+    def _state(self, key: int) -> str:
+        """Name of an op that reads or writes a state: that of the role, if it has one."""
+        done = "written" if self.view.op_type(key) == "Assign" else "read"
+        return f"{self._state_names.get(key, 'State')}, {done}"
+
+    @cached_property
+    def _state_names(self) -> Mapping[int, str]:
+        if self.part.blocks is None:
+            return {}
+        names = {"Key cache": "Keys", "Value cache": "Values"}
+        blocks = [block for layer in self.part.blocks.layers for block in layer.blocks if block.states]
+        return {
+            op: names[role.title]
+            for block in blocks
+            if block.ops & self._drawn
+            for role in self.part.roles(block)
+            if role.title in names
+            for op in role.ops
+        }
 
     def _without_scope(self, name: str) -> str:
         return name.removeprefix(self._scope) or name
@@ -173,16 +213,28 @@ class OpsDrawer:
         """Draw a shared value, or a value from outside the picture, beside the op that reads it."""
         if source.op not in self._drawn and source.op in self._shape_ops and key not in self._shape_ops:
             return
-        view, name = self.view, self.view.op_name(source.op)
-        stub = self.sketch.box(
-            f"{self._key(key)}i{source.op}p{source.port}",
-            "shared",
-            view.op_type(source.op),
-            (_shorten(self._without_scope(name)),),
-            hint=name,
-            op=name,
-        )
-        self.sketch.arrow(stub, self._key(key), label, "shared")
+        name = self.view.op_name(source.op)
+        title = self._outside(key, source)
+        kind = self.view.op_type(source.op)
+        lines = (_shorten(self._without_scope(name)) if title == kind else kind, label)
+        box = f"{self._key(key)}i{source.op}p{source.port}"
+        self.sketch.box(box, "shared", title, lines, hint=name, op=name)
+        self.sketch.arrow(box, self._key(key), label, "shared")
+
+    def _outside(self, key: int, source: Source) -> str:
+        """Name of a value from outside: as in the overview if a decoder layer reads it, else the type of its op."""
+        view, blocks = self.view, self.part.blocks
+        kind = view.op_type(source.op)
+        name = view.input_name(source.op) if kind == "Parameter" else kind
+        layer = self._layer_of.get(key)
+        if blocks is None or layer is None:
+            return name
+        if source.op == blocks.layers[layer].entry:
+            return f"from layer {layer - 1}" if layer else name if kind == "Parameter" else "embeddings"
+        value = blocks.reader.read(0, source)
+        if value is None or (kind == "Parameter" and value.kind == "input"):
+            return name
+        return f"from layer {value.layer}" if value.kind == "layer" else OUTSIDE_TITLES[value.kind]
 
     @cached_property
     def _layer_of(self) -> Mapping[int, int]:
@@ -205,13 +257,8 @@ class OpsDrawer:
         port = self.view.port(source)
         if port is None:
             return ""
-        hidden = self.part.stack.hidden_size if self.part.stack else None
-        on_stream = self.part.blocks is not None and source.op in self.part.blocks.stream.ops
-        stream = on_stream and port.shape[-1:] == (hidden,)
-        is_input = self.part.blocks is not None and self.view.op_type(source.op) == "Parameter"
-        name = port.names[0] if port.names and is_input else ""
         output = f"output {self.view.output_index(source)}: " if len(self.view.op(source.op).outputs) > 1 else ""
-        return f"{output}{port.element_type} {symbolic(port.shape, name, stream=stream)}"
+        return f"{output}{port.element_type} {self.part.dims.text(source)}"
 
 
 def _common_scope(names: Sequence[str]) -> str:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from irtools.anatomy.blocks import StackBlocks, head_blocks, stack_blocks
+from irtools.anatomy.blocks import Block, StackBlocks, head_blocks, stack_blocks
+from irtools.anatomy.dims import Dims
+from irtools.anatomy.roles import Role, attention_roles, state_ops
 from irtools.decoder.mixers import MIXERS
 from irtools.decoder.stack import DecoderStack
 from irtools.graph.closure import closure
 from irtools.graph.match import Match, Matcher
 from irtools.graph.view import GraphView, Source
+from irtools.ir.constants import Constant, read_constant
+from irtools.ir.pread import Allowance, WeightsReader
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 from irtools.model.graft import Graft, find_graft
+from irtools.model.integers import GraphIntegers
 from irtools.model.own_head import OwnHead, find_own_head
 from irtools.model.part import PartFacts
 from irtools.model.weights import Weight, weights
@@ -25,6 +30,8 @@ __all__ = ["DRAFT_HEAD", "DrawnPart", "shown_part", "weight_line"]
 
 DRAFT_HEAD = "draft head"
 """Purpose of the weights of a draft head in a target. They are bytes of lm_head, and no further ones."""
+_READ_AT_MOST = 4 << 20
+"""Bytes of the ``.bin`` that are read for axes and target shapes."""
 _WEIGHT_KINDS = {
     **{kind: mixer.weights for kind, mixer in MIXERS.items()},
     "dense": "MLP",
@@ -93,6 +100,25 @@ class DrawnHead:
     end: Source
 
 
+class _Constants(Mapping[int, Constant]):
+    """Constants of a graph by layer id, each read when it is needed."""
+
+    def __init__(self, view: GraphView) -> None:
+        self._view = view
+
+    def __getitem__(self, key: int) -> Constant:
+        constant = read_constant(self._view.scan, self._view.index[key])
+        if constant is None:
+            raise KeyError(key)
+        return constant
+
+    def __iter__(self) -> Iterator[int]:
+        return (key for kind in ("Const", "Constant") for key in self._view.by_type.get(kind, ()))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 class DrawnPart:
     """Cached facts about one IR."""
 
@@ -142,6 +168,24 @@ class DrawnPart:
     def own_head(self) -> OwnHead | None:
         """The projection that computes the logits of the part, if it is a draft."""
         return find_own_head(PartFacts(self.document))
+
+    @cached_property
+    def dims(self) -> Dims:
+        """Shapes of single values, with letters for batch and tokens."""
+        view, blocks = self.view, self.blocks
+        reader = WeightsReader(self.document.weights_path, Allowance(_READ_AT_MOST))
+        integers = GraphIntegers(view, _Constants(view), reader)
+        if blocks is None:
+            return Dims(view, lambda op: False, 0, integers)
+        width = self.stack.hidden_size if self.stack else next(reversed(view.shape(blocks.stream.end)), 0)
+        return Dims(view, blocks.stream.ops.__contains__, width, integers)
+
+    def roles(self, block: Block) -> tuple[Role, ...]:
+        """The ops of an attention block by purpose, with those that read and write its states."""
+        if self.blocks is None:
+            return ()
+        beside = state_ops(self.view, block, block.ops, self.blocks.stream.ops)
+        return attention_roles(self.view, block, self.blocks.stream.ops.__contains__, beside)
 
     def _inputs(self, *names: str) -> list[int]:
         """Model inputs with one of the tensor names."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from itertools import islice
 
 import networkx as nx
 
 from irtools.anatomy.blocks import Block
 from irtools.anatomy.kinds import layer_kinds
+from irtools.anatomy.roles import state_ops
 from irtools.errors import UsageError
 from irtools.graph.closure import closure
 from irtools.graph.view import GraphView
@@ -18,8 +18,6 @@ __all__ = ["LAST_LAYER", "around", "between", "full_order", "layer_norms", "laye
 
 LAST_LAYER = -1
 """Number that stands for the last decoder layer."""
-
-_REORDERS = ("Gather", "Convert", "Reshape", "Slice")
 
 
 def users(view: GraphView, op: int) -> list[int]:
@@ -92,28 +90,9 @@ def layer_ops(part: DrawnPart, index: int) -> tuple[list[int], int]:
     inside = set(stack.layers[index].ops) | ops if stack else ops
     if index == len(layers) - 1:
         inside -= {op for block in part.blocks.closing.blocks for op in block.ops}
-    states = {state.op for block in layers[index].blocks for state in block.states}
-    wanted = inside | _reads(view, states, ops) | _writes(view, states, inside)
+    wanted = inside.union(*(state_ops(view, block, ops, inside) for block in layers[index].blocks))
     skipped = wanted & shape_ops(view)
     return sorted(wanted - skipped, key=view.rank.__getitem__), len(skipped)
-
-
-def _reads(view: GraphView, states: Collection[int], ops: Collection[int]) -> set[int]:
-    """The states of a layer, and the ops that reorder them by beam before the ops of the layer."""
-    return closure(
-        states, lambda op: [key for key in view.succ[op] if key not in ops and view.op_type(key) in _REORDERS]
-    )
-
-
-def _writes(view: GraphView, states: Collection[int], inside: Collection[int]) -> set[int]:
-    """The ops that write the states of a layer, and the ops between them and the layer."""
-    variables = {view.data(key).get("variable_id") for key in states} - {None}
-    ops = {key for key in view.by_type.get("Assign", ()) if view.data(key).get("variable_id") in variables}
-    above = closure(ops, lambda op: [source for source in view.pred[op] if source not in inside])
-    for key in sorted(above, key=view.rank.__getitem__):
-        if any(source in inside or source in ops for source in view.pred[key]):
-            ops.add(key)
-    return ops
 
 
 def layer_norms(part: DrawnPart, index: int) -> list[Block]:
