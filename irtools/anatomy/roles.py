@@ -98,9 +98,8 @@ class _Reader:
             if own:
                 found.setdefault(title, set()).update(own)
 
-        common = {
-            op: tuple(title for title, path in paths.items() if op in path) for op in set().union(*paths.values())
-        }
+        every = set().union(*paths.values())
+        common = {op: tuple(title for title, path in paths.items() if op in path) for op in every}
         for titles in sorted({titles for titles in common.values() if len(titles) > 1}, key=len, reverse=True):
             take(", ".join(titles), (op for op, own in common.items() if own == titles))
         for title, path in paths.items():
@@ -112,7 +111,7 @@ class _Reader:
             take({"K": "Key cache", "V": "Value cache"}.get(title, "Attention"), joined | self._states(joined))
         output = self._output(below)
         take("Output projection", output)
-        gate = self.ops - below - set().union(*paths.values())
+        gate = self.ops - below - every
         take("Gate", gate if any(self.view.op_type(op) in _PRODUCTS for op in gate) else ())
         take("Attention", self.ops)
         rank = self.view.rank
@@ -148,7 +147,9 @@ class _Reader:
             return set(turns)
         start, end = max(above, key=rank.__getitem__, default=None), min(below, key=rank.__getitem__)
         inside = (self._above([end]) & set(path)) - (self._above([start]) if start is not None else set())
-        return inside | {end}
+        readers = [user for user in self.view.succ[end] if user in path]
+        whole = len(readers) == 1 and self.view.op_type(readers[0]) in _JOINS and not self._reads_state(readers[0])
+        return inside | {end} | ({readers[0]} if whole else set())  # with the channels that are not rotated
 
     def _reads_table(self, op: int) -> bool:
         """True if an op multiplies by a value that neither the tokens nor constants determine: by a rotary table."""

@@ -41,6 +41,8 @@ _LINES = {
 }
 """Meaning of the line styles, in the order of the legend."""
 _LEGEND_COLUMNS = 4
+_CORNER_COLUMNS, _CORNER_ROWS = 2, 3
+_LEGEND_WIDTH = 150
 _CELL_STYLES = ("rounded", "dashed", "dotted")
 _NAME, _HINT = 160, 1000
 """Longest words of a line and of a tooltip; Graphviz, viewers and PDF have limits of their own."""
@@ -141,7 +143,8 @@ def _title(picture: Picture) -> str:
     return f'<<table border="0" cellborder="0" cellspacing="0" cellpadding="2">{"".join(rows)}</table>>'
 
 
-def _legend(picture: Picture) -> str:
+def _legend(picture: Picture) -> list[str]:
+    """Cells of the legend: a swatch and its meaning each."""
     used = {box.kind for box in picture.boxes} - {"focus"}
     cells = []
     for name, kind in KINDS.items():
@@ -151,16 +154,31 @@ def _legend(picture: Picture) -> str:
         style = f' style="{kind.style}"' if kind.style in _CELL_STYLES else ""
         cells.append(
             f'<td border="1"{style} bgcolor="{kind.fill}" width="22"><font color="{kind.text}">{swatch}</font></td>'
-            f'<td align="left">{_text(kind.label)}  </td>'
+            f'<td align="left" width="{_LEGEND_WIDTH}">{_text(kind.label)}  </td>'
         )
-    cells += [_line(style) for style in _line_styles(picture)]
-    rows = ["".join(cells[at : at + _LEGEND_COLUMNS]) for at in range(0, len(cells), _LEGEND_COLUMNS)]
-    span = 2 * _LEGEND_COLUMNS
-    rows += [f'<td align="left" colspan="{span}">{_text(line)}</td>' for line in picture.key_lines]
+    return cells + [_line(style) for style in _line_styles(picture)]
+
+
+def _legend_table(cells: Sequence[str], lines: Sequence[str], columns: int) -> str:
+    rows = ["".join(cells[at : at + columns]) for at in range(0, len(cells), columns)]
+    rows += [f'<td align="left" colspan="{2 * columns}">{_text(line)}</td>' for line in lines]
     if not rows:
         return ""
     table = "".join(f"<tr>{row}</tr>" for row in rows)
     return f'<<font point-size="9"><table border="0" cellborder="0" cellspacing="4">{table}</table></font>>'
+
+
+def _legend_below(graph: graphviz.Digraph, picture: Picture) -> None:
+    """Draw the legend below a box, where the picture would be empty: a few rows for each rank of boxes beside it."""
+    cells, above = _legend(picture), picture.foot
+    size = _CORNER_COLUMNS * _CORNER_ROWS
+    for start in range(0, len(cells), size):
+        lines = picture.key_lines if start + size >= len(cells) else ()
+        key = f"legend{start}"
+        table = _legend_table(cells[start : start + size], lines, _CORNER_COLUMNS)
+        graph.node(key, label=table, shape="plain", style="", tooltip=" ")
+        graph.edge(above, key, style="invis", weight="4" if start else "0")
+        above = key
 
 
 def _line_styles(picture: Picture) -> Iterator[str]:
@@ -175,9 +193,10 @@ def _line(style: str) -> str:
     width = "2" if look.get("style") == "bold" or "penwidth" in look else "1"
     dashes = f' style="{look["style"]}"' if look.get("style") in _CELL_STYLES else ""
     piece = f'<td border="{width}" sides="B" color="{look.get("color", "#000000")}"{dashes} width="22" height="6"></td>'
+    below = '<tr><td height="5"></td></tr>'
     return (
-        f'<td><table border="0" cellborder="0" cellspacing="0"><tr>{piece}</tr><tr><td height="5"></td></tr></table></td>'
-        f'<td align="left">{_text(_LINES[style])}  </td>'
+        f'<td><table border="0" cellborder="0" cellspacing="0"><tr>{piece}</tr>{below}</table></td>'
+        f'<td align="left" width="{_LEGEND_WIDTH}">{_text(_LINES[style])}  </td>'
     )
 
 
@@ -202,8 +221,11 @@ def to_dot(picture: Picture) -> str:
     )
     graph.attr("edge", fontname=FONT, fontsize="8.5", arrowsize="0.7", fontcolor="#333333")
     with graph.subgraph(name="cluster_all") as inner:
-        inner.attr(label=_legend(picture), labelloc="b", labeljust="l", peripheries="0", margin="4")
+        legend = "" if picture.foot else _legend_table(_legend(picture), picture.key_lines, _LEGEND_COLUMNS)
+        inner.attr(label=legend, labelloc="b", labeljust="l", peripheries="0", margin="4")
         _items(inner, picture.items, picture.arrows)
+        if picture.foot:
+            _legend_below(inner, picture)
     for arrow in picture.arrows:
         _edge(graph, arrow)
     return str(graph.source)

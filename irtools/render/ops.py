@@ -19,8 +19,8 @@ __all__ = ["OpsDrawer"]
 
 _LONGEST_NAME = 44
 _MANY_USES = 3
-_PLAIN_ROLES = ("Attention",)
-"""Purposes without a frame of their own: the frame of the block has their name."""
+_PLAIN_ROLES = ("Attention", "Output projection", "Gate")
+"""Purposes without a frame of their own: they are in the frame of the block."""
 
 
 class OpsDrawer:
@@ -59,6 +59,7 @@ class OpsDrawer:
         groups: Sequence[Block] = (),
         frames: bool = False,
         most: int = 0,
+        foot: int | None = None,
     ) -> Picture:
         """Draw ops.
 
@@ -74,6 +75,8 @@ class OpsDrawer:
             Put the ops of each block into a frame.
         most : int
             Maximum number of ops; 0 for no limit.
+        foot : int, optional
+            Op below which there is room for the legend.
         """
         self._focus = frozenset(focus)
         omitted = []
@@ -98,6 +101,7 @@ class OpsDrawer:
             self.sketch.arrows,
             tuple(omitted),
             (", ".join((*SYMBOLS, "? not known")),),
+            self._key(foot) if foot in self._drawn else "",
         )
 
     def _frames(self, drawn: Sequence[int]) -> list[int]:
@@ -113,21 +117,23 @@ class OpsDrawer:
         return [key for key in drawn if key not in done]
 
     def _frame(self, key: str, block: Block, inside: Sequence[int]) -> set[int]:
-        """Draw a block in a frame, with a frame for each of its purposes; return the ops in it."""
+        """Draw a block in a frame, beside a frame for each of its purposes; return their ops."""
         title = block_title(self.view, block)
         roles = self.part.roles(block)
         own = {op for role in roles for op in role.ops} & self._drawn | {*inside}
-        with self.sketch.frame(key, title[0].upper() + title[1:]):
-            for number, role in enumerate(roles):
-                ops = sorted(role.ops & self._drawn, key=self.view.rank.__getitem__)
-                if role.title in _PLAIN_ROLES or len({self._key(op) for op in ops}) < 2:
-                    continue
-                with self.sketch.frame(f"{key}r{number}", role.title):
-                    for op in ops:
-                        self._box(op)
-            for op in sorted(own, key=self.view.rank.__getitem__):
-                self._box(op)
+        rest = set(own)
+        for number, role in enumerate(roles):
+            ops = role.ops & self._drawn
+            if role.title not in _PLAIN_ROLES and len({self._key(op) for op in ops}) > 1:
+                self._framed(f"{key}r{number}", role.title, ops)
+                rest -= ops
+        self._framed(key, title[0].upper() + title[1:], rest)
         return own
+
+    def _framed(self, key: str, title: str, ops: Collection[int]) -> None:
+        with self.sketch.frame(key, title):
+            for op in sorted(ops, key=self.view.rank.__getitem__):
+                self._box(op)
 
     def _kind(self, key: int) -> str:
         kind = self.view.op_type(key)
@@ -152,6 +158,9 @@ class OpsDrawer:
         self.sketch.box(f"n{key}", block.kind, title[0].upper() + title[1:], lines, hint="\n".join(sorted(names)))
 
     def _box(self, key: int) -> None:
+        for source in self.view.inputs(key):  # in the frame of the op that reads them
+            if self._stubbed(key, source):
+                self._stub(key, source)
         if key in self._group:
             if self._group[key] == key:
                 self._grouped(key)
@@ -199,27 +208,27 @@ class OpsDrawer:
 
     def _arrows(self, key: int) -> None:
         for source in self.view.inputs(key):
-            if self.view.constant(source.op):
-                continue
-            label = self._value(source)
             tail, head = self._key(source.op), self._key(key)
-            if source.op in self._drawn and not self._shared(source.op):
-                if tail != head:
-                    self.sketch.arrow(tail, head, label)
-            else:
-                self._use(key, source, label)
+            if self._stubbed(key, source):
+                self.sketch.arrow(self._stub_key(key, source), head, self._value(source), "shared")
+            elif source.op in self._drawn and tail != head:
+                self.sketch.arrow(tail, head, self._value(source))
 
-    def _use(self, key: int, source: Source, label: str) -> None:
-        """Draw a shared value, or a value from outside the picture, beside the op that reads it."""
-        if source.op not in self._drawn and source.op in self._shape_ops and key not in self._shape_ops:
-            return
-        name = self.view.op_name(source.op)
-        title = self._outside(key, source)
-        kind = self.view.op_type(source.op)
-        lines = (_shorten(self._without_scope(name)) if title == kind else kind, label)
-        box = f"{self._key(key)}i{source.op}p{source.port}"
-        self.sketch.box(box, "shared", title, lines, hint=name, op=name)
-        self.sketch.arrow(box, self._key(key), label, "shared")
+    def _stubbed(self, key: int, source: Source) -> bool:
+        """True if a value is drawn beside the op that reads it: if it is shared, or comes from outside the picture."""
+        if self.view.constant(source.op):
+            return False
+        if source.op in self._drawn:
+            return self._shared(source.op)
+        return source.op not in self._shape_ops or key in self._shape_ops
+
+    def _stub_key(self, key: int, source: Source) -> str:
+        return f"{self._key(key)}i{source.op}p{source.port}"
+
+    def _stub(self, key: int, source: Source) -> None:
+        name, title, kind = self.view.op_name(source.op), self._outside(key, source), self.view.op_type(source.op)
+        lines = (_shorten(self._without_scope(name)) if title == kind else kind, self._value(source))
+        self.sketch.box(self._stub_key(key, source), "shared", title, lines, hint=name, op=name)
 
     def _outside(self, key: int, source: Source) -> str:
         """Name of a value from outside: as in the overview if a decoder layer reads it, else the type of its op."""

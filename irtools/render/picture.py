@@ -143,6 +143,9 @@ class Picture:
         Descriptions of omitted content, shown on stderr and in the picture.
     key_lines : tuple of str
         Abbreviations, shown below the legend.
+    foot : str
+        Key of the box below which the picture would be empty, so that the legend is placed there; without one, the
+        legend is below everything.
     """
 
     title: str
@@ -151,6 +154,7 @@ class Picture:
     arrows: tuple[Arrow, ...]
     omitted: tuple[str, ...] = ()
     key_lines: tuple[str, ...] = ()
+    foot: str = ""
 
     def __repr__(self) -> str:
         return short_repr(self, self.title, plural(len(self.boxes), "element"))

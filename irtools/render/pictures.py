@@ -232,7 +232,9 @@ def _layer(subject: _PictureSubject, most: int) -> Picture:
     ops, folded = layer_ops(subject.drawn, index)
     lines = [*subject.subtitle, f"{plural(folded, 'op')} of shape arithmetic not drawn" if folded else ""]
     title, norms = subject.title(f"layer {index}"), layer_norms(subject.drawn, index)
-    return OpsDrawer(subject.drawn).draw(ops, title, lines, groups=norms, frames=True, most=most)
+    sums = [op for block in subject.drawn.blocks.layers[index].blocks if block.kind == "sum" for op in block.ops]
+    foot = min(sums, key=subject.view.rank.__getitem__, default=None)
+    return OpsDrawer(subject.drawn).draw(ops, title, lines, groups=norms, frames=True, most=most, foot=foot)
 
 
 def _selection(subject: _PictureSubject, most: int) -> Picture:

@@ -40,6 +40,9 @@ class Sketch:
         self._levels[-1].append(Box(key, kind, title, self._lines[key], hint, op, column))
         return key
 
+    def __contains__(self, key: str) -> bool:
+        return key in self._lines
+
     def arrow(self, tail: str, head: str, label: str = "", style: str = "data") -> None:
         """Add an arrow, unless one of the same style connects the same boxes already."""
         self._arrows.setdefault((tail, head, style), Arrow(tail, head, label, style))

@@ -15,12 +15,14 @@ from irtools.model.document import Document
 from irtools.model.own_head import own_head_text
 from irtools.render.layers import LayerDrawer, value_text
 from irtools.render.part import DRAFT_HEAD, DrawnPart, weight_line
-from irtools.render.picture import TIMES, Picture
+from irtools.render.picture import TIMES, Arrow, Picture
 from irtools.render.sketch import Sketch
 from irtools.text import plural
 
 __all__ = ["ExportDrawer"]
 
+_LEGEND_RANKS = 3
+"""Ranks of boxes that the legend needs beside it."""
 _VISION = ("vision", "resampler", "merger", "audio", "projection", "embeddings_pos")
 
 
@@ -87,7 +89,32 @@ class ExportDrawer:
 
     def _picture(self, title: str, subtitle: Sequence[str], *, opened: bool) -> Picture:
         omitted = (*self.omitted, *(() if opened else ("the inside of the layers",)))
-        return Picture(title, tuple(subtitle), self.sketch.items, self.sketch.arrows, omitted, (", ".join(SYMBOLS),))
+        arrows = self.sketch.arrows
+        return Picture(
+            title, tuple(subtitle), self.sketch.items, arrows, omitted, (", ".join(SYMBOLS),), self._foot(arrows)
+        )
+
+    def _foot(self, arrows: Sequence[Arrow]) -> str:
+        """The end of the shorter of two parts, if the legend fits below it."""
+        ends = [key for key in ("logits", "drafts", "mlogits", "mout") if key in self.sketch]
+        if "mout" not in ends or "logits" not in ends:
+            return ""
+        head = next(key for key in ("drafts", "mlogits", "mout") if key in ends)
+        before: dict[str, list[str]] = {}
+        for arrow in arrows:
+            if arrow.style in ("data", "wire"):
+                before.setdefault(arrow.head, []).append(arrow.tail)
+        depths: dict[str, int] = {}
+        pending = ["logits", head]
+        while pending:
+            key = pending[-1]
+            missing = [tail for tail in before.get(key, ()) if tail not in depths]
+            pending += missing
+            if not missing:
+                depths[key] = 1 + max((depths[tail] for tail in before.get(key, ())), default=0)
+                pending.pop()
+        shorter, longer = sorted(("logits", head), key=depths.__getitem__)
+        return shorter if depths[longer] - depths[shorter] >= _LEGEND_RANKS else ""
 
     def _part_line(self, part: DrawnPart) -> str:
         layers = len(part.blocks.layers) if part.blocks else 0
