@@ -116,10 +116,16 @@ def stack_blocks(view: GraphView, stack: DecoderStack) -> StackBlocks:
     return _Wiring(stream, groups).build(entries, ends)
 
 
-def head_blocks(view: GraphView, roots: Iterable[int], end: Source) -> StackBlocks:
+def head_blocks(view: GraphView, roots: Iterable[int], end: Source, *, inner: bool = False) -> StackBlocks:
     """Split an MTP head or another part into blocks, from the ops where its residual stream starts to its output.
 
     Without a residual sum there are no layers.
+
+    Parameters
+    ----------
+    inner : bool
+        The layers begin at the first residual sum; what lies between the roots and the value that it adds to, such as
+        the embedding of patches, is no layer.
     """
     stream = Stream(view, roots, end, ancestors(view, end.op))
     sublayers = find_sublayers(stream, walk(stream))
@@ -128,7 +134,7 @@ def head_blocks(view: GraphView, roots: Iterable[int], end: Source) -> StackBloc
         if not groups or (sublayer.mixes and any(earlier.mixes for earlier in groups[-1])):
             groups.append([])
         groups[-1].append(sublayer)
-    start = min(stream.roots)
+    start = sublayers[0].sum.skip if inner and sublayers else min(stream.roots)
     ends = [group[-1].sum.op for group in groups]
     return _Wiring(stream, groups).build([start, *ends][: len(ends)], ends)
 

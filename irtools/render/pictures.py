@@ -192,7 +192,7 @@ class _PictureSubject:
     @cached_property
     def drawn(self) -> DrawnPart:
         """The part with its blocks and weights."""
-        return DrawnPart(self.document, self.stack)
+        return DrawnPart(self.document, self.stack, any_layers=True)
 
     @property
     def is_target(self) -> bool:
@@ -212,6 +212,12 @@ class _PictureSubject:
         if self.stack is not None:
             facts.append(annotation_status(self.document, self.stack)[1])
         return (" \N{MIDDLE DOT} ".join(fact for fact in facts if fact),)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The subtitle, and why a target has no decoder stack."""
+        refused = self.refusal and self.is_target
+        return (*self.subtitle, f"no decoder stack: {self.refusal}") if refused else self.subtitle
 
 
 def _limited(subject: _PictureSubject, draw: Callable[[_PictureSubject, int], Picture]) -> Iterator[Picture]:
@@ -253,9 +259,7 @@ def _selection(subject: _PictureSubject, most: int) -> Picture:
 
 def _full(subject: _PictureSubject, most: int) -> Picture:
     order = full_order(subject.drawn)
-    lines = list(subject.subtitle)
-    if subject.refusal and subject.is_target:
-        lines.append(f"no decoder stack: {subject.refusal}")
+    lines = subject.lines
     content = "every op" if subject.is_target else f"{subject.document.part}, every op"
     return OpsDrawer(subject.drawn).draw(order, subject.title(content), lines, most=most)
 
@@ -275,7 +279,7 @@ def _whole(subject: _PictureSubject) -> Iterator[Picture]:
         content = "MTP head" if subject.document.part == "mtp" else draft
         for opened in (True, False):
             drawer = ExportDrawer(subject.export, subject.stack)
-            yield drawer.head(subject.drawn, subject.title(content), subject.subtitle, opened=opened)
+            yield drawer.head(subject.drawn, subject.title(content), subject.lines, opened=opened)
     else:
         yield from _limited(subject, _full)
 

@@ -14,7 +14,7 @@ from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 from irtools.model.own_head import own_head_text
 from irtools.render.layers import LayerDrawer, value_text
-from irtools.render.part import DRAFT_HEAD, DrawnPart, weight_line
+from irtools.render.part import DRAFT_HEAD, DrawnHead, DrawnPart, weight_line
 from irtools.render.picture import TIMES, Arrow, Picture
 from irtools.render.sketch import Sketch
 from irtools.text import plural
@@ -234,16 +234,28 @@ def _input_box(sketch: Sketch, view: GraphView, key: int, prefix: str) -> str:
     return sketch.box(f"{prefix}{key}", "input", name, lines, op=view.op_name(key))
 
 
+def _before_layers(part: DrawnPart, head: DrawnHead) -> set[int]:
+    """Ops between the inputs of a part without fusion and its first layer, such as the embedding of patches."""
+    stream, first = head.blocks.stream, head.blocks.layers[0].entry
+    if head.fusion is not None or first in head.inputs:
+        return set()
+    return closure([first], stream.sources.__getitem__) - set(head.inputs)
+
+
 def draw_head(sketch: Sketch, part: DrawnPart, *, opened: bool) -> list[str]:
     """Draw a head: inputs, fusion, layers, final norm, output; return descriptions of omitted content."""
     head, view = part.head, part.view
     if head is None:
         return []
     names: Mapping[int, tuple[str, ...]] = {key: view.op(key).outputs[0].names for key in view.parameters}
-    fused = [key for key in view.parameters if {"hidden_states", "inputs_embeds"} & set(names[key])]
-    for key in fused:
+    for key in head.inputs:
         _input_box(sketch, view, key, "min")
-    current = f"min{fused[0]}" if fused else ""
+    current = f"min{head.inputs[0]}" if head.inputs else ""
+    before = _before_layers(part, head)
+    if before:
+        facts = (plural(len(before), "op"), weight_line(part.weights_of(before)))
+        sketch.arrow(current, sketch.box("mbefore", "op", "Before the layers", facts))
+        current = "mbefore"
     if head.fusion is not None:
         projection = head.fusion.ops["projection"]
         order = [name for role in ("first", "second") for name in names.get(head.fusion.ops[role], ())[:1]]
@@ -252,14 +264,19 @@ def draw_head(sketch: Sketch, part: DrawnPart, *, opened: bool) -> list[str]:
         for role in ("first", "second"):
             sketch.arrow(f"min{head.fusion.ops[role]}", current)
     drawer = LayerDrawer(
-        sketch, part, head.blocks, "m", opened=opened, inputs={names[key][0]: f"min{key}" for key in fused}
+        sketch,
+        part,
+        head.blocks,
+        "m",
+        opened=opened,
+        inputs={view.input_name(key): f"min{key}" for key in head.inputs},
     )
     end = drawer.draw(current)
     out = view.port(head.end)
-    text = f"{out.element_type} {symbolic(out.shape, 'last_hidden_state')}" if out else ""
-    sketch.box("mout", "input", "last_hidden_state", (text,))
+    text = f"{out.element_type} {symbolic(out.shape, head.name)}" if out else ""
+    sketch.box("mout", "input", head.name, (text,))
     sketch.arrow(end, "mout")
-    if view.result_named("logits") is not None:
+    if view.result_named("logits") is not None and head.name != "logits":
         own = part.own_head
         facts = (own_head_text(own), weight_line(part.weights_of([own.matmul]))) if own is not None else ()
         sketch.box("mhead", "head", "Head of its own", facts, op=view.op_name(own.matmul) if own is not None else "")
