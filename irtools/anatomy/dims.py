@@ -99,11 +99,12 @@ class Dims:
         """Dimensions that follow from the meaning of a value: an input, a state, the residual stream."""
         view, kind = self.view, self.view.op_type(op)
         shape = view.output_shape(op)
+        on_stream = self._stream(op) and len(shape) == 3 and shape[-1] == self._hidden
         if kind == "Parameter":
-            found = letters(shape, view.input_name(op))
+            found = letters(shape, view.input_name(op)) or letters(shape, stream=on_stream)
         elif kind == "ReadValue":
             found = letters(shape, state=True)
-        elif self._stream(op) and len(shape) == 3 and shape[-1] == self._hidden:
+        elif on_stream:
             found = letters(shape, stream=True)
         else:
             return None

@@ -19,6 +19,7 @@ __all__ = ["OpsDrawer"]
 
 _LONGEST_NAME = 44
 _MANY_USES = 3
+_MOST_FROM_GAP = 12
 _PLAIN_ROLES = ("Attention", "Output projection", "Gate")
 """Purposes without a frame of their own: they are in the frame of the block."""
 
@@ -60,6 +61,7 @@ class OpsDrawer:
         frames: bool = False,
         most: int = 0,
         foot: int | None = None,
+        rest: Sequence[int] = (),
     ) -> Picture:
         """Draw ops.
 
@@ -77,6 +79,8 @@ class OpsDrawer:
             Maximum number of ops; 0 for no limit.
         foot : int, optional
             Op below which there is room for the legend.
+        rest : sequence of int
+            Further ops; others are left out between them and ``ops``.
         """
         self._focus = frozenset(focus)
         omitted = []
@@ -84,7 +88,13 @@ class OpsDrawer:
             omitted.append(
                 f"{len(ops) - most} of {len(ops)} ops without constants, beyond the limit of {most} (--max-nodes)"
             )
-        drawn = list(ops)[:most] if most else list(ops)
+        drawn = [*(ops[:most] if most else ops), *rest]
+        if rest:
+            count = sum(not self.view.constant(key) for key in self.view.topological)
+            omitted.append(
+                f"{count - len(drawn)} of {count} ops without constants, in the middle, beyond the limit of "
+                f"{len(drawn)} (--max-nodes); irtools report writes a page with every op"
+            )
         self._scope = _common_scope([self.view.op_name(key) for key in drawn])
         self._drawn = frozenset(drawn)
         self._group = {op: min(group.ops) for group in groups for op in group.ops if group.ops <= self._drawn}
@@ -93,6 +103,8 @@ class OpsDrawer:
             self._box(key)
         for key in drawn:
             self._arrows(key)
+        if rest:
+            self._gap(ops[-1], rest, f"{count - len(drawn)} ops")
         lines = [*subtitle, f"names without {self._scope!r}" if self._scope else ""]
         return Picture(
             title,
@@ -103,6 +115,14 @@ class OpsDrawer:
             (", ".join((*SYMBOLS, "? not known")),),
             self._key(foot) if foot in self._drawn else "",
         )
+
+    def _gap(self, before: int, rest: Sequence[int], title: str) -> None:
+        """Draw the ops that are left out as one box, with the drawn ops that read them below it."""
+        gap = self.sketch.box("gap", "omitted", title, ("left out",))
+        self.sketch.arrow(self._key(before), gap, style="gap")
+        first = [key for key in rest if not self._drawn.intersection(self.view.pred[key]) and self.view.pred[key]]
+        for key in first[:_MOST_FROM_GAP]:
+            self.sketch.arrow(gap, self._key(key), style="gap")
 
     def _frames(self, drawn: Sequence[int]) -> list[int]:
         """Put the ops of each block into a frame; return the other ops."""

@@ -258,10 +258,10 @@ def _selection(subject: _PictureSubject, most: int) -> Picture:
 
 
 def _full(subject: _PictureSubject, most: int) -> Picture:
-    order = full_order(subject.drawn)
+    ops, rest = full_order(subject.drawn, most)
     lines = subject.lines
     content = "every op" if subject.is_target else f"{subject.document.part}, every op"
-    return OpsDrawer(subject.drawn).draw(order, subject.title(content), lines, most=most)
+    return OpsDrawer(subject.drawn).draw(ops, subject.title(content), lines, rest=rest)
 
 
 def _whole(subject: _PictureSubject) -> Iterator[Picture]:

@@ -7,7 +7,6 @@ from itertools import islice
 import networkx as nx
 
 from irtools.anatomy.blocks import Block
-from irtools.anatomy.kinds import layer_kinds
 from irtools.anatomy.roles import state_ops
 from irtools.errors import UsageError
 from irtools.graph.closure import closure
@@ -50,15 +49,41 @@ def between(view: GraphView, start: int, end: int) -> list[int]:
     raise UsageError(f"no path connects {view.op_name(start)!r} and {view.op_name(end)!r}; give two ops on one path")
 
 
-def full_order(part: DrawnPart) -> list[int]:
-    """All ops; the first layer of each kind and the ops outside the layers come first."""
+def full_order(part: DrawnPart, most: int) -> tuple[list[int], list[int]]:
+    """All ops without constants in the order of computation; beyond ``most``, the first and the last of them.
+
+    Everything is in the first list unless ops are left out. With decoder layers, the ops left out are those in the
+    middle of the layers: embedding, masks, head and logits stay.
+    """
     view = part.view
-    everything = [key for key in view.topological if not view.constant(key)]
-    if part.stack is None or part.blocks is None:
-        return everything
-    shown = {kind.indices[0] for kind in layer_kinds(part.blocks.layers)}
-    late = {op for layer in part.stack.layers if layer.index not in shown for op in layer.ops}
-    return [key for key in everything if key not in late] + [key for key in everything if key in late]
+    order = _as_needed(view)
+    if not most or len(order) <= most:
+        return order, []
+    layered = {op for layer in part.stack.layers for op in layer.ops} if part.stack is not None else set()
+    inner = [op for op in order if op in layered]
+    if len(inner) < len(order) - most:  # without the layers, there is still too much
+        inner = order
+    kept = most - (len(order) - len(inner))
+    first = kept - kept // 2
+    gone = set(inner[first : len(inner) - kept // 2])
+    place = order.index(inner[first])
+    return [op for op in order[:place] if op not in gone], [op for op in order[place:] if op not in gone]
+
+
+def _as_needed(view: GraphView) -> list[int]:
+    """Ops without constants in the order of computation, each state just before its first reader."""
+    rank = dict(view.rank)
+    for key in reversed(view.topological):
+        users = view.consumers(key)
+        if users and (view.op_type(key) in ("ReadValue", "Parameter") or _reorders(view, key)):
+            rank[key] = min(rank[user.op] for user in users)
+    order = [key for key in view.topological if not view.constant(key)]
+    return sorted(order, key=lambda key: (rank[key], view.rank[key]))
+
+
+def _reorders(view: GraphView, op: int) -> bool:
+    """True if an op reads nothing but states, inputs and constants."""
+    return all(view.constant(key) or view.op_type(key) in ("ReadValue", "Parameter") for key in view.producers(op))
 
 
 def shape_ops(view: GraphView) -> frozenset[int]:

@@ -9,7 +9,7 @@ from irtools.anatomy.describe import SYMBOLS, symbolic
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import RenderError
 from irtools.graph.closure import closure
-from irtools.graph.view import GraphView
+from irtools.graph.view import Source
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 from irtools.model.own_head import own_head_text
@@ -180,13 +180,13 @@ class ExportDrawer:
         """Draw the embedding and its inputs; return the key of the box that enters layer 0."""
         part, stack, view = self.target, self.stack, self.target.view
         if view.op_type(stack.embedding) == "Parameter":
-            current = _input_box(self.sketch, view, stack.embedding, "tin")
+            current = _input_box(self.sketch, part, stack.embedding, "tin")
             if embeds:
                 self.sketch.arrow(embeds, current, style="wire")
                 self.sketch.arrow("vision", current, "image features", "wire")
         else:
             above = closure([stack.embedding], view.pred.__getitem__)
-            ids = [_input_box(self.sketch, view, key, "tin") for key in view.parameters if key in above]
+            ids = [_input_box(self.sketch, part, key, "tin") for key in view.parameters if key in above]
             current = self.sketch.box(
                 "embedding",
                 "embedding",
@@ -228,10 +228,10 @@ class ExportDrawer:
             self.sketch.arrow("head" if source == "target" else "graft", "headclone", "same weights", "same")
 
 
-def _input_box(sketch: Sketch, view: GraphView, key: int, prefix: str) -> str:
-    port, name = view.output(key), view.input_name(key)
-    lines = (f"{port.element_type} {symbolic(port.shape, name)}",)
-    return sketch.box(f"{prefix}{key}", "input", name, lines, op=view.op_name(key))
+def _input_box(sketch: Sketch, part: DrawnPart, key: int, prefix: str) -> str:
+    view = part.view
+    lines = (value_text(part, Source(key, view.output(key).id)),)
+    return sketch.box(f"{prefix}{key}", "input", view.input_name(key), lines, op=view.op_name(key))
 
 
 def _before_layers(part: DrawnPart, head: DrawnHead) -> set[int]:
@@ -249,7 +249,7 @@ def draw_head(sketch: Sketch, part: DrawnPart, *, opened: bool) -> list[str]:
         return []
     names: Mapping[int, tuple[str, ...]] = {key: view.op(key).outputs[0].names for key in view.parameters}
     for key in head.inputs:
-        _input_box(sketch, view, key, "min")
+        _input_box(sketch, part, key, "min")
     current = f"min{head.inputs[0]}" if head.inputs else ""
     before = _before_layers(part, head)
     if before:
