@@ -13,6 +13,7 @@ from irtools.anatomy.describe import layers_text
 from irtools.errors import IrtoolsError, UsageError
 from irtools.lint.engine import ModelVerification, verify
 from irtools.lint.finding import Finding, Severity
+from irtools.render.part import DrawnPart
 from irtools.render.picture import KINDS
 from irtools.render.select import LAST_LAYER
 from irtools.report.findings import counts_text, shown_path, worst_first
@@ -22,6 +23,7 @@ from irtools.report.html_page import packed, page
 from irtools.report.html_tables import HtmlTable, provenance, tables
 from irtools.report.html_text import explanation_html
 from irtools.report.inspection import InspectedPart, Inspection
+from irtools.report.memory import context_text
 from irtools.report.record_files import own_records
 from irtools.report.record_view import RecordView
 from irtools.report.rules import untitled
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["View", "render_report", "render_reports", "verification_html"]
 
+_WHITE = "#ffffff"
 _SCRIPTS = (
     "dagre.min.js",
     "panzoom.min.js",
@@ -105,6 +108,7 @@ def render_reports(verified: Sequence[ModelVerification], view: View | None = No
         "report.html",
         scripts=_SCRIPTS,
         styles=("page.css", "record.css", "report.css"),
+        rules=_colours(),
         title=", ".join(model.name for model in models) or "irtools",
         models=models,
         views=_record_views(verified, view),
@@ -115,6 +119,13 @@ def render_reports(verified: Sequence[ModelVerification], view: View | None = No
         graphs={part.key: part.graph for part in drawn},
         start={"part": first, "op": view.op, "layer": view.layer},
         written=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    )
+
+
+def _colours() -> str:
+    """Style rules with the colours of the boxes, which are those of the other pictures; white follows the theme."""
+    return "\n".join(
+        f".k-{name} {{ --c: {kind.fill}; --t: {kind.text}; }}" for name, kind in KINDS.items() if kind.fill != _WHITE
     )
 
 
@@ -273,7 +284,8 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
     yield "Parameters", count_text(sum(part.parameters for part in inspection.models))
     key, value = memory.asked or ("u8", "u8")
     precision = key if key == value else f"{key} and {value}"
-    yield "Memory about", f"{size_text(memory.total(key, value, drafting=False))} with keys and values in {precision}"
+    total = size_text(memory.total(key, value, drafting=False))
+    yield "Memory about", f"{total} for {context_text(memory)}, with keys and values in {precision}"
 
 
 def _shown(finding: Finding, export: ModelDirectory, read: Mapping[str, Columns]) -> _Shown:
@@ -309,7 +321,8 @@ def _drawn(model: _Model, part: InspectedPart, read: Columns, *, first: bool) ->
         for number, shown in enumerate(model.findings)
         if shown.part == part.name and shown.position is not None
     ]
-    drawn = outline(part.drawn, read)
+    layered = part.drawn if part.drawn.blocks is not None else DrawnPart(part.document, part.stack, any_layers=True)
+    drawn = outline(layered, read)
     nodes = [node.plain() for node in drawn]
     manifest = {
         "key": key,

@@ -42,7 +42,7 @@ class Details {
       this.trail(node),
       ...node.lines.map((line) => element("p", {}, visible(line))),
       this.findings(node.findings),
-      element("h4", {}, `${count} op${count === 1 ? "" : "s"}`),
+      element("h4", {}, counted(count, "op")),
       this.table(rows),
     ];
   }

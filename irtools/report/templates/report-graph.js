@@ -12,6 +12,11 @@ function visible(text) {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 }
 
+/** A number and a noun: `1 op`, `1,024 ops`. */
+function counted(number, noun) {
+  return `${number.toLocaleString("en-US")} ${noun}${number === 1 ? "" : noun.endsWith("x") ? "es" : "s"}`;
+}
+
 /** Shorten a name at its beginning: the end of a name is more specific. */
 function shortened(name, length) {
   return name.length <= length ? name : `\u2026${name.slice(1 - length)}`;
@@ -124,7 +129,7 @@ class Graph {
   /** Accessible name of a box. */
   label(node) {
     const name = node.op === undefined ? node.lines.join(", ") : this.names[node.op];
-    const pinned = node.findings.length ? `, ${node.findings.length} findings` : "";
+    const pinned = node.findings.length ? `, ${counted(node.findings.length, "finding")}` : "";
     return visible(`${this.titleOf(node)}, ${name}${pinned}`);
   }
 
@@ -133,7 +138,7 @@ class Graph {
     if (node.op === undefined) return node.lines;
     const name = this.names[node.op];
     const outputs = this.outputsOf(node.op);
-    const value = outputs.length > 1 ? `${outputs.length} outputs` : outputs.length ? outputs[0].port : "";
+    const value = outputs.length > 1 ? counted(outputs.length, "output") : outputs.length ? outputs[0].port : "";
     if (node.lines.length) return [...node.lines, shortened(name, 34)];
     const port = this.type(node.op) === "Result" ? this.inputsOf(node.op)[0]?.port : value;
     return [this.tensorOf(node.op) ? this.type(node.op) : shortened(name, 34), port].filter(Boolean);

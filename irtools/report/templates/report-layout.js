@@ -147,7 +147,7 @@ class Layout {
       if (count > CROWD) {
         if (named.has(tail)) return;
         named.add(tail);
-        add(`s${number}`, this.stub(edge.op, tail, false, `to ${count} boxes here`));
+        add(`s${number}`, this.stub(edge.op, tail, false, `to ${counted(count, "box")} here`));
         drawing.setEdge(`n${tail.first}`, `s${number}`, { faint: true });
       } else if (count > 2 * MANY_READERS) {
         add(`s${number}`, this.stub(edge.op, tail, true));
@@ -163,7 +163,7 @@ class Layout {
   merged(crossing) {
     const [inward, outward] = [crossing.filter((end) => end.inward), crossing.filter((end) => !end.inward)];
     const together = (some, way) => ({
-      ...some[0], ends: new Set(some.flatMap((end) => [...end.ends])), title: `${way} ${some.length} boxes outside`,
+      ...some[0], ends: new Set(some.flatMap((end) => [...end.ends])), title: `${way} ${counted(some.length, "box")} outside`,
     });
     const out = outward.length > MANY_READERS ? [together(outward, "to")] : outward;
     if (inward.length <= CROWD) return [...inward, ...out];
@@ -179,7 +179,7 @@ class Layout {
     const boxes = [...ends];
     const apart = inward && boxes.length > MANY_READERS && boxes.length <= CROWD;
     const groups = apart ? boxes.map((box) => [box]) : [boxes.length > CROWD ? boxes.slice(0, 1) : boxes];
-    const crowd = inward && boxes.length > CROWD ? `, to ${boxes.length} boxes` : "";
+    const crowd = inward && boxes.length > CROWD ? `, to ${counted(boxes.length, "box")}` : "";
     groups.forEach((group, part) => {
       const key = `x${number}.${part}`;
       add(key, this.stub(op, there, inward, title, crowd));
