@@ -17,6 +17,7 @@ from irtools.render.part import DrawnPart
 from irtools.render.picture import KINDS
 from irtools.render.select import LAST_LAYER
 from irtools.report.findings import counts_text, shown_path, worst_first
+from irtools.report.html_chunks import divide
 from irtools.report.html_graph import Columns, columns
 from irtools.report.html_outline import outline
 from irtools.report.html_page import packed, page
@@ -116,7 +117,7 @@ def render_reports(verified: Sequence[ModelVerification], view: View | None = No
         kinds=KINDS,
         occurring={kind for part in drawn for kind in part.kinds},
         parts=[part.manifest for part in drawn],
-        graphs={part.key: part.graph for part in drawn},
+        graphs={key: graph for part in drawn for key, graph in part.graphs.items()},
         start={"part": first, "op": view.op, "layer": view.layer},
         written=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
@@ -181,7 +182,7 @@ class _Part:
 
     key: str
     manifest: Mapping[str, object]
-    graph: str
+    graphs: Mapping[str, str]
     kinds: frozenset[str]
     first: bool = False
 
@@ -312,6 +313,14 @@ def _position(finding: Finding, ops: Columns) -> int | None:
     return bisect_right(ops.starts, finding.line, 0, top) - 1
 
 
+def _head_key(model: _Model, part: InspectedPart) -> str:
+    """Key of the MTP head that is shown beside a target."""
+    inspection = model.inspection
+    if inspection is None or inspection.mtp is None or part.stack is None or part is inspection.mtp:
+        return ""
+    return f"m{model.number}-{inspection.mtp.name}"
+
+
 def _drawn(model: _Model, part: InspectedPart, read: Columns, *, first: bool) -> _Part:
     key = f"m{model.number}-{part.name}"
     layers = part.stack.layers if part.stack is not None else ()
@@ -323,7 +332,8 @@ def _drawn(model: _Model, part: InspectedPart, read: Columns, *, first: bool) ->
     ]
     layered = part.drawn if part.drawn.blocks is not None else DrawnPart(part.document, part.stack, any_layers=True)
     drawn = outline(layered, read)
-    nodes = [node.plain() for node in drawn]
+    positions = [position for position, *_ in (*taps, *pinned) if position is not None]
+    divided = divide(read.data, drawn, positions)
     manifest = {
         "key": key,
         "model": model.number,
@@ -331,6 +341,16 @@ def _drawn(model: _Model, part: InspectedPart, read: Columns, *, first: bool) ->
         "part": part.name,
         "file": part.document.path.name,
         "ops": len(part.document.graph),
+        "beside": _head_key(model, part),
     }
-    graph = packed({"ops": read.data, "outline": nodes, "taps": taps, "findings": pinned})
-    return _Part(key, manifest, graph, frozenset(node.kind or "op" for top in drawn for node in top.walk()), first)
+    graph = packed({**divided.first, "taps": taps, "findings": pinned})
+    pieces = {f"{key}/{number}": packed(chunk) for number, chunk in enumerate(divided.chunks)}
+    if divided.index is not None:
+        pieces[f"{key}/index"] = packed(divided.index)
+    return _Part(
+        key,
+        manifest,
+        {key: graph, **pieces},
+        frozenset(node.kind or "op" for top in drawn for node in top.walk()),
+        first,
+    )

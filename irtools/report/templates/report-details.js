@@ -31,7 +31,7 @@ class Details {
     const types = new Map();
     let count = 0;
     for (let number = node.first; number < node.end; number++) {
-      const { op } = this.graph.nodes[number];
+      const op = this.graph.nodes[number]?.op;
       if (op === undefined) continue;
       count += 1;
       types.set(this.graph.type(op), (types.get(this.graph.type(op)) || 0) + 1);

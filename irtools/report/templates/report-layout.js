@@ -33,7 +33,7 @@ class Layout {
 
   /** Size and contents of a box in its current state, open or closed. */
   of(node) {
-    node.laid ||= node.open && node.children.length ? this.opened(node) : this.closed(node);
+    node.laid ||= node.open && node.inside ? this.opened(node) : this.closed(node);
     return node.laid;
   }
 
@@ -44,10 +44,10 @@ class Layout {
 
   closed(node) {
     const room = BOX.widest - 2 * BOX.pad - BOX.stripe;
-    const title = fitted(visible(this.graph.titleOf(node)), room - (node.children.length ? 18 : 0), true);
-    if (title === "+" && !node.children.length) return { title, lines: [], width: 34, height: 34, round: true };
+    const title = fitted(visible(this.graph.titleOf(node)), room - (node.inside ? 18 : 0), true);
+    if (title === "+" && !node.inside) return { title, lines: [], width: 34, height: 34, round: true };
     const lines = this.graph.linesOf(node).map((line) => fitted(visible(line), room, false));
-    const widest = Math.max(textWidth(title, true) + (node.children.length ? 20 : 0), ...lines.map((l) => textWidth(l)));
+    const widest = Math.max(textWidth(title, true) + (node.inside ? 20 : 0), ...lines.map((l) => textWidth(l)));
     return {
       title,
       lines,
