@@ -215,7 +215,8 @@ class DrawnPart:
 
     def roles(self, block: Block) -> tuple[Role, ...]:
         """The ops of an attention block by purpose, with those that read and write its states."""
-        if self.blocks is None:
+        mixer = MIXERS.get(block.kind)
+        if self.blocks is None or mixer is None or not mixer.attends:
             return ()
         beside = state_ops(self.view, block, block.ops, self.blocks.stream.ops)
         return attention_roles(self.view, block, self.blocks.stream.ops.__contains__, beside)
