@@ -253,14 +253,14 @@ def draw_head(sketch: Sketch, part: DrawnPart, *, opened: bool) -> list[str]:
     current = f"min{head.inputs[0]}" if head.inputs else ""
     before = _before_layers(part, head)
     if before:
-        facts = (plural(len(before), "op"), weight_line(part.weights_of(before)))
-        sketch.arrow(current, sketch.box("mbefore", "op", "Before the layers", facts))
+        lines = (plural(len(before), "op"), weight_line(part.weights_of(before)))
+        sketch.arrow(current, sketch.box("mbefore", "op", "Before the layers", lines))
         current = "mbefore"
     if head.fusion is not None:
         projection = head.fusion.ops["projection"]
         order = [name for role in ("first", "second") for name in names.get(head.fusion.ops[role], ())[:1]]
-        lines = ("norm of each, then concat:", ", ".join(order), weight_line(part.weights_of([projection])))
-        current = sketch.box("mfusion", "fusion", "Fusion", lines, op=view.op_name(projection))
+        fused = ("norm of each, then concat:", ", ".join(order), weight_line(part.weights_of([projection])))
+        current = sketch.box("mfusion", "fusion", "Fusion", fused, op=view.op_name(projection))
         for role in ("first", "second"):
             sketch.arrow(f"min{head.fusion.ops[role]}", current)
     drawer = LayerDrawer(

@@ -332,8 +332,8 @@ def _drawn(model: _Model, part: InspectedPart, read: Columns, *, first: bool) ->
     ]
     layered = part.drawn if part.drawn.blocks is not None else DrawnPart(part.document, part.stack, any_layers=True)
     drawn = outline(layered, read)
-    positions = [position for position, *_ in (*taps, *pinned) if position is not None]
-    divided = divide(read.data, drawn, positions)
+    needed = [position for position, *_ in taps] + [position for position, *_ in pinned]
+    divided = divide(read.data, drawn, needed)
     manifest = {
         "key": key,
         "model": model.number,

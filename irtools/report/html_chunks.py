@@ -73,15 +73,15 @@ def divide(data: Mapping[str, Any], nodes: Sequence[Node], pinned: Collection[in
         if home >= 0:
             (cuts[home].plain["b"] if op in border else inside[home]).append(op)
     names = Counter(data["names"])
+    ops = _columns(data, [op for op, home in enumerate(homes) if home < 0 or op in border])
     first = {
-        "ops": _columns(data, [op for op, home in enumerate(homes) if home < 0 or op in border]),
+        "ops": ops | {"count": count, "bodies": data["bodies"]},
         "outline": outline,
         "twins": [op for op, name in enumerate(data["names"]) if names[name] > 1],
     }
-    first["ops"] |= {"count": count, "bodies": data["bodies"]}
     chunks = tuple(
-        {"ops": _columns(data, ops), "c": [child.plain() for child in cut.node.children]}
-        for cut, ops in zip(cuts, inside, strict=True)
+        {"ops": _columns(data, own), "c": [child.plain() for child in cut.node.children]}
+        for cut, own in zip(cuts, inside, strict=True)
     )
     words: dict[int, int] = {}
     index = {
@@ -99,9 +99,8 @@ def _cut(node: Node, cuts: list[_Cut]) -> Any:
     if not node.children:
         return node.plain()
     inner = list(node.walk())
-    plain = Node(node.title, node.kind, node.lines, (), node.op, node.flow, node.layer).plain()
-    if isinstance(plain, int):
-        plain = {"o": plain}
+    own = Node(node.title, node.kind, node.lines, (), node.op, node.flow, node.layer).plain()
+    plain: dict[str, Any] = own if isinstance(own, dict) else {"o": own}
     if node.op is None and not node.flow and _SMALLEST <= sum(one.op is not None for one in inner) <= _LARGEST:
         plain |= {"z": len(cuts), "m": len(inner) - 1, "b": []}
         cuts.append(_Cut(node, plain))
