@@ -91,11 +91,14 @@ class StackBlocks:
     ----------
     closing : LayerBlocks
         The blocks after the last residual sum: the final norm.
+    reader : OutsideReader
+        Says what a value is that a layer reads but does not compute.
     """
 
     layers: tuple[LayerBlocks, ...]
     closing: LayerBlocks
     stream: Stream = field(repr=False)
+    reader: OutsideReader = field(repr=False)
 
     def norms_within(self, block: Block) -> tuple[Block, ...]:
         """Norms inside a block, such as those of queries and keys."""
@@ -113,8 +116,17 @@ def stack_blocks(view: GraphView, stack: DecoderStack) -> StackBlocks:
     return _Wiring(stream, groups).build(entries, ends)
 
 
-def head_blocks(view: GraphView, roots: Iterable[int], end: Source) -> StackBlocks:
-    """Split an MTP head into blocks, from the ops where its residual stream starts to its output."""
+def head_blocks(view: GraphView, roots: Iterable[int], end: Source, *, inner: bool = False) -> StackBlocks:
+    """Split an MTP head or another part into blocks, from the ops where its residual stream starts to its output.
+
+    Without a residual sum there are no layers.
+
+    Parameters
+    ----------
+    inner : bool
+        The layers begin at the first residual sum; what lies between the roots and the value that it adds to, such as
+        the embedding of patches, is no layer.
+    """
     stream = Stream(view, roots, end, ancestors(view, end.op))
     sublayers = find_sublayers(stream, walk(stream))
     groups: list[list[Sublayer]] = []
@@ -122,9 +134,9 @@ def head_blocks(view: GraphView, roots: Iterable[int], end: Source) -> StackBloc
         if not groups or (sublayer.mixes and any(earlier.mixes for earlier in groups[-1])):
             groups.append([])
         groups[-1].append(sublayer)
-    start = min(stream.roots)
+    start = sublayers[0].sum.skip if inner and sublayers else min(stream.roots)
     ends = [group[-1].sum.op for group in groups]
-    return _Wiring(stream, groups).build([start, *ends[:-1]], ends)
+    return _Wiring(stream, groups).build([start, *ends][: len(ends)], ends)
 
 
 def _bare(stream: Stream, op: int) -> Sum:
@@ -162,7 +174,7 @@ class _Wiring:
         layers = tuple(
             self._wired(index, entry, blocks) for index, (entry, blocks) in enumerate(zip(entries, split, strict=True))
         )
-        return StackBlocks(layers, self._wired(len(layers), last, closing), self.stream)
+        return StackBlocks(layers, self._wired(len(layers), last, closing), self.stream, self.outside)
 
     def _wired(self, index: int, entry: int, blocks: Sequence[Block]) -> LayerBlocks:
         owner = {op: position for position, block in enumerate(blocks) for op in block.ops}

@@ -19,6 +19,7 @@ __all__ = [
     "kind_text",
     "layer_text",
     "layers_text",
+    "letters",
     "symbolic",
 ]
 
@@ -66,12 +67,12 @@ def symbolic(shape: Sequence[int], name: str = "", *, state: bool = False, strea
     >>> symbolic((1, -1), "input_ids"), symbolic((-1, -1), "hidden_states")
     ('[1, S]', '[?, ?]')
     """
-    letters = _letters(shape, name, state=state, stream=stream)
-    dims = (letters.get(place, "?") if dim == DYNAMIC else str(dim) for place, dim in enumerate(shape))
+    found = letters(shape, name, state=state, stream=stream)
+    dims = (found.get(place, "?") if dim == DYNAMIC else str(dim) for place, dim in enumerate(shape))
     return f"[{', '.join(dims)}]"
 
 
-def _letters(shape: Sequence[int], name: str, *, state: bool, stream: bool) -> dict[int, str]:
+def letters(shape: Sequence[int], name: str = "", *, state: bool = False, stream: bool = False) -> dict[int, str]:
     """Letters by dimension, for the dimensions whose meaning is known."""
     rank = len(shape)
     past = state or is_past(name)

@@ -11,7 +11,7 @@ from irtools.ir.op import MOST_DIMENSIONS, data_attributes
 from irtools.ir.scan import BODY_OWNERS, Scan, Span, bodies
 from irtools.text import whole_number
 
-__all__ = ["ELEMENT_BITS", "Constant", "byte_size", "iter_graphs", "read_constants"]
+__all__ = ["ELEMENT_BITS", "Constant", "byte_size", "iter_graphs", "read_constant", "read_constants"]
 
 ELEMENT_BITS = {
     "u1": 1,
@@ -112,6 +112,13 @@ def read_constants(graphs: Iterable[Scan]) -> tuple[Constant, ...]:
         for key, name, kind, span in zip(graph.ids, graph.names, graph.types, graph.spans, strict=True)
         if kind in ("Const", "Constant")
     )
+
+
+def read_constant(scan: Scan, position: int) -> Constant | None:
+    """The constant at a position of a graph that is not a body; None if another op is there."""
+    if scan.types[position] not in ("Const", "Constant"):
+        return None
+    return _constant(scan.data, scan.ids[position], scan.names[position], scan.spans[position], False)
 
 
 def _constant(data: bytes, key: int, name: str, span: Span, in_body: bool) -> Constant:

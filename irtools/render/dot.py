@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from html import escape
 
 import graphviz
 
-from irtools.render.picture import KINDS, Arrow, Box, Frame, Picture
+from irtools.render.picture import KINDS, Arrow, Box, Frame, Picture, boxes_of
 from irtools.text import shortened
 
 __all__ = ["FONT", "to_dot"]
@@ -19,12 +20,29 @@ _ARROWS = {
     "tap": {"color": "#222222", "arrowhead": "none", "minlen": "0", "style": "bold"},
     "shared": {"style": "dotted", "arrowsize": "0.6"},
     "wire": {"style": "dashed", "penwidth": "1.6", "color": "#8a1c5b", "fontcolor": "#8a1c5b"},
+    "feed": {"style": "dashed", "penwidth": "1.6", "color": "#8a1c5b", "fontcolor": "#8a1c5b", "dir": "back"},
     "below": {"style": "invis"},
     "only_a": {"style": "dashed", "color": "#b3261e", "fontcolor": "#b3261e", "penwidth": "1.6"},
     "only_b": {"style": "bold", "color": "#1b7837", "fontcolor": "#1b7837", "penwidth": "1.6"},
-    "same": {"style": "dashed", "color": "#8a1c5b", "fontcolor": "#8a1c5b", "arrowhead": "none", "constraint": "false"},
+    "gap": {"style": "dashed", "color": "#666666"},
+    "same": {"style": "dashed", "color": "#8a1c5b", "fontcolor": "#8a1c5b", "arrowhead": "none"},
 }
+_LINES = {
+    "data": "value",
+    "skip": "residual connection",
+    "state": "state, read and written",
+    "tap": "hidden state",
+    "shared": "shared value",
+    "wire": "connection that the runtime makes",
+    "same": "same weights",
+    "only_a": "only in a",
+    "only_b": "only in b",
+    "gap": "through ops that are left out",
+}
+"""Meaning of the line styles, in the order of the legend."""
 _LEGEND_COLUMNS = 4
+_CORNER_COLUMNS, _CORNER_ROWS = 2, 3
+_LEGEND_WIDTH = 150
 _CELL_STYLES = ("rounded", "dashed", "dotted")
 _NAME, _HINT = 160, 1000
 """Longest words of a line and of a tooltip; Graphviz, viewers and PDF have limits of their own."""
@@ -72,40 +90,50 @@ def _frame_label(frame: Frame) -> str:
     return "<" + "".join(f'{line}<br align="left"/>' for line in lines) + ">"
 
 
-def _frame(graph: graphviz.Digraph, frame: Frame) -> None:
-    first = next((item.key for item in frame.items if isinstance(item, Box)), None) if frame.beside else None
+def _frame(graph: graphviz.Digraph, frame: Frame, arrows: Sequence[Arrow]) -> None:
+    """Draw a frame; its title is a node, because edges go around nodes but across the label of a cluster."""
+    title = f"{frame.key}title"
     with graph.subgraph(name=f"cluster_{frame.key}") as inner:
-        inner.attr(
-            label=_frame_label(frame) if first is None else "",
-            labeljust="l",
-            labelloc="t",
-            style="rounded",
-            color="#777777",
-            fontsize="11",
-            margin="10",
-            peripheries="1",
-        )
+        inner.attr(style="rounded", color="#777777", margin="10", peripheries="1", label="")
+        inner.node(title, label=_frame_label(frame), shape="plain", style="", tooltip=" ", **{"class": "title"})
+        first = next((item.key for item in frame.items if isinstance(item, Box)), None) if frame.beside else None
         if first is not None:
             with inner.subgraph() as row:
                 row.attr(rank="same")
-                row.node(f"{frame.key}title", label=_frame_label(frame), shape="plain", style="", tooltip=" ")
+                row.node(title)
                 row.node(first)
-        _items(inner, frame.items)
+        _items(inner, frame.items, arrows)
+    if first is None:
+        _place_title(graph, title, frame, arrows)
 
 
-def _items(graph: graphviz.Digraph, items: tuple[Box | Frame, ...]) -> None:
+def _place_title(graph: graphviz.Digraph, title: str, frame: Frame, arrows: Sequence[Arrow]) -> None:
+    """Keep the title of a frame above all its boxes and titles, and below what leads into the frame."""
+    inside = {box.key: None for box in boxes_of(frame.items)}
+    before = dict.fromkeys(arrow.tail for arrow in arrows if arrow.head in inside and arrow.style in ("data", "wire"))
+    below = {arrow.head for arrow in arrows if arrow.tail in inside}
+    for key in [key for key in before if key not in inside]:
+        graph.edge(key, title, style="invis", weight="0")
+    for number, key in enumerate(key for key in inside if key not in below):
+        graph.edge(title, key, style="invis", weight="0" if number else "2")
+    for inner in [item for item in frame.items if isinstance(item, Frame) and not item.beside]:
+        graph.edge(title, f"{inner.key}title", style="invis", weight="0")
+
+
+def _items(graph: graphviz.Digraph, items: tuple[Box | Frame, ...], arrows: Sequence[Arrow]) -> None:
     for item in items:
         if isinstance(item, Box):
             _node(graph, item)
         else:
-            _frame(graph, item)
+            _frame(graph, item, arrows)
 
 
 def _edge(graph: graphviz.Digraph, arrow: Arrow) -> None:
     attributes = dict(_ARROWS[arrow.style])
     if arrow.label:
         attributes["label"] = f"<&nbsp;{_text(arrow.label)}>"
-    graph.edge(arrow.tail, arrow.head, **attributes)
+    upper, lower = (arrow.head, arrow.tail) if arrow.style == "feed" else (arrow.tail, arrow.head)
+    graph.edge(upper, lower, **attributes)
 
 
 def _title(picture: Picture) -> str:
@@ -115,7 +143,8 @@ def _title(picture: Picture) -> str:
     return f'<<table border="0" cellborder="0" cellspacing="0" cellpadding="2">{"".join(rows)}</table>>'
 
 
-def _legend(picture: Picture) -> str:
+def _legend(picture: Picture) -> list[str]:
+    """Cells of the legend: a swatch and its meaning each."""
     used = {box.kind for box in picture.boxes} - {"focus"}
     cells = []
     for name, kind in KINDS.items():
@@ -125,15 +154,50 @@ def _legend(picture: Picture) -> str:
         style = f' style="{kind.style}"' if kind.style in _CELL_STYLES else ""
         cells.append(
             f'<td border="1"{style} bgcolor="{kind.fill}" width="22"><font color="{kind.text}">{swatch}</font></td>'
-            f'<td align="left">{_text(kind.label)}  </td>'
+            f'<td align="left" width="{_LEGEND_WIDTH}">{_text(kind.label)}  </td>'
         )
-    rows = ["".join(cells[at : at + _LEGEND_COLUMNS]) for at in range(0, len(cells), _LEGEND_COLUMNS)]
-    span = 2 * _LEGEND_COLUMNS
-    rows += [f'<td align="left" colspan="{span}">{_text(line)}</td>' for line in picture.key_lines]
+    return cells + [_line(style) for style in _line_styles(picture)]
+
+
+def _legend_table(cells: Sequence[str], lines: Sequence[str], columns: int) -> str:
+    rows = ["".join(cells[at : at + columns]) for at in range(0, len(cells), columns)]
+    rows += [f'<td align="left" colspan="{2 * columns}">{_text(line)}</td>' for line in lines]
     if not rows:
         return ""
     table = "".join(f"<tr>{row}</tr>" for row in rows)
     return f'<<font point-size="9"><table border="0" cellborder="0" cellspacing="4">{table}</table></font>>'
+
+
+def _legend_below(graph: graphviz.Digraph, picture: Picture) -> None:
+    """Draw the legend below a box, where the picture would be empty: a few rows for each rank of boxes beside it."""
+    cells, above = _legend(picture), picture.foot
+    size = _CORNER_COLUMNS * _CORNER_ROWS
+    for start in range(0, len(cells), size):
+        lines = picture.key_lines if start + size >= len(cells) else ()
+        key = f"legend{start}"
+        table = _legend_table(cells[start : start + size], lines, _CORNER_COLUMNS)
+        graph.node(key, label=table, shape="plain", style="", tooltip=" ")
+        graph.edge(above, key, style="invis", weight="4" if start else "0")
+        above = key
+
+
+def _line_styles(picture: Picture) -> Iterator[str]:
+    """Styles of the drawn arrows, one for each meaning; a picture with plain arrows only explains none."""
+    used = {"wire" if arrow.style == "feed" else arrow.style for arrow in picture.arrows}
+    return (style for style in _LINES if style in used and used - {"data", "below"})
+
+
+def _line(style: str) -> str:
+    """Cells of the legend with a piece of line: the lower border of a small cell."""
+    look = _ARROWS[style]
+    width = "2" if look.get("style") == "bold" or "penwidth" in look else "1"
+    dashes = f' style="{look["style"]}"' if look.get("style") in _CELL_STYLES else ""
+    piece = f'<td border="{width}" sides="B" color="{look.get("color", "#000000")}"{dashes} width="22" height="6"></td>'
+    below = '<tr><td height="5"></td></tr>'
+    return (
+        f'<td><table border="0" cellborder="0" cellspacing="0"><tr>{piece}</tr>{below}</table></td>'
+        f'<td align="left" width="{_LEGEND_WIDTH}">{_text(_LINES[style])}  </td>'
+    )
 
 
 def to_dot(picture: Picture) -> str:
@@ -157,8 +221,11 @@ def to_dot(picture: Picture) -> str:
     )
     graph.attr("edge", fontname=FONT, fontsize="8.5", arrowsize="0.7", fontcolor="#333333")
     with graph.subgraph(name="cluster_all") as inner:
-        inner.attr(label=_legend(picture), labelloc="b", labeljust="l", peripheries="0", margin="4")
-        _items(inner, picture.items)
+        legend = "" if picture.foot else _legend_table(_legend(picture), picture.key_lines, _LEGEND_COLUMNS)
+        inner.attr(label=legend, labelloc="b", labeljust="l", peripheries="0", margin="4")
+        _items(inner, picture.items, picture.arrows)
+        if picture.foot:
+            _legend_below(inner, picture)
     for arrow in picture.arrows:
         _edge(graph, arrow)
     return str(graph.source)

@@ -20,7 +20,7 @@ from irtools.render.picture import TIMES
 from irtools.render.sketch import Sketch
 from irtools.text import ranges
 
-__all__ = ["BOX_KINDS", "LayerDrawer", "value_text"]
+__all__ = ["BOX_KINDS", "NO_WEIGHTS", "OUTSIDE_TITLES", "LayerDrawer", "value_text"]
 
 BOX_KINDS = {
     "norm": "norm",
@@ -33,12 +33,15 @@ BOX_KINDS = {
     "op": "op",
 }
 _BESIDE_EACH_OTHER = ("router", "experts", "shared_expert")
-_OUTSIDE = {
+OUTSIDE_TITLES = {
     "rotary": "rotary table",
     "mask": "attention mask",
     "stream": "computed from the embeddings",
     "input": "computed from inputs",
 }
+"""Names of values that a layer reads but does not compute, by their kind."""
+NO_WEIGHTS = "no weights"
+"""Second line of a norm without weights; exporters drop a product with ones."""
 _MOST_UNITS = 12
 _MOST_IN_COLUMN = 2
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -58,11 +61,7 @@ def _layers(numbers: Sequence[int]) -> str:
 def value_text(part: DrawnPart, source: Source) -> str:
     """Precision and shape of a value, for example ``f32 [B, S, 32]``."""
     port = part.view.port(source)
-    if port is None:
-        return ""
-    hidden = part.stack.hidden_size if part.stack else 0
-    stream = not hidden or port.shape[-1:] == (hidden,)
-    return f"{port.element_type} {symbolic(port.shape, stream=stream)}"
+    return f"{port.element_type} {part.dims.text(source)}" if port is not None else ""
 
 
 def _distinct(values: Iterable[Outside]) -> list[Outside]:
@@ -190,6 +189,8 @@ class LayerDrawer:
         title = block_title(view, block)
         title = title[0].upper() + title[1:]
         op = view.op_name(next(iter(block.ops))) if len(block.ops) == 1 else ""
+        if block.kind == "norm":
+            weights = weights or NO_WEIGHTS
         lines = [*block_facts(view, block), weights] if block.kind != "sum" else []
         hint = op or f"{len(block.ops)} ops"
         column = "" if block.kind in _BESIDE_EACH_OTHER else self.prefix
@@ -219,7 +220,7 @@ class LayerDrawer:
         if value.kind == "input" and len(value.inputs) == 1 and value.inputs[0] in self.inputs:
             self.sketch.arrow(self.inputs[value.inputs[0]], owner, f"{text} made of it", "shared")
             return
-        title = f"from layer {value.layer}" if value.kind == "layer" else _OUTSIDE[value.kind]
+        title = f"from layer {value.layer}" if value.kind == "layer" else OUTSIDE_TITLES[value.kind]
         names = "" if value.kind == "layer" else "from " + ", ".join(value.inputs)
-        self.sketch.box(key, "shared", title, (names,), hint=self.part.view.op_name(value.source.op))
+        self.sketch.box(key, "shared", title, (names, text), hint=self.part.view.op_name(value.source.op))
         self.sketch.arrow(key, owner, text, "shared")

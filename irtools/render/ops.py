@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from irtools.anatomy.blocks import Block
-from irtools.anatomy.describe import SYMBOLS, block_title, symbolic
+from irtools.anatomy.describe import SYMBOLS, block_title
 from irtools.graph.view import Source
-from irtools.render.layers import BOX_KINDS
+from irtools.render.layers import BOX_KINDS, NO_WEIGHTS, OUTSIDE_TITLES
 from irtools.render.part import DrawnPart, weight_line
 from irtools.render.picture import TIMES, Picture
 from irtools.render.select import shape_ops
@@ -19,6 +19,9 @@ __all__ = ["OpsDrawer"]
 
 _LONGEST_NAME = 44
 _MANY_USES = 3
+_MOST_FROM_GAP = 12
+_PLAIN_ROLES = ("Attention", "Output projection", "Gate")
+"""Purposes without a frame of their own: they are in the frame of the block."""
 
 
 class OpsDrawer:
@@ -57,6 +60,8 @@ class OpsDrawer:
         groups: Sequence[Block] = (),
         frames: bool = False,
         most: int = 0,
+        foot: int | None = None,
+        rest: Sequence[int] = (),
     ) -> Picture:
         """Draw ops.
 
@@ -72,6 +77,10 @@ class OpsDrawer:
             Put the ops of each block into a frame.
         most : int
             Maximum number of ops; 0 for no limit.
+        foot : int, optional
+            Op below which there is room for the legend.
+        rest : sequence of int
+            Further ops; others are left out between them and ``ops``.
         """
         self._focus = frozenset(focus)
         omitted = []
@@ -79,7 +88,13 @@ class OpsDrawer:
             omitted.append(
                 f"{len(ops) - most} of {len(ops)} ops without constants, beyond the limit of {most} (--max-nodes)"
             )
-        drawn = list(ops)[:most] if most else list(ops)
+        drawn = [*(ops[:most] if most else ops), *rest]
+        if rest:
+            count = sum(not self.view.constant(key) for key in self.view.topological)
+            omitted.append(
+                f"{count - len(drawn)} of {count} ops without constants, in the middle, beyond the limit of "
+                f"{len(drawn)} (--max-nodes); irtools report writes a page with every op"
+            )
         self._scope = _common_scope([self.view.op_name(key) for key in drawn])
         self._drawn = frozenset(drawn)
         self._group = {op: min(group.ops) for group in groups for op in group.ops if group.ops <= self._drawn}
@@ -88,6 +103,8 @@ class OpsDrawer:
             self._box(key)
         for key in drawn:
             self._arrows(key)
+        if rest:
+            self._gap(ops[-1], rest, f"{count - len(drawn)} ops")
         lines = [*subtitle, f"names without {self._scope!r}" if self._scope else ""]
         return Picture(
             title,
@@ -96,7 +113,16 @@ class OpsDrawer:
             self.sketch.arrows,
             tuple(omitted),
             (", ".join((*SYMBOLS, "? not known")),),
+            self._key(foot) if foot in self._drawn else "",
         )
+
+    def _gap(self, before: int, rest: Sequence[int], title: str) -> None:
+        """Draw the ops that are left out as one box, with the drawn ops that read them below it."""
+        gap = self.sketch.box("gap", "omitted", title, ("left out",))
+        self.sketch.arrow(self._key(before), gap, style="gap")
+        first = [key for key in rest if not self._drawn.intersection(self.view.pred[key]) and self.view.pred[key]]
+        for key in first[:_MOST_FROM_GAP]:
+            self.sketch.arrow(gap, self._key(key), style="gap")
 
     def _frames(self, drawn: Sequence[int]) -> list[int]:
         """Put the ops of each block into a frame; return the other ops."""
@@ -107,12 +133,27 @@ class OpsDrawer:
             for position, block in enumerate(layer.blocks):
                 inside = [key for key in drawn if key in block.ops]
                 if len(inside) > 1 and inside[0] not in self._group and block.kind != "sum":
-                    done.update(inside)
-                    title = block_title(self.view, block)
-                    with self.sketch.frame(f"L{layer.index}b{position}", title[0].upper() + title[1:]):
-                        for key in inside:
-                            self._box(key)
+                    done.update(self._frame(f"L{layer.index}b{position}", block, inside))
         return [key for key in drawn if key not in done]
+
+    def _frame(self, key: str, block: Block, inside: Sequence[int]) -> set[int]:
+        """Draw a block in a frame, beside a frame for each of its purposes; return their ops."""
+        title = block_title(self.view, block)
+        roles = self.part.roles(block)
+        own = {op for role in roles for op in role.ops} & self._drawn | {*inside}
+        rest = set(own)
+        for number, role in enumerate(roles):
+            ops = role.ops & self._drawn
+            if role.title not in _PLAIN_ROLES and len({self._key(op) for op in ops}) > 1:
+                self._framed(f"{key}r{number}", role.title, ops)
+                rest -= ops
+        self._framed(key, title[0].upper() + title[1:], rest)
+        return own
+
+    def _framed(self, key: str, title: str, ops: Collection[int]) -> None:
+        with self.sketch.frame(key, title):
+            for op in sorted(ops, key=self.view.rank.__getitem__):
+                self._box(op)
 
     def _kind(self, key: int) -> str:
         kind = self.view.op_type(key)
@@ -133,10 +174,13 @@ class OpsDrawer:
         names = [self._without_scope(self.view.op_name(op)) for op in block.ops]
         name = _shorten(_common_scope([f"{name}." for name in names]).rstrip("./") or names[0])
         title = block_title(self.view, block)
-        lines = (name, weight_line(self.part.weights_of(block.ops)))
+        lines = (name, weight_line(self.part.weights_of(block.ops)) or NO_WEIGHTS)
         self.sketch.box(f"n{key}", block.kind, title[0].upper() + title[1:], lines, hint="\n".join(sorted(names)))
 
     def _box(self, key: int) -> None:
+        for source in self.view.inputs(key):  # in the frame of the op that reads them
+            if self._stubbed(key, source):
+                self._stub(key, source)
         if key in self._group:
             if self._group[key] == key:
                 self._grouped(key)
@@ -149,40 +193,77 @@ class OpsDrawer:
         weights = self.part.weights_of([key])
         learned = [weight for weight in weights if weight.learned]
         shapes = [f" {TIMES} ".join(map(str, weight.shape)) for weight in learned]
-        lines = [_shorten(self._without_scope(name)), ", ".join(shapes[:2]), weight_line(learned)]
+        title, lines = (
+            view.op_type(key),
+            [_shorten(self._without_scope(name)), ", ".join(shapes[:2]), weight_line(learned)],
+        )
         if kind == "state":
-            lines[0] = _shorten(self.view.data(key).get("variable_id") or name)
-        self.sketch.box(f"n{key}", "op" if kind == "sum" else kind, view.op_type(key), lines, hint=name, op=name)
+            title, lines[0] = self._state(key), _shorten(self.view.data(key).get("variable_id") or name)
+        elif title == "Parameter":
+            title, lines[1] = view.input_name(key), self._value(Source(key, view.output(key).id))
+        self.sketch.box(f"n{key}", "op" if kind == "sum" else kind, title, lines, hint=name, op=name)
+
+    def _state(self, key: int) -> str:
+        """Name of an op that reads or writes a state: that of the role, if it has one."""
+        done = "written" if self.view.op_type(key) == "Assign" else "read"
+        return f"{self._state_names.get(key, 'State')}, {done}"
+
+    @cached_property
+    def _state_names(self) -> Mapping[int, str]:
+        if self.part.blocks is None:
+            return {}
+        names = {"Key cache": "Keys", "Value cache": "Values"}
+        blocks = [block for layer in self.part.blocks.layers for block in layer.blocks if block.states]
+        return {
+            op: names[role.title]
+            for block in blocks
+            if block.ops & self._drawn
+            for role in self.part.roles(block)
+            if role.title in names
+            for op in role.ops
+        }
 
     def _without_scope(self, name: str) -> str:
         return name.removeprefix(self._scope) or name
 
     def _arrows(self, key: int) -> None:
         for source in self.view.inputs(key):
-            if self.view.constant(source.op):
-                continue
-            label = self._value(source)
             tail, head = self._key(source.op), self._key(key)
-            if source.op in self._drawn and not self._shared(source.op):
-                if tail != head:
-                    self.sketch.arrow(tail, head, label)
-            else:
-                self._use(key, source, label)
+            if self._stubbed(key, source):
+                self.sketch.arrow(self._stub_key(key, source), head, self._value(source), "shared")
+            elif source.op in self._drawn and tail != head:
+                self.sketch.arrow(tail, head, self._value(source))
 
-    def _use(self, key: int, source: Source, label: str) -> None:
-        """Draw a shared value, or a value from outside the picture, beside the op that reads it."""
-        if source.op not in self._drawn and source.op in self._shape_ops and key not in self._shape_ops:
-            return
-        view, name = self.view, self.view.op_name(source.op)
-        stub = self.sketch.box(
-            f"{self._key(key)}i{source.op}p{source.port}",
-            "shared",
-            view.op_type(source.op),
-            (_shorten(self._without_scope(name)),),
-            hint=name,
-            op=name,
-        )
-        self.sketch.arrow(stub, self._key(key), label, "shared")
+    def _stubbed(self, key: int, source: Source) -> bool:
+        """True if a value is drawn beside the op that reads it: if it is shared, or comes from outside the picture."""
+        if self.view.constant(source.op):
+            return False
+        if source.op in self._drawn:
+            return self._shared(source.op)
+        return source.op not in self._shape_ops or key in self._shape_ops
+
+    def _stub_key(self, key: int, source: Source) -> str:
+        return f"{self._key(key)}i{source.op}p{source.port}"
+
+    def _stub(self, key: int, source: Source) -> None:
+        name, title, kind = self.view.op_name(source.op), self._outside(key, source), self.view.op_type(source.op)
+        lines = (_shorten(self._without_scope(name)) if title == kind else kind, self._value(source))
+        self.sketch.box(self._stub_key(key, source), "shared", title, lines, hint=name, op=name)
+
+    def _outside(self, key: int, source: Source) -> str:
+        """Name of a value from outside: as in the overview if a decoder layer reads it, else the type of its op."""
+        view, blocks = self.view, self.part.blocks
+        kind = view.op_type(source.op)
+        name = view.input_name(source.op) if kind == "Parameter" else kind
+        layer = self._layer_of.get(key)
+        if blocks is None or layer is None:
+            return name
+        if source.op == blocks.layers[layer].entry:
+            return f"from layer {layer - 1}" if layer else name if kind == "Parameter" else "embeddings"
+        value = blocks.reader.read(0, source)
+        if value is None or (kind == "Parameter" and value.kind == "input"):
+            return name
+        return f"from layer {value.layer}" if value.kind == "layer" else OUTSIDE_TITLES[value.kind]
 
     @cached_property
     def _layer_of(self) -> Mapping[int, int]:
@@ -205,13 +286,8 @@ class OpsDrawer:
         port = self.view.port(source)
         if port is None:
             return ""
-        hidden = self.part.stack.hidden_size if self.part.stack else None
-        on_stream = self.part.blocks is not None and source.op in self.part.blocks.stream.ops
-        stream = on_stream and port.shape[-1:] == (hidden,)
-        is_input = self.part.blocks is not None and self.view.op_type(source.op) == "Parameter"
-        name = port.names[0] if port.names and is_input else ""
         output = f"output {self.view.output_index(source)}: " if len(self.view.op(source.op).outputs) > 1 else ""
-        return f"{output}{port.element_type} {symbolic(port.shape, name, stream=stream)}"
+        return f"{output}{port.element_type} {self.part.dims.text(source)}"
 
 
 def _common_scope(names: Sequence[str]) -> str:

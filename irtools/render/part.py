@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from irtools.anatomy.blocks import StackBlocks, head_blocks, stack_blocks
+from irtools.anatomy.blocks import Block, StackBlocks, head_blocks, stack_blocks
+from irtools.anatomy.dims import Dims
+from irtools.anatomy.roles import Role, attention_roles, state_ops
 from irtools.decoder.mixers import MIXERS
 from irtools.decoder.stack import DecoderStack
+from irtools.decoder.stream import ancestors
+from irtools.errors import IrtoolsError
 from irtools.graph.closure import closure
 from irtools.graph.match import Match, Matcher
 from irtools.graph.view import GraphView, Source
+from irtools.ir.constants import Constant, read_constant
+from irtools.ir.pread import Allowance, WeightsReader
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 from irtools.model.graft import Graft, find_graft
+from irtools.model.integers import GraphIntegers
 from irtools.model.own_head import OwnHead, find_own_head
 from irtools.model.part import PartFacts
 from irtools.model.weights import Weight, weights
 from irtools.text import size_text
 
-__all__ = ["DRAFT_HEAD", "DrawnPart", "shown_part", "weight_line"]
+__all__ = ["DRAFT_HEAD", "DrawnHead", "DrawnPart", "shown_part", "weight_line"]
 
 DRAFT_HEAD = "draft head"
 """Purpose of the weights of a draft head in a target. They are bytes of lm_head, and no further ones."""
+_MOST_ENDS = 6
+"""Inputs and outputs between which layers are searched in a part without a decoder stack."""
+_READ_AT_MOST = 4 << 20
+"""Bytes of the ``.bin`` that are read for axes and target shapes."""
 _WEIGHT_KINDS = {
     **{kind: mixer.weights for kind, mixer in MIXERS.items()},
     "dense": "MLP",
@@ -78,7 +89,7 @@ def weight_line(*layers: Collection[Weight]) -> str:
 
 @dataclass(frozen=True)
 class DrawnHead:
-    """An MTP head.
+    """An MTP head, or another part with layers.
 
     Attributes
     ----------
@@ -86,19 +97,51 @@ class DrawnHead:
         The Concat that joins the inputs, and its projection.
     end : Source
         The output of the head.
+    inputs : tuple of int
+        Model inputs that enter the layers.
+    name : str
+        Name of the output.
     """
 
     fusion: Match | None
     blocks: StackBlocks
     end: Source
+    inputs: tuple[int, ...]
+    name: str = "last_hidden_state"
+
+
+class _Constants(Mapping[int, Constant]):
+    """Constants of a graph by layer id, each read when it is needed."""
+
+    def __init__(self, view: GraphView) -> None:
+        self._view = view
+
+    def __getitem__(self, key: int) -> Constant:
+        constant = read_constant(self._view.scan, self._view.index[key])
+        if constant is None:
+            raise KeyError(key)
+        return constant
+
+    def __iter__(self) -> Iterator[int]:
+        return (key for kind in ("Const", "Constant") for key in self._view.by_type.get(kind, ()))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 class DrawnPart:
-    """Cached facts about one IR."""
+    """Cached facts about one IR.
 
-    def __init__(self, document: Document, stack: DecoderStack | None = None) -> None:
+    Parameters
+    ----------
+    any_layers : bool
+        Without a decoder stack and an MTP head, find layers anywhere: those of a vision part, or of a piece.
+    """
+
+    def __init__(self, document: Document, stack: DecoderStack | None = None, *, any_layers: bool = False) -> None:
         self.document = document
         self.stack = stack
+        self._any_layers = any_layers
 
     @property
     def view(self) -> GraphView:
@@ -117,15 +160,31 @@ class DrawnPart:
         """The part as an MTP head: fusion, layers, and a hidden state as output."""
         view = self.view
         named = [result for result in view.results if "last_hidden_state" in view.result_names(result)]
-        if not named:
-            return None
-        end = view.inputs(named[0])[0]
-        fusion = self._fusion
+        end = view.inputs(named[0])[0] if named else None
+        fusion = self._fusion if named else None
         roots = [fusion.ops["projection"]] if fusion else self._inputs("inputs_embeds")
-        if not roots:
-            return None
-        blocks = head_blocks(view, roots, end)
-        return DrawnHead(fusion, blocks, end) if blocks.layers else None
+        if end is not None and roots:
+            blocks = head_blocks(view, roots, end)
+            if blocks.layers:
+                return DrawnHead(fusion, blocks, end, tuple(self._inputs("hidden_states", "inputs_embeds")))
+        return self._layered() if self._any_layers and self.stack is None else None
+
+    def _layered(self) -> DrawnHead | None:
+        """The part from the input to the output between which most layers lie."""
+        view, best, most = self.view, None, 0
+        for result in view.results[:_MOST_ENDS]:
+            end = view.inputs(result)[0]
+            above = ancestors(view, end.op)
+            for root in [key for key in view.parameters if key in above][:_MOST_ENDS]:
+                try:
+                    blocks = head_blocks(view, [root], end, inner=True)
+                except IrtoolsError:  # too tangled to be layers
+                    continue
+                named = sum(block.match is not None for layer in blocks.layers for block in layer.blocks)
+                if named > most:
+                    name = ", ".join(view.result_names(result)[:1]) or view.op_name(result)
+                    best, most = DrawnHead(None, blocks, end, (root,), name), named
+        return best
 
     @cached_property
     def _fusion(self) -> Match | None:
@@ -142,6 +201,25 @@ class DrawnPart:
     def own_head(self) -> OwnHead | None:
         """The projection that computes the logits of the part, if it is a draft."""
         return find_own_head(PartFacts(self.document))
+
+    @cached_property
+    def dims(self) -> Dims:
+        """Shapes of single values, with letters for batch and tokens."""
+        view, blocks = self.view, self.blocks
+        reader = WeightsReader(self.document.weights_path, Allowance(_READ_AT_MOST))
+        integers = GraphIntegers(view, _Constants(view), reader)
+        if blocks is None:
+            return Dims(view, lambda op: False, 0, integers)
+        width = self.stack.hidden_size if self.stack else next(reversed(view.shape(blocks.stream.end)), 0)
+        return Dims(view, blocks.stream.ops.__contains__, width, integers)
+
+    def roles(self, block: Block) -> tuple[Role, ...]:
+        """The ops of an attention block by purpose, with those that read and write its states."""
+        mixer = MIXERS.get(block.kind)
+        if self.blocks is None or mixer is None or not mixer.attends:
+            return ()
+        beside = state_ops(self.view, block, block.ops, self.blocks.stream.ops)
+        return attention_roles(self.view, block, self.blocks.stream.ops.__contains__, beside)
 
     def _inputs(self, *names: str) -> list[int]:
         """Model inputs with one of the tensor names."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from irtools.text import plural, short_repr
 
-__all__ = ["KINDS", "TIMES", "Arrow", "Box", "Frame", "Kind", "Picture"]
+__all__ = ["KINDS", "TIMES", "Arrow", "Box", "Frame", "Kind", "Picture", "boxes_of"]
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -120,9 +120,9 @@ class Arrow:
         Precision and shape of the value.
     style : str
         ``data``, ``skip`` (residual), ``state``, ``tap``, ``shared``, ``wire`` (a connection that
-        the runtime makes), ``same`` (the same weights), ``only_a`` and
-        ``only_b`` (an edge of one of two compared graphs) or ``below`` (invisible: places the head
-        below the tail).
+        the runtime makes), ``feed`` (such a connection from below: its tail is placed below its head),
+        ``same`` (the same weights), ``gap`` (through ops that are left out), ``only_a`` and ``only_b``
+        (an edge of one of two compared graphs) or ``below`` (invisible: places the head below the tail).
     """
 
     tail: str
@@ -143,6 +143,9 @@ class Picture:
         Descriptions of omitted content, shown on stderr and in the picture.
     key_lines : tuple of str
         Abbreviations, shown below the legend.
+    foot : str
+        Key of the box below which the picture would be empty, so that the legend is placed there; without one, the
+        legend is below everything.
     """
 
     title: str
@@ -151,6 +154,7 @@ class Picture:
     arrows: tuple[Arrow, ...]
     omitted: tuple[str, ...] = ()
     key_lines: tuple[str, ...] = ()
+    foot: str = ""
 
     def __repr__(self) -> str:
         return short_repr(self, self.title, plural(len(self.boxes), "element"))
@@ -158,16 +162,17 @@ class Picture:
     @property
     def boxes(self) -> tuple[Box, ...]:
         """All boxes in order, including those in frames."""
-        return tuple(_boxes(self.items))
+        return tuple(boxes_of(self.items))
 
     def without(self, *sentences: str) -> Picture:
         """Copy the picture and add descriptions of omitted content."""
         return replace(self, omitted=(*self.omitted, *sentences))
 
 
-def _boxes(items: tuple[Box | Frame, ...]) -> Iterator[Box]:
+def boxes_of(items: tuple[Box | Frame, ...]) -> Iterator[Box]:
+    """All boxes of some items, including those in frames."""
     for item in items:
         if isinstance(item, Box):
             yield item
         else:
-            yield from _boxes(item.items)
+            yield from boxes_of(item.items)

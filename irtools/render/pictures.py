@@ -192,7 +192,7 @@ class _PictureSubject:
     @cached_property
     def drawn(self) -> DrawnPart:
         """The part with its blocks and weights."""
-        return DrawnPart(self.document, self.stack)
+        return DrawnPart(self.document, self.stack, any_layers=True)
 
     @property
     def is_target(self) -> bool:
@@ -213,6 +213,12 @@ class _PictureSubject:
             facts.append(annotation_status(self.document, self.stack)[1])
         return (" \N{MIDDLE DOT} ".join(fact for fact in facts if fact),)
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The subtitle, and why a target has no decoder stack."""
+        refused = self.refusal and self.is_target
+        return (*self.subtitle, f"no decoder stack: {self.refusal}") if refused else self.subtitle
+
 
 def _limited(subject: _PictureSubject, draw: Callable[[_PictureSubject, int], Picture]) -> Iterator[Picture]:
     """Yield a picture of ops, then the same picture with a quarter of its boxes."""
@@ -232,7 +238,9 @@ def _layer(subject: _PictureSubject, most: int) -> Picture:
     ops, folded = layer_ops(subject.drawn, index)
     lines = [*subject.subtitle, f"{plural(folded, 'op')} of shape arithmetic not drawn" if folded else ""]
     title, norms = subject.title(f"layer {index}"), layer_norms(subject.drawn, index)
-    return OpsDrawer(subject.drawn).draw(ops, title, lines, groups=norms, frames=True, most=most)
+    sums = [op for block in subject.drawn.blocks.layers[index].blocks if block.kind == "sum" for op in block.ops]
+    foot = min(sums, key=subject.view.rank.__getitem__, default=None)
+    return OpsDrawer(subject.drawn).draw(ops, title, lines, groups=norms, frames=True, most=most, foot=foot)
 
 
 def _selection(subject: _PictureSubject, most: int) -> Picture:
@@ -250,12 +258,10 @@ def _selection(subject: _PictureSubject, most: int) -> Picture:
 
 
 def _full(subject: _PictureSubject, most: int) -> Picture:
-    order = full_order(subject.drawn)
-    lines = list(subject.subtitle)
-    if subject.refusal and subject.is_target:
-        lines.append(f"no decoder stack: {subject.refusal}")
+    ops, rest = full_order(subject.drawn, most)
+    lines = subject.lines
     content = "every op" if subject.is_target else f"{subject.document.part}, every op"
-    return OpsDrawer(subject.drawn).draw(order, subject.title(content), lines, most=most)
+    return OpsDrawer(subject.drawn).draw(ops, subject.title(content), lines, rest=rest)
 
 
 def _whole(subject: _PictureSubject) -> Iterator[Picture]:
@@ -273,7 +279,7 @@ def _whole(subject: _PictureSubject) -> Iterator[Picture]:
         content = "MTP head" if subject.document.part == "mtp" else draft
         for opened in (True, False):
             drawer = ExportDrawer(subject.export, subject.stack)
-            yield drawer.head(subject.drawn, subject.title(content), subject.subtitle, opened=opened)
+            yield drawer.head(subject.drawn, subject.title(content), subject.lines, opened=opened)
     else:
         yield from _limited(subject, _full)
 

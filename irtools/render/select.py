@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from itertools import islice
 
 import networkx as nx
 
 from irtools.anatomy.blocks import Block
-from irtools.anatomy.kinds import layer_kinds
+from irtools.anatomy.roles import state_ops
 from irtools.errors import UsageError
 from irtools.graph.closure import closure
 from irtools.graph.view import GraphView
@@ -18,8 +17,6 @@ __all__ = ["LAST_LAYER", "around", "between", "full_order", "layer_norms", "laye
 
 LAST_LAYER = -1
 """Number that stands for the last decoder layer."""
-
-_REORDERS = ("Gather", "Convert", "Reshape", "Slice")
 
 
 def users(view: GraphView, op: int) -> list[int]:
@@ -52,15 +49,41 @@ def between(view: GraphView, start: int, end: int) -> list[int]:
     raise UsageError(f"no path connects {view.op_name(start)!r} and {view.op_name(end)!r}; give two ops on one path")
 
 
-def full_order(part: DrawnPart) -> list[int]:
-    """All ops; the first layer of each kind and the ops outside the layers come first."""
+def full_order(part: DrawnPart, most: int) -> tuple[list[int], list[int]]:
+    """All ops without constants in the order of computation; beyond ``most``, the first and the last of them.
+
+    Everything is in the first list unless ops are left out. With decoder layers, the ops left out are those in the
+    middle of the layers: embedding, masks, head and logits stay.
+    """
     view = part.view
-    everything = [key for key in view.topological if not view.constant(key)]
-    if part.stack is None or part.blocks is None:
-        return everything
-    shown = {kind.indices[0] for kind in layer_kinds(part.blocks.layers)}
-    late = {op for layer in part.stack.layers if layer.index not in shown for op in layer.ops}
-    return [key for key in everything if key not in late] + [key for key in everything if key in late]
+    order = _as_needed(view)
+    if not most or len(order) <= most:
+        return order, []
+    layered = {op for layer in part.stack.layers for op in layer.ops} if part.stack is not None else set()
+    inner = [op for op in order if op in layered]
+    if len(inner) < len(order) - most:  # without the layers, there is still too much
+        inner = order
+    kept = most - (len(order) - len(inner))
+    first = kept - kept // 2
+    gone = set(inner[first : len(inner) - kept // 2])
+    place = order.index(inner[first])
+    return [op for op in order[:place] if op not in gone], [op for op in order[place:] if op not in gone]
+
+
+def _as_needed(view: GraphView) -> list[int]:
+    """Ops without constants in the order of computation, each state just before its first reader."""
+    rank = dict(view.rank)
+    for key in reversed(view.topological):
+        users = view.consumers(key)
+        if users and (view.op_type(key) in ("ReadValue", "Parameter") or _reorders(view, key)):
+            rank[key] = min(rank[user.op] for user in users)
+    order = [key for key in view.topological if not view.constant(key)]
+    return sorted(order, key=lambda key: (rank[key], view.rank[key]))
+
+
+def _reorders(view: GraphView, op: int) -> bool:
+    """True if an op reads nothing but states, inputs and constants."""
+    return all(view.constant(key) or view.op_type(key) in ("ReadValue", "Parameter") for key in view.producers(op))
 
 
 def shape_ops(view: GraphView) -> frozenset[int]:
@@ -92,28 +115,9 @@ def layer_ops(part: DrawnPart, index: int) -> tuple[list[int], int]:
     inside = set(stack.layers[index].ops) | ops if stack else ops
     if index == len(layers) - 1:
         inside -= {op for block in part.blocks.closing.blocks for op in block.ops}
-    states = {state.op for block in layers[index].blocks for state in block.states}
-    wanted = inside | _reads(view, states, ops) | _writes(view, states, inside)
+    wanted = inside.union(*(state_ops(view, block, ops, inside) for block in layers[index].blocks))
     skipped = wanted & shape_ops(view)
     return sorted(wanted - skipped, key=view.rank.__getitem__), len(skipped)
-
-
-def _reads(view: GraphView, states: Collection[int], ops: Collection[int]) -> set[int]:
-    """The states of a layer, and the ops that reorder them by beam before the ops of the layer."""
-    return closure(
-        states, lambda op: [key for key in view.succ[op] if key not in ops and view.op_type(key) in _REORDERS]
-    )
-
-
-def _writes(view: GraphView, states: Collection[int], inside: Collection[int]) -> set[int]:
-    """The ops that write the states of a layer, and the ops between them and the layer."""
-    variables = {view.data(key).get("variable_id") for key in states} - {None}
-    ops = {key for key in view.by_type.get("Assign", ()) if view.data(key).get("variable_id") in variables}
-    above = closure(ops, lambda op: [source for source in view.pred[op] if source not in inside])
-    for key in sorted(above, key=view.rank.__getitem__):
-        if any(source in inside or source in ops for source in view.pred[key]):
-            ops.add(key)
-    return ops
 
 
 def layer_norms(part: DrawnPart, index: int) -> list[Block]:

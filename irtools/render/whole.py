@@ -9,18 +9,20 @@ from irtools.anatomy.describe import SYMBOLS, symbolic
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import RenderError
 from irtools.graph.closure import closure
-from irtools.graph.view import GraphView
+from irtools.graph.view import Source
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 from irtools.model.own_head import own_head_text
 from irtools.render.layers import LayerDrawer, value_text
-from irtools.render.part import DRAFT_HEAD, DrawnPart, weight_line
-from irtools.render.picture import TIMES, Picture
+from irtools.render.part import DRAFT_HEAD, DrawnHead, DrawnPart, weight_line
+from irtools.render.picture import TIMES, Arrow, Picture
 from irtools.render.sketch import Sketch
 from irtools.text import plural
 
 __all__ = ["ExportDrawer"]
 
+_LEGEND_RANKS = 3
+"""Ranks of boxes that the legend needs beside it."""
 _VISION = ("vision", "resampler", "merger", "audio", "projection", "embeddings_pos")
 
 
@@ -87,7 +89,32 @@ class ExportDrawer:
 
     def _picture(self, title: str, subtitle: Sequence[str], *, opened: bool) -> Picture:
         omitted = (*self.omitted, *(() if opened else ("the inside of the layers",)))
-        return Picture(title, tuple(subtitle), self.sketch.items, self.sketch.arrows, omitted, (", ".join(SYMBOLS),))
+        arrows = self.sketch.arrows
+        return Picture(
+            title, tuple(subtitle), self.sketch.items, arrows, omitted, (", ".join(SYMBOLS),), self._foot(arrows)
+        )
+
+    def _foot(self, arrows: Sequence[Arrow]) -> str:
+        """The end of the shorter of two parts, if the legend fits below it."""
+        ends = [key for key in ("logits", "drafts", "mlogits", "mout") if key in self.sketch]
+        if "mout" not in ends or "logits" not in ends:
+            return ""
+        head = next(key for key in ("drafts", "mlogits", "mout") if key in ends)
+        before: dict[str, list[str]] = {}
+        for arrow in arrows:
+            if arrow.style in ("data", "wire"):
+                before.setdefault(arrow.head, []).append(arrow.tail)
+        depths: dict[str, int] = {}
+        pending = ["logits", head]
+        while pending:
+            key = pending[-1]
+            missing = [tail for tail in before.get(key, ()) if tail not in depths]
+            pending += missing
+            if not missing:
+                depths[key] = 1 + max((depths[tail] for tail in before.get(key, ())), default=0)
+                pending.pop()
+        shorter, longer = sorted(("logits", head), key=depths.__getitem__)
+        return shorter if depths[longer] - depths[shorter] >= _LEGEND_RANKS else ""
 
     def _part_line(self, part: DrawnPart) -> str:
         layers = len(part.blocks.layers) if part.blocks else 0
@@ -103,16 +130,16 @@ class ExportDrawer:
         if embedding is None or self.target.view.op_type(self.stack.embedding) != "Parameter":
             return ""
         part = DrawnPart(embedding)
-        self.sketch.box("input_ids", "input", "input_ids", ("i64 [B, S]",))
-        self.sketch.box("embeddings", "embedding", "Text embeddings", (embedding.path.name, weight_line(part.weights)))
-        self.sketch.arrow("input_ids", "embeddings")
         lines = [
             f"{name}: {weight_line(DrawnPart(document).weights).removeprefix('weights ')}"
             for name, document in self.export.parts.items()
             if vision and any(word in name for word in _VISION)
         ]
-        if lines:
+        if lines:  # the first box: the engine then places the target, which reads it, to the left of an MTP head
             self.sketch.box("vision", "part", "Vision parts", lines)
+        self.sketch.box("input_ids", "input", "input_ids", ("i64 [B, S]",))
+        self.sketch.box("embeddings", "embedding", "Text embeddings", (embedding.path.name, weight_line(part.weights)))
+        self.sketch.arrow("input_ids", "embeddings")
         return "embeddings"
 
     # -- the target ----------------------------------------------------------------------
@@ -153,13 +180,13 @@ class ExportDrawer:
         """Draw the embedding and its inputs; return the key of the box that enters layer 0."""
         part, stack, view = self.target, self.stack, self.target.view
         if view.op_type(stack.embedding) == "Parameter":
-            current = _input_box(self.sketch, view, stack.embedding, "tin")
+            current = _input_box(self.sketch, part, stack.embedding, "tin")
             if embeds:
                 self.sketch.arrow(embeds, current, style="wire")
                 self.sketch.arrow("vision", current, "image features", "wire")
         else:
             above = closure([stack.embedding], view.pred.__getitem__)
-            ids = [_input_box(self.sketch, view, key, "tin") for key in view.parameters if key in above]
+            ids = [_input_box(self.sketch, part, key, "tin") for key in view.parameters if key in above]
             current = self.sketch.box(
                 "embedding",
                 "embedding",
@@ -186,10 +213,8 @@ class ExportDrawer:
         """Draw the MTP head beside the target, connected as in the runtime."""
         with self.sketch.frame("mtp", f"MTP head: {part.document.path.name}", (self._part_line(part),), beside=True):
             self.omitted += draw_head(self.sketch, part, opened=opened)
-        last = len(self.stack.layers) - 1
-        tap = "taplast" if wired else self.sketch.box("taprepeated", "tap", f"tap {last} of the target")
         inputs = {name: f"min{key}" for key in part.view.parameters for name in part.view.op(key).outputs[0].names}
-        self.sketch.arrow(tap, inputs.get("hidden_states", ""), "hidden state", "wire")
+        self.sketch.arrow("taplast", inputs.get("hidden_states", ""), "hidden state", "feed")
         self.sketch.arrow("embeddings", inputs.get("inputs_embeds", ""), "next token", "wire")
         if part.view.result_named("logits") is not None:
             return
@@ -203,10 +228,18 @@ class ExportDrawer:
             self.sketch.arrow("head" if source == "target" else "graft", "headclone", "same weights", "same")
 
 
-def _input_box(sketch: Sketch, view: GraphView, key: int, prefix: str) -> str:
-    port, name = view.output(key), view.input_name(key)
-    lines = (f"{port.element_type} {symbolic(port.shape, name)}",)
-    return sketch.box(f"{prefix}{key}", "input", name, lines, op=view.op_name(key))
+def _input_box(sketch: Sketch, part: DrawnPart, key: int, prefix: str) -> str:
+    view = part.view
+    lines = (value_text(part, Source(key, view.output(key).id)),)
+    return sketch.box(f"{prefix}{key}", "input", view.input_name(key), lines, op=view.op_name(key))
+
+
+def _before_layers(part: DrawnPart, head: DrawnHead) -> set[int]:
+    """Ops between the inputs of a part without fusion and its first layer, such as the embedding of patches."""
+    stream, first = head.blocks.stream, head.blocks.layers[0].entry
+    if head.fusion is not None or first in head.inputs:
+        return set()
+    return closure([first], stream.sources.__getitem__) - set(head.inputs)
 
 
 def draw_head(sketch: Sketch, part: DrawnPart, *, opened: bool) -> list[str]:
@@ -215,26 +248,35 @@ def draw_head(sketch: Sketch, part: DrawnPart, *, opened: bool) -> list[str]:
     if head is None:
         return []
     names: Mapping[int, tuple[str, ...]] = {key: view.op(key).outputs[0].names for key in view.parameters}
-    fused = [key for key in view.parameters if {"hidden_states", "inputs_embeds"} & set(names[key])]
-    for key in fused:
-        _input_box(sketch, view, key, "min")
-    current = f"min{fused[0]}" if fused else ""
+    for key in head.inputs:
+        _input_box(sketch, part, key, "min")
+    current = f"min{head.inputs[0]}" if head.inputs else ""
+    before = _before_layers(part, head)
+    if before:
+        lines = (plural(len(before), "op"), weight_line(part.weights_of(before)))
+        sketch.arrow(current, sketch.box("mbefore", "op", "Before the layers", lines))
+        current = "mbefore"
     if head.fusion is not None:
         projection = head.fusion.ops["projection"]
         order = [name for role in ("first", "second") for name in names.get(head.fusion.ops[role], ())[:1]]
-        lines = ("norm of each, then concat:", ", ".join(order), weight_line(part.weights_of([projection])))
-        current = sketch.box("mfusion", "fusion", "Fusion", lines, op=view.op_name(projection))
+        fused = ("norm of each, then concat:", ", ".join(order), weight_line(part.weights_of([projection])))
+        current = sketch.box("mfusion", "fusion", "Fusion", fused, op=view.op_name(projection))
         for role in ("first", "second"):
             sketch.arrow(f"min{head.fusion.ops[role]}", current)
     drawer = LayerDrawer(
-        sketch, part, head.blocks, "m", opened=opened, inputs={names[key][0]: f"min{key}" for key in fused}
+        sketch,
+        part,
+        head.blocks,
+        "m",
+        opened=opened,
+        inputs={view.input_name(key): f"min{key}" for key in head.inputs},
     )
     end = drawer.draw(current)
     out = view.port(head.end)
-    text = f"{out.element_type} {symbolic(out.shape, 'last_hidden_state')}" if out else ""
-    sketch.box("mout", "input", "last_hidden_state", (text,))
+    text = f"{out.element_type} {symbolic(out.shape, head.name)}" if out else ""
+    sketch.box("mout", "input", head.name, (text,))
     sketch.arrow(end, "mout")
-    if view.result_named("logits") is not None:
+    if view.result_named("logits") is not None and head.name != "logits":
         own = part.own_head
         facts = (own_head_text(own), weight_line(part.weights_of([own.matmul]))) if own is not None else ()
         sketch.box("mhead", "head", "Head of its own", facts, op=view.op_name(own.matmul) if own is not None else "")

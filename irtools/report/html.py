@@ -13,15 +13,18 @@ from irtools.anatomy.describe import layers_text
 from irtools.errors import IrtoolsError, UsageError
 from irtools.lint.engine import ModelVerification, verify
 from irtools.lint.finding import Finding, Severity
+from irtools.render.part import DrawnPart
 from irtools.render.picture import KINDS
 from irtools.render.select import LAST_LAYER
 from irtools.report.findings import counts_text, shown_path, worst_first
+from irtools.report.html_chunks import divide
 from irtools.report.html_graph import Columns, columns
 from irtools.report.html_outline import outline
 from irtools.report.html_page import packed, page
 from irtools.report.html_tables import HtmlTable, provenance, tables
 from irtools.report.html_text import explanation_html
 from irtools.report.inspection import InspectedPart, Inspection
+from irtools.report.memory import context_text
 from irtools.report.record_files import own_records
 from irtools.report.record_view import RecordView
 from irtools.report.rules import untitled
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["View", "render_report", "render_reports", "verification_html"]
 
+_WHITE = "#ffffff"
 _SCRIPTS = (
     "dagre.min.js",
     "panzoom.min.js",
@@ -107,6 +111,7 @@ def render_reports(verified: Sequence[ModelVerification], view: View | None = No
         "report.html",
         scripts=_SCRIPTS,
         styles=("page.css", "record.css", "report.css"),
+        rules=_colours(),
         title=", ".join(model.name for model in models) or "irtools",
         models=models,
         views=_record_views(verified, view),
@@ -114,9 +119,16 @@ def render_reports(verified: Sequence[ModelVerification], view: View | None = No
         kinds=KINDS,
         occurring={kind for part in drawn for kind in part.kinds},
         parts=[part.manifest for part in drawn],
-        graphs={part.key: part.graph for part in drawn},
+        graphs={key: graph for part in drawn for key, graph in part.graphs.items()},
         start={"part": first, "op": view.op, "layer": view.layer},
         written=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    )
+
+
+def _colours() -> str:
+    """Style rules with the colours of the boxes, which are those of the other pictures; white follows the theme."""
+    return "\n".join(
+        f".k-{name} {{ --c: {kind.fill}; --t: {kind.text}; }}" for name, kind in KINDS.items() if kind.fill != _WHITE
     )
 
 
@@ -186,7 +198,7 @@ class _Part:
 
     key: str
     manifest: Mapping[str, object]
-    graph: str
+    graphs: Mapping[str, str]
     kinds: frozenset[str]
     first: bool = False
 
@@ -289,7 +301,8 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
     yield "Parameters", count_text(sum(part.parameters for part in inspection.models))
     key, value = memory.asked or ("u8", "u8")
     precision = key if key == value else f"{key} and {value}"
-    yield "Memory about", f"{size_text(memory.total(key, value, drafting=False))} with keys and values in {precision}"
+    total = size_text(memory.total(key, value, drafting=False))
+    yield "Memory about", f"{total} for {context_text(memory)}, with keys and values in {precision}"
 
 
 def _shown(finding: Finding, export: ModelDirectory, read: Mapping[str, Columns]) -> _Shown:
@@ -316,6 +329,14 @@ def _position(finding: Finding, ops: Columns) -> int | None:
     return bisect_right(ops.starts, finding.line, 0, top) - 1
 
 
+def _head_key(model: _Model, part: InspectedPart) -> str:
+    """Key of the MTP head that is shown beside a target."""
+    inspection = model.inspection
+    if inspection is None or inspection.mtp is None or part.stack is None or part is inspection.mtp:
+        return ""
+    return f"m{model.number}-{inspection.mtp.name}"
+
+
 def _drawn(model: _Model, part: InspectedPart, read: Columns, *, first: bool) -> _Part:
     key = f"m{model.number}-{part.name}"
     layers = part.stack.layers if part.stack is not None else ()
@@ -325,8 +346,10 @@ def _drawn(model: _Model, part: InspectedPart, read: Columns, *, first: bool) ->
         for number, shown in enumerate(model.findings)
         if shown.part == part.name and shown.position is not None
     ]
-    drawn = outline(part.drawn, read)
-    nodes = [node.plain() for node in drawn]
+    layered = part.drawn if part.drawn.blocks is not None else DrawnPart(part.document, part.stack, any_layers=True)
+    drawn = outline(layered, read)
+    needed = [position for position, *_ in taps] + [position for position, *_ in pinned]
+    divided = divide(read.data, drawn, needed)
     manifest = {
         "key": key,
         "model": model.number,
@@ -334,6 +357,16 @@ def _drawn(model: _Model, part: InspectedPart, read: Columns, *, first: bool) ->
         "part": part.name,
         "file": part.document.path.name,
         "ops": len(part.document.graph),
+        "beside": _head_key(model, part),
     }
-    graph = packed({"ops": read.data, "outline": nodes, "taps": taps, "findings": pinned})
-    return _Part(key, manifest, graph, frozenset(node.kind or "op" for top in drawn for node in top.walk()), first)
+    graph = packed({**divided.first, "taps": taps, "findings": pinned})
+    pieces = {f"{key}/{number}": packed(chunk) for number, chunk in enumerate(divided.chunks)}
+    if divided.index is not None:
+        pieces[f"{key}/index"] = packed(divided.index)
+    return _Part(
+        key,
+        manifest,
+        {key: graph, **pieces},
+        frozenset(node.kind or "op" for top in drawn for node in top.walk()),
+        first,
+    )

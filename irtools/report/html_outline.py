@@ -9,8 +9,9 @@ from itertools import takewhile
 from irtools.anatomy.blocks import Block, LayerBlocks
 from irtools.anatomy.describe import block_facts, block_title, symbolic
 from irtools.anatomy.kinds import layer_kinds
+from irtools.decoder.mixers import MIXERS
 from irtools.decoder.stream import ancestors
-from irtools.render.layers import BOX_KINDS
+from irtools.render.layers import BOX_KINDS, NO_WEIGHTS
 from irtools.render.part import DrawnPart, weight_line
 from irtools.report.html_graph import Columns
 from irtools.text import plural
@@ -94,6 +95,7 @@ class _Outline:
         self.view = part.view
         self.columns = columns
         self.place: dict[int, tuple[object, ...]] = {}
+        self._norms_of: dict[frozenset[int], tuple[Block, ...]] = {}
 
     def build(self) -> tuple[Node, ...]:
         """The outermost boxes."""
@@ -201,7 +203,39 @@ class _Outline:
         shapes = [view.op(state.op).outputs for state in block.states]
         states = [f"state {port[0].element_type} {symbolic(port[0].shape, state=True)}" for port in shapes if port]
         lines = (*block_facts(view, block), *dict.fromkeys(states), *self._weights(ops))
-        return Node(title[0].upper() + title[1:], kind, lines, self._folded(ops))
+        if block.kind == "norm" and not self._weights(ops):
+            lines = (*lines, NO_WEIGHTS)
+        return Node(title[0].upper() + title[1:], kind, lines, self._inside(block, ops, kind))
+
+    def _inside(self, block: Block, ops: Collection[int], kind: str) -> tuple[Node, ...]:
+        """Contents of a block: the norms in it, and for attention a box for each purpose."""
+        blocks, left, nodes = self.part.blocks, set(ops), []
+        for role in self.part.roles(block):
+            own = role.ops & left
+            if len(own) > 1 and own != left:
+                nodes.append((own, Node(role.title, kind, self._weights(own), self._with_norms(block, own))))
+                left -= own
+        if not nodes or blocks is None:
+            return self._with_norms(block, ops)
+        rank = self.view.rank
+        nodes.sort(key=lambda pair: min(rank[op] for op in pair[0]))
+        return (*(node for _, node in nodes), *self._with_norms(block, left))
+
+    def _with_norms(self, block: Block, ops: Collection[int]) -> tuple[Node, ...]:
+        """Some ops of a block, with one box for each norm among them."""
+        nodes, left = [], set(ops)
+        for norm in self._norms(block):
+            if norm.ops <= left and norm.ops != left:
+                nodes.append(self._block(norm, norm.ops))
+                left -= norm.ops
+        return (*nodes, *self._folded(left))
+
+    def _norms(self, block: Block) -> tuple[Block, ...]:
+        if self.part.blocks is None or block.kind not in MIXERS:
+            return ()
+        if block.ops not in self._norms_of:
+            self._norms_of[block.ops] = self.part.blocks.norms_within(block)
+        return self._norms_of[block.ops]
 
     def _single(self, name: str, title: str, members: Mapping[tuple[object, ...], set[int]]) -> Iterator[Node]:
         for op in members.get((name,), ()):

@@ -19,6 +19,7 @@ import jinja2
 from markupsafe import Markup
 
 from irtools._version import __version__
+from irtools.report.html_text import literals
 from irtools.text import printable, shortened, visible
 
 __all__ = ["packed", "page"]
@@ -27,7 +28,9 @@ _FOLDER = "irtools.report"
 _SOURCE_MAP = re.compile(r"^//# sourceMappingURL=.*$", re.MULTILINE)  # a browser would look for the file it names
 
 
-def page(template: str, *, scripts: Sequence[str] = (), styles: Sequence[str] = (), **context: object) -> str:
+def page(
+    template: str, *, scripts: Sequence[str] = (), styles: Sequence[str] = (), rules: str = "", **context: object
+) -> str:
     """Render a template as HTML that can be encoded in UTF-8.
 
     Parameters
@@ -36,12 +39,14 @@ def page(template: str, *, scripts: Sequence[str] = (), styles: Sequence[str] = 
         Name of a file in ``templates/`` that extends ``page.html``.
     scripts, styles : sequence of str
         Names of files in ``templates/`` or ``vendor/``, in order. A vendored script includes its licence.
+    rules : str
+        Further style rules.
     **context : object
         Variables of the template. All values are escaped. The filter ``shown`` also makes the control characters
-        of a text visible.
+        of a text visible; ``prose`` also sets literals, which our sentences have in backticks.
     """
     script = "\n".join(map(_asset, scripts))
-    style = "\n".join(map(_asset, styles))
+    style = "\n".join([*map(_asset, styles), rules])
     context |= {"script": Markup(script), "style": Markup(style), "policy": _policy(script, style)}
     text = _environment().get_template(template).render(version=__version__, **context)
     # Lone surrogates stand for the bytes of a path that is not valid UTF-8.
@@ -66,6 +71,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters["shown"] = lambda value: visible(shortened(str(value)))
+    environment.filters["prose"] = lambda value: literals(visible(shortened(str(value))))
     return environment
 
 

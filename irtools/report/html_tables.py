@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from irtools.anatomy.describe import SYMBOLS, symbolic
@@ -11,7 +11,7 @@ from irtools.errors import IrtoolsError
 from irtools.model.footprint import UNKNOWN, Footprint, states
 from irtools.model.provenance import flat_rt_info, versions
 from irtools.report.inspection import InspectedPart, Inspection
-from irtools.report.memory import memory_columns, memory_notes, memory_rows
+from irtools.report.memory import context_text, memory_columns, memory_notes, memory_rows
 from irtools.report.stack import agreeing
 from irtools.text import clipped, plural, shape_text, size_text
 
@@ -55,12 +55,13 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class HtmlTable:
-    """Table with a title, and notes below it."""
+    """Table with a title, and notes below it; its rows have a fixed order if some are the ``sums`` of others."""
 
     title: str
     columns: tuple[HtmlColumn, ...]
     rows: tuple[tuple[object, ...], ...]
     notes: tuple[str, ...] = ()
+    sums: bool = False
 
 
 _LONGEST_VALUE = 2000
@@ -202,27 +203,40 @@ def memory_table(memory: Footprint) -> HtmlTable:
     """The terms of a footprint and their sums."""
     precisions = memory_columns(memory)
     columns = (
-        HtmlColumn(f"context {memory.context}, batch {memory.batch}"),
+        HtmlColumn("term"),
         *number_columns(*(f"keys and values {one.title}" for one in precisions)),
         HtmlColumn("formula"),
     )
     notes = (*memory_notes(memory, precisions), f"not included: {'; '.join(UNKNOWN)}")
-    return HtmlTable("Memory", columns, tuple(memory_rows(memory, precisions)), notes)
+    title = f"Memory for {context_text(memory)}"
+    return HtmlTable(title, columns, tuple(memory_rows(memory, precisions)), notes, sums=True)
 
 
 def provenance(inspection: Inspection) -> tuple[HtmlTable, ...]:
     """Versions of the programs that made the parts, and every model-level rt_info entry."""
     readable = [part for part in inspection.parts if not part.error]
-    made = [(part.name, name, version) for part in readable for name, version in versions(part.document).items()]
-    entries = [
-        (part.name, key, clipped(value, _LONGEST_VALUE))
-        for part in readable
-        for key, value in sorted(flat_rt_info(part.document).items())
-    ]
-    long = any(len(value) > _LONGEST_VALUE for part in readable for value in flat_rt_info(part.document).values())
+    made = _shared((part.name, versions(part.document).items()) for part in readable)
+    entries = _shared((part.name, sorted(flat_rt_info(part.document).items())) for part in readable)
+    rows = [(key, clipped(value, _LONGEST_VALUE), parts) for key, value, parts in entries]
+    long = any(len(value) > _LONGEST_VALUE for _, value, _ in entries)
     notes = ("long values are shortened; `irtools rt-info show MODEL_DIR KEY --full` prints a value whole",)
-    columns = (*text_columns("part"), *_name_columns("key", "value"))
     return (
-        HtmlTable("Made with", (*text_columns("part", "program"), *_name_columns("version")), tuple(made)),
-        HtmlTable("rt_info", columns, tuple(entries), notes if long else ()),
+        HtmlTable("Made with", (*text_columns("program"), *_name_columns("version"), *text_columns("parts")), made),
+        HtmlTable(
+            "rt_info", (*_name_columns("key", "value"), *text_columns("parts")), tuple(rows), notes if long else ()
+        ),
+    )
+
+
+def _shared(parts: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> tuple[tuple[str, str, str], ...]:
+    """Entries of several parts, each once, with the parts that have it."""
+    parts = list(parts)
+    owners: dict[tuple[str, str], list[str]] = {}
+    for part, entries in parts:
+        for entry in entries:
+            owners.setdefault(entry, []).append(part)
+    every = f"all {len(parts)} parts"
+    return tuple(
+        (key, value, every if len(names) == len(parts) > 1 else ", ".join(names))
+        for (key, value), names in sorted(owners.items(), key=lambda item: item[0][0])
     )

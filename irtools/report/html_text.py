@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 from irtools.report.rules import headed_lines
 
-__all__ = ["explanation_html"]
+__all__ = ["explanation_html", "literals"]
 
 _BULLET = re.compile(r"[-*] ")
 _CODE = re.compile(r"``(.+?)``|`(.+?)`")
@@ -52,8 +52,9 @@ def _paragraph(lines: list[str]) -> Iterator[Markup]:
     for item, some in groupby(items, key=lambda pair: pair[0]):
         text = " ".join(line for _, line in some)
         form = Markup("<p class=item>{}</p>") if item else Markup("<p>{}</p>")
-        yield form.format(_inline(text[2:] if item else text))
+        yield form.format(literals(text[2:] if item else text))
 
 
-def _inline(text: str) -> Markup:
+def literals(text: str) -> Markup:
+    """Escape a text, and set what stands in backticks as code."""
     return Markup(_CODE.sub(r"<code>\1\2</code>", str(escape(text))))  # escaping leaves the backticks

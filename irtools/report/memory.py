@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from irtools.model.footprint import KV_PRECISIONS, Footprint, Term
 from irtools.text import size_text
 
-__all__ = ["MemoryColumn", "MemoryTotal", "memory_columns", "memory_notes", "memory_rows"]
+__all__ = ["MemoryColumn", "MemoryTotal", "context_text", "memory_columns", "memory_notes", "memory_rows"]
 
 _DEFAULT = "u8"
 
@@ -49,6 +49,11 @@ class MemoryColumn:
     def title(self) -> str:
         """The name, with the star that the note explains."""
         return f"{self.name}{'*' if self.asked else ''}"
+
+
+def context_text(memory: Footprint) -> str:
+    """For how many tokens and sequences a footprint is computed."""
+    return f"a context of {memory.context:,} tokens, batch {memory.batch}"
 
 
 def memory_columns(

@@ -47,4 +47,65 @@
   };
   addEventListener("hashchange", reveal);
   reveal();
+
+  // -- tables: sort by a column, and filter long ones ---------------------------------------
+
+  const UNITS = { B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40, K: 1e3, M: 1e6, G: 1e9, T: 1e12, s: 1, ms: 1e-3, "%": 1 };
+  const FILTERED = 8;
+
+  /** Number of a cell such as `1,024`, `1.5 MiB` or `-0.2 %`; null for other texts. */
+  const quantity = (cell) => {
+    const data = cell.querySelector("data");
+    const found = /^\s*(?:up to |about )?([-+\u2212]?[\d,]*\.?\d+)\s*([A-Za-z%]*)/.exec(data ? data.value : cell.textContent);
+    if (!found || (found[2] && !(found[2] in UNITS))) return null;
+    return Number(found[1].replaceAll(",", "").replace("\u2212", "-")) * (UNITS[found[2]] || 1);
+  };
+
+  const compared = (one, other) => {
+    const [a, b] = [quantity(one), quantity(other)];
+    if (a !== null && b !== null) return a - b;
+    if (a !== null || b !== null) return a === null ? 1 : -1;
+    return one.textContent.localeCompare(other.textContent, "en", { numeric: true });
+  };
+
+  const sorted = (table, column, head) => {
+    const down = head.getAttribute("aria-sort") === "ascending";
+    for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", down ? "descending" : "ascending");
+    const rows = [...table.tBodies[0].rows].sort((one, other) => compared(one.cells[column], other.cells[column]));
+    table.tBodies[0].replaceChildren(...(down ? rows.reverse() : rows));
+  };
+
+  const filtered = (table, words, told) => {
+    let shown = 0;
+    for (const row of table.tBodies[0].rows) {
+      const text = row.textContent.toLowerCase();
+      row.hidden = !words.every((word) => text.includes(word));
+      if (!row.hidden) shown += 1;
+    }
+    told.textContent = words.length ? `${shown} of ${table.tBodies[0].rows.length}` : "";
+  };
+
+  for (const table of document.querySelectorAll("table.sortable")) {
+    for (const [column, head] of [...table.tHead.rows[0].cells].entries()) {
+      if (!head.textContent.trim()) continue;
+      const button = document.createElement("button");
+      Object.assign(button, { type: "button", className: "sort", title: "Sort" });
+      button.append(...head.childNodes);
+      button.addEventListener("click", () => sorted(table, column, head));
+      head.append(button);
+    }
+    if (table.tBodies[0].rows.length < FILTERED) continue;
+    const bar = document.createElement("p");
+    const field = document.createElement("input");
+    const told = document.createElement("span");
+    bar.className = "filter";
+    Object.assign(field, { type: "search", placeholder: "Filter rows", spellcheck: false });
+    field.setAttribute("aria-label", `Filter rows of ${table.parentElement.getAttribute("aria-label") || "the table"}`);
+    told.className = "note";
+    told.setAttribute("role", "status");
+    field.addEventListener("input", () => filtered(table, field.value.toLowerCase().split(/\s+/).filter(Boolean), told));
+    bar.append(field, " ", told);
+    table.parentElement.before(bar);
+  }
 })();

@@ -20,7 +20,7 @@ class Details {
     const types = new Map();
     let count = 0;
     for (let number = node.first; number < node.end; number++) {
-      const { op } = this.graph.nodes[number];
+      const op = this.graph.nodes[number]?.op;
       if (op === undefined) continue;
       count += 1;
       types.set(this.graph.type(op), (types.get(this.graph.type(op)) || 0) + 1);
@@ -31,7 +31,7 @@ class Details {
       this.trail(node),
       ...node.lines.map((line) => element("p", {}, visible(line))),
       this.findings(node.findings),
-      element("h4", {}, `${count} op${count === 1 ? "" : "s"}`),
+      element("h4", {}, counted(count, "op")),
       this.table(rows),
     ];
   }

@@ -1,38 +1,113 @@
 // Graph of one part: ops in columns, and the tree of boxes that shows them.
 
+const COLUMNS = ["ids", "names", "lines", "types", "opsets", "attributes", "rt_info", "inputs", "outputs", "constant"];
+
+/** A number and a noun: `1 op`, `1,024 ops`. */
+function counted(number, noun) {
+  return `${number.toLocaleString("en-US")} ${noun}${number === 1 ? "" : noun.endsWith("x") ? "es" : "s"}`;
+}
+
 /** Shorten a name at its beginning: the end of a name is more specific. */
 function shortened(name, length) {
   return name.length <= length ? name : `\u2026${name.slice(1 - length)}`;
 }
 
 class Graph {
-  constructor(raw) {
-    Object.assign(this, raw.ops);
-    this.count = this.names.length;
-    this.leaf = new Array(this.count);
+  /** `piece(name)` decodes a piece of the part that is not read at once: the inside of a box, or the index. */
+  constructor(raw, piece) {
+    this.piece = piece;
+    this.count = raw.ops.count ?? raw.ops.names.length;
+    this.bodies = raw.ops.bodies;
+    this.twins = raw.twins && new Set(raw.twins);
+    for (const name of COLUMNS) this[name] = new Array(this.count);
+    Object.assign(this, { words: [], pairs: [], ports: [], readers: [], leaf: new Array(this.count), nodes: [], boxes: [] });
+    this.absorb(raw.ops);
     this.taps = new Map(raw.taps.map(([op, layer, output]) => [op, { layer, output }]));
     this.findings = raw.findings.map(([op, severity, code, message, number]) => ({ op, severity, code, message, number }));
-    this.nodes = [];
+    this.next = 0;
     this.root = this.node({ t: "", c: raw.outline }, null, 0);
     this.root.open = true;
     for (const child of this.root.children) if (child.flow) child.open = true;
-    for (const finding of this.findings) {
-      for (let node = this.holder(finding.op); node; node = node.parent) node.findings.push(finding);
+    for (const finding of this.findings) this.pin(finding, null);
+  }
+
+  /** Add the columns of some ops, whose tables continue those that are known. */
+  absorb(part) {
+    const [words, pairs, ports] = [this.words.length, this.pairs.length, this.ports.length];
+    for (const name of ["words", "pairs", "ports"]) for (const value of part[name]) this[name].push(value);
+    for (let row = 0; row < part.names.length; row++) {
+      const op = part.at ? part.at[row] : row;
+      for (const name of ["ids", "names", "lines", "constant"]) this[name][op] = part[name][row];
+      for (const name of ["types", "opsets"]) this[name][op] = part[name][row] + words;
+      for (const name of ["attributes", "rt_info"]) this[name][op] = part[name][row] + pairs;
+      this.inputs[op] = part.inputs[row].map((value, at) => (at % 3 === 2 && value >= 0 ? value + ports : value));
+      this.outputs[op] = part.outputs[row].map((value, at) => value + (at % 2 ? words : ports));
+      const flat = this.inputs[op];
+      for (let i = 0; i < flat.length; i += 3) {
+        if (flat[i] >= 0) (this.readers[flat[i]] ||= []).push({ op, input: i / 3, output: flat[i + 1] });
+      }
     }
   }
 
-  /** Create a box and the boxes in it, which have the numbers `first` to `end - 1`. */
+  /** Create a box and the boxes in it, which have the numbers `first` to `end - 1`, also those read later. */
   node(raw, parent, depth) {
     if (typeof raw === "number") raw = { o: raw };
     const node = {
-      parent, depth, first: this.nodes.length, end: 0, title: raw.t || "", kind: raw.k || "op", lines: raw.l || [],
+      parent, depth, first: this.next, end: 0, title: raw.t || "", kind: raw.k || "op", lines: raw.l || [],
       op: raw.o, flow: Boolean(raw.f), layer: raw.n, open: false, children: [], findings: [],
+      chunk: raw.z, border: raw.b || [], inside: Boolean(raw.c?.length || raw.m),
     };
-    this.nodes.push(node);
+    this.nodes[node.first] = node;
+    this.next += 1;
     if (node.op !== undefined) this.leaf[node.op] = node;
+    for (const op of node.border) this.leaf[op] = node;
+    if (node.chunk !== undefined) this.boxes[node.chunk] = node;
     node.children = (raw.c || []).map((child) => this.node(child, node, depth + 1));
-    node.end = this.nodes.length;
+    this.next += raw.m || 0;
+    node.end = this.next;
     return node;
+  }
+
+  /** True if the inside of a box is not read yet. */
+  pending(node) {
+    return node.chunk !== undefined;
+  }
+
+  /** Read the inside of a box. */
+  async open(node) {
+    node.reading ||= this.piece(node.chunk).then((raw) => {
+      this.absorb(raw.ops);
+      this.next = node.first + 1;
+      node.children = raw.c.map((child) => this.node(child, node, node.depth + 1));
+      node.chunk = undefined;
+      for (const finding of node.findings) this.pin(finding, node);
+    });
+    await node.reading;
+  }
+
+  /** Add a finding to the boxes around its op, inside a box that was opened, or everywhere. */
+  pin(finding, within) {
+    for (let node = this.holder(finding.op); node && node !== within; node = node.parent) node.findings.push(finding);
+  }
+
+  /** Names, types, ids and boxes of all ops, for the search. */
+  async everything() {
+    if (!this.twins) return this;
+    this.index ||= this.piece("index").then((raw) => ({
+      names: raw.names, ids: raw.ids, type: (op) => raw.words[raw.types[op]], homes: raw.homes,
+    }));
+    return this.index;
+  }
+
+  /** Read the box of an op, if the op is in a box that is not open yet. */
+  async reach(op) {
+    const holder = this.leaf[op];
+    if (holder) {
+      if (this.pending(holder)) await this.open(holder);
+    } else if (this.twins && this.names[op] === undefined) {
+      const { homes } = await this.everything();
+      if (homes[op] >= 0 && this.pending(this.boxes[homes[op]])) await this.open(this.boxes[homes[op]]);
+    }
   }
 
   within(node, outer) {
@@ -66,16 +141,7 @@ class Graph {
 
   /** Consumers of an op: consumer, its input index, and the output index. */
   consumersOf(op) {
-    if (!this.readers) {
-      this.readers = Array.from({ length: this.count }, () => []);
-      for (let reader = 0; reader < this.count; reader++) {
-        const flat = this.inputs[reader];
-        for (let i = 0; i < flat.length; i += 3) {
-          if (flat[i] >= 0) this.readers[flat[i]].push({ op: reader, input: i / 3, output: flat[i + 1] });
-        }
-      }
-    }
-    return this.readers[op];
+    return this.readers[op] || [];
   }
 
   /** Box that shows an op: its own box or, for a constant, the box of the first op that uses it. */
@@ -112,7 +178,7 @@ class Graph {
   /** Accessible name of a box. */
   label(node) {
     const name = node.op === undefined ? node.lines.join(", ") : this.names[node.op];
-    const pinned = node.findings.length ? `, ${node.findings.length} findings` : "";
+    const pinned = node.findings.length ? `, ${counted(node.findings.length, "finding")}` : "";
     return visible(`${this.titleOf(node)}, ${name}${pinned}`);
   }
 
@@ -121,38 +187,46 @@ class Graph {
     if (node.op === undefined) return node.lines;
     const name = this.names[node.op];
     const outputs = this.outputsOf(node.op);
-    const value = outputs.length > 1 ? `${outputs.length} outputs` : outputs.length ? outputs[0].port : "";
+    const value = outputs.length > 1 ? counted(outputs.length, "output") : outputs.length ? outputs[0].port : "";
     if (node.lines.length) return [...node.lines, shortened(name, 34)];
     const port = this.type(node.op) === "Result" ? this.inputsOf(node.op)[0]?.port : value;
     return [this.tensorOf(node.op) ? this.type(node.op) : shortened(name, 34), port].filter(Boolean);
   }
 
   /** Position of an op by friendly name (top-level ops first), or by layer id when no name fits. */
-  find(name, id) {
+  async find(name, id) {
+    const { names, ids } = await this.everything();
     const named = [];
-    for (let op = 0; op < this.count; op++) if (this.names[op] === name) named.push(op);
-    if (named.length) return named.find((op) => String(this.ids[op]) === id) ?? named[0];
-    const numbered = /^\d+$/.test(name) ? this.ids.indexOf(Number(name)) : -1;
+    for (let op = 0; op < this.count; op++) if (names[op] === name) named.push(op);
+    if (named.length) return named.find((op) => String(ids[op]) === id) ?? named[0];
+    const numbered = /^\d+$/.test(name) ? ids.indexOf(Number(name)) : -1;
     return numbered >= 0 ? numbered : null;
   }
 
   unique(op) {
+    if (this.twins) return !this.twins.has(op);
     return this.names.indexOf(this.names[op]) === this.names.lastIndexOf(this.names[op]);
   }
 
-  /** Ops that contain every word in their name, type or id. */
-  search(text, limit) {
+  /** Boxes with every word in their title, and ops that contain every word in their name, type or id. */
+  async search(text, limit) {
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-    this.haystack ||= this.names.map((name, op) => `${name}\n${this.type(op)}\n${this.ids[op]}`.toLowerCase());
+    if (!words.length) return { found: [], total: 0 };
+    const all = await this.everything();
+    all.haystack ||= all.names.map((name, op) => `${name}\n${all.type(op)}\n${all.ids[op]}`.toLowerCase());
+    const titled = (node) => node?.title && node.op === undefined && words.every((word) => ` ${node.title.toLowerCase()} `.includes(` ${word} `));
     const found = [];
-    let total = 0;
-    if (words.length) {
-      for (let op = 0; op < this.count; op++) {
-        if (words.every((word) => this.haystack[op].includes(word)) && ++total <= 20 * limit) found.push(op);
-      }
+    this.nodes.forEach((node) => {
+      if (titled(node) && found.length < limit) found.push({ node, type: node.title, name: node.lines[0] || "", rank: -1 });
+    });
+    let total = found.length;
+    for (let op = 0; op < this.count; op++) {
+      if (!words.every((word) => all.haystack[op].includes(word)) || ++total > 20 * limit) continue;
+      const name = all.names[op];
+      const rank = name.toLowerCase() === words[0] ? 0 : this.leaf[op] ? 1 : 2;
+      found.push({ op, type: all.type(op), name, rank });
     }
-    const rank = (op) => (this.names[op].toLowerCase() === words[0] ? 0 : this.leaf[op] ? 1 : 2);
-    found.sort((a, b) => rank(a) - rank(b) || a - b);
+    found.sort((a, b) => a.rank - b.rank || (a.op ?? 0) - (b.op ?? 0));
     return { found: found.slice(0, limit), total };
   }
 
@@ -180,22 +254,24 @@ class Graph {
       crossing.get(key).ends.add(here);
     };
     for (let number = frame.first + 1; number < frame.end; number++) {
-      const { op } = this.nodes[number];
-      if (op === undefined) continue;
-      const head = child(this.nodes[number]);
-      for (const input of this.inputsOf(op)) {
-        const source = this.leaf[input.op];
-        if (!source) continue;
-        if (!this.within(source, frame) || source === frame) {
-          cross(true, head, input.op);
-          continue;
+      const node = this.nodes[number];
+      if (!node) continue;
+      const head = child(node);
+      for (const op of this.pending(node) ? node.border : node.op === undefined ? [] : [node.op]) {
+        for (const input of this.inputsOf(op)) {
+          const source = this.leaf[input.op];
+          if (!source) continue;
+          if (!this.within(source, frame) || source === frame) {
+            cross(true, head, input.op);
+            continue;
+          }
+          const tail = child(source);
+          if (tail !== head) this.join(edges, tail, head, input);
         }
-        const tail = child(source);
-        if (tail !== head) this.join(edges, tail, head, input);
-      }
-      for (const reader of this.consumersOf(op)) {
-        const target = this.leaf[reader.op];
-        if (target && !this.within(target, frame)) cross(false, head, reader.op);
+        for (const reader of this.consumersOf(op)) {
+          const target = this.leaf[reader.op];
+          if (target && !this.within(target, frame)) cross(false, head, reader.op);
+        }
       }
     }
     return { edges: [...edges.values()], crossing: [...crossing.values()] };

@@ -33,7 +33,7 @@ class Layout {
 
   /** Size and contents of a box in its current state, open or closed. */
   of(node) {
-    node.laid ||= node.open && node.children.length ? this.opened(node) : this.closed(node);
+    node.laid ||= node.open && node.inside ? this.opened(node) : this.closed(node);
     return node.laid;
   }
 
@@ -44,10 +44,10 @@ class Layout {
 
   closed(node) {
     const room = BOX.widest - 2 * BOX.pad - BOX.stripe;
-    const title = fitted(visible(this.graph.titleOf(node)), room - (node.children.length ? 18 : 0), true);
-    if (title === "+" && !node.children.length) return { title, lines: [], width: 34, height: 34, round: true };
+    const title = fitted(visible(this.graph.titleOf(node)), room - (node.inside ? 18 : 0), true);
+    if (title === "+" && !node.inside) return { title, lines: [], width: 34, height: 34, round: true };
     const lines = this.graph.linesOf(node).map((line) => fitted(visible(line), room, false));
-    const widest = Math.max(textWidth(title, true) + (node.children.length ? 20 : 0), ...lines.map((l) => textWidth(l)));
+    const widest = Math.max(textWidth(title, true) + (node.inside ? 20 : 0), ...lines.map((l) => textWidth(l)));
     return {
       title,
       lines,
@@ -147,7 +147,7 @@ class Layout {
       if (count > CROWD) {
         if (named.has(tail)) return;
         named.add(tail);
-        add(`s${number}`, this.stub(edge.op, tail, false, `to ${count} boxes here`));
+        add(`s${number}`, this.stub(edge.op, tail, false, `to ${counted(count, "box")} here`));
         drawing.setEdge(`n${tail.first}`, `s${number}`, { faint: true });
       } else if (count > 2 * MANY_READERS) {
         add(`s${number}`, this.stub(edge.op, tail, true));
@@ -163,7 +163,7 @@ class Layout {
   merged(crossing) {
     const [inward, outward] = [crossing.filter((end) => end.inward), crossing.filter((end) => !end.inward)];
     const together = (some, way) => ({
-      ...some[0], ends: new Set(some.flatMap((end) => [...end.ends])), title: `${way} ${some.length} boxes outside`,
+      ...some[0], ends: new Set(some.flatMap((end) => [...end.ends])), title: `${way} ${counted(some.length, "box")} outside`,
     });
     const out = outward.length > MANY_READERS ? [together(outward, "to")] : outward;
     if (inward.length <= CROWD) return [...inward, ...out];
@@ -179,7 +179,7 @@ class Layout {
     const boxes = [...ends];
     const apart = inward && boxes.length > MANY_READERS && boxes.length <= CROWD;
     const groups = apart ? boxes.map((box) => [box]) : [boxes.length > CROWD ? boxes.slice(0, 1) : boxes];
-    const crowd = inward && boxes.length > CROWD ? `, to ${boxes.length} boxes` : "";
+    const crowd = inward && boxes.length > CROWD ? `, to ${counted(boxes.length, "box")}` : "";
     groups.forEach((group, part) => {
       const key = `x${number}.${part}`;
       add(key, this.stub(op, there, inward, title, crowd));

@@ -13,35 +13,83 @@
   const status = byId("status");
   const search = byId("search");
   const found = byId("found");
-  let part = null;
-  let graph = null;
   let own = "";
 
-  const picture = new Picture(byId("svg"), (node, op) => {
-    details.model = part.model;
-    details.show(graph, node, op);
-    remember(node, op);
-  });
+  /** One picture with the part that it shows; the second pane has the head of the target in the first. */
+  class Pane {
+    constructor(number) {
+      this.element = document.querySelectorAll("#canvas .pane")[number];
+      this.part = null;
+      this.graph = null;
+      this.picture = new Picture(this.element.querySelector("svg"), (node, op) => this.tell(node, op), (op) => go(op, {}, this));
+    }
+
+    async tell(node, op) {
+      active = this;
+      if (this.graph.pending(node)) await this.graph.open(node);
+      details.model = this.part.model;
+      details.show(this.graph, node, op);
+      remember(node, op);
+    }
+
+    show(one, graph) {
+      this.element.hidden = false;
+      Object.assign(this, { part: one, graph });
+      const caption = one.caption || `${one.part}: ${one.file}`;
+      this.element.querySelector(".caption b").textContent = visible(caption);
+      this.picture.show(graph);
+    }
+
+    hide() {
+      this.element.hidden = true;
+      Object.assign(this, { part: null, graph: null });
+    }
+  }
+
+  const panes = [new Pane(0), new Pane(1)];
+  let active = panes[0];
   const details = new Details(byId("details"), (op) => go(op));
+  const named = (key) => parts.find((one) => one.key === key);
+
+  function piece(name) {
+    return unpack(carried.get(name));
+  }
 
   async function load(key) {
-    if (!graphs.has(key)) graphs.set(key, unpack(carried.get(key)).then((raw) => new Graph(raw)));
+    if (!graphs.has(key)) graphs.set(key, piece(key).then((raw) => new Graph(raw, (name) => piece(`${key}/${name}`))));
     return graphs.get(key);
   }
 
-  /** Show a part if another part is shown. */
+  /** Make the pane with a part the active one; show the part in the first pane if no pane has it. */
   async function open(key) {
-    if (part?.key === key) return;
-    const next = await load(key);
-    part = parts.find((candidate) => candidate.key === key);
-    graph = next;
+    const shown = panes.find((pane) => pane.part?.key === key);
+    active = shown || panes[0];
+    if (shown) return;
+    const one = named(key);
+    const graph = await load(key);
+    const head = one.beside && carried.has(one.beside) ? await load(one.beside) : null;
+    byId("canvas").classList.toggle("two", Boolean(head));
+    if (head) panes[1].element.hidden = false;
+    else panes[1].hide();
+    panes[0].show(one, graph);
+    if (head) panes[1].show(named(one.beside), head);
     byId("part").value = key;
-    picture.show(graph);
     found.hidden = true;
   }
 
+  /** Show the second pane no longer. */
+  function alone() {
+    panes[1].hide();
+    active = panes[0];
+    byId("canvas").classList.remove("two");
+    active.picture.fit();
+  }
+
   /** Show an op; a constant has no box of its own. */
-  function go(op, options = {}) {
+  async function go(op, options = {}, pane = active) {
+    active = pane;
+    const { graph, part, picture } = pane;
+    await graph.reach(op);
     const node = graph.holder(op);
     if (!node) {
       details.model = part.model;
@@ -57,6 +105,7 @@
 
   /** Write the current op or layer into the address. */
   function remember(node, op) {
+    const { part, graph } = active;
     const words = [];
     if (part.key !== start.part) words.push(`part=${encodeURIComponent(parts.length > 1 && part.model ? part.key : part.part)}`);
     if (op !== undefined) {
@@ -93,13 +142,13 @@
     if (!asked.has("op") && !asked.has("layer")) return false;
     for (const one of candidates(asked.get("part"))) {
       const there = await load(one.key);
-      const op = asked.has("op") ? there.find(asked.get("op"), asked.get("id")) : null;
+      const op = asked.has("op") ? await there.find(asked.get("op"), asked.get("id")) : null;
       const layer = asked.has("layer") && !asked.has("op")
-        ? there.nodes.find((node) => node.layer !== undefined && String(node.layer) === asked.get("layer")) : null;
+        ? there.nodes.find((node) => node && node.layer !== undefined && String(node.layer) === asked.get("layer")) : null;
       if (op === null && !layer) continue;
       await open(one.key);
-      if (op !== null) go(op, options);
-      else picture.reveal(layer, { ...options, open: true });
+      if (op !== null) await go(op, options);
+      else await active.picture.reveal(layer, { ...options, open: true });
       byId("picture").scrollIntoView();
       return true;
     }
@@ -117,36 +166,54 @@
     if (!link || !carried.has(link.dataset.part)) return;
     event.preventDefault();
     await open(link.dataset.part);
-    const op = link.dataset.position !== undefined ? Number(link.dataset.position) : graph.find(link.dataset.op);
+    const op = link.dataset.position !== undefined ? Number(link.dataset.position) : await active.graph.find(link.dataset.op);
     byId("picture").scrollIntoView();
-    if (op !== null) go(op);
+    if (op !== null) await go(op);
   });
 
   // -- search ---------------------------------------------------------------------------
 
   let marked = -1;
+  let hits = [];
+  let asked = 0;
 
-  function find() {
-    const { found: ops, total } = graph.search(search.value, MOST_FOUND);
+  /** Parts with the one that is shown first. */
+  const searched = () => [...new Set([active.part, ...panes.map((pane) => pane.part).filter(Boolean), ...parts])];
+
+  async function find() {
+    const own = ++asked;
+    const text = search.value;
+    hits = [];
+    let total = 0;
+    for (const one of searched()) {
+      const some = await (await load(one.key)).search(text, MOST_FOUND);
+      if (own !== asked) return; // the text has changed
+      total += some.total;
+      hits.push(...some.found.slice(0, MOST_FOUND - hits.length).map((hit) => ({ ...hit, key: one.key })));
+    }
     marked = -1;
-    const items = ops.map((op, number) => {
+    const items = hits.map((hit, number) => {
       const item = element("li", { role: "option", id: `found-${number}`, "aria-selected": "false" },
-        element("b", {}, visible(graph.type(op))), " ", element("span", { class: "name" }, visible(graph.names[op])));
-      item.dataset.found = op;
+        element("b", {}, visible(hit.type)), " ", element("span", { class: "name" }, visible(hit.name)),
+        hit.key === active.part.key ? null : element("span", { class: "where" }, ` ${visible(named(hit.key).part)}`));
+      item.dataset.found = number;
       return item;
     });
-    if (total > ops.length) items.push(element("li", { class: "note", role: "presentation" }, `${total} found; showing the first ${ops.length}`));
-    if (search.value.trim() && !total) items.push(element("li", { class: "note", role: "presentation" }, "Nothing found"));
+    if (total > hits.length) items.push(element("li", { class: "note", role: "presentation" }, `${total.toLocaleString("en-US")} found; showing the first ${hits.length}`));
+    if (text.trim() && !total) items.push(element("li", { class: "note", role: "presentation" }, "Nothing found"));
     found.replaceChildren(...items);
     found.hidden = !items.length;
     search.setAttribute("aria-expanded", String(!found.hidden));
   }
 
-  function choose(item) {
+  async function choose(item) {
     if (!item?.dataset.found) return;
+    const hit = hits[Number(item.dataset.found)];
     found.hidden = true;
     search.setAttribute("aria-expanded", "false");
-    go(Number(item.dataset.found));
+    await open(hit.key);
+    if (hit.node) await active.picture.reveal(hit.node, { open: true });
+    else await go(hit.op);
   }
 
   search.addEventListener("input", find);
@@ -178,19 +245,23 @@
   const several = new Set(parts.map((one) => one.model)).size > 1;
   for (const one of parts) {
     const name = several ? `${one.export}: ${one.part}` : one.part;
-    byId("part").append(element("option", { value: one.key }, `${visible(name)} (${one.ops} ops without constants)`));
+    byId("part").append(element("option", { value: one.key }, `${visible(name)} (${counted(one.ops, "op")} without constants)`));
   }
   byId("part").addEventListener("change", (event) => open(event.target.value));
-  byId("zoom-in").addEventListener("click", () => picture.zoomed(1));
-  byId("zoom-out").addEventListener("click", () => picture.zoomed(-1));
-  byId("fit").addEventListener("click", () => picture.fit());
-  byId("close-all").addEventListener("click", () => picture.closeAll());
+  const shown = () => panes.filter((pane) => pane.graph);
+  byId("zoom-in").addEventListener("click", () => active.picture.zoomed(1));
+  byId("zoom-out").addEventListener("click", () => active.picture.zoomed(-1));
+  byId("fit").addEventListener("click", () => shown().forEach((pane) => pane.picture.fit()));
+  byId("close-all").addEventListener("click", () => shown().forEach((pane) => pane.picture.closeAll()));
+  byId("alone").addEventListener("click", alone);
   const help = () => {
     byId("keys").hidden = !byId("keys").hidden;
     byId("help").setAttribute("aria-expanded", String(!byId("keys").hidden));
   };
   byId("help").addEventListener("click", help);
-  const keys = { "+": () => picture.zoomed(1), "=": () => picture.zoomed(1), "-": () => picture.zoomed(-1), 0: () => picture.fit() };
+  const keys = {
+    "+": () => active.picture.zoomed(1), "=": () => active.picture.zoomed(1), "-": () => active.picture.zoomed(-1), 0: () => active.picture.fit(),
+  };
   document.addEventListener("keydown", (event) => {
     const typing = event.target.matches?.("input, select, textarea");
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -200,12 +271,14 @@
     else return;
     event.preventDefault();
   });
-  addEventListener("beforeprint", () => graph && picture.printed(true));
-  addEventListener("afterprint", () => graph && picture.printed(false));
+  addEventListener("beforeprint", () => shown().forEach((pane) => pane.picture.printed(true)));
+  addEventListener("afterprint", () => shown().forEach((pane) => pane.picture.printed(false)));
   let settled = 0;
   addEventListener("resize", () => {
     clearTimeout(settled);
-    settled = setTimeout(() => graph && picture.current && picture.places.has(picture.current) && picture.keepInView(picture.places.get(picture.current)), 100);
+    settled = setTimeout(() => shown().forEach(({ picture }) => {
+      if (picture.places.has(picture.current)) picture.keepInView(picture.places.get(picture.current));
+    }), 100);
   });
 
   (async () => {

@@ -14,10 +14,11 @@ function svgElement(name, attributes = {}, text = "") {
 }
 
 class Picture {
-  /** `chosen(node, op)` is called when the user selects a box, a constant or the end of an arrow. */
-  constructor(svg, chosen) {
+  /** `chosen(node, op)` is called when the user selects a box; `go(op)` when an op of another box. */
+  constructor(svg, chosen, go) {
+    this.go = go;
     this.svg = svg;
-    this.world = svg.querySelector("#world");
+    this.world = svg.querySelector(":scope > g");
     this.chosen = chosen;
     this.current = null;
     this.panzoom = Panzoom(this.world, {
@@ -29,11 +30,13 @@ class Picture {
     });
     svg.addEventListener("click", (event) => this.clicked(event));
     svg.addEventListener("keydown", (event) => this.keyed(event));
+    const defs = svg.querySelector("defs");
+    if (!defs) return; // the arrowhead of another picture is good for all
     const arrow = svgElement("marker", {
       id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse",
     });
     arrow.append(svgElement("path", { d: "M0 0L8 4L0 8z" }));
-    svg.querySelector("defs").append(arrow);
+    defs.append(arrow);
   }
 
   show(graph) {
@@ -103,7 +106,7 @@ class Picture {
 
   box(node, x, y) {
     const laid = this.laid(node);
-    const inside = node.children.length > 0;
+    const { inside } = node;
     this.places.set(node, { x, y, width: laid.width, height: laid.height });
     const group = svgElement("g", {
       class: `box k-${node.kind}${inside && node.open ? " open" : ""}`, role: "treeitem", tabindex: -1,
@@ -221,21 +224,24 @@ class Picture {
 
   /** Open the boxes around a box, select it, and move it to the middle of the picture. */
   reveal(node, options = {}) {
+    if (options.open && this.graph.pending(node)) return this.graph.open(node).then(() => this.reveal(node, options));
     for (let outer = node.parent; outer; outer = outer.parent) this.opening(outer, true);
     if (options.open) this.opening(node, true);
     this.draw();
     this.turn(node, options);
     this.centre(node);
+    return undefined;
   }
 
   opening(node, open) {
-    if (node.open === open || !node.children.length || !node.parent) return;
+    if (node.open === open || !node.inside || !node.parent) return;
     node.open = open;
     this.layout.get(this.graph).changed(node);
   }
 
   /** Open or close a box without moving it on the screen. */
   toggle(node) {
+    if (this.graph.pending(node)) return this.graph.open(node).then(() => this.toggle(node));
     const before = this.places.get(node);
     this.opening(node, !node.open);
     this.draw();
@@ -243,11 +249,12 @@ class Picture {
     const { x, y } = this.panzoom.getPan();
     if (before && after) this.panzoom.pan(x + before.x - after.x, y + before.y - after.y, { force: true });
     if (node.open && after) this.bring(node, after);
+    return undefined;
   }
 
   closeAll() {
     for (const node of this.graph.nodes) {
-      if (node.parent && node.open !== node.flow) this.opening(node, node.flow);
+      if (node?.parent && node.open !== node.flow) this.opening(node, node.flow);
     }
     while (this.current?.parent && !this.places.has(this.current)) this.current = this.current.parent;
     this.draw();
@@ -258,8 +265,7 @@ class Picture {
     if (this.pressed && Math.hypot(event.clientX - this.pressed.x, event.clientY - this.pressed.y) > 5) return;
     const stub = event.target.closest("[data-op]");
     if (stub) {
-      const op = Number(stub.dataset.op);
-      this.reveal(this.graph.leaf[op], { op });
+      this.go(Number(stub.dataset.op));
       return;
     }
     const element = event.target.closest("[data-node]");
@@ -267,7 +273,7 @@ class Picture {
     const node = this.graph.nodes[Number(element.dataset.node)];
     const sign = event.target.closest("[data-sign]");
     this.turn(node);
-    if (node.children.length && (sign || !node.open)) this.toggle(node);
+    if (node.inside && (sign || !node.open)) this.toggle(node);
   }
 
   keyed(event) {
@@ -276,7 +282,7 @@ class Picture {
     const arrows = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
     if (arrows[event.key]) this.step(...arrows[event.key]);
     else if (event.key === "Enter" || event.key === " ") {
-      if (this.current.children.length) this.toggle(this.current);
+      if (this.current.inside) this.toggle(this.current);
       this.turn(this.current);
     } else if (event.key === "Escape" || event.key === "Backspace") {
       const outer = this.current.parent;

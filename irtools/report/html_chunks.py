@@ -1,0 +1,161 @@
+"""Division of a large graph for a page: what the closed boxes need, and the inside of each box, read when it is opened.
+
+A value that passes between two boxes is known without opening them: its producer and its readers, the border of
+the boxes, belong to what is read at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from irtools.report.html_outline import Node
+
+__all__ = ["Division", "divide"]
+
+_WHOLE = 6000
+"""Ops of the largest graph that is read at once."""
+_LARGEST, _SMALLEST = 8192, 24
+"""Ops of the boxes whose inside is read separately."""
+_COLUMNS = ("ids", "names", "lines", "types", "opsets", "attributes", "rt_info", "inputs", "outputs", "constant")
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """Data of one graph for a page.
+
+    Attributes
+    ----------
+    first : mapping
+        What is read at once.
+    chunks : tuple of mapping
+        The insides of boxes.
+    index : mapping or None
+        Name, type, id and chunk of every op, for the search; None if ``first`` has everything.
+    """
+
+    first: Mapping[str, Any]
+    chunks: tuple[Mapping[str, Any], ...] = ()
+    index: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A box whose inside is a chunk of its own, and its JSON form."""
+
+    node: Node
+    plain: dict[str, Any]
+
+
+def divide(data: Mapping[str, Any], nodes: Sequence[Node], pinned: Collection[int]) -> Division:
+    """Divide a graph; a small one stays whole.
+
+    Parameters
+    ----------
+    data : mapping
+        Columns and tables, as :func:`irtools.report.html_graph.columns` makes them.
+    nodes : sequence of Node
+        The outermost boxes.
+    pinned : collection of int
+        Positions of ops that are needed at once, such as those of findings.
+    """
+    count = len(data["names"])
+    if count <= _WHOLE:
+        return Division({"ops": data, "outline": [node.plain() for node in nodes]})
+    cuts: list[_Cut] = []
+    outline = [_cut(node, cuts) for node in nodes]
+    homes = _homes(data, cuts)
+    border = _border(data, homes).union(op for op in pinned if homes[op] >= 0)
+    inside: list[list[int]] = [[] for _ in cuts]
+    for op, home in enumerate(homes):
+        if home >= 0:
+            (cuts[home].plain["b"] if op in border else inside[home]).append(op)
+    names = Counter(data["names"])
+    ops = _columns(data, [op for op, home in enumerate(homes) if home < 0 or op in border])
+    first = {
+        "ops": ops | {"count": count, "bodies": data["bodies"]},
+        "outline": outline,
+        "twins": [op for op, name in enumerate(data["names"]) if names[name] > 1],
+    }
+    chunks = tuple(
+        {"ops": _columns(data, own), "c": [child.plain() for child in cut.node.children]}
+        for cut, own in zip(cuts, inside, strict=True)
+    )
+    words: dict[int, int] = {}
+    index = {
+        "names": data["names"],
+        "ids": data["ids"],
+        "types": [words.setdefault(kind, len(words)) for kind in data["types"]],
+        "words": [data["words"][kind] for kind in words],
+        "homes": homes,
+    }
+    return Division(first, chunks, index)
+
+
+def _cut(node: Node, cuts: list[_Cut]) -> Any:
+    """JSON form of a box in which the insides of boxes are left out; adds these boxes to ``cuts``."""
+    if not node.children:
+        return node.plain()
+    inner = list(node.walk())
+    own = Node(node.title, node.kind, node.lines, (), node.op, node.flow, node.layer).plain()
+    plain: dict[str, Any] = own if isinstance(own, dict) else {"o": own}
+    if node.op is None and not node.flow and _SMALLEST <= sum(one.op is not None for one in inner) <= _LARGEST:
+        plain |= {"z": len(cuts), "m": len(inner) - 1, "b": []}
+        cuts.append(_Cut(node, plain))
+    else:
+        plain["c"] = [_cut(child, cuts) for child in node.children]
+    return plain
+
+
+def _homes(data: Mapping[str, Any], cuts: Sequence[_Cut]) -> list[int]:
+    """Chunk of each op, -1 for those that are read at once; a constant is where all its readers are."""
+    count, constant, inputs = len(data["names"]), data["constant"], data["inputs"]
+    homes: list[int | None] = [None if constant[op] else -1 for op in range(count)]
+    for number, cut in enumerate(cuts):
+        for node in cut.node.walk():
+            if node.op is not None:
+                homes[node.op] = number
+    for reader in range(count - 1, -1, -1):  # the file has the readers of a constant after it
+        home = homes[reader]
+        for source in inputs[reader][::3]:
+            if source >= 0 and constant[source]:
+                known = homes[source]
+                homes[source] = home if known is None else known if known == home else -1
+    return [-1 if home is None else home for home in homes]
+
+
+def _border(data: Mapping[str, Any], homes: Sequence[int]) -> set[int]:
+    """Ops of chunks whose values pass between chunks, or to and from what is read at once."""
+    border: set[int] = set()
+    constant = data["constant"]
+    for reader, inputs in enumerate(data["inputs"]):
+        for source in inputs[::3]:
+            if source >= 0 and homes[source] != homes[reader] and not constant[source]:
+                border.update(op for op in (source, reader) if homes[op] >= 0)
+    return border
+
+
+def _columns(data: Mapping[str, Any], ops: Sequence[int]) -> dict[str, Any]:
+    """Columns of some ops, with tables of their own."""
+    part: dict[str, Any] = {"at": ops} | {name: [data[name][op] for op in ops] for name in _COLUMNS}
+    words: dict[int, int] = {}
+    pairs: dict[int, int] = {}
+    ports: dict[int, int] = {}
+
+    def port(number: int) -> int:
+        return number if number < 0 else ports.setdefault(number, len(ports))
+
+    for name, table in (("types", words), ("opsets", words), ("attributes", pairs), ("rt_info", pairs)):
+        part[name] = [table.setdefault(number, len(table)) for number in part[name]]
+    part["inputs"] = [
+        [port(value) if place % 3 == 2 else value for place, value in enumerate(flat)] for flat in part["inputs"]
+    ]
+    part["outputs"] = [
+        [words.setdefault(value, len(words)) if place % 2 else port(value) for place, value in enumerate(flat)]
+        for flat in part["outputs"]
+    ]
+    for name, table in (("words", words), ("pairs", pairs), ("ports", ports)):
+        part[name] = [data[name][number] for number in table]
+    return part
