@@ -41,5 +41,11 @@ def locate(document: Document, config: Mapping[str, Any] | None = None) -> Decod
     """
     with about(document.path):
         graph = document.graph
+        found: list[tuple[Mapping[str, Any] | None, DecoderStack]] = document.scan.once("stacks", list)
+        for known, stack in found:
+            if known == config:
+                return stack
         with step(f"Locating the decoder stack in the graph of {document.path}"):
-            return locate_stack(graph, config)
+            stack = locate_stack(graph, config)
+        found.append((config, stack))
+        return stack

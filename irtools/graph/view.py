@@ -13,7 +13,17 @@ import networkx as nx
 from irtools.errors import MalformedValueError, about
 from irtools.graph.closure import closure
 from irtools.ir.integrity import prove
-from irtools.ir.op import RESHAPES, Op, Port, data_attributes, layer_attributes, parse_element, parse_op, split_names
+from irtools.ir.op import (
+    RESHAPES,
+    Op,
+    Port,
+    data_attributes,
+    layer_attributes,
+    output_ports,
+    parse_element,
+    parse_op,
+    split_names,
+)
 from irtools.ir.scan import Scan, Span, bodies
 from irtools.text import clipped, plural, short_repr, whole_number
 
@@ -87,6 +97,7 @@ class GraphView(_DiGraph):
         super().__init__(**attributes)
         self.scan = scan if scan is not None else Scan(b"")
         self._ops: dict[int, Op] = {}
+        self._outputs: dict[int, tuple[Port, ...]] = {}
         with _collector_off():
             self._build()
 
@@ -101,18 +112,22 @@ class GraphView(_DiGraph):
         wiring = prove(scan)
         self.index, self._inputs, self._order = wiring.index, wiring.inputs, wiring.order
         self._constant = self._find_constants()
-        self.add_nodes_from(
-            (key, {"name": name, "type": kind})
-            for key, name, kind in zip(scan.ids, scan.names, scan.types, strict=True)
-            if key not in self._constant
-        )
-        self.add_edges_from(
-            (source, target)
-            for target, sources in self._inputs.items()
-            if target not in self._constant
-            for source, _ in sources
-            if source not in self._constant
-        )
+        self._fill()
+
+    def _fill(self) -> None:
+        """Add nodes and edges as ``add_nodes_from`` and ``add_edges_from`` do, in a quarter of the time."""
+        scan, constant = self.scan, self._constant
+        nodes, after, before = self._node, self._succ, self._pred
+        for key, name, kind in zip(scan.ids, scan.names, scan.types, strict=True):
+            if key not in constant:
+                nodes[key] = {"name": name, "type": kind}
+                after[key], before[key] = {}, {}
+        for target, sources in self._inputs.items():
+            if target not in constant:
+                into = before[target]
+                for source, _ in sources:
+                    if source not in constant:
+                        into[source] = after[source][target] = {}
 
     def _find_constants(self) -> set[int]:
         """Layer ids of constants and of ops computed from constants alone."""
@@ -153,6 +168,17 @@ class GraphView(_DiGraph):
                 op = self._ops[key] = parse_op(self.scan.data, self.span(key))
         return op
 
+    def outputs(self, key: int) -> tuple[Port, ...]:
+        """Output ports of an op, constants included; with less time and memory than ``op``."""
+        ports = self._outputs.get(key)
+        if ports is None:
+            op = self._ops.get(key)
+            if op is not None:
+                return op.outputs
+            with about(self.scan.path):
+                ports = self._outputs[key] = output_ports(self.scan.data, self.span(key))
+        return ports
+
     def data(self, key: int) -> Mapping[str, str]:
         """Attributes of an op; faster than ``op`` if the ports are not needed."""
         op = self._ops.get(key)
@@ -190,9 +216,19 @@ class GraphView(_DiGraph):
         """Consumers of the outputs of an op, constants included."""
         return tuple(self._consumers.get(key, ()))
 
+    def constant_readers(self) -> dict[int, list[int]]:
+        """Layer ids of the consumers of each constant value, one for each input; with less memory than ``consumers``."""
+        readers: dict[int, list[int]] = {}
+        constant = self._constant
+        for target, sources in self._inputs.items():
+            for source, _ in sources:
+                if source in constant:
+                    readers.setdefault(source, []).append(target)
+        return readers
+
     def output_index(self, source: Source | tuple[int, int]) -> int:
         """Output index of an output port (the ``output_index`` of a locator)."""
-        ports = [port.id for port in self.op(source[0]).outputs]
+        ports = [port.id for port in self.outputs(source[0])]
         return ports.index(source[1]) if source[1] in ports else 0
 
     def output(self, key: int, index: int = 0) -> Port:
@@ -203,7 +239,7 @@ class GraphView(_DiGraph):
         MalformedValueError
             The op has no such output in the file.
         """
-        ports = self.op(key).outputs
+        ports = self.outputs(key)
         if index >= len(ports):
             raise self._lacks(key, f"output {index}")
         return ports[index]
@@ -232,7 +268,7 @@ class GraphView(_DiGraph):
 
     def output_shape(self, key: int, index: int = 0) -> tuple[int, ...]:
         """Shape of an output of an op, by output index; ``()`` if it has no such output."""
-        ports = self.op(key).outputs
+        ports = self.outputs(key)
         return ports[index].shape if index < len(ports) else ()
 
     def shape(self, source: Source) -> tuple[int, ...]:
@@ -248,7 +284,7 @@ class GraphView(_DiGraph):
 
     def port(self, source: Source | tuple[int, int]) -> Port | None:
         """Type, shape and tensor names of an output port; None if the op has no such port."""
-        return next((port for port in self.op(source[0]).outputs if port.id == source[1]), None)
+        return next((port for port in self.outputs(source[0]) if port.id == source[1]), None)
 
     @cached_property
     def topological(self) -> tuple[int, ...]:

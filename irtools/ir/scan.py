@@ -10,11 +10,11 @@ takes about 2.5 s and little more memory than the file itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 from xml.parsers import expat
 
 from irtools.errors import InvalidIRError, MalformedValueError, UnsupportedEncodingError, about
@@ -28,6 +28,7 @@ __all__ = [
     "Edge",
     "Scan",
     "Span",
+    "attribute_text",
     "bodies",
     "child_spans",
     "edge_offsets",
@@ -55,6 +56,10 @@ _EDGE = re.compile(rb"<edge(?=[\s/>])(" + ATTRIBUTES + rb")\s*/?>")
 _PLAIN_EDGE = re.compile(
     rb'<edge from-layer="(\d{1,18})" from-port="(\d{1,18})" to-layer="(\d{1,18})" to-port="(\d{1,18})"\s*/>'
 )
+_FLAT_LAYER = re.compile(
+    rb'\s*(<layer) id="([0-9]{1,18})" name="([^"]*)" type="([^"]*)"' + ATTRIBUTES + rb"\s*>"
+)
+_LAYERS_END = re.compile(rb"\s*</layers\s*>")
 _PLAIN_LAYER = re.compile(rb' id="(\d{1,18})" name="([^"]*)" type="([^"]*)"')
 _NO_MARKUP = re.compile(rb"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>", re.DOTALL)
 _DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml\s")
@@ -63,7 +68,11 @@ _REFERENCE = re.compile(r"&(?:#x([0-9a-fA-F]+)|#([0-9]+)|(lt|gt|amp|quot|apos));
 _MAX_NESTING = 64  # levels of nested graphs, and of nested rt_info
 _BLOCK = 1 << 12  # bytes between two counted lines
 _REENCODE = "read it with OpenVINO and save it again to get UTF-8"
+T = TypeVar("T")
 _WHITESPACE = str.maketrans("\t\n\r", "   ")
+_DIGITS = b"0123456789"
+_MOST_DIGITS = 18
+_ONLY_DIGITS = bytes(byte if byte in _DIGITS else 32 for byte in range(256))
 
 
 class Span(NamedTuple):
@@ -128,6 +137,14 @@ class Scan:
     layers: Span = field(default=Span(0, 0))
     edges_section: Span = field(default=Span(0, 0))
     _lines: list[int] | None = field(default=None, init=False, repr=False)
+    _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def once(self, what: str, read: Callable[[], T]) -> T:
+        """Result of ``read``, which is called once for each ``what``: such as the constants of the graph."""
+        if what not in self._kept:
+            self._kept[what] = read()
+        value: T = self._kept[what]
+        return value
 
     def line(self, offset: int) -> int:
         """Line number (from 1) of a byte offset; fast for many offsets of one file, unlike :func:`line_of`."""
@@ -143,7 +160,7 @@ def line_of(data: bytes, offset: int) -> int:
     return data.count(b"\n", 0, offset) + 1
 
 
-def _text(raw: bytes) -> str:
+def attribute_text(raw: bytes) -> str:
     """Decode an attribute value as an XML parser does."""
     value = raw.decode("utf-8")
     if value.isprintable() and "&" not in value:
@@ -163,7 +180,7 @@ def _character(reference: re.Match[str]) -> str:
 
 def parse_attributes(raw: bytes) -> dict[str, str]:
     """Parse the attributes of a start tag from the bytes between its name and its ``>``."""
-    return {m[1].decode(): _text(m[2] if m[2] is not None else m[3]) for m in _ATTRIBUTE.finditer(raw)}
+    return {m[1].decode(): attribute_text(m[2] if m[2] is not None else m[3]) for m in _ATTRIBUTE.finditer(raw)}
 
 
 def _number(data: bytes, offset: int, attributes: dict[str, str], key: str, tag: str) -> int:
@@ -374,6 +391,46 @@ def _skip_element(data: bytes, tag: re.Match[bytes]) -> int:
 
 def _scan_layers(scan: Scan, data: bytes, position: int) -> int:
     """Record the ``<layer>`` elements of one ``<layers>`` without the layers nested in them."""
+    return _scan_flat_layers(scan, data, position) or _scan_nested_layers(scan, data, position)
+
+
+def _scan_flat_layers(scan: Scan, data: bytes, position: int) -> int:
+    """Record the layers if they are spelled as by OpenVINO and none is nested; else record nothing and return 0.
+
+    Such a file is scanned in half the time, because the regular expression reads only the tags of layers.
+    """
+    if data.find(b"body>", position) >= 0:
+        return 0
+    first = position
+    ids: list[int] = []
+    names: list[str] = []
+    types: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    known_types: dict[bytes, str] = {}
+    match, find = _FLAT_LAYER.match, data.find
+    while (layer := match(data, position)) is not None:
+        _, key, name, kind = layer.groups()
+        position = find(b"</layer>", layer.end()) + len(b"</layer>")
+        if position < layer.end():
+            return 0
+        ids.append(int(key))
+        names.append(attribute_text(name))
+        types.append(known_types.get(kind) or known_types.setdefault(kind, attribute_text(kind)))
+        starts.append(layer.start(1))
+        ends.append(position)
+    end = _LAYERS_END.match(data, position)
+    if end is None or data.count(b"<layer", first, position) != len(ids):
+        return 0
+    scan.ids += ids
+    scan.names += names
+    scan.types += types
+    scan.spans += map(Span, starts, ends)
+    return end.end()
+
+
+def _scan_nested_layers(scan: Scan, data: bytes, position: int) -> int:
+    """Record the layers in any spelling, nested or not."""
     ids, names, types, spans = scan.ids, scan.names, scan.types, scan.spans
     known_types: dict[bytes, str] = {}
     nested = rt_info = opened = 0
@@ -406,13 +463,13 @@ def _scan_layers(scan: Scan, data: bytes, position: int) -> int:
             plain = _PLAIN_LAYER.match(attributes)
             if plain is not None:
                 ids.append(int(plain[1]))
-                name, kind = _text(plain[2]), plain[3]
+                name, kind = attribute_text(plain[2]), plain[3]
             else:
                 values = parse_attributes(attributes)
                 ids.append(_number(scan.data, start, values, "id", "layer"))
                 name, kind = values.get("name", ""), values.get("type", "").encode()
             names.append(name)
-            types.append(known_types.get(kind) or known_types.setdefault(kind, _text(kind)))
+            types.append(known_types.get(kind) or known_types.setdefault(kind, attribute_text(kind)))
             if self_closed:
                 spans.append(Span(start, token.end()))
             else:
@@ -422,6 +479,9 @@ def _scan_layers(scan: Scan, data: bytes, position: int) -> int:
 
 def _scan_edges(scan: Scan, data: bytes, start: int, end: int) -> None:
     region = data[start:end]
+    if (flat := _flat_edges(region)) is not None:
+        scan.edges = flat
+        return
     plain = _PLAIN_EDGE.findall(region)
     if len(plain) == region.count(b"<edge ") == region.count(b"<edge"):
         scan.edges = [(int(a), int(b), int(c), int(d)) for a, b, c, d in plain]
@@ -433,6 +493,22 @@ def _scan_edges(scan: Scan, data: bytes, start: int, end: int) -> None:
             _number(scan.data, tag.start(), values, key, "edge") for key in keys
         )
         scan.edges.append((source, source_port, target, target_port))
+
+
+def _flat_edges(region: bytes) -> list[Edge] | None:
+    """Edges of a section as OpenVINO writes it, in a third of the time of a regular expression; None for another."""
+    count = region.count(b"<edge")
+    pieces = (b'\n\t\t<edge from-layer="', b'" from-port="', b'" to-layer="', b'" to-port="', b'" />')
+    written = region.removesuffix(b"</edges>").rstrip()
+    if any(written.count(piece) != count for piece in pieces) or b'""' in written:
+        return None
+    if written.translate(None, _DIGITS) != b"".join(pieces) * count:
+        return None
+    texts = written.translate(_ONLY_DIGITS).split()
+    if len(texts) != 4 * count or max(map(len, texts), default=0) > _MOST_DIGITS:
+        return None
+    numbers = map(int, texts)
+    return list(zip(numbers, numbers, numbers, numbers, strict=True))
 
 
 def edge_offsets(scan: Scan) -> list[int]:
