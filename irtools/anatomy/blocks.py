@@ -104,9 +104,12 @@ class StackBlocks:
 
 def stack_blocks(view: GraphView, stack: DecoderStack) -> StackBlocks:
     """Split a located decoder stack into blocks."""
-    stream = Stream(view, (stack.embedding,), stack.head_input, ancestors(view, stack.head_input.op))
-    sums = [stream.residual(op) or _bare(stream, op) for layer in stack.layers for op in layer.sums if op in stream.ops]
-    sublayers = {sublayer.sum.op: sublayer for sublayer in find_sublayers(stream, sums)}
+    stream, found = stack.stream, stack.sublayers
+    if stream.view is not view or stream.roots != {stack.embedding}:
+        stream = Stream(view, (stack.embedding,), stack.head_input, ancestors(view, stack.head_input.op))
+        ops = [op for layer in stack.layers for op in layer.sums if op in stream.ops]
+        found = find_sublayers(stream, [stream.residual(op) or _bare(stream, op) for op in ops])
+    sublayers = {sublayer.sum.op: sublayer for sublayer in found}
     groups = [[sublayers[op] for op in layer.sums if op in sublayers] for layer in stack.layers]
     entries = [stack.stream_start, *(layer.source.op for layer in stack.layers[:-1])]
     ends = [*entries[1:], stack.last_sum]

@@ -15,7 +15,7 @@ from irtools.decoder import DecoderStack, locate
 from irtools.errors import LocateRefusedError
 from irtools.graph.view import GraphView
 from irtools.ir.constants import iter_graphs, read_constants
-from irtools.ir.scan import same_graph
+from irtools.ir.scan import same_graph, same_layout
 from irtools.model.document import Document
 
 __all__ = ["PartPair", "Side", "pair_up"]
@@ -90,6 +90,7 @@ def pair_up(a: Document, b: Document, configs: Configs | None) -> PartPair:
         A file cannot be read.
     """
     notes: list[str] = []
+    b.read_like(a)
     stacks = _stacks((a, b), configs, notes)
     palette = Palette()
     one, other = (_side(document, stack, palette) for document, stack in zip((a, b), stacks, strict=True))
@@ -113,8 +114,11 @@ def _stacks(
     """Both decoder stacks or none, because the layers of one stack have no counterpart without the other."""
     if configs is None:
         return None, None
+    a, b = documents
     try:
-        return locate(documents[0], configs[0]), locate(documents[1], configs[1])
+        first = locate(a, configs[0])
+        same = configs[0] == configs[1] and same_layout(b.scan, a.scan)
+        return first, first if same else locate(b, configs[1])
     except LocateRefusedError as error:
         notes.append(f"compared as a whole, not layer by layer: {error}")
         return None, None

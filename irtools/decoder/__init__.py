@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from irtools.decoder.resolve import locate_stack
 from irtools.decoder.stack import DecoderLayer, DecoderStack, Rejection, Verdict
@@ -41,11 +42,14 @@ def locate(document: Document, config: Mapping[str, Any] | None = None) -> Decod
     """
     with about(document.path):
         graph = document.graph
-        found: list[tuple[Mapping[str, Any] | None, DecoderStack]] = document.scan.once("stacks", list)
-        for known, stack in found:
+        for known, stack in _LOCATED.get(document, ()):
             if known == config:
                 return stack
         with step(f"Locating the decoder stack in the graph of {document.path}"):
             stack = locate_stack(graph, config)
-        found.append((config, stack))
+        _LOCATED.setdefault(document, []).append((config, stack))
         return stack
+
+
+_LOCATED: WeakKeyDictionary[Document, list[tuple[Mapping[str, Any] | None, DecoderStack]]] = WeakKeyDictionary()
+"""The stacks of each document, by content of config.json: rules, tables and pictures of one command share them."""

@@ -101,6 +101,16 @@ class GraphView(_DiGraph):
         with _collector_off():
             self._build()
 
+    @classmethod
+    def of_same(cls, other: GraphView, scan: Scan) -> GraphView:
+        """The view of a file whose layers and edges are the same bytes at the same places; it shares its contents."""
+        view = cls()
+        view.scan = scan
+        view.index, view._inputs, view._order = other.index, other._inputs, other._order
+        view._constant, view._ops, view._outputs = other._constant, other._ops, other._outputs
+        view._node, view._adj, view._pred = other._node, other._adj, other._pred
+        return view
+
     def __repr__(self) -> str:
         return short_repr(self, str(self.scan.path or ""), f"{plural(len(self), 'op')} without constants")
 
@@ -160,21 +170,24 @@ class GraphView(_DiGraph):
         """Line number of an op in the file."""
         return self.scan.line(self.span(key).start)
 
-    def op(self, key: int) -> Op:
-        """Op with its ports, attributes and rt_info, constants included."""
+    def op(self, key: int, *, keep: bool = True) -> Op:
+        """Op with its ports, attributes and rt_info, constants included.
+
+        Without ``keep`` only its output ports are kept for later calls; for a pass over all ops of a large graph.
+        """
         op = self._ops.get(key)
         if op is None:
             with about(self.scan.path):
-                op = self._ops[key] = parse_op(self.scan.data, self.span(key))
+                op = parse_op(self.scan.data, self.span(key))
+            self._outputs[key] = op.outputs
+            if keep:
+                self._ops[key] = op
         return op
 
     def outputs(self, key: int) -> tuple[Port, ...]:
         """Output ports of an op, constants included; with less time and memory than ``op``."""
         ports = self._outputs.get(key)
         if ports is None:
-            op = self._ops.get(key)
-            if op is not None:
-                return op.outputs
             with about(self.scan.path):
                 ports = self._outputs[key] = output_ports(self.scan.data, self.span(key))
         return ports

@@ -36,6 +36,7 @@ __all__ = [
     "line_of",
     "parse_attributes",
     "same_graph",
+    "same_layout",
     "scan_ir",
     "scan_outline",
 ]
@@ -67,6 +68,7 @@ _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 _REFERENCE = re.compile(r"&(?:#x([0-9a-fA-F]+)|#([0-9]+)|(lt|gt|amp|quot|apos));")
 _MAX_NESTING = 64  # levels of nested graphs, and of nested rt_info
 _BLOCK = 1 << 12  # bytes between two counted lines
+_PIECE = 1 << 20  # bytes of two files that are compared at a time
 _REENCODE = "read it with OpenVINO and save it again to get UTF-8"
 T = TypeVar("T")
 _WHITESPACE = str.maketrans("\t\n\r", "   ")
@@ -262,8 +264,13 @@ def _masked_span(data: bytes, span: Span) -> tuple[bytes, int]:
     return _mask(data[span.start : span.end]), span.start
 
 
-def scan_ir(data: bytes) -> Scan:
+def scan_ir(data: bytes, *, like: Scan | None = None) -> Scan:
     """Scan a whole IR file in UTF-8, with or without a byte order mark.
+
+    Parameters
+    ----------
+    like : Scan, optional
+        Scan of another file. Layers or edges that have the same bytes are not scanned again, but shared.
 
     Raises
     ------
@@ -273,7 +280,7 @@ def scan_ir(data: bytes) -> Scan:
     UnsupportedEncodingError
         The file is UTF-16 or UTF-32, or declares an encoding other than UTF-8.
     """
-    return _scan_file(data, whole=True)
+    return _scan_file(data, whole=True, like=like)
 
 
 def scan_outline(data: bytes) -> Scan:
@@ -284,7 +291,7 @@ def scan_outline(data: bytes) -> Scan:
     return _scan_file(data, whole=False)
 
 
-def _scan_file(data: bytes, *, whole: bool) -> Scan:
+def _scan_file(data: bytes, *, whole: bool, like: Scan | None = None) -> Scan:
     _validate(data)
     masked = _mask(data)
     root = TAG.search(masked)
@@ -293,7 +300,8 @@ def _scan_file(data: bytes, *, whole: bool) -> Scan:
         raise InvalidIRError(f"the root element is <{name}>, not <net>: this is not an OpenVINO IR", line=1)
     scan = Scan(data, masked, net=parse_attributes(root[3]), net_tag=Span(*root.span()), net_end=root.end())
     if not root[4]:
-        scan.net_end = _scan_children(scan, root.end(), whole)
+        plain = like is not None and like.masked is like.data and masked is data
+        scan.net_end = _scan_children(scan, root.end(), whole, like if plain else None)
     if scan.nesting > _MAX_NESTING:
         raise _too_deep(scan, f"{scan.nesting} graphs", scan.layers)
     for span in (*scan.rt_infos, *((scan.meta_data,) if scan.meta_data is not None else ())):
@@ -324,7 +332,27 @@ def bodies(scan: Scan, span: Span) -> Iterator[tuple[str, Scan]]:
 def same_graph(one: Scan, other: Scan) -> bool:
     """True if two files have the same bytes in their layers and edges."""
     sections = ((one.layers, other.layers), (one.edges_section, other.edges_section))
-    return all(one.data[here.start : here.end] == other.data[there.start : there.end] for here, there in sections)
+    return all(
+        here.end - here.start == there.end - there.start and _same_section(one.data, here.start, other, there)
+        for here, there in sections
+    )
+
+
+def same_layout(scan: Scan, like: Scan) -> bool:
+    """True if a scan has taken over layers and edges of ``like``, which are at the same lines of both files."""
+    start = like.layers.start
+    shared = scan.spans is like.spans and scan.edges is like.edges
+    return shared and scan.data.count(b"\n", 0, start) == like.data.count(b"\n", 0, start)
+
+
+def _same_section(data: bytes, start: int, other: Scan, section: Span) -> bool:
+    """True if the bytes from ``start`` on are those of a section of another file; compared in pieces, to save memory."""
+    shift = start - section.start
+    pieces = range(section.start, section.end, _PIECE)
+    ends = (min(piece + _PIECE, section.end) for piece in pieces)
+    return all(
+        data[piece + shift : end + shift] == other.data[piece:end] for piece, end in zip(pieces, ends, strict=True)
+    )
 
 
 def child_spans(data: bytes, span: Span) -> Iterator[tuple[str, Span]]:
@@ -339,7 +367,7 @@ def child_spans(data: bytes, span: Span) -> Iterator[tuple[str, Span]]:
         yield tag[2].decode(), Span(tag.start() + first, position + first)
 
 
-def _scan_children(scan: Scan, position: int, whole: bool = True) -> int:
+def _scan_children(scan: Scan, position: int, whole: bool = True, like: Scan | None = None) -> int:
     """Scan the children of ``<net>`` or of a body; returns the offset of the end tag."""
     data = scan.masked
     while (tag := TAG.search(data, position)) is not None:
@@ -349,14 +377,16 @@ def _scan_children(scan: Scan, position: int, whole: bool = True) -> int:
         if empty:
             position = tag.end()
         elif name == b"layers" and whole and not scan.layers.end:
-            position = _scan_layers(scan, data, tag.end())
+            position = (like and _shared_layers(scan, tag.start(), like)) or _scan_layers(scan, data, tag.end())
         else:
             position = _skip_element(data, tag)
         if name == b"layers" and not scan.layers.end:  # OpenVINO reads the first of several, edges too
             scan.layers = Span(tag.start(), position)
         elif name == b"edges" and not scan.edges_section.end:
             scan.edges_section = Span(tag.start(), position)
-            if whole:
+            if like and like.edges_section.end and _same_section(data, tag.start(), like, like.edges_section):
+                scan.edges = like.edges
+            elif whole:
                 _scan_edges(scan, data, tag.end(), position)
         elif name == b"rt_info":
             scan.rt_infos.append(Span(tag.start(), position))
@@ -387,6 +417,16 @@ def _skip_element(data: bytes, tag: re.Match[bytes]) -> int:
             depth += -1 if other[1] else 0 if other[4] else 1
         position = other.end()
     return position
+
+
+def _shared_layers(scan: Scan, start: int, like: Scan) -> int:
+    """Take over the layers of another file if they have the same bytes; returns the offset after them, or 0."""
+    if not like.layers.end or not _same_section(scan.data, start, like, like.layers):
+        return 0
+    shift = start - like.layers.start
+    scan.ids, scan.names, scan.types, scan.nesting = like.ids, like.names, like.types, like.nesting
+    scan.spans = [Span(first + shift, last + shift) for first, last in like.spans] if shift else like.spans
+    return like.layers.end + shift
 
 
 def _scan_layers(scan: Scan, data: bytes, position: int) -> int:

@@ -247,7 +247,11 @@ _SLOW = 0.02
 
 
 def verify(
-    export: ModelDirectory, options: VerifyOptions | None = None, *, failures: list[UsageError] | None = None
+    export: ModelDirectory,
+    options: VerifyOptions | None = None,
+    *,
+    failures: list[UsageError] | None = None,
+    shared: bool = False,
 ) -> Verification:
     """Run every selected rule over the files of an export.
 
@@ -258,6 +262,8 @@ def verify(
     failures : list of UsageError, optional
         Gets the rules that fail; each becomes a finding, and the others run. If the judgement of the strategies fails,
         it gets that, and there are no strategies. Without it, the first failure is raised.
+    shared : bool
+        Use the files that ``export`` has read already. Otherwise they are read again, because they may have changed.
 
     Raises
     ------
@@ -271,7 +277,7 @@ def verify(
     loaded = load_rules(options.rules)
     options = with_codes(loaded, options)
     rules = selected_rules(loaded, options)
-    whole = _whole_export(export)
+    whole = _whole_export(export, shared=shared)
     if not whole.parts:
         meant = meant_instead(whole.directory, TARGET_FILES)
         raise ExportError(f"there is no .xml here to verify; {meant}", path=whole.directory)
@@ -319,9 +325,9 @@ def _left_out(rules: Iterable[Rule], context: Context, unreadable: Rule) -> Iter
                 yield from findings_of(rule, context, unreadable)
 
 
-def _whole_export(export: ModelDirectory) -> ModelDirectory:
+def _whole_export(export: ModelDirectory, *, shared: bool) -> ModelDirectory:
     """The whole directory if the export is a single ``.xml`` among its parts, else the export itself."""
-    whole = ModelDirectory(export.directory)
+    whole = export.whole() if shared else ModelDirectory(export.directory)
     parts = {document.path for document in whole.parts.values()}
     targets = {document.path for document in whole.target_candidates}
     side_part = export.path in parts - targets and targets
