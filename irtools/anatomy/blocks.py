@@ -173,10 +173,11 @@ class _Wiring:
         outside: dict[Outside, None] = {}
         for head, block in enumerate(blocks):
             for op in sorted(block.ops, key=self.stream.rank.__getitem__):
-                for source in self.view.inputs(op):
-                    tail = owner.get(source.op, -1)
-                    if self.view.constant(source.op) or tail == head:
+                for wire in self.view.wires(op):
+                    tail = owner.get(wire[0], -1)
+                    if tail == head or self.view.constant(wire[0]):
                         continue
+                    source = Source(*wire)
                     if source.op in owner or source.op == entry:
                         links[Link(tail, head, source)] = None
                     elif (value := self.outside.read(head, source)) is not None:
@@ -201,7 +202,7 @@ class _Wiring:
             kind = self.view.op_type(op)
             if kind in _UNDISTINCTIVE and block.kind != "op":
                 continue
-            sources = [source for source in self.view.inputs(op) if self.view.constant(source.op)]
+            sources = [source for source in self.view.wires(op) if self.view.constant(source[0])]
             shapes = [shape for source in sources if len(shape := self.view.shape(source)) > 1]
             counts[kind, tuple(sorted(shapes))] += 1
         states = tuple(sorted(self.view.output_shape(state.op) for state in block.states))

@@ -44,12 +44,18 @@ class Source(NamedTuple):
     port: int
 
 
+_SOURCE = Source._make
+
+
 class Consumer(NamedTuple):
     """Consumer of a value: layer id, input index, and the id of the output port that it reads."""
 
     op: int
     input: int
     port: int
+
+
+_CONSUMER = Consumer._make
 
 
 @contextmanager
@@ -96,6 +102,7 @@ class GraphView(_DiGraph):
     def __init__(self, scan: Scan | None = None, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.scan = scan if scan is not None else Scan(b"")
+        self._types = self.scan.types
         self._ops: dict[int, Op] = {}
         self._outputs: dict[int, tuple[Port, ...]] = {}
         with _collector_off():
@@ -105,7 +112,7 @@ class GraphView(_DiGraph):
     def of_same(cls, other: GraphView, scan: Scan) -> GraphView:
         """The view of a file whose layers and edges are the same bytes at the same places; it shares its contents."""
         view = cls()
-        view.scan = scan
+        view.scan, view._types = scan, scan.types
         view.index, view._inputs, view._order = other.index, other._inputs, other._order
         view._constant, view._ops, view._outputs = other._constant, other._ops, other._outputs
         view._node, view._adj, view._pred = other._node, other._adj, other._pred
@@ -156,7 +163,7 @@ class GraphView(_DiGraph):
 
     def op_type(self, key: int) -> str:
         """Type of an op, constants included."""
-        return self.scan.types[self.index[key]]
+        return self._types[self.index[key]]
 
     def op_name(self, key: int) -> str:
         """Friendly name of an op, constants included."""
@@ -210,7 +217,11 @@ class GraphView(_DiGraph):
 
     def inputs(self, key: int) -> tuple[Source, ...]:
         """Sources of an op by input index, constants included."""
-        return tuple(Source(*source) for source in self._inputs.get(key, ()))
+        return tuple(map(_SOURCE, self._inputs.get(key, ())))
+
+    def wires(self, key: int) -> tuple[tuple[int, int], ...]:
+        """The same as ``inputs``, as plain tuples: for passes over all ops."""
+        return self._inputs.get(key, ())
 
     def producers(self, key: int) -> tuple[int, ...]:
         """Layer ids of the producers of an op by input index, constants included."""
@@ -222,7 +233,7 @@ class GraphView(_DiGraph):
         with _collector_off():
             for target, sources in self._inputs.items():
                 for index, (source, port) in enumerate(sources):
-                    consumers.setdefault(source, []).append(Consumer(target, index, port))
+                    consumers.setdefault(source, []).append(_CONSUMER((target, index, port)))
         return consumers
 
     def consumers(self, key: int) -> tuple[Consumer, ...]:
@@ -284,7 +295,7 @@ class GraphView(_DiGraph):
         ports = self.outputs(key)
         return ports[index].shape if index < len(ports) else ()
 
-    def shape(self, source: Source) -> tuple[int, ...]:
+    def shape(self, source: Source | tuple[int, int]) -> tuple[int, ...]:
         """Shape of a value; ``()`` if the op has no such port."""
         port = self.port(source)
         return port.shape if port else ()
