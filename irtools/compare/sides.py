@@ -9,6 +9,7 @@ from typing import Any
 from irtools.compare.align import Alignment
 from irtools.compare.blob import Blob
 from irtools.compare.differences import RegionPair
+from irtools.compare.identical import identical_ops
 from irtools.compare.labels import Graph, Palette
 from irtools.compare.regions import INPUTS, Regions, find_regions, pair_layers
 from irtools.decoder import DecoderStack, locate
@@ -140,6 +141,9 @@ def _regions(one: Side, other: Side) -> list[RegionPair]:
 def _align(alignment: Alignment, one: Side, other: Side, regions: list[RegionPair]) -> None:
     _align_inputs(alignment, one, other)
     shared = [region for region in regions if not region.one_sided]
+    alignment.identical = identical_ops(one.view, other.view)
+    for region in shared:
+        alignment.same(one.ops(region, region.a), other.ops(region, region.b))
     for region in shared:
         alignment.names(one.ops(region, region.a), other.ops(region, region.b))
     for certain in (True, False):

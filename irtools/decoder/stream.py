@@ -106,7 +106,8 @@ class Stream:
         self.ops = _descendants(view, self.roots, within) & within
         ops = self.ops
         self.sources: dict[int, tuple[int, ...]] = {
-            op: () if op in self.roots else tuple([source for source in view.predecessors(op) if source in ops]) for op in ops
+            op: () if op in self.roots else tuple([source for source in view.predecessors(op) if source in ops])
+            for op in ops
         }
         self.rank = view.rank
         self._left = _STEPS * (len(ops) + 10_000)

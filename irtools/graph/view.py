@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import networkx as nx
 
-from irtools.errors import MalformedValueError, about
+from irtools.errors import IrtoolsError, MalformedValueError, about
 from irtools.graph.closure import closure
 from irtools.ir.integrity import prove
 from irtools.ir.op import (
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 else:
     _DiGraph = nx.DiGraph  # networkx before 3.4 cannot be subscripted at run time
 
+T = TypeVar("T")
 _RANDOM = {"RandomUniform", "Multinomial"}
 
 
@@ -184,8 +185,7 @@ class GraphView(_DiGraph):
         """
         op = self._ops.get(key)
         if op is None:
-            with about(self.scan.path):
-                op = parse_op(self.scan.data, self.span(key))
+            op = self._parsed(parse_op, key)
             self._outputs[key] = op.outputs
             if keep:
                 self._ops[key] = op
@@ -195,9 +195,15 @@ class GraphView(_DiGraph):
         """Output ports of an op, constants included; with less time and memory than ``op``."""
         ports = self._outputs.get(key)
         if ports is None:
-            with about(self.scan.path):
-                ports = self._outputs[key] = output_ports(self.scan.data, self.span(key))
+            ports = self._outputs[key] = self._parsed(output_ports, key)
         return ports
+
+    def _parsed(self, parse: Callable[[bytes, Span], T], key: int) -> T:
+        try:
+            return parse(self.scan.data, self.scan.spans[self.index[key]])
+        except IrtoolsError:
+            with about(self.scan.path):  # only then: entering the block takes as long as reading the op
+                raise
 
     def data(self, key: int) -> Mapping[str, str]:
         """Attributes of an op; faster than ``op`` if the ports are not needed."""
@@ -241,7 +247,7 @@ class GraphView(_DiGraph):
         return tuple(self._consumers.get(key, ()))
 
     def constant_readers(self) -> dict[int, list[int]]:
-        """Layer ids of the consumers of each constant value, one for each input; with less memory than ``consumers``."""
+        """Layer ids of the consumers of each constant value, one for each input; smaller than ``consumers``."""
         readers: dict[int, list[int]] = {}
         constant = self._constant
         for target, sources in self._inputs.items():
@@ -252,8 +258,8 @@ class GraphView(_DiGraph):
 
     def output_index(self, source: Source | tuple[int, int]) -> int:
         """Output index of an output port (the ``output_index`` of a locator)."""
-        ports = [port.id for port in self.outputs(source[0])]
-        return ports.index(source[1]) if source[1] in ports else 0
+        wanted = source[1]
+        return next((index for index, port in enumerate(self.outputs(source[0])) if port.id == wanted), 0)
 
     def output(self, key: int, index: int = 0) -> Port:
         """Output port of an op.

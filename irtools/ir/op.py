@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
 from irtools.errors import InvalidIRError, MalformedValueError
 from irtools.ir.scan import ATTRIBUTES, Scan, Span, attribute_text, line_of, parse_attributes
@@ -70,6 +70,7 @@ _PLAIN_PORT = re.compile(
     rb"(?:/>|>((?:\s*<dim>-?[0-9]{1,18}</dim>)*)\s*</port>)"
 )
 _MOST_SECTIONS = 4096  # spellings of ports that are remembered: thousands of ops share a few
+_LONGEST = 4096  # bytes of one of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,69 +261,72 @@ def _op(layer: etree._Element, span: Span) -> Op:
 
 def output_ports(data: bytes, span: Span) -> tuple[Port, ...]:
     """Output ports of the op at ``span``; as :func:`parse_op`, but faster and with less memory."""
-    plain = _plain_layer(data, span)
-    return plain.outputs if plain is not None else parse_op(data, span).outputs
+    head = _PLAIN_HEAD.match(data, *span)
+    sections = _plain_sections(data[head.end() : span.end]) if head is not None else None
+    return sections[2] if sections is not None else parse_op(data, span).outputs
 
 
 # -- the spelling of OpenVINO ----------------------------------------------------------
 
 
-class _PlainLayer(NamedTuple):
-    """Pieces of a layer; the ports are shared by all layers whose ports are spelled the same."""
-
-    head: re.Match[bytes]
-    rt_info: bytes
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
-
-
 def _plain_op(data: bytes, span: Span) -> Op | None:
     """Parse an op in the spelling of OpenVINO; None for any other."""
-    layer = _plain_layer(data, span)
-    if layer is None:
+    head = _PLAIN_HEAD.match(data, *span)
+    sections = _plain_sections(data[head.end() : span.end]) if head is not None else None
+    if head is None or sections is None:
         return None
-    key, name, kind, opset, attributes = layer.head.groups()
-    rt_info = {}
-    for entry in _PLAIN_ENTRY.finditer(layer.rt_info):
-        values = parse_attributes(entry[1])
-        rt_info[values.get("name", "attribute")] = values.get("value", "")
+    key, name, kind, opset, attributes = head.groups()
+    rt_info, inputs, outputs = sections
     return Op(
         int(key),
         attribute_text(name),
         attribute_text(kind),
         attribute_text(opset),
         parse_attributes(attributes) if attributes else {},
-        layer.inputs,
-        layer.outputs,
-        rt_info,
+        inputs,
+        outputs,
+        dict(rt_info),
         span,
     )
 
 
-def _plain_layer(data: bytes, span: Span) -> _PlainLayer | None:
-    start, end = span
-    head = _PLAIN_HEAD.match(data, start, end)
-    if head is None:
-        return None
-    sections: dict[bytes, bytes] = {}
-    position = head.end()
-    while (tag := _PLAIN_SECTION.match(data, position, end)) is not None:
-        name = tag[1]
-        if name == b"/layer":
-            break
-        stop = data.find(b"</%b>" % name, tag.end(), end)
-        if stop < 0 or name in sections:
-            return None
-        sections[name] = data[tag.end() : stop]
-        position = stop + len(name) + 3
-    rt_info = sections.get(b"rt_info", b"")
-    if tag is None or tag.end() != end or (rt_info and not _PLAIN_ENTRIES.fullmatch(rt_info)):
-        return None
-    inputs, outputs = (_plain_ports(sections[name]) if name in sections else () for name in (b"input", b"output"))
-    return None if inputs is None or outputs is None else _PlainLayer(head, rt_info, inputs, outputs)
+_Sections: TypeAlias = tuple[tuple[tuple[str, str], ...], tuple[Port, ...], tuple[Port, ...]]
+"""Entries of rt_info, input ports and output ports of a layer."""
+
+
+def _plain_sections(text: bytes) -> _Sections | None:
+    """Read what follows ``<data>`` in a layer; None for another spelling than that of OpenVINO."""
+    return _remembered(text) if len(text) <= _LONGEST else _read_sections(text)
 
 
 @lru_cache(_MOST_SECTIONS)
+def _remembered(text: bytes) -> _Sections | None:
+    return _read_sections(text)
+
+
+def _read_sections(text: bytes) -> _Sections | None:
+    sections: dict[bytes, bytes] = {}
+    position = 0
+    while (tag := _PLAIN_SECTION.match(text, position)) is not None:
+        name = tag[1]
+        if name == b"/layer":
+            break
+        stop = text.find(b"</%b>" % name, tag.end())
+        if stop < 0 or name in sections:
+            return None
+        sections[name] = text[tag.end() : stop]
+        position = stop + len(name) + 3
+    rt_info = sections.get(b"rt_info", b"")
+    if tag is None or tag.end() != len(text) or (rt_info and not _PLAIN_ENTRIES.fullmatch(rt_info)):
+        return None
+    inputs, outputs = (_plain_ports(sections.get(name, b"")) for name in (b"input", b"output"))
+    if inputs is None or outputs is None:
+        return None
+    values = [parse_attributes(entry[1]) for entry in _PLAIN_ENTRY.finditer(rt_info)]
+    entries = {each.get("name", "attribute"): each.get("value", "") for each in values}
+    return tuple(entries.items()), inputs, outputs
+
+
 def _plain_ports(section: bytes) -> tuple[Port, ...] | None:
     """Ports of the content of an ``<input>`` or ``<output>``; None for another spelling than that of OpenVINO."""
     ports = []

@@ -57,9 +57,7 @@ _EDGE = re.compile(rb"<edge(?=[\s/>])(" + ATTRIBUTES + rb")\s*/?>")
 _PLAIN_EDGE = re.compile(
     rb'<edge from-layer="(\d{1,18})" from-port="(\d{1,18})" to-layer="(\d{1,18})" to-port="(\d{1,18})"\s*/>'
 )
-_FLAT_LAYER = re.compile(
-    rb'\s*(<layer) id="([0-9]{1,18})" name="([^"]*)" type="([^"]*)"' + ATTRIBUTES + rb"\s*>"
-)
+_FLAT_LAYER = re.compile(rb'\s*(<layer) id="([0-9]{1,18})" name="([^"]*)" type="([^"]*)"' + ATTRIBUTES + rb"\s*>")
 _LAYERS_END = re.compile(rb"\s*</layers\s*>")
 _PLAIN_LAYER = re.compile(rb' id="(\d{1,18})" name="([^"]*)" type="([^"]*)"')
 _NO_MARKUP = re.compile(rb"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>", re.DOTALL)
@@ -346,7 +344,7 @@ def same_layout(scan: Scan, like: Scan) -> bool:
 
 
 def _same_section(data: bytes, start: int, other: Scan, section: Span) -> bool:
-    """True if the bytes from ``start`` on are those of a section of another file; compared in pieces, to save memory."""
+    """True if the bytes from ``start`` on are those of a section of another file; copies only a piece at a time."""
     shift = start - section.start
     pieces = range(section.start, section.end, _PIECE)
     ends = (min(piece + _PIECE, section.end) for piece in pieces)

@@ -120,9 +120,9 @@ class _GraphReader:
         line = self._line(op.span.start)
         self.starts.append(line)
         inputs: list[int] = []
-        for number, source in enumerate(view.inputs(key)):
+        for number, source in enumerate(view.wires(key)):
             declared = self._port(op.inputs[number]) if number < len(op.inputs) else -1
-            inputs += (position.get(source.op, -1), view.output_index(source), declared)
+            inputs += (position.get(source[0], -1), view.output_index(source), declared)
         outputs: list[int] = []
         for port in op.outputs:
             outputs += (self._port(port), self.words[shortened(", ".join(port.names), _LONGEST)])
