@@ -116,7 +116,9 @@ class GraphView(_DiGraph):
         view.scan, view._types = scan, scan.types
         view.index, view._inputs, view._order = other.index, other._inputs, other._order
         view._constant, view._ops, view._outputs = other._constant, other._ops, other._outputs
-        view._node, view._adj, view._pred = other._node, other._adj, other._pred
+        into: Any = view
+        of: Any = other
+        into._node, into._adj, into._pred = of._node, of._adj, of._pred
         return view
 
     def __repr__(self) -> str:
@@ -135,7 +137,8 @@ class GraphView(_DiGraph):
     def _fill(self) -> None:
         """Add nodes and edges as ``add_nodes_from`` and ``add_edges_from`` do, in a quarter of the time."""
         scan, constant = self.scan, self._constant
-        nodes, after, before = self._node, self._succ, self._pred
+        own: Any = self  # the types of networkx do not have these attributes
+        nodes, after, before = own._node, own._succ, own._pred
         for key, name, kind in zip(scan.ids, scan.names, scan.types, strict=True):
             if key not in constant:
                 nodes[key] = {"name": name, "type": kind}

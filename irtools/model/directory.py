@@ -73,7 +73,7 @@ class ModelDirectory:
     def whole(self) -> ModelDirectory:
         """The whole directory, also for a single ``.xml``; its documents are those of this object."""
         whole = ModelDirectory(self.directory)
-        whole.parts = self.parts  # type: ignore[misc]  # a cached property takes a value
+        whole.parts = self.parts
         return whole
 
     def _ir_files(self) -> list[Path]:
