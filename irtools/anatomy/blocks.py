@@ -107,9 +107,12 @@ class StackBlocks:
 
 def stack_blocks(view: GraphView, stack: DecoderStack) -> StackBlocks:
     """Split a located decoder stack into blocks."""
-    stream = Stream(view, (stack.embedding,), stack.head_input, ancestors(view, stack.head_input.op))
-    sums = [stream.residual(op) or _bare(stream, op) for layer in stack.layers for op in layer.sums if op in stream.ops]
-    sublayers = {sublayer.sum.op: sublayer for sublayer in find_sublayers(stream, sums)}
+    stream, found = stack.stream, stack.sublayers
+    if stream.view is not view or stream.roots != {stack.embedding}:
+        stream = Stream(view, (stack.embedding,), stack.head_input, ancestors(view, stack.head_input.op))
+        ops = [op for layer in stack.layers for op in layer.sums if op in stream.ops]
+        found = find_sublayers(stream, [stream.residual(op) or _bare(stream, op) for op in ops])
+    sublayers = {sublayer.sum.op: sublayer for sublayer in found}
     groups = [[sublayers[op] for op in layer.sums if op in sublayers] for layer in stack.layers]
     entries = [stack.stream_start, *(layer.source.op for layer in stack.layers[:-1])]
     ends = [*entries[1:], stack.last_sum]
@@ -182,10 +185,11 @@ class _Wiring:
         outside: dict[Outside, None] = {}
         for head, block in enumerate(blocks):
             for op in sorted(block.ops, key=self.stream.rank.__getitem__):
-                for source in self.view.inputs(op):
-                    tail = owner.get(source.op, -1)
-                    if self.view.constant(source.op) or tail == head:
+                for wire in self.view.wires(op):
+                    tail = owner.get(wire[0], -1)
+                    if tail == head or self.view.constant(wire[0]):
                         continue
+                    source = Source(*wire)
                     if source.op in owner or source.op == entry:
                         links[Link(tail, head, source)] = None
                     elif (value := self.outside.read(head, source)) is not None:
@@ -210,7 +214,7 @@ class _Wiring:
             kind = self.view.op_type(op)
             if kind in _UNDISTINCTIVE and block.kind != "op":
                 continue
-            sources = [source for source in self.view.inputs(op) if self.view.constant(source.op)]
+            sources = [source for source in self.view.wires(op) if self.view.constant(source[0])]
             shapes = [shape for source in sources if len(shape := self.view.shape(source)) > 1]
             counts[kind, tuple(sorted(shapes))] += 1
         states = tuple(sorted(self.view.output_shape(state.op) for state in block.states))

@@ -199,7 +199,7 @@ class Splitter:
         return closure([op], lambda op: [source for source in sources[op] if source in branch])
 
     def _readers(self, op: int) -> Iterator[int]:
-        return (target for target in self.view.succ[op] if target in self.stream.ops)
+        return (target for target in self.view.successors(op) if target in self.stream.ops)
 
     def _closed(self, ops: Collection[int], out: int, value: int) -> bool:
         """True if only ``value`` enters a set of ops and only the value of ``out`` leaves it."""

@@ -16,6 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
+from irtools.compare.identical import Identical
 from irtools.compare.labels import COMMUTATIVE, Graph, Palette
 
 __all__ = ["Alignment", "generated_name"]
@@ -45,13 +46,28 @@ def _unique_names(graph: Graph, ops: Collection[int]) -> dict[str, int]:
 
 @dataclass(eq=False)
 class Alignment:
-    """Pairs of ops: ``to_b`` maps an op of ``a`` to its counterpart, ``to_a`` the reverse."""
+    """Pairs of ops: ``to_b`` maps an op of ``a`` to its counterpart, ``to_a`` the reverse; ``identical`` ops."""
 
     a: Graph
     b: Graph
     palette: Palette
     to_b: dict[int, int] = field(default_factory=dict)
     to_a: dict[int, int] = field(default_factory=dict)
+    identical: Identical = field(default_factory=Identical)
+
+    def same(self, ops_a: Collection[int], ops_b: Collection[int]) -> None:
+        """Pair the identical ops of a region."""
+        ops = self.identical.ops.intersection(ops_a).intersection(ops_b)
+        for op in ops - self.to_b.keys() - self.to_a.keys():
+            self.pair(op, op)
+
+    def unchanged(self, op: int) -> bool:
+        """True if an op and its producers are identical, and paired with themselves."""
+        same = self.identical
+        return op in same.ops and all(
+            source in same.constants or (source in same.ops and self.corresponds(source, source))
+            for source in self.a.view.producers(op)
+        )
 
     def pair(self, one: int, other: int) -> None:
         """Record a pair."""
@@ -72,9 +88,8 @@ class Alignment:
         like = {
             op: named_b[name]
             for name, op in named_a.items()
-            if op not in self.to_b
-            and (other := named_b.get(name)) is not None
-            and other not in self.to_a
+            if (other := named_b.get(name)) is not None
+            and ((op not in self.to_b and other not in self.to_a) or self._is_same(op, other))
             and self.a.view.op_type(op) == self.b.view.op_type(other)
         }
         back = {other: op for op, other in like.items()}
@@ -84,7 +99,7 @@ class Alignment:
             op = pending.popleft()
             same, most = around[op]
             agreeing = len(same - dropped)
-            if op in dropped or agreeing == most:
+            if op in dropped or agreeing == most or self._is_same(op, like[op]):
                 continue
             if 2 * agreeing < most or self.a.fine(op) != self.b.fine(like[op]):
                 dropped.add(op)
@@ -92,6 +107,9 @@ class Alignment:
         for one, other in like.items():
             if one not in dropped:
                 self.pair(one, other)
+
+    def _is_same(self, one: int, other: int) -> bool:
+        return one == other and one in self.identical.ops and self.corresponds(one, other)
 
     def _named_neighbours(
         self, one: int, other: int, like: dict[int, int], back: dict[int, int]

@@ -60,6 +60,8 @@ class OpComparer:
         """Compare ops of ``a`` with their counterparts, and record unpaired ops of both sides."""
         for op in ops_a:
             other = alignment.to_b.get(op)
+            if other == op and self.stored.same and alignment.unchanged(op):
+                continue
             if other is not None:
                 self._pair(alignment, op, other, differences)
             elif alignment.a.view.op_type(op) not in _PORTS:

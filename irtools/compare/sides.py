@@ -9,13 +9,14 @@ from typing import Any
 from irtools.compare.align import Alignment
 from irtools.compare.blob import Blob
 from irtools.compare.differences import RegionPair
+from irtools.compare.identical import identical_ops
 from irtools.compare.labels import Graph, Palette
 from irtools.compare.regions import INPUTS, Regions, find_regions, pair_layers
 from irtools.decoder import DecoderStack, locate
 from irtools.errors import LocateRefusedError
 from irtools.graph.view import GraphView
 from irtools.ir.constants import iter_graphs, read_constants
-from irtools.ir.scan import same_graph
+from irtools.ir.scan import same_graph, same_layout
 from irtools.model.document import Document
 
 __all__ = ["PartPair", "Side", "pair_up"]
@@ -90,6 +91,7 @@ def pair_up(a: Document, b: Document, configs: Configs | None) -> PartPair:
         A file cannot be read.
     """
     notes: list[str] = []
+    b.read_like(a)
     stacks = _stacks((a, b), configs, notes)
     palette = Palette()
     one, other = (_side(document, stack, palette) for document, stack in zip((a, b), stacks, strict=True))
@@ -113,8 +115,11 @@ def _stacks(
     """Both decoder stacks or none, because the layers of one stack have no counterpart without the other."""
     if configs is None:
         return None, None
+    a, b = documents
     try:
-        return locate(documents[0], configs[0]), locate(documents[1], configs[1])
+        first = locate(a, configs[0])
+        same = configs[0] == configs[1] and same_layout(b.scan, a.scan)
+        return first, first if same else locate(b, configs[1])
     except LocateRefusedError as error:
         notes.append(f"compared as a whole, not layer by layer: {error}")
         return None, None
@@ -136,6 +141,9 @@ def _regions(one: Side, other: Side) -> list[RegionPair]:
 def _align(alignment: Alignment, one: Side, other: Side, regions: list[RegionPair]) -> None:
     _align_inputs(alignment, one, other)
     shared = [region for region in regions if not region.one_sided]
+    alignment.identical = identical_ops(one.view, other.view)
+    for region in shared:
+        alignment.same(one.ops(region, region.a), other.ops(region, region.b))
     for region in shared:
         alignment.names(one.ops(region, region.a), other.ops(region, region.b))
     for certain in (True, False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 from irtools.compare.blob import Blob, same_bytes, same_file
 from irtools.compare.differences import ComparedOp, WeightChange
@@ -27,14 +28,19 @@ class StoredPair:
     """
 
     def __init__(self, a: Graph, b: Graph, roles: dict[int, str], *, values: bool) -> None:
-        self._tables = {
-            id(graph.blob): {weight.constant.span.start: weight for weight in weights(graph.view)} for graph in (a, b)
-        }
+        self._graphs = a, b
         self._roles = roles
         self.values = values
         self.same = values and _same_files(a.blob, b.blob)
         self.uncompared = 0
         self._blobs = (a.blob, b.blob)
+
+    @cached_property
+    def _tables(self) -> dict[int, dict[int, Weight]]:
+        return {
+            id(graph.blob): {weight.constant.span.start: weight for weight in weights(graph.view)}
+            for graph in self._graphs
+        }
 
     def compare(self, a: Graph, b: Graph, ops: tuple[ComparedOp, ComparedOp]) -> Iterator[WeightChange]:
         """Compare the weights of two paired ops."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from irtools.decoder.resolve import locate_stack
 from irtools.decoder.stack import DecoderLayer, DecoderStack, Rejection, Verdict
@@ -41,5 +42,14 @@ def locate(document: Document, config: Mapping[str, Any] | None = None) -> Decod
     """
     with about(document.path):
         graph = document.graph
+        for known, stack in _LOCATED.get(document, ()):
+            if known == config:
+                return stack
         with step(f"Locating the decoder stack in the graph of {document.path}"):
-            return locate_stack(graph, config)
+            stack = locate_stack(graph, config)
+        _LOCATED.setdefault(document, []).append((config, stack))
+        return stack
+
+
+_LOCATED: WeakKeyDictionary[Document, list[tuple[Mapping[str, Any] | None, DecoderStack]]] = WeakKeyDictionary()
+"""The stacks of each document, by content of config.json: rules, tables and pictures of one command share them."""

@@ -123,6 +123,8 @@ def _build(evidence: Evidence, embedding: int) -> DecoderStack:
         logits_tail=evidence.head.tail,
         last_sum=sublayers[-1].sum.op,
         verdicts=stack_verdicts(evidence, layers),
+        stream=evidence.stream,
+        sublayers=tuple(sublayers),
         _explain=partial(rejections, evidence, tuple(layers), twins),
     )
 

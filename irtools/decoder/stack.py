@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from irtools.decoder.stream import Stream
+from irtools.decoder.sublayer import Sublayer
 from irtools.display import Drawable
 from irtools.errors import LocateRefusedError
 from irtools.graph.view import Source
@@ -125,6 +127,10 @@ class DecoderStack(Drawable):
         Layer id of the last residual sum, before the final norm.
     verdicts : tuple of Verdict
         One per witness, on the whole stack.
+    stream : Stream
+        The ops between the embeddings and the lm_head; holds the graph.
+    sublayers : tuple of Sublayer
+        Those of all layers, in order.
     """
 
     layers: tuple[DecoderLayer, ...]
@@ -138,6 +144,8 @@ class DecoderStack(Drawable):
     logits_tail: tuple[int, ...]
     last_sum: int
     verdicts: tuple[Verdict, ...]
+    stream: Stream = field(compare=False)
+    sublayers: tuple[Sublayer, ...] = field(compare=False)
     _explain: Callable[[], tuple[Rejection, ...]] = field(compare=False)  # computes `rejections`; holds the graph
 
     def __repr__(self) -> str:

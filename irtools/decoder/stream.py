@@ -53,12 +53,12 @@ def ancestors(view: GraphView, start: int) -> set[int]:
     """``start`` and all ops that it is computed from, without constants and shape arithmetic."""
     # `closure` calls a function for each op and takes twice as long: 0.1 s more for 265,000 ops.
     seen, pending = {start}, [start]
-    predecessors = view.pred
+    predecessors = view.predecessors  # not `pred[op]`, which makes an object for each op
     while pending:
         op = pending.pop()
         if view.op_type(op) in SHAPE_OPS:
             continue
-        for source in predecessors[op]:
+        for source in predecessors(op):
             if source not in seen:
                 seen.add(source)
                 pending.append(source)
@@ -68,9 +68,9 @@ def ancestors(view: GraphView, start: int) -> set[int]:
 def _descendants(view: GraphView, roots: Iterable[int], within: Collection[int]) -> set[int]:
     seen = set(roots)  # by hand for the same reason as in `ancestors`
     pending = list(seen)
-    successors = view.succ
+    successors = view.successors
     while pending:
-        for target in successors[pending.pop()]:
+        for target in successors(pending.pop()):
             if target not in seen and target in within and view.op_type(target) not in SHAPE_OPS:
                 seen.add(target)
                 pending.append(target)
@@ -106,7 +106,8 @@ class Stream:
         self.ops = _descendants(view, self.roots, within) & within
         ops = self.ops
         self.sources: dict[int, tuple[int, ...]] = {
-            op: () if op in self.roots else tuple([source for source in view.pred[op] if source in ops]) for op in ops
+            op: () if op in self.roots else tuple([source for source in view.predecessors(op) if source in ops])
+            for op in ops
         }
         self.rank = view.rank
         self._left = _STEPS * (len(ops) + 10_000)
@@ -305,7 +306,7 @@ class Stream:
         """``op`` and the ops below it that keep its elements and their order, such as Reshape."""
         ops, seen = [op], {op}
         for current in ops:  # the loop appends to it
-            for target in self.view.succ[current]:
+            for target in self.view.successors(current):
                 if (
                     target in self.ops
                     and self.view.op_type(target) in RESHAPES

@@ -180,6 +180,10 @@ def _readers(stream: Stream, start: int) -> frozenset[int]:
     view = stream.view
 
     def targets(op: int) -> Iterable[int]:
-        return () if op in stream.ops else [target for target in view.succ[op] if view.op_type(target) not in SHAPE_OPS]
+        return (
+            ()
+            if op in stream.ops
+            else [target for target in view.successors(op) if view.op_type(target) not in SHAPE_OPS]
+        )
 
     return frozenset(closure([start], targets) & stream.ops)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from math import prod
 
 from irtools.ir.op import MOST_DIMENSIONS, data_attributes
@@ -106,9 +108,16 @@ def iter_graphs(scan: Scan) -> Iterator[Scan]:
 
 def read_constants(graphs: Iterable[Scan]) -> tuple[Constant, ...]:
     """Constants of the graphs from :func:`iter_graphs`, in file order; all graphs after the first are bodies."""
-    return tuple(
-        _constant(graph.data, key, name, span, number > 0)
+    first, *bodies = [
+        graph.once("constants in a body" if number else "constants", partial(_of_graph, graph, number > 0))
         for number, graph in enumerate(graphs)
+    ] or [()]
+    return (*first, *chain.from_iterable(bodies)) if bodies else first
+
+
+def _of_graph(graph: Scan, in_body: bool) -> tuple[Constant, ...]:
+    return tuple(
+        _constant(graph.data, key, name, span, in_body)
         for key, name, kind, span in zip(graph.ids, graph.names, graph.types, graph.spans, strict=True)
         if kind in ("Const", "Constant")
     )

@@ -277,8 +277,8 @@ _SLOW = 0.02
 """Seconds from which a rule is a step of its own."""
 
 
-def context_for(export: ModelDirectory, options: VerifyOptions) -> Context:
-    """Context of a verification.
+def context_for(export: ModelDirectory, options: VerifyOptions, *, shared: bool = False) -> Context:
+    """Context of a verification; for ``shared`` see :func:`verify`.
 
     Raises
     ------
@@ -288,7 +288,7 @@ def context_for(export: ModelDirectory, options: VerifyOptions) -> Context:
         The directory contains no IR, or not a part that ``expect_compression`` names.
     """
     require_runtime(options.target_runtime)
-    whole = _whole_export(export)
+    whole = _whole_export(export, shared=shared)
     if not whole.parts:
         meant = meant_instead(whole.directory, TARGET_FILES)
         raise ExportError(f"there is no .xml here to verify; {meant}", path=whole.directory)
@@ -305,6 +305,7 @@ def verify(
     *,
     failures: list[UsageError] | None = None,
     context: Context | None = None,
+    shared: bool = False,
 ) -> Verification:
     """Run every selected rule over the files of an export.
 
@@ -317,6 +318,8 @@ def verify(
         it gets that, and there are no strategies. Without it, the first failure is raised.
     context : Context, optional
         That of :func:`context_for`, for a caller that needs further facts and so reads each file once.
+    shared : bool
+        Use the files that ``export`` has read already. Otherwise they are read again, because they may have changed.
 
     Raises
     ------
@@ -330,7 +333,7 @@ def verify(
     loaded = load_rules(options.rules)
     options = with_codes(loaded, options)
     rules = selected_rules(loaded, options)
-    context = context or context_for(export, options)
+    context = context or context_for(export, options, shared=shared)
     whole = context.export
     unreadable = next(rule for rule in loaded if rule.unreadable)
     with step(f"Applying {plural(len(rules), 'rule')}"):
@@ -371,9 +374,9 @@ def _left_out(rules: Iterable[Rule], context: Context, unreadable: Rule) -> Iter
                 yield from findings_of(rule, context, unreadable)
 
 
-def _whole_export(export: ModelDirectory) -> ModelDirectory:
+def _whole_export(export: ModelDirectory, *, shared: bool) -> ModelDirectory:
     """The whole directory if the export is a single ``.xml`` among its parts, else the export itself."""
-    whole = ModelDirectory(export.directory)
+    whole = export.whole() if shared else ModelDirectory(export.directory)
     parts = {document.path for document in whole.parts.values()}
     targets = {document.path for document in whole.target_candidates}
     side_part = export.path in parts - targets and targets

@@ -89,7 +89,7 @@ def verify_model(path: Path, call: VerifyCall) -> ModelVerification:
     try:
         config = _checked(config, call)
         options = _options(config, call)
-        verification = verify(export, options, failures=failures)
+        verification = verify(export, options, failures=failures, shared=True)
     except OptionError as error:  # such as a code of a rule that was not loaded
         error.hint = " ".join(filter(None, (error.hint, *(f"{note}." for note in config_notes))))
         raise

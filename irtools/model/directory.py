@@ -71,6 +71,12 @@ class ModelDirectory:
         names = (part_name(path) if taken[part_name(path)] == 1 else path.stem for path in paths)
         return {name: Document(path, part=name) for name, path in zip(names, paths, strict=True)}
 
+    def whole(self) -> ModelDirectory:
+        """The whole directory, also for a single ``.xml``; its documents are those of this object."""
+        whole = ModelDirectory(self.directory)
+        whole.parts = self.parts
+        return whole
+
     def _ir_files(self) -> list[Path]:
         try:
             # Not `glob`, which finds nothing in an unreadable directory and raises no error.

@@ -12,7 +12,7 @@ from irtools.errors import about, unreadable
 from irtools.ir.op import Op, data_attributes, parse_op
 from irtools.ir.reading import read_file
 from irtools.ir.rt_info import ANNOTATION_KEY, RtInfo, read_rt_info
-from irtools.ir.scan import Scan, Span, scan_ir
+from irtools.ir.scan import Scan, Span, same_layout, scan_ir
 from irtools.remote import as_path
 from irtools.timing import step
 
@@ -52,6 +52,7 @@ class Document(Drawable):
     def __init__(self, path: str | Path, data: bytes | None = None, *, part: str | None = None) -> None:
         self.path = as_path(path)
         self.part = part or part_name(self.path)
+        self._like: Document | None = None
         if data is not None:
             self.data = data
 
@@ -77,9 +78,13 @@ class Document(Drawable):
         """Layers, edges and rt_info by file position."""
         data = self.data
         with about(self.path), step(f"Parsing {self.path}"):
-            scan = scan_ir(data)
+            scan = scan_ir(data, like=self._like.scan if self._like is not None else None)
         scan.path = self.path
         return scan
+
+    def read_like(self, other: Document) -> None:
+        """Share with another document what has the same bytes: layers, edges and the graph; before the first use."""
+        self._like = other if other is not self else None
 
     @cached_property
     def rt_info(self) -> RtInfo:
@@ -106,6 +111,8 @@ class Document(Drawable):
         from irtools.ir.integrity import prove
 
         scan = self.scan
+        if self._like is not None and same_layout(scan, self._like.scan):
+            return GraphView.of_same(self._like.graph, scan)
         with step(f"Building the graph of {self.path}"):
             graph = GraphView(scan)
             for body in islice(iter_graphs(scan), 1, None):

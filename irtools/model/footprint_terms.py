@@ -215,7 +215,7 @@ def _part_terms(name: str, document: Document, sizes: Sizes, *, named: bool) -> 
         yield _looked_up(name, document, tables, sizes)
     if not named:
         return
-    packed = sum(_packed(weight) for weight in part.weights if weight not in tables)
+    packed = sum(map(_packed, part.weights)) - sum(map(_packed, tables))
     yield Term(f"{name} weights, packed", document.part, "packed", "copies that the CPU makes for its kernels", packed)
     for state in states(document):
         yield _state_term(name, document, state, sizes)

@@ -5,7 +5,7 @@ Only the XML is read; the ``.bin`` is never opened.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
@@ -111,11 +111,27 @@ def weights(graph: GraphView, kinds: Mapping[int, str] | None = None) -> tuple[W
     tuple of Weight
         In file order, bodies last. Every constant is in one of them, as values, scale or zero point.
     """
+    table = graph.scan.once("weights", lambda: _table(graph))
+    return tuple(_of_kind(weight, kinds) for weight in table) if kinds else table
+
+
+def _of_kind(weight: Weight, kinds: Mapping[int, str]) -> Weight:
+    """The weight with its use in the model."""
+    users = weight.consumers if weight.owner is None else (weight.owner,)
+    uses = {kinds[user] for user in users if user in kinds}
+    if not uses:
+        return weight
+    kind = uses.pop() if len(uses) == 1 else "+".join(sorted(uses))
+    place = (weight.consumers, weight.body, weight.owner)
+    return Weight(weight.constant, weight.shape, kind, *place, weight.scale, weight.zero_point)
+
+
+def _table(graph: GraphView) -> tuple[Weight, ...]:
     found: list[Weight] = []
     pending: list[tuple[GraphView, str, int | None]] = [(graph, "", None)]
     while pending:
         current, body, owner = pending.pop()
-        found += _weights(current, kinds or {}, body, owner)
+        found += _weights(current, body, owner)
         inner = [
             (view, f"{body}/{current.op_name(key)}/{name}".lstrip("/"), key if owner is None else owner)
             for kind in BODY_OWNERS
@@ -126,26 +142,28 @@ def weights(graph: GraphView, kinds: Mapping[int, str] | None = None) -> tuple[W
     return tuple(found)
 
 
-def _weights(graph: GraphView, kinds: Mapping[int, str], body: str, owner: int | None) -> Iterator[Weight]:
+def _weights(graph: GraphView, body: str, owner: int | None) -> Iterator[Weight]:
     table = {constant.id: constant for constant in read_constants((graph.scan,))}
+    readers = graph.constant_readers()
     candidates: dict[int, Weight] = {}
     taken: set[int] = set()
     left = _STEPS * (len(graph.scan.edges) + 1000)
     for key, constant in table.items():
-        end, users, steps = _users(graph, key, left)
+        end, users, steps = _users(graph, key, readers, left)
         left -= steps
-        values, scale, zero_point = _decompression(graph, end, table)
+        values, scale, zero_point = _decompression(graph, end, table) if end != key else (key, None, None)
         if scale is None or values != key:
             scale = zero_point = None
-        uses = {kinds[user] for user in (users if owner is None else (owner,)) if user in kinds}
-        kind = "+".join(sorted(uses)) or "other"
-        weight = Weight(constant, graph.output_shape(end), kind, users, body, owner, scale, zero_point)
+        weight = Weight(constant, graph.output_shape(end), "other", users, body, owner, scale, zero_point)
         candidates[key] = weight
-        taken |= {part.id for part in weight.parts[1:]}
+        if scale is not None:
+            taken |= {part.id for part in weight.parts[1:]}
     yield from (weight for key, weight in candidates.items() if key not in taken)
 
 
-def _users(graph: GraphView, key: int, most: int) -> tuple[int, tuple[int, ...], int]:
+def _users(
+    graph: GraphView, key: int, readers: Mapping[int, Sequence[int]], most: int
+) -> tuple[int, tuple[int, ...], int]:
     """Last constant op after a constant, all non-constant consumers of the constant ops, and the steps that it took.
 
     The walk ends after ``most`` steps: the constants of a damaged file can all lead to all of its ops.
@@ -156,14 +174,14 @@ def _users(graph: GraphView, key: int, most: int) -> tuple[int, tuple[int, ...],
         if steps > most:
             break
         inner = False
-        consumers = graph.consumers(current)
-        steps += len(consumers)
-        for consumer in consumers:
-            if not graph.constant(consumer.op):
-                users[consumer.op] = None
-            elif consumer.op not in seen:
-                seen.add(consumer.op)
-                pending.append(consumer.op)
+        below = readers.get(current, ())
+        steps += len(below)
+        for reader in below:
+            if not graph.constant(reader):
+                users[reader] = None
+            elif reader not in seen:
+                seen.add(reader)
+                pending.append(reader)
                 inner = True
         if not inner and end == key:
             end = current

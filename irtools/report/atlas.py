@@ -63,7 +63,7 @@ def atlas_row(path: str | Path, *, target_runtime: str | None = None, context: i
 
     def look() -> AtlasRow:
         export = ModelDirectory.open(path)
-        seen = context_for(export, options)
+        seen = context_for(export, options, shared=True)
         failures: list[UsageError] = []
         verification = verify(export, options, failures=failures, context=seen)
         error = str(failures[0].args[0]) if failures else None

@@ -92,7 +92,7 @@ def render_report(export: ModelDirectory, verified: ModelVerification | None = N
     UsageError
         The export has no such layer, or matplotlib is not installed for the plots of a benchmark.
     """
-    return render_reports([verified or ModelVerification(export.path, verify(export))], view)
+    return render_reports([verified or ModelVerification(export.path, verify(export, shared=True))], view)
 
 
 def render_reports(verified: Sequence[ModelVerification], view: View | None = None) -> str:

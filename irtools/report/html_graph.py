@@ -86,6 +86,7 @@ class _GraphReader:
     def __init__(self, view: GraphView) -> None:
         self.view = view
         self.words, self.pairs, self.ports = _Numbering(), _Numbering(), _Numbering()
+        self._forms: dict[tuple[str, tuple[int, ...]], int] = {}
         self.rows: list[tuple[object, ...]] = []
         self.bodies: list[Body] = []
         self.starts: list[int] = []
@@ -115,16 +116,16 @@ class _GraphReader:
         return position
 
     def _row(self, view: GraphView, key: int, position: dict[int, int]) -> tuple[object, ...]:
-        op = view.op(key)
+        op = view.op(key, keep=False)
         line = self._line(op.span.start)
         self.starts.append(line)
         inputs: list[int] = []
-        for number, source in enumerate(view.inputs(key)):
-            declared = self.ports[_value(op.inputs[number])] if number < len(op.inputs) else -1
-            inputs += (position.get(source.op, -1), view.output_index(source), declared)
+        for number, source in enumerate(view.wires(key)):
+            declared = self._port(op.inputs[number]) if number < len(op.inputs) else -1
+            inputs += (position.get(source[0], -1), view.output_index(source), declared)
         outputs: list[int] = []
         for port in op.outputs:
-            outputs += (self.ports[_value(port)], self.words[shortened(", ".join(port.names), _LONGEST)])
+            outputs += (self._port(port), self.words[shortened(", ".join(port.names), _LONGEST)])
         return (
             key,
             shortened(op.name, _LONGEST),
@@ -138,6 +139,14 @@ class _GraphReader:
             int(view.constant(key)),
         )
 
+    def _port(self, port: Port) -> int:
+        """Number of the type and shape of a port: ``f32 [?,?,128]``."""
+        form = port.element_type, port.shape
+        number = self._forms.get(form)
+        if number is None:
+            number = self._forms[form] = self.ports[f"{port.element_type} {shape_text(port.shape)}"]
+        return number
+
     def _line(self, offset: int) -> int:
         """Line of an offset; counting continues at the previous offset, so ops should be read in file order."""
         last, line = self._counted
@@ -146,8 +155,3 @@ class _GraphReader:
         line += self.view.scan.data.count(b"\n", last, offset)
         self._counted = (offset, line)
         return line
-
-
-def _value(port: Port) -> str:
-    """Type and shape: ``f32 [?,?,128]``."""
-    return f"{port.element_type} {shape_text(port.shape)}"

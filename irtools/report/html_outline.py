@@ -177,11 +177,14 @@ class _Outline:
 
     def _stack(self, layers: Sequence[LayerBlocks], members: Mapping[tuple[object, ...], set[int]]) -> Node:
         texts = {index: kind.text for kind in layer_kinds(layers) for index in kind.indices}
+        own: dict[object, set[int]] = {}
+        for place, ops in members.items():
+            if place[0] == "layer":
+                own.setdefault(place[1], set()).update(ops)
         boxes = []
         for layer in layers:
             children = self._layer(layer, members)
-            ops = {op for place, some in members.items() if place[:2] == ("layer", layer.index) for op in some}
-            lines = (*texts[layer.index].split(" + "), *self._weights(ops))
+            lines = (*texts[layer.index].split(" + "), *self._weights(own.get(layer.index, ())))
             title = f"layer {layer.index}"
             boxes.append(Node(title, _layer_kind(layer), lines, tuple(children), layer=layer.index))
         return Node(plural(len(boxes), "decoder layer"), "layers", (), tuple(boxes), flow=True)

@@ -249,7 +249,7 @@ class Inspection(Tabular):
     @cached_property
     def _verification(self) -> Verification | None:
         try:
-            return verify(self.export, VerifyOptions(draft=self.draft_directory))
+            return verify(self.export, VerifyOptions(draft=self.draft_directory), shared=True)
         except OptionError:
             raise
         except IrtoolsError:

@@ -191,6 +191,62 @@ def large_rows(large: Model, small: Model, tiny: Model, runs: int) -> list[Row]:
     ]
 
 
+SIZED = {
+    "inspect": (0.8, ["inspect", "LARGE"]),
+    "render": (0.8, ["render", "-q", "LARGE", "-o", "OUT/x.svg"]),
+    "report": (1.2, ["report", "-q", "LARGE", "-o", "OUT/x.html"]),
+    "diff, one op renamed": (1.6, ["diff", "LARGE", "OTHER"]),
+    "expose --no-check": (0.8, ["expose", "-q", "--no-check", "--layers", "all", "LARGE"]),
+    "extract --no-check": (0.8, ["extract", "-q", "--no-check", "--layers", "3-5", "LARGE", "-o", "OUT/piece"]),
+    "graft --no-check": (0.8, ["graft", "-q", "--no-check", "--vocabulary", "16", "LARGE"]),
+}
+"""Commands on the large decoder, with their limits as ratios to reading the model once."""
+
+
+def growth_rows(large: Model, small: Model, tiny: Model) -> list[Row]:
+    """Exponents of the time of looking at a model, start-up subtracted."""
+    rows = []
+    for name in ("inspect", "report"):
+        commands = []
+        for model in (large, small, tiny):
+            output = ["-o", model.directory.with_suffix(".html")] if name == "report" else []
+            commands.append(Command([*IRTOOLS, name, "-q", model.directory, *output], model.restore))
+        interleave(*commands, runs=3)
+        big, less, least = (command.median for command in commands)
+        power = math.log((big - least) / (less - least)) / math.log(large.ops / small.ops)
+        work = f"{name}: growth from {small.ops:,} to {large.ops:,} ops, start-up subtracted"
+        rows.append(Row(work, "n^1.1", f"n^{power:.2f}", "", power <= 1.1))
+    return rows
+
+
+def sized_rows(large: Model, scratch: Path) -> list[Row]:
+    """Every command at size: three runs each by turns with reading, within the memory that SECURITY.md promises."""
+    large.restore()
+    other, out = Model(_copy(large.directory, scratch / "other")), scratch / "sized"
+    other.xml.write_bytes(large.plain.replace(b"layers.3.self_attn.q_proj", b"layers.3.self_attn.renamed", 1))
+    # `graft` wants a draft that would use the head; any small IR has the name of one.
+    head = large.directory / "openvino_mtp_model.xml"
+    shutil.copy(FIXTURES / "qwen3_5_vl" / head.name, head)
+    shutil.copy(FIXTURES / "qwen3_5_vl" / head.with_suffix(".bin").name, head.with_suffix(".bin"))
+    most = 8 * len(large.plain) / 2**20 + 150
+    rows = []
+    for name, (limit, words) in SIZED.items():
+        places = {"LARGE": str(large.directory), "OTHER": str(other.directory)}
+        arguments = [places.get(word, word.replace("OUT", str(out))) for word in words]
+
+        def prepare() -> None:
+            large.restore()
+            shutil.rmtree(out, ignore_errors=True)
+            out.mkdir()
+
+        command, read = Command([*IRTOOLS, *arguments], prepare, (0, 1)), large.read()
+        interleave(command, read, runs=3)
+        rows.append(ratio_row(f"{name}, {large.ops:,} ops, to read_model", command, read, limit, most))
+    for file in (head, head.with_suffix(".bin")):
+        file.unlink()
+    return rows
+
+
 def weights_rows(scratch: Path, runs: int) -> list[Row]:
     small, sparse = (Model(_copy(FIXTURES / "falcon", scratch / name)) for name in ("falcon", "falcon_40gb"))
     sparse.with_weights(40 << 30)
@@ -377,7 +433,10 @@ def main() -> int:
         if not options.quick:
             tiny = build(scratch / "tiny", layers=1, experts=2)
             small = build(scratch / "small", layers=64, experts=6)
-            rows += large_rows(build(scratch / "large"), small, tiny, 3)
+            large = build(scratch / "large")
+            rows += large_rows(large, small, tiny, 3)
+            rows += growth_rows(large, small, tiny)
+            rows += sized_rows(large, scratch)
             rows += weights_rows(scratch, options.runs)
             rows += fleet_rows()
     widths = [max(len(getattr(row, key)) for row in rows) for key in ("work", "limit", "measured")]
