@@ -61,7 +61,7 @@ def state_ops(view: GraphView, block: Block, ops: Collection[int], inside: Colle
 def _reads(view: GraphView, states: Collection[int], ops: Collection[int]) -> set[int]:
     """The states of a layer, and the ops that reorder them by beam before the ops of the layer."""
     return closure(
-        states, lambda op: [key for key in view.succ[op] if key not in ops and view.op_type(key) in _REORDERS]
+        states, lambda op: [key for key in view.successors(op) if key not in ops and view.op_type(key) in _REORDERS]
     )
 
 
@@ -133,7 +133,7 @@ class _Reader:
         return closure(ops, lambda op: [source for source in self.view.pred[op] if source in self.ops])
 
     def _below(self, ops: Collection[int]) -> set[int]:
-        return closure(ops, lambda op: [user for user in self.view.succ[op] if user in self.ops]) - set(ops)
+        return closure(ops, lambda op: [user for user in self.view.successors(op) if user in self.ops]) - set(ops)
 
     def _rotation(self, path: Collection[int]) -> set[int]:
         """The ops between the value before RoPE and the value after it: products with two tables, and their sum."""
@@ -147,7 +147,7 @@ class _Reader:
             return set(turns)
         start, end = max(above, key=rank.__getitem__, default=None), min(below, key=rank.__getitem__)
         inside = (self._above([end]) & set(path)) - (self._above([start]) if start is not None else set())
-        readers = [user for user in self.view.succ[end] if user in path]
+        readers = [user for user in self.view.successors(end) if user in path]
         whole = len(readers) == 1 and self.view.op_type(readers[0]) in _JOINS and not self._reads_state(readers[0])
         return inside | {end} | ({readers[0]} if whole else set())  # with the channels that are not rotated
 
@@ -162,7 +162,7 @@ class _Reader:
     def _states(self, joined: Collection[int]) -> set[int]:
         """The ops beside the block that bring the past tokens of these ops, and keep the new ones."""
         before = closure(joined, lambda op: [source for source in self.view.pred[op] if source in self.beside])
-        return closure(before, lambda op: [user for user in self.view.succ[op] if user in self.beside])
+        return closure(before, lambda op: [user for user in self.view.successors(op) if user in self.beside])
 
     def _before(self, path: Collection[int], later: Collection[int]) -> set[int]:
         """The ops of a path that lead to RoPE or the cache; all of them without these."""

@@ -111,7 +111,7 @@ def render_reports(verified: Sequence[ModelVerification], view: View | None = No
         "report.html",
         scripts=_SCRIPTS,
         styles=("page.css", "record.css", "report.css"),
-        rules=_colours(),
+        css=_colours(),
         title=", ".join(model.name for model in models) or "irtools",
         models=models,
         views=_record_views(verified, view),

@@ -29,7 +29,7 @@ _SOURCE_MAP = re.compile(r"^//# sourceMappingURL=.*$", re.MULTILINE)  # a browse
 
 
 def page(
-    template: str, *, scripts: Sequence[str] = (), styles: Sequence[str] = (), rules: str = "", **context: object
+    template: str, *, scripts: Sequence[str] = (), styles: Sequence[str] = (), css: str = "", **context: object
 ) -> str:
     """Render a template as HTML that can be encoded in UTF-8.
 
@@ -39,14 +39,14 @@ def page(
         Name of a file in ``templates/`` that extends ``page.html``.
     scripts, styles : sequence of str
         Names of files in ``templates/`` or ``vendor/``, in order. A vendored script includes its licence.
-    rules : str
+    css : str
         Further style rules.
     **context : object
         Variables of the template. All values are escaped. The filter ``shown`` also makes the control characters
         of a text visible; ``prose`` also sets literals, which our sentences have in backticks.
     """
     script = "\n".join(map(_asset, scripts))
-    style = "\n".join([*map(_asset, styles), rules])
+    style = "\n".join([*map(_asset, styles), css])
     context |= {"script": Markup(script), "style": Markup(style), "policy": _policy(script, style)}
     text = _environment().get_template(template).render(version=__version__, **context)
     # Lone surrogates stand for the bytes of a path that is not valid UTF-8.
