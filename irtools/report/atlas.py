@@ -140,7 +140,7 @@ def _row(path: str, error: str | None, context: Context, verification: Verificat
         lm_head_precision=facts.precision(context.target, "last") if context.stack is not None else "",
         mtp_precision=facts.precision(context.mtp),
         target_runtime=context.target_runtime,
-        strategies=tuple(replace(one, conditions=()) for one in verification.strategies),
+        strategies=tuple(replace(one, conditions=(), reason=shortened(one.reason)) for one in verification.strategies),
         pipelines=tuple(one.name for one in verification.pipelines if one.fits),
         memory=facts.memory(tokens),
         findings=tuple(_listed(verification)),

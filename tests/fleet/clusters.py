@@ -49,7 +49,7 @@ def _process(*arguments: str | Path, directory: Path) -> Iterator[subprocess.Pop
             cwd=directory,
             stdout=log,
             stderr=log,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"},
             start_new_session=True,
         )
     try:

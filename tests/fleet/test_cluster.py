@@ -126,24 +126,23 @@ class TestOutcomes:
     def test_poison_is_reported_once_and_costs_the_others_nothing(
         self, dask_cluster: Cluster, folders: Callable[..., list[str]]
     ) -> None:
-        paths = folders("a", "b_memory", *(f"c{number}_slow" for number in range(10)), "d_die", "e")
+        paths = folders("a", "b_memory", *(f"c{number}_slow" for number in range(4)), "d_die", "e")
         outcomes = self.run(dask_cluster, paths)
         failures = {one.path: one.failure for one in outcomes if one.failure is not None}
         assert len(outcomes) == len(paths)
         assert failures.keys() == {"b_memory", "d_die"}
-        assert "4 workers died while working on it, because it exceeded their limit of memory" in failures["b_memory"]
-        assert failures["d_die"] == "4 workers died while working on it, perhaps for lack of memory"
+        assert "2 workers died while working on it, because it exceeded their limit of memory" in failures["b_memory"]
+        assert failures["d_die"] == "2 workers died while working on it, perhaps for lack of memory"
         assert [one.row["path"] for one in sorted(outcomes, key=lambda one: one.number) if one.row] == [
             path for path in paths if path not in failures
         ]
 
-    @pytest.mark.parametrize("how", ["hang", "hold"])
     def test_a_hung_unit_ends_and_its_worker_goes_on(
-        self, dask_cluster: Cluster, folders: Callable[..., list[str]], how: str
+        self, dask_cluster: Cluster, folders: Callable[..., list[str]]
     ) -> None:
-        outcomes = self.run(dask_cluster, folders(f"a_{how}", *"bcdefgh"), timeout=2)
+        outcomes = self.run(dask_cluster, folders("a_hold", *"bcdefgh"), timeout=2)
         assert {one.path: one.failure for one in outcomes} == {
-            f"a_{how}": "took longer than 2 s and was ended",
+            "a_hold": "took longer than 2 s and was ended",
             **dict.fromkeys("bcdefgh"),
         }
         assert len(dask_cluster.workers()) == 2

@@ -152,7 +152,7 @@ def test_the_same_faults_on_a_cluster(exports: Callable[..., Path], dask_cluster
     root = exports(*names)
     errors, done = verified(root, "--scheduler", dask_cluster.address)
     assert list(errors) == sorted(names)
-    assert errors["killed"] == "killed: 4 workers died while working on it, perhaps for lack of memory"
+    assert errors["killed"] == "killed: 2 workers died while working on it, perhaps for lack of memory"
     assert "because it exceeded their limit of memory" in str(errors["hoarder"])
     assert {errors[name] for name in SOUND} == {None}
     assert "Traceback" not in done.stderr

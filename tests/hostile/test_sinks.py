@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 import shutil
@@ -132,6 +134,30 @@ def test_pictures_and_pages(run: Run, hostile: Path, tmp_path: Path) -> None:
         body = page.partition("<body")[2].partition("<script")[0]
         assert not {c for c in body if not c.isprintable()} - {"\n", "\t"}
         assert max(map(len, re.findall("n+", body))) < 1000
+
+
+@pytest.mark.parametrize("form", ["text", "json", "csv", "markdown"])
+def test_an_atlas(run: Run, hostile: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    done = run("atlas", hostile, "--format", form)
+    require_harmless(done)
+    assert "falcon" not in done.out, "the hostile name of the family is there"
+    assert max(map(len, re.findall("n+", done.out)), default=0) < 1000
+    if form == "csv":
+        cells = [cell for row in csv.reader(io.StringIO(done.out)) for cell in row]
+        assert not [cell for cell in cells if cell[:1] in "=+@" and cell]
+    elif form == "json":
+        assert json.loads(done.out)["command"] == "atlas"
+
+
+def test_the_page_of_an_atlas(run: Run, hostile: Path, tmp_path: Path) -> None:
+    """Its rows are JSON in a script, which may not end it."""
+    run("atlas", hostile, "-o", tmp_path / "page.html", codes=(0,))
+    page = (tmp_path / "page.html").read_text("utf-8")
+    body = page.partition("<body")[2]
+    assert not {c for c in body if not c.isprintable()} - {"\n", "\t"}
+    assert not COMMAND.search(body)
+    assert max(map(len, re.findall("n+", body))) < 1000
 
 
 def test_the_runner_is_only_told_what_it_would_obey() -> None:
