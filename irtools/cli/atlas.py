@@ -10,8 +10,9 @@ import click
 
 from irtools.cli.common import PATH, Ui, output_options, write_stdout
 from irtools.cli.defects import defect_text, is_defect
-from irtools.cli.many_options import root_options
+from irtools.cli.many_options import require_directories, root_options
 from irtools.cli.sizes import context_option
+from irtools.errors import SaveError
 from irtools.report.formats import ATLAS, format_of, render
 from irtools.report.terminal import Style, folded
 from irtools.text import is_url, printable
@@ -24,14 +25,12 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-def _checked(_ctx: click.Context, _param: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
+def _checked(ctx: click.Context, param: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
     for file in value:
         if format_of(ATLAS, file) == "text":
             known = ", ".join(suffix for form in ATLAS.values() for suffix in form.suffixes)
             raise click.BadParameter(f"{str(file)!r} has none of the suffixes {known}")
-        if not file.parent.is_dir():
-            raise click.BadParameter(f"there is no directory {str(file.parent)!r} for {file.name!r}")
-    return value
+    return require_directories(ctx, param, value)
 
 
 @click.command("atlas")
@@ -72,13 +71,18 @@ def command(*, many: Many, outputs: tuple[Path, ...], target_runtime: str | None
     work = functools.partial(_row, target_runtime=target_runtime, context=context)
     ended = many.each(ui, work, take, read=AtlasRow.restored, failed=_failed, kept=lambda row: not _failed(row))
     code = ended.code(2 if any(row.error is not None for row in rows) else 0)
+    unwritten = False
     for file in outputs:
-        _write(file, rows, code, ui)
+        try:
+            _write(file, rows, code, ui)
+        except SaveError as error:  # the rows of many exports are not lost for it
+            ui.error(str(error))
+            unwritten = True
     if not outputs or ui.format != "text":
         _print(rows, code, ui)
     failures = [(row.path, row.error) for row in rows if row.error is not None]
     ended.tell(ui, failures if outputs else [], len(many.models))
-    return code
+    return 2 if unwritten else code
 
 
 def _row(_ui: Ui, path: Path, *, target_runtime: str | None, context: int | None) -> dict[str, Any]:

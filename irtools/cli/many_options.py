@@ -17,7 +17,7 @@ from irtools.cli.common import EXPORT, PATH
 from irtools.cli.many import Many
 from irtools.text import is_url
 
-__all__ = ["identity", "many_options", "root_options"]
+__all__ = ["identity", "many_options", "require_directories", "root_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 AUTO = "auto"
@@ -104,6 +104,16 @@ def _work_options(function: F) -> F:
         return function(*args, many=replace(many, jobs=jobs, timeout=timeout, scheduler=scheduler), **kwargs)
 
     return wrapper  # type: ignore[return-value]
+
+
+def require_directories(_ctx: click.Context, _param: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Refuse an output without a place before the work on many exports, not after it."""
+    for file in value:
+        if file.is_dir():
+            raise click.BadParameter(f"{str(file)!r} is a directory")
+        if not file.parent.is_dir():
+            raise click.BadParameter(f"there is no directory {str(file.parent)!r} for {file.name!r}")
+    return value
 
 
 def _found(models: tuple[Path, ...], roots: tuple[Path, ...]) -> Many:

@@ -15,8 +15,8 @@ import click
 from irtools.cli.common import EXPORT, PATH, Ui, about_model, write_stdout
 from irtools.cli.defects import defect_text, is_defect, print_traceback
 from irtools.cli.many import Ended, Many, naming
-from irtools.cli.many_options import identity, many_options
-from irtools.errors import IrtoolsError, OptionError
+from irtools.cli.many_options import identity, many_options, require_directories
+from irtools.errors import IrtoolsError, OptionError, SaveError
 from irtools.report.formats import VERIFY, format_of, render, suffixes_text
 from irtools.report.terminal import Style, folded
 from irtools.text import is_url, plural, printable
@@ -76,6 +76,7 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     metavar="FILE",
     multiple=True,
     type=PATH,
+    callback=require_directories,
     help=f"Output file; see above. Format by suffix: {suffixes_text(VERIFY)}.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors and the findings that fail.")
@@ -153,16 +154,21 @@ def command(
         known = sum(model.verification.in_baseline for model in verified if model.verification is not None)
         ui.note(f"wrote {write_baseline}: {plural(known, 'finding')} of {plural(len(verified), 'export')}")
     code = ended.code(_exit_code(verified, exit_zero=exit_zero))
+    unwritten = False
     for format_, file in targets:
         if (format_, file) == _STREAM and showing.streaming:
             showing.end(verified)
-        else:
+            continue
+        try:
             _emit(format_, file, verified, ui, code, showing.index)
+        except SaveError as error:  # the other files have the results of all exports
+            ui.error(str(error))
+            unwritten = True
     from irtools.report.verification import failure_reason
 
     reasons = ((str(model.path), failure_reason(model)) for model in verified)
     ended.tell(ui, [(path, reason) for path, reason in reasons if reason], len(many.models))
-    return code
+    return 2 if unwritten else code
 
 
 def _configuration(call: VerifyCall, models: Sequence[Path]) -> str:

@@ -143,3 +143,17 @@ def test_verify_writes_the_report_of_one_export(cli: Cli, folder: Path, tmp_path
     page = tmp_path / "x.html"
     cli("verify", folder / "bert", "-q", "--output", page)
     assert 'id="picture"' in page.read_text()
+
+
+def test_a_file_that_cannot_be_written_costs_no_other(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    """A link into nowhere is refused when the file is written, after the work."""
+    bad, good = tmp_path / "bad.json", tmp_path / "good.json"
+    bad.symlink_to(tmp_path / "none" / "x.json")
+    for command in ("atlas", "verify"):
+        done = cli(command, *([folder] if command == "atlas" else ["--recursive", folder]), "-o", bad, "-o", good)
+        assert done.code == 2
+        assert str(bad) in done.err
+        assert json.loads(good.read_text())["models"]
+        good.unlink()
+    assert cli("verify", folder, "-o", tmp_path).code == 2
+    assert "is a directory" in cli("verify", "nowhere", "-o", tmp_path).err, "before the work"
