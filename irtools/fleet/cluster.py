@@ -40,8 +40,8 @@ _PAUSE = 0.01
 _LOOK = 2.0
 _ANSWER = 5.0
 _END = 20.0
-_GRACE = 10.0
-"""Seconds after an interrupt in which what runs can end by itself; a second interrupt does not wait."""
+_GRACE = 5.0
+"""Seconds after an interrupt in which what runs can end by itself, and what it has written is reported."""
 _SHARED = "give the exports a place that every machine of the cluster sees under the same path"
 _one = threading.Lock()
 """Units change the working directory, and what they print is theirs: a process runs one at a time."""

@@ -29,8 +29,8 @@ Unit = Callable[[str], Any]
 _AHEAD = 2
 """Tasks per process that are handed over before their turn, so that no process waits for the next one."""
 _ENDED = 128 + 15
-_GRACE = 10.0
-"""Seconds after an interrupt in which work that runs can end by itself; a second interrupt ends it at once."""
+_GRACE = 5.0
+"""Seconds after an interrupt in which work that runs can end by itself, and what it has written is reported."""
 _SAFE_PATH = "PYTHONSAFEPATH"
 
 
