@@ -8,9 +8,10 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+from irtools.errors import OptionError
 from irtools.fleet.outcome import Outcome
 
-__all__ = ["Outcome", "run"]
+__all__ = ["Outcome", "require_limits", "run"]
 
 Unit = Callable[[str], Any]
 
@@ -71,6 +72,14 @@ def run(
             yield from ready
             raise
     yield from ready
+
+
+def require_limits(jobs: int, timeout: float | None) -> None:
+    """Raise ``OptionError`` for numbers with which nothing would be done."""
+    if jobs < 1:
+        raise OptionError(f"jobs is {jobs}", hint="Give a number of processes of at least 1.")
+    if timeout is not None and not timeout > 0:
+        raise OptionError(f"timeout is {timeout:g}", hint="Give a number of seconds above 0, or None.")
 
 
 def _run(

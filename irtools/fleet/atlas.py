@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from irtools.errors import UsageError
-from irtools.fleet import run
+from irtools.fleet import require_limits, run
 from irtools.fleet.find import find
 from irtools.fleet.order import InOrder
 from irtools.lint.engine import require_runtime
@@ -72,6 +72,7 @@ def atlas(
         require_runtime(target_runtime)
     if context is not None and context < 1:
         raise UsageError(f"context {context}: it must be at least 1")
+    require_limits(jobs, timeout)
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
     found = map(str, find(map(as_path, paths), recursive))

@@ -84,6 +84,7 @@ def _connected(scheduler: str) -> Iterator[Client]:
     """A client of a scheduler that has at least one worker."""
     try:
         from distributed import Client, Security
+        from distributed.comm.addressing import get_address_host_port
     except ImportError as error:
         raise OptionError(
             "--scheduler needs Dask, which is not installed",
@@ -92,6 +93,7 @@ def _connected(scheduler: str) -> Iterator[Client]:
     advice = "Start one with `dask scheduler`, and give the address that it prints."
     with _quiet():
         try:
+            get_address_host_port(scheduler)  # a client that was given a wrong address cannot be closed
             if scheduler.startswith("tls://") and Security().get_connection_args("client").get("ssl_context") is None:
                 raise ValueError("Dask's configuration names no certificates (distributed.comm.tls)")
             with warnings.catch_warnings():  # about versions of what irtools does not depend on

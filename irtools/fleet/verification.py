@@ -69,9 +69,10 @@ def verify_many(
     falcon <Verification fixtures/falcon, 1 note>
     none fixtures/none: no such file or directory
     """
-    if jobs < 1:
-        raise OptionError(f"jobs is {jobs}", hint="Give a number of processes of at least 1.")
+    from irtools.fleet import require_limits
     from irtools.fleet.find import find
+
+    require_limits(jobs, timeout)
 
     if isinstance(paths, str | os.PathLike):
         paths = [paths]

@@ -51,6 +51,7 @@ class TestErrors:
             "no://where:3",
             "tcp://127.0.0.1:port",
             "tls://127.0.0.1:1",
+            "where",
         ):
             with pytest.raises(OptionError, match=f"the scheduler {address} does not answer: .*Start one"):
                 next(cluster.run(units.sizes, ["a"], scheduler=address))

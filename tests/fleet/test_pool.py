@@ -186,8 +186,10 @@ def test_outcomes_come_in_order_as_soon_as_earlier_ones_are_there() -> None:
     assert [one.number for one in order.rest()] == [4]
 
 
-def test_a_number_of_jobs_below_one_is_refused() -> None:
+@pytest.mark.parametrize("name", ["verify_many", "atlas"])
+def test_numbers_with_which_nothing_would_be_done_are_refused(fixtures: Path, name: str) -> None:
     import irtools
 
-    with pytest.raises(OptionError, match="jobs is 0"):
-        irtools.verify_many([], jobs=0)
+    for wrong, message in (({"jobs": 0}, "jobs is 0"), ({"timeout": 0}, "timeout is 0"), ({"timeout": -1}, "is -1")):
+        with pytest.raises(OptionError, match=message):
+            getattr(irtools, name)([fixtures / "bert"], **wrong)
