@@ -16,6 +16,7 @@ import jsonschema
 import openvino
 import pytest
 
+from irtools.fleet.state import _line as state_line
 from irtools.report.json import schema
 from tests.cli.conftest import Done, command
 
@@ -278,3 +279,17 @@ def test_a_baseline_that_a_configuration_file_names_counts(cli: Cli, folder: Pat
     (folder / "known.json").unlink()
     assert cli("verify", "all/a", "--expect-mtp", "--write-baseline", "known.json").code == 0
     assert cli(*call).code == 0, "the findings are known now"
+
+
+def test_a_kept_row_need_not_have_what_only_a_new_one_tells(cli: Cli, folder: Path) -> None:
+    """A row of an earlier build has no traffic of the process that did the work and counts; one without a value not."""
+    call = ("verify", "all/a", "--resume", "state")
+    first = cli(*call)
+    head, line = (folder / "state").read_bytes().splitlines(keepends=True)
+    for key, code in (("elsewhere", first.code), ("value", 2)):
+        content = json.loads(line)
+        del content["check"], content["row"][key]
+        (folder / "state").write_bytes(head + state_line(content))
+        done = cli(*call)
+        assert done.code == code
+        assert done == first if key == "elsewhere" else "the state is damaged" in done.err
