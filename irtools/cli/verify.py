@@ -144,24 +144,24 @@ def command(
     showing = _Showing(targets, ui, streaming=len(many.models) > 1 and write_baseline is None, indexed=indexed)
     with ui.telling_traffic():
         ended = _verify_each(many, call, ui, showing)
-    verified = showing.verified
-    if write_baseline is not None:
-        from irtools.lint.baseline import write_baseline as write
+        verified = showing.verified
+        if write_baseline is not None:
+            from irtools.lint.baseline import write_baseline as write
 
-        verified = write(write_baseline, verified)
-        known = sum(model.verification.in_baseline for model in verified if model.verification is not None)
-        ui.note(f"wrote {write_baseline}: {plural(known, 'finding')} of {plural(len(verified), 'export')}")
-    code = ended.code(_exit_code(verified, exit_zero=exit_zero))
-    for format_, file in targets:
-        if (format_, file) == _STREAM and showing.streaming:
-            showing.end(verified)
-        else:
-            _emit(format_, file, verified, ui, code, showing.index)
-    from irtools.report.verification import failure_reason
+            verified = write(write_baseline, verified)
+            known = sum(model.verification.in_baseline for model in verified if model.verification is not None)
+            ui.note(f"wrote {write_baseline}: {plural(known, 'finding')} of {plural(len(verified), 'export')}")
+        code = ended.code(_exit_code(verified, exit_zero=exit_zero))
+        for format_, file in targets:
+            if (format_, file) == _STREAM and showing.streaming:
+                showing.end(verified)
+            else:
+                _emit(format_, file, verified, ui, code, showing.index)
+        from irtools.report.verification import failure_reason
 
-    reasons = ((str(model.path), failure_reason(model)) for model in verified)
-    ended.tell(ui, [(path, reason) for path, reason in reasons if reason], len(many.models))
-    return code
+        reasons = ((str(model.path), failure_reason(model)) for model in verified)
+        ended.tell(ui, [(path, reason) for path, reason in reasons if reason], len(many.models))
+        return code
 
 
 def _configuration(call: VerifyCall) -> str:

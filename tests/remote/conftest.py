@@ -77,10 +77,11 @@ class Look:
 
 def forget() -> None:
     """Open each URL again, as a new process does."""
-    from irtools.remote import copies, snapshot
+    from irtools.errors import failed_transfers
+    from irtools.remote import snapshot
     from irtools.remote.meter import METER
 
-    for known in (snapshot._opened, snapshot._roots, snapshot._folders, copies.failures):
+    for known in (snapshot._opened, snapshot._roots, snapshot._folders, failed_transfers):
         known.clear()
     METER.__init__()
 
