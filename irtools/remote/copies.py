@@ -7,10 +7,11 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from irtools.errors import RemoteError, failed_transfers
@@ -29,9 +30,10 @@ WEIGHTS_AT_MOST = 500_000
 """Bytes that are fetched from the weights of one export; ``irtools.lint`` reads no more of a local one."""
 _WHOLE = (".xml", ".json", ".jinja")
 _WORKERS = 24
-_NEAR = 256
-"""Bytes between two ranges that are fetched as one: a request takes more."""
+_NEAR = 16_384
+"""Bytes between two ranges that may be fetched as one: a request takes longer."""
 _JOINED_AT_MOST = WEIGHTS_AT_MOST // 2
+"""Bytes of weights up to which ranges are joined; the rest is for ranges that something reads later."""
 _AHEAD = 1 << 20
 """Bytes of the largest tokenizer.json that is fetched before something asks for it."""
 _MOST_AHEAD = 200
@@ -279,14 +281,8 @@ class Copy:
                 self.notes[f"{self.url}/{name}: {error.strerror}, so checks that need its values are not made"] = None
                 raise
 
-    def _within_budget(self, path: str, gaps: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-        joined: list[tuple[int, int]] = []
-        spare = _JOINED_AT_MOST - self._weights_bytes
-        for start, end in gaps:
-            if joined and start <= joined[-1][1] + (_NEAR if spare > 0 else 0):
-                joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
-            else:
-                joined.append((start, end))
+    def _within_budget(self, path: str, gaps: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        joined = _joined(gaps, _JOINED_AT_MOST - self._weights_bytes)
         size = sum(end - start for start, end in joined)
         if self._weights_bytes + size > WEIGHTS_AT_MOST:
             kilobytes = WEIGHTS_AT_MOST // 1000
@@ -367,6 +363,25 @@ class Copy:
                     for start, end in own.ranges:
                         merged.add(start, end)
             self._save()
+
+
+def _joined(ranges: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]:
+    """Join sorted ranges across the smallest holes between them, up to ``most`` bytes in all."""
+    spare = most - sum(end - start for start, end in ranges)
+    holes = sorted((start - end, number) for number, ((_, end), (start, _)) in enumerate(pairwise(ranges), 1))
+    across = set()
+    for hole, number in holes:
+        if hole > 0 and (hole > spare or hole > _NEAR):
+            break
+        spare -= max(hole, 0)
+        across.add(number)
+    joined: list[tuple[int, int]] = []
+    for number, (start, end) in enumerate(ranges):
+        if number in across:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
 
 
 def _write(handle: int, offset: int, piece: bytes) -> None:
