@@ -264,15 +264,19 @@ class Ui:
     @contextmanager
     def telling_traffic(self) -> Iterator[None]:
         """Write what exports at a URL took, after the block; what was not read of them comes before it."""
+        done = False
         try:
             yield
+            done = True
         finally:
             remote = _remote()
-            if remote is not None and remote.are_named():
+            if remote is not None and (remote.traffic().requests or (done and remote.are_named())):
                 for note in remote_notes():
                     self.note(note)
                 taken = remote.traffic()
-                self.line(f"irtools: {size_text(taken.bytes)} in {plural(taken.requests, 'request')} from the network")
+                least = "at least " if taken.partial else ""
+                amount = f"{size_text(taken.bytes)} in {plural(taken.requests, 'request')}"
+                self.line(f"irtools: {least}{amount} from the network")
 
     def step(self, name: str, seconds: float, depth: int) -> None:
         """Write a finished step and its time to stderr: those that it consists of come before it, indented."""

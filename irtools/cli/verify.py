@@ -16,6 +16,7 @@ from irtools.cli.defects import defect_text, is_defect, print_traceback
 from irtools.cli.many import Ended, Many, naming
 from irtools.cli.many_options import identity, many_options
 from irtools.errors import IrtoolsError, OptionError
+from irtools.remote import as_path
 from irtools.report.formats import VERIFY, format_of, render, suffixes_text
 from irtools.report.terminal import Style, folded
 from irtools.text import plural, printable
@@ -249,7 +250,7 @@ def _verify_each(many: Many, call: VerifyCall, ui: Ui, showing: _Showing) -> End
         if outcome.row is not None:
             model = from_row(outcome.row["model"], folders)
         else:
-            model = ModelVerification(Path(outcome.path), error=f"{outcome.path}: {outcome.failure}")
+            model = ModelVerification(as_path(outcome.path), error=f"{outcome.path}: {outcome.failure}")
         if index is not None:
             from irtools.report.atlas import AtlasRow, failed_row
 

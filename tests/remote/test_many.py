@@ -10,7 +10,7 @@ import pytest
 
 import irtools
 from tests.remote.conftest import Look, forget, told
-from tests.remote.http_server import fail
+from tests.remote.http_server import fail, wire
 from tests.remote.hub_server import Hub, environment
 
 
@@ -48,6 +48,16 @@ def test_processes(organisation: Hub, process: Callable[..., Any], tmp_path: Pat
     assert chart.code == 2
     rows = (tmp_path / "atlas.csv").read_text().splitlines()
     assert [row.split(",")[0] for row in rows[1:]] == ["hf://org/falcon", "hf://org/gated", "hf://org/nested/int4"]
+
+
+@pytest.mark.slow
+def test_a_process_that_is_ended(served: Hub, process: Callable[..., Any], tmp_path: Path) -> None:
+    variables = environment(served, tmp_path / "home", XDG_CACHE_HOME=str(tmp_path / "cache"))
+    served.api.fault("", wire(delay=30.0))
+    done = process("verify", "--timeout", "0.5", "hf://org/falcon", **variables)
+    assert done.code == 2
+    assert "hf://org/falcon: took longer" in done.err
+    assert done.err.splitlines()[-1].startswith("irtools: at least ")
 
 
 def test_an_organisation_in_python(organisation: Hub, look: Look) -> None:
