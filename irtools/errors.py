@@ -67,6 +67,26 @@ def about(path: Path | None) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def transferring() -> Iterator[None]:
+    """Raise the error of the first transfer from a URL that failed in the block, whatever the block made of it.
+
+    What reads a file takes bytes that are missing for a fault of the file.
+    """
+    before = len(failed_transfers)
+    try:
+        yield
+    except (IrtoolsError, OSError):
+        _raise_first(before)
+        raise
+    _raise_first(before)
+
+
+def _raise_first(before: int) -> None:
+    if len(failed_transfers) > before:
+        raise failed_transfers[before] from None
+
+
 def os_reason(error: OSError) -> str:
     """Reason of an ``OSError`` for the middle of a message."""
     reason = error.strerror or str(error) or type(error).__name__
@@ -105,6 +125,10 @@ class RemoteError(ExportError):
 def unreadable(path: Path, error: OSError, advice: str = "") -> ExportError:
     """Error for a file or directory that cannot be read; the advice begins with its punctuation."""
     return ExportError(f"cannot be read: {os_reason(error)}{advice}", path=path)
+
+
+failed_transfers: list[RemoteError] = []
+"""Transfers from a URL that failed in this process, in order."""
 
 
 class InvalidIRError(IrtoolsError):

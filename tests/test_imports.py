@@ -12,6 +12,8 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
+import irtools
+import irtools.remote
 from irtools.lint.rule import load_rules
 from irtools.model.mtp import MtpProfile
 from irtools.registry import collect
@@ -113,6 +115,12 @@ def test_the_graph_sees_what_is_imported_by_a_string(graph: nx.DiGraph[str]) -> 
     assert graph.has_edge("irtools.prove.worker", "irtools.prove.measure_taps")
     assert graph.has_edge("irtools.runtime.genai", "irtools.runtime.pipeline")
     assert graph.has_edge("irtools.prove.record", "irtools.prove")
+
+
+def test_lazy_names_are_no_submodules() -> None:
+    """Importing a submodule sets the name in its package, where it would hide what ``attach`` finds."""
+    for package in (irtools, irtools.remote):
+        assert not [name for name in package.__all__ if f"{package.__name__}.{name}" in MODULES], package.__name__
 
 
 def test_rules_take_public_names_from_the_public_module(graph: nx.DiGraph[str]) -> None:

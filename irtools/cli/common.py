@@ -18,7 +18,15 @@ from typing import Any, TypeVar
 import click
 
 from irtools.cli.defects import StdoutError, defect_text, is_defect
-from irtools.errors import AnnotationDiffersError, ExportError, IrtoolsError, LocateRefusedError, about, os_reason
+from irtools.errors import (
+    AnnotationDiffersError,
+    ExportError,
+    IrtoolsError,
+    LocateRefusedError,
+    about,
+    os_reason,
+    transferring,
+)
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Style, folded
 from irtools.text import is_url, plural, printable, shortened, size_text, visible
@@ -171,33 +179,16 @@ def about_model(path: Path) -> Iterator[None]:
 
     If a transfer of an export at a URL failed within the block, its error is raised whatever the block made of it.
     """
-    before = _failed_transfers()
     try:
-        with about(path):
+        with transferring(), about(path):
             yield
     except OSError as error:
-        _raise_failed(before)
         raise system_error(error, path) from error
-    except IrtoolsError:
-        _raise_failed(before)
-        raise
-    _raise_failed(before)
 
 
 def _remote() -> Any | None:
     """The module :mod:`irtools.remote`, once an export at a URL was named; before that, nothing was transferred."""
     return sys.modules["irtools.remote"] if "irtools.remote.snapshot" in sys.modules else None
-
-
-def _failed_transfers() -> int:
-    remote = _remote()
-    return len(remote.failures) if remote is not None else 0
-
-
-def _raise_failed(before: int) -> None:
-    remote = _remote()
-    if remote is not None and len(remote.failures) > before:
-        raise remote.failures[before] from None
 
 
 def remote_notes() -> list[str]:
@@ -273,15 +264,19 @@ class Ui:
     @contextmanager
     def telling_traffic(self) -> Iterator[None]:
         """Write what exports at a URL took, after the block; what was not read of them comes before it."""
+        done = False
         try:
             yield
+            done = True
         finally:
             remote = _remote()
-            if remote is not None and (remote.opened_snapshots() or remote.traffic().requests):
+            if remote is not None and (remote.traffic().requests or (done and remote.are_named())):
                 for note in remote_notes():
                     self.note(note)
                 taken = remote.traffic()
-                self.line(f"irtools: {size_text(taken.bytes)} in {plural(taken.requests, 'request')} from the network")
+                least = "at least " if taken.partial else ""
+                amount = f"{size_text(taken.bytes)} in {plural(taken.requests, 'request')}"
+                self.line(f"irtools: {least}{amount} from the network")
 
     def step(self, name: str, seconds: float, depth: int) -> None:
         """Write a finished step and its time to stderr: those that it consists of come before it, indented."""

@@ -315,6 +315,7 @@ class _Unit:
 def _told(ui: Ui, outcome: Outcome) -> Outcome:
     """Print what a unit said, and return the outcome with the value of its work for a row."""
     if outcome.row is None:
+        METER.partial = True
         return outcome
     if not outcome.known:
         received, requests = outcome.row["elsewhere"]

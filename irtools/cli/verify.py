@@ -17,6 +17,7 @@ from irtools.cli.defects import defect_text, is_defect, print_traceback
 from irtools.cli.many import Ended, Many, naming
 from irtools.cli.many_options import identity, many_options, require_directories
 from irtools.errors import IrtoolsError, OptionError, SaveError
+from irtools.remote import as_path
 from irtools.report.formats import VERIFY, format_of, render, suffixes_text
 from irtools.report.terminal import Style, folded
 from irtools.text import is_url, plural, printable
@@ -146,29 +147,29 @@ def command(
     showing = _Showing(targets, ui, streaming=len(many.models) > 1 and write_baseline is None, indexed=indexed)
     with ui.telling_traffic():
         ended = _verify_each(many, call, ui, showing)
-    verified = showing.verified
-    if write_baseline is not None:
-        from irtools.lint.baseline import write_baseline as write
+        verified = showing.verified
+        if write_baseline is not None:
+            from irtools.lint.baseline import write_baseline as write
 
-        verified = write(write_baseline, verified)
-        known = sum(model.verification.in_baseline for model in verified if model.verification is not None)
-        ui.note(f"wrote {write_baseline}: {plural(known, 'finding')} of {plural(len(verified), 'export')}")
-    code = ended.code(_exit_code(verified, exit_zero=exit_zero))
-    unwritten = False
-    for format_, file in targets:
-        if (format_, file) == _STREAM and showing.streaming:
-            showing.end(verified)
-            continue
-        try:
-            _emit(format_, file, verified, ui, code, showing.index)
-        except SaveError as error:  # the other files have the results of all exports
-            ui.error(str(error))
-            unwritten = True
-    from irtools.report.verification import failure_reason
+            verified = write(write_baseline, verified)
+            known = sum(model.verification.in_baseline for model in verified if model.verification is not None)
+            ui.note(f"wrote {write_baseline}: {plural(known, 'finding')} of {plural(len(verified), 'export')}")
+        code = ended.code(_exit_code(verified, exit_zero=exit_zero))
+        unwritten = False
+        for format_, file in targets:
+            if (format_, file) == _STREAM and showing.streaming:
+                showing.end(verified)
+                continue
+            try:
+                _emit(format_, file, verified, ui, code, showing.index)
+            except SaveError as error:  # the other files have the results of all exports
+                ui.error(str(error))
+                unwritten = True
+        from irtools.report.verification import failure_reason
 
-    reasons = ((str(model.path), failure_reason(model)) for model in verified)
-    ended.tell(ui, [(path, reason) for path, reason in reasons if reason], len(many.models))
-    return 2 if unwritten else code
+        reasons = ((str(model.path), failure_reason(model)) for model in verified)
+        ended.tell(ui, [(path, reason) for path, reason in reasons if reason], len(many.models))
+        return 2 if unwritten else code
 
 
 def _configuration(call: VerifyCall, models: Sequence[Path]) -> str:
@@ -267,7 +268,7 @@ def _verify_each(many: Many, call: VerifyCall, ui: Ui, showing: _Showing) -> End
         if outcome.row is not None:
             model = from_row(outcome.row["model"], folders)
         else:
-            model = ModelVerification(Path(outcome.path), error=f"{outcome.path}: {outcome.failure}")
+            model = ModelVerification(as_path(outcome.path), error=f"{outcome.path}: {outcome.failure}")
         if index is not None:
             from irtools.report.atlas import AtlasRow, failed_row
 

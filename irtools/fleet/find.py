@@ -33,9 +33,9 @@ def find(
     Parameters
     ----------
     recursive : bool
-        Look below each path for directories with an IR. Hidden directories are left out, and so are links to
-        directories. A directory that cannot be read counts as an export, because nobody knows what is in it: whoever
-        opens it gets the reason.
+        Look below each path for directories with an IR, but not below a URL. Hidden directories are left out, and so
+        are links to directories. A directory that cannot be read counts as an export, because nobody knows what is in
+        it: whoever opens it gets the reason.
     skipped : callable, optional
         Gets each link to a directory outside of the path that is not followed, and the reason as a clause.
 
@@ -48,7 +48,7 @@ def find(
     """
     seen: set[Path | str] = set()
     for path in paths:
-        found = _below(path, skipped) if recursive else _meant(path)
+        found = _below(path, skipped) if recursive and not is_url(str(path)) else _meant(path)
         for one in found:
             real = real_place(one)
             if real not in seen:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irtools.display import Tabular
-from irtools.errors import ExportError, InvalidIRError, IrtoolsError, OptionError, UsageError
+from irtools.errors import ExportError, InvalidIRError, IrtoolsError, OptionError, UsageError, transferring
 from irtools.ir.mistaken import meant_instead
 from irtools.lint.context import DEFAULT_RUNTIME, Context
 from irtools.lint.finding import Finding, Severity, Strategy
@@ -330,6 +330,17 @@ def verify(
     """
     options = options or VerifyOptions()
     require_runtime(options.target_runtime)
+    with transferring():
+        return _verified(export, options, failures, context, shared)
+
+
+def _verified(
+    export: ModelDirectory,
+    options: VerifyOptions,
+    failures: list[UsageError] | None,
+    context: Context | None,
+    shared: bool,
+) -> Verification:
     loaded = load_rules(options.rules)
     options = with_codes(loaded, options)
     rules = selected_rules(loaded, options)

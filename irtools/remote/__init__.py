@@ -12,19 +12,26 @@ from irtools._lazy import attach
 from irtools.text import is_url
 
 if TYPE_CHECKING:
-    from irtools.remote.copies import failures
     from irtools.remote.meter import Traffic, traffic
     from irtools.remote.path import RemotePath, as_path
-    from irtools.remote.snapshot import Snapshot, expand, is_offline, open_snapshot, opened_snapshots, set_offline
+    from irtools.remote.snapshot import (
+        Snapshot,
+        are_named,
+        expand,
+        is_offline,
+        open_snapshot,
+        opened_snapshots,
+        set_offline,
+    )
     from irtools.remote.whole import is_remote, note_unmade, require_local, upload_of
 
 __all__ = [
     "RemotePath",
     "Snapshot",
     "Traffic",
+    "are_named",
     "as_path",
     "expand",
-    "failures",
     "is_offline",
     "is_remote",
     "is_url",
@@ -43,9 +50,9 @@ __getattr__, __dir__ = attach(
         "RemotePath": "irtools.remote.path",
         "Snapshot": "irtools.remote.snapshot",
         "Traffic": "irtools.remote.meter",
+        "are_named": "irtools.remote.snapshot",
         "as_path": "irtools.remote.path",
         "expand": "irtools.remote.snapshot",
-        "failures": "irtools.remote.copies",
         "is_offline": "irtools.remote.snapshot",
         "is_remote": "irtools.remote.whole",
         "note_unmade": "irtools.remote.whole",

@@ -6,13 +6,15 @@ import errno
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
-from irtools.errors import RemoteError
+from irtools.errors import RemoteError, failed_transfers
 from irtools.ir.hashes import hash_of
 from irtools.ir.reading import NotFetchedError, kind_of, read_limit
 from irtools.remote.address import parse
@@ -22,23 +24,36 @@ from irtools.remote.lines import download_line
 from irtools.remote.listing import Entry, Listing, Source
 from irtools.text import listed, plural, size_text
 
-__all__ = ["WEIGHTS_AT_MOST", "Copy", "failures", "known_listing"]
+__all__ = ["WEIGHTS_AT_MOST", "Copy", "Failed", "known_listing"]
 
 WEIGHTS_AT_MOST = 500_000
 """Bytes that are fetched from the weights of one export; ``irtools.lint`` reads no more of a local one."""
 _WHOLE = (".xml", ".json", ".jinja")
 _WORKERS = 24
-_NEAR = 256
-"""Bytes between two ranges that are fetched as one: a request takes more."""
+_NEAR = 16_384
+"""Bytes between two ranges that may be fetched as one: a request takes longer."""
 _JOINED_AT_MOST = WEIGHTS_AT_MOST // 2
+"""Bytes of weights up to which ranges are joined; the rest is for ranges that something reads later."""
 _AHEAD = 1 << 20
 """Bytes of the largest tokenizer.json that is fetched before something asks for it."""
 _MOST_AHEAD = 200
+_AGAIN_AFTER = 20.0
+"""Seconds after a failed transfer in which other files of the export are not tried."""
 _TOGETHER = 1 << 30
 """Bytes of all files that are fetched whole."""
 
-failures: list[RemoteError] = []
-"""Errors of transfers, in order. What reads a file may take one for a fault of the file, so the boundary looks here."""
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An error of a server, and when it was."""
+
+    error: RemoteError
+    at: float = field(default_factory=time.monotonic)
+
+    @property
+    def is_recent(self) -> bool:
+        """True if nobody should try again now."""
+        return time.monotonic() - self.at < _AGAIN_AFTER
 
 
 def known_listing(folder: Path) -> Listing | None:
@@ -79,6 +94,7 @@ class Copy:
     _whole_bytes: int = field(default=0, init=False, repr=False)
     _reached: set[str] = field(default_factory=set, init=False, repr=False)
     _unreadable: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+    _failed: Failed | None = field(default=None, init=False, repr=False)
     _guard: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
 
     @property
@@ -248,29 +264,25 @@ class Copy:
             gaps = [gap for start, end in sorted(wanted) if start < end for gap in filled.missing(start, end)]
             if not gaps:
                 return
-            known = self._unreadable.get(name) or self._unreadable.get("")
-            if known:
-                raise NotFetchedError(errno.EIO, known, path)
+            if name in self._unreadable:
+                raise NotFetchedError(errno.EIO, self._unreadable[name], path)
+            if self._failed is not None and self._failed.is_recent:
+                failed_transfers.append(self._failed.error)
+                raise NotFetchedError(errno.EIO, str(self._failed.error), path)
             gaps = wanted if whole else self._within_budget(path, gaps)
             try:
                 self._fetch([(entry, start, end) for start, end in gaps])
             except RemoteError as error:
-                failures.append(error)
-                self._unreadable[""] = str(error)  # the command fails anyway: no other file is tried again and again
+                failed_transfers.append(error)
+                self._failed = Failed(error)
                 raise NotFetchedError(errno.EIO, str(error), path) from error
             except NotFetchedError as error:
                 self._unreadable[name] = str(error.strerror)
                 self.notes[f"{self.url}/{name}: {error.strerror}, so checks that need its values are not made"] = None
                 raise
 
-    def _within_budget(self, path: str, gaps: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-        joined: list[tuple[int, int]] = []
-        spare = _JOINED_AT_MOST - self._weights_bytes
-        for start, end in gaps:
-            if joined and start <= joined[-1][1] + (_NEAR if spare > 0 else 0):
-                joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
-            else:
-                joined.append((start, end))
+    def _within_budget(self, path: str, gaps: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        joined = _joined(gaps, _JOINED_AT_MOST - self._weights_bytes)
         size = sum(end - start for start, end in joined)
         if self._weights_bytes + size > WEIGHTS_AT_MOST:
             kilobytes = WEIGHTS_AT_MOST // 1000
@@ -351,6 +363,25 @@ class Copy:
                     for start, end in own.ranges:
                         merged.add(start, end)
             self._save()
+
+
+def _joined(ranges: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]:
+    """Join sorted ranges across the smallest holes between them, up to ``most`` bytes in all."""
+    spare = most - sum(end - start for start, end in ranges)
+    holes = sorted((start - end, number) for number, ((_, end), (start, _)) in enumerate(pairwise(ranges), 1))
+    across = set()
+    for hole, number in holes:
+        if hole > 0 and (hole > spare or hole > _NEAR):
+            break
+        spare -= max(hole, 0)
+        across.add(number)
+    joined: list[tuple[int, int]] = []
+    for number, (start, end) in enumerate(ranges):
+        if number in across:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
 
 
 def _write(handle: int, offset: int, piece: bytes) -> None:

@@ -113,7 +113,7 @@ def asking(home: str, meter: Meter) -> Iterator[None]:
     """Say for whom the requests are that huggingface_hub makes within the block, and keep its warnings from stderr."""
     logger = logging.getLogger("huggingface_hub")
     last = meter.traffic.requests + _MOST_PAGES
-    level, token = logger.level, _asking.set(Ask(home, meter, last=last))
+    level, token = logger.level, _asking.set(Ask(home, meter, _ANSWER, last))
     logger.setLevel(logging.ERROR)
     try:
         yield

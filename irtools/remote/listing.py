@@ -11,7 +11,7 @@ from typing import Protocol
 from irtools.errors import RemoteError
 from irtools.remote.meter import Meter
 
-__all__ = ["MOST_FILES", "Entry", "Listing", "Sink", "Source", "usable"]
+__all__ = ["MOST_FILES", "Entry", "Listing", "Sink", "Source", "is_name", "usable"]
 
 MOST_FILES = 20_000
 _LONGEST = 1000
@@ -100,7 +100,7 @@ def usable(entries: Iterable[Entry], url: str) -> tuple[tuple[Entry, ...], tuple
             raise RemoteError(f"has more than {MOST_FILES:,} files; give the folder of one export", url=url)
         if not 0 <= entry.size <= _LARGEST:
             raise RemoteError(f"the listing gives {entry.name!r} {entry.size} bytes, which no file can have", url=url)
-        if not _is_name(entry.name) or entry.name in seen:
+        if not is_name(entry.name) or entry.name in seen:
             left.append(entry.name)
         else:
             seen.add(entry.name)
@@ -108,7 +108,8 @@ def usable(entries: Iterable[Entry], url: str) -> tuple[tuple[Entry, ...], tuple
     return tuple(kept), tuple(left)
 
 
-def _is_name(name: str) -> bool:
+def is_name(name: str) -> bool:
+    """True for a name of a listing that can be a file below a directory here."""
     parts = name.split("/")
     return (
         len(name) <= _LONGEST

@@ -10,13 +10,17 @@ __all__ = ["Meter", "Traffic", "traffic"]
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes of bodies that were received, and requests that were sent, redirects and retries included."""
+    """Bytes of bodies that were received, and requests that were sent, redirects and retries included.
+
+    ``partial`` is True if there were more: a process that was ended does not tell its own.
+    """
 
     bytes: int = 0
     requests: int = 0
+    partial: bool = False
 
     def __add__(self, other: Traffic) -> Traffic:
-        return Traffic(self.bytes + other.bytes, self.requests + other.requests)
+        return Traffic(self.bytes + other.bytes, self.requests + other.requests, self.partial or other.partial)
 
     def __sub__(self, other: Traffic) -> Traffic:
         return Traffic(self.bytes - other.bytes, self.requests - other.requests)
@@ -28,6 +32,7 @@ class Meter:
 
     _bytes: int = 0
     _requests: int = 0
+    partial: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, *, bytes_: int = 0, requests: int = 0) -> None:
@@ -39,7 +44,7 @@ class Meter:
     @property
     def traffic(self) -> Traffic:
         """What was counted so far."""
-        return Traffic(self._bytes, self._requests)
+        return Traffic(self._bytes, self._requests, self.partial)
 
 
 METER = Meter()

@@ -14,12 +14,13 @@ from irtools.errors import RemoteError, UsageError
 from irtools.ir.reading import provide
 from irtools.remote.address import Address, parse
 from irtools.remote.cache import cache_folder, exports_folder, load, place_of, save, trim
-from irtools.remote.copies import Copy, known_listing
+from irtools.remote.copies import Copy, Failed, known_listing
 from irtools.remote.listing import Entry, Listing, Sink, Source
 from irtools.remote.meter import Meter, Traffic
 
 __all__ = [
     "Snapshot",
+    "are_named",
     "expand",
     "file_of",
     "is_offline",
@@ -33,7 +34,7 @@ _INSTALL = "irtools reads URLs with packages that are not installed; run `pip in
 _offline = [False]
 _roots: dict[str, Address] = {}
 _folders: dict[str, dict[str, None]] = {}
-_opened: dict[str, Copy | RemoteError] = {}
+_opened: dict[str, Copy | Failed] = {}
 _guard = threading.RLock()
 
 
@@ -117,6 +118,11 @@ def open_snapshot(url: str) -> Snapshot:
     return Snapshot(address.url, copy.directory / address.inner, copy, address)
 
 
+def are_named() -> bool:
+    """True once a URL was named in this process, which another process may have opened."""
+    return bool(_roots)
+
+
 def opened_snapshots() -> tuple[Snapshot, ...]:
     """Exports at a URL that this process has opened."""
     with _guard:
@@ -156,6 +162,8 @@ def expand(url: str) -> Iterator[str]:
     if not address.owner_only:
         yield url
         return
+    with _guard:
+        _roots.pop(address.root, None)  # it is above all its exports, and no folder
     _require_packages(address)
     if is_offline():
         raise RemoteError("repositories cannot be listed offline; name them", url=url)
@@ -170,21 +178,24 @@ def expand(url: str) -> Iterator[str]:
 def _copy(root: str) -> Copy:
     with _guard:
         known = _opened.get(root)
+        if isinstance(known, Failed):
+            if known.is_recent:
+                raise known.error
+            known = None
         if known is None:
             try:
-                known = _open(_roots[root])
+                _opened[root] = known = _open(_roots[root])
             except RemoteError as error:
-                known = error
-            _opened[root] = known
-        if isinstance(known, RemoteError):
-            raise known
+                _opened[root] = Failed(error)
+                raise
         folders = _folders[root]
         for folder in [*folders]:
             del folders[folder]
             try:
                 known.prefetch(folder)
             except RemoteError as error:
-                _opened[root] = error
+                folders[folder] = None
+                _opened[root] = Failed(error)
                 raise
         return known
 

@@ -14,7 +14,7 @@ from irtools.ir.reading import NotFetchedError
 from irtools.remote.address import Address
 from irtools.remote.http import Ask, HttpError, Location, client, fetch, get, head, int_of, origin
 from irtools.remote.hub import general_sentence
-from irtools.remote.listing import Entry, Listing, Sink, usable
+from irtools.remote.listing import Entry, Listing, Sink, is_name, usable
 from irtools.remote.meter import Meter
 
 __all__ = ["WebSource"]
@@ -127,6 +127,8 @@ class WebSource:
         """Entries of the files that exist, with their sizes."""
 
         def ask(name: str) -> Entry | None:
+            if not is_name(name):
+                return Entry(name, 0)  # `usable` leaves it out
             try:
                 answer = head(self._url(name), self._ask, self._login)
             except HttpError as error:

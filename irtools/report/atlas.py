@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from irtools.errors import IrtoolsError, OptionError, UsageError, about, os_reason
+from irtools.errors import IrtoolsError, OptionError, UsageError, about, os_reason, transferring
 from irtools.lint.context import DEFAULT_RUNTIME, Context
 from irtools.lint.engine import ModelVerification, Verification, VerifyOptions, context_for, verify
 from irtools.lint.finding import Finding, Severity
@@ -109,7 +109,7 @@ def failed_row(path: str | Path, error: str) -> AtlasRow:
 def _caught(path: str | Path, look: Callable[[], AtlasRow]) -> AtlasRow:
     path = as_path(path)
     try:
-        with about(path):
+        with transferring(), about(path):
             return look()
     except OptionError:
         raise  # every export would raise the same error

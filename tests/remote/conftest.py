@@ -77,10 +77,11 @@ class Look:
 
 def forget() -> None:
     """Open each URL again, as a new process does."""
-    from irtools.remote import copies, snapshot
+    from irtools.errors import failed_transfers
+    from irtools.remote import snapshot
     from irtools.remote.meter import METER
 
-    for known in (snapshot._opened, snapshot._roots, snapshot._folders, copies.failures):
+    for known in (snapshot._opened, snapshot._roots, snapshot._folders, failed_transfers):
         known.clear()
     METER.__init__()
 
@@ -108,7 +109,7 @@ def look(
 def told(done: Done) -> tuple[int, int]:
     """Bytes and requests of the last line of standard error."""
     last = done.err.strip().splitlines()[-1]
-    found = re.search(r"([\d.,]+) (bytes|KiB|MiB|GiB)\b.*?([\d,]+) requests?", last)
+    found = re.search(r"([\d.,]+) (B|KiB|MiB|GiB)\b.*?([\d,]+) requests?", last)
     assert found, done
-    unit = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[found[2]]
+    unit = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[found[2]]
     return round(float(found[1].replace(",", "")) * unit), int(found[3].replace(",", ""))

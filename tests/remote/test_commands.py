@@ -56,7 +56,9 @@ def test_diff_of_revisions_and_of_a_local_export(served: Hub, look: Look, fixtur
     done = look("diff", f"{URL}@{old}", URL)
     local = look("diff", fixtures / "falcon", annotated)
     assert (done.code, local.code) == (1, 1)
-    assert "hidden_states_decoder_layers" in done.out
+    remote = done.out.replace(f"{URL}@{old}", "A").replace(URL, "B")
+    assert remote == local.out.replace(str(fixtures / "falcon"), "A").replace(str(annotated), "B")
+    assert "only b is annotated" in remote
     assert sum(asked.sent for asked in served.cdn.requests) < 500_000
 
 
