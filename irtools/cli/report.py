@@ -116,7 +116,7 @@ def write_page(path: Path, output: Path, call: VerifyCall, view: View, ui: Ui) -
             return ModelResult(str(path), "failed", 2, verified.error)
         data = render_report(verification.export, verified, view).encode()
         write_output(output, data, [verification.export.directory])
-    for note in verified.notes:
+    for note in (*verified.config_notes, *verified.notes):
         ui.note(note)
     counts = {f"{severity}s": number for severity, number in verification.counts.items()}
     details = {"output": str(output), "format": "html", "bytes": len(data), **counts}

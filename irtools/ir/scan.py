@@ -429,7 +429,9 @@ def _shared_layers(scan: Scan, start: int, like: Scan) -> int:
 
 def _scan_layers(scan: Scan, data: bytes, position: int) -> int:
     """Record the ``<layer>`` elements of one ``<layers>`` without the layers nested in them."""
-    return _scan_flat_layers(scan, data, position) or _scan_nested_layers(scan, data, position)
+    # Not in bodies: this searches the rest of the file, and a file can have thousands of bodies.
+    flat = _scan_flat_layers(scan, data, position) if scan.net_end else 0
+    return flat or _scan_nested_layers(scan, data, position)
 
 
 def _scan_flat_layers(scan: Scan, data: bytes, position: int) -> int:
