@@ -356,3 +356,48 @@ def test_several_exports_on_one_page(page: Page, fixtures: Path, tmp_path: Path)
     assert "Result" in page.details()
     assert page.run("return document.getElementById('part').value") == "m1-model"
     assert page.run("return [...document.querySelectorAll('h1')].map(e => e.innerText)") == ["falcon", "bert"]
+
+
+def test_target_and_head_side_by_side(page: Page, report: Write) -> None:
+    page.open(report("qwen3_5_vl"))
+    captions = "[...document.querySelectorAll('.pane:not([hidden]) .caption b')].map(e => e.innerText)"
+    shown = page.run(f"return {captions}")
+    assert [caption.split(": ")[1] for caption in shown] == ["openvino_language_model.xml", "openvino_mtp_model.xml"]
+    head = "document.querySelectorAll('.pane')[1].querySelector('.card')"
+    page.run(f"{head}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))")
+    assert page.run("return location.hash").startswith("#part=mtp")
+    page.run("document.getElementById('alone').click()")
+    assert page.run(f"return {captions}") == shown[:1]
+
+
+def test_tables_sort_by_quantity_and_filter(page: Page, report: Write) -> None:
+    page.open(report("qwen3_5_vl"))
+    column = """
+        const table = [...document.querySelectorAll('table.sortable')]
+            .find(e => e.tHead.innerText.toLowerCase().includes('weights for'));
+        const at = [...table.tHead.rows[0].cells].findIndex(e => e.innerText.trim().toLowerCase() === 'size');
+        const head = table.tHead.rows[0].cells[at];
+        head.querySelector('button').click();
+        return [head.ariaSort, [...table.tBodies[0].rows].map(row => row.cells[at].innerText)];
+    """
+    units = {"B": 1, "KiB": 2**10, "MiB": 2**20}
+    for order in ("ascending", "descending"):
+        sort, texts = page.run(column)
+        sizes = [float(text.split()[0].replace(",", "")) * units[text.split()[1]] for text in texts]
+        assert sort == order
+        assert sizes == sorted(sizes, reverse=order == "descending")
+        assert len({text.split()[1] for text in texts}) > 1
+    left = page.run(
+        """
+        const field = document.querySelector('[aria-label="Filter rows of Weights"]');
+        field.value = arguments[0];
+        field.dispatchEvent(new Event('input'));
+        const table = field.parentElement.nextElementSibling.querySelector('table');
+        return [[...table.tBodies[0].rows].filter(row => row.offsetHeight).map(row => row.innerText),
+            field.parentElement.innerText.trim(), table.tBodies[0].rows.length];
+        """,
+        "MTP norm",
+    )
+    assert left[0]
+    assert all("mtp" in row and "norm" in row for row in left[0])
+    assert left[1] == f"{len(left[0])} of {left[2]}"
