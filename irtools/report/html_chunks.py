@@ -6,8 +6,9 @@ the boxes, belong to what is read at once.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +34,7 @@ class Division:
     chunks : tuple of mapping
         The insides of boxes.
     index : mapping or None
-        Name, type, id and chunk of every op, for the search; None if ``first`` has everything.
+        Name, type, id and chunk of every op, and the boxes in chunks, for the search; None if ``first`` has everything.
     """
 
     first: Mapping[str, Any]
@@ -43,10 +44,17 @@ class Division:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """A box whose inside is a chunk of its own, and its JSON form."""
+    """A box whose inside is a chunk of its own, its number in the order of the tree, and its JSON form."""
 
     node: Node
+    number: int
     plain: dict[str, Any]
+
+    def titles(self) -> Iterator[tuple[int, str, str]]:
+        """Number, title and first line of each box inside."""
+        for number, node in enumerate(self.node.walk(), self.number):
+            if number > self.number and node.title and node.op is None:
+                yield number, node.title, node.lines[0] if node.lines else ""
 
 
 def divide(data: Mapping[str, Any], nodes: Sequence[Node], pinned: Collection[int]) -> Division:
@@ -65,7 +73,8 @@ def divide(data: Mapping[str, Any], nodes: Sequence[Node], pinned: Collection[in
     if count <= _WHOLE:
         return Division({"ops": data, "outline": [node.plain() for node in nodes]})
     cuts: list[_Cut] = []
-    outline = [_cut(node, cuts) for node in nodes]
+    numbers = itertools.count(1)  # 0 is the box around all
+    outline = [_cut(node, cuts, numbers, data) for node in nodes]
     homes = _homes(data, cuts)
     border = _border(data, homes).union(op for op in pinned if homes[op] >= 0)
     inside: list[list[int]] = [[] for _ in cuts]
@@ -78,6 +87,7 @@ def divide(data: Mapping[str, Any], nodes: Sequence[Node], pinned: Collection[in
         "ops": ops | {"count": count, "bodies": data["bodies"]},
         "outline": outline,
         "twins": [op for op, name in enumerate(data["names"]) if names[name] > 1],
+        "spread": _spread(data, homes),
     }
     chunks = tuple(
         {"ops": _columns(data, own), "c": [child.plain() for child in cut.node.children]}
@@ -90,23 +100,38 @@ def divide(data: Mapping[str, Any], nodes: Sequence[Node], pinned: Collection[in
         "types": [words.setdefault(kind, len(words)) for kind in data["types"]],
         "words": [data["words"][kind] for kind in words],
         "homes": homes,
+        "titles": [title for cut in cuts for title in cut.titles()],
     }
     return Division(first, chunks, index)
 
 
-def _cut(node: Node, cuts: list[_Cut]) -> Any:
+def _cut(node: Node, cuts: list[_Cut], numbers: Iterator[int], data: Mapping[str, Any]) -> Any:
     """JSON form of a box in which the insides of boxes are left out; adds these boxes to ``cuts``."""
+    number = next(numbers)
     if not node.children:
         return node.plain()
     inner = list(node.walk())
     own = Node(node.title, node.kind, node.lines, (), node.op, node.flow, node.layer).plain()
     plain: dict[str, Any] = own if isinstance(own, dict) else {"o": own}
-    if node.op is None and not node.flow and _SMALLEST <= sum(one.op is not None for one in inner) <= _LARGEST:
-        plain |= {"z": len(cuts), "m": len(inner) - 1, "b": []}
-        cuts.append(_Cut(node, plain))
+    types = [data["types"][one.op] for one in inner if one.op is not None]
+    if node.op is None and not node.flow and _SMALLEST <= len(types) <= _LARGEST:
+        counts = Counter(data["words"][kind] for kind in types)
+        plain |= {"z": len(cuts), "m": len(inner) - 1, "b": [], "y": list(counts.items())}
+        cuts.append(_Cut(node, number, plain))
+        next(itertools.islice(numbers, len(inner) - 2, None), None)
     else:
-        plain["c"] = [_cut(child, cuts) for child in node.children]
+        plain["c"] = [_cut(child, cuts, numbers, data) for child in node.children]
     return plain
+
+
+def _spread(data: Mapping[str, Any], homes: Sequence[int]) -> list[list[int]]:
+    """Constants that are read at once although chunks have readers of them, each with these chunks."""
+    chunks: dict[int, set[int]] = {}
+    for reader, inputs in enumerate(data["inputs"]):
+        for source in inputs[::3]:
+            if source >= 0 and homes[source] < 0 <= homes[reader] and data["constant"][source]:
+                chunks.setdefault(source, set()).add(homes[reader])
+    return [[op, *sorted(own)] for op, own in sorted(chunks.items())]
 
 
 def _homes(data: Mapping[str, Any], cuts: Sequence[_Cut]) -> list[int]:

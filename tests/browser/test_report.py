@@ -9,9 +9,11 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from lxml import etree
 
 from irtools.export import open_export
-from irtools.report.html import render_report
+from irtools.lint.engine import ModelVerification, verify
+from irtools.report.html import render_report, render_reports
 from tests.browser.conftest import Page
 
 Write = Callable[[str], Path]
@@ -20,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 HEAD = "__module.model.lm_head/aten::linear/MatMul"
 SLOWEST = 0.2
-"""Time limit of an interaction in seconds."""
+"""Time limit of an interaction in seconds of the processor."""
 
 
 def test_nothing_is_loaded(page: Page, report: Write, requests: Callable[[], list[str]]) -> None:
@@ -58,7 +60,7 @@ def test_closed_layers_show_their_taps(page: Page, report: Write, truth: Truth) 
 
 def test_the_legend_has_the_kinds_that_occur_each_in_its_own_colour(page: Page, report: Write) -> None:
     page.open(report("bert"))
-    assert "residual sum" not in page.run("return document.querySelector('.legend').innerText")
+    assert "state, kept between calls" not in page.run("return document.querySelector('.legend').innerText")
     page.open(report("qwen3_5_vl"))
     assert page.run("return document.querySelectorAll('#world [marker-start]').length") == 0
     looks = page.run(
@@ -73,10 +75,10 @@ def test_search_leads_to_the_op(page: Page, report: Write) -> None:
     page.open(report("qwen3_5_vl"))
     page.run("document.getElementById('picture').scrollIntoView()")
     page.press("/", *"lm_head matmul")
-    assert page.run("return document.querySelector('#found li').innerText") == f"MatMul {HEAD}"
+    assert page.wait("document.querySelector('#found li')?.innerText") == f"MatMul {HEAD}"
     page.press("\ue007")
+    page.wait("document.getElementById('details').innerText.includes('read by 1')")
     assert page.current().startswith("Head, ")
-    assert "read by 1" in page.details()
     assert page.run("return decodeURIComponent(location.hash)").endswith("lm_head/aten::linear/MatMul")
 
 
@@ -112,8 +114,8 @@ def test_constants_are_shown_where_they_are_used(page: Page, report: Write) -> N
     page.open(report("qwen3_5_vl"))
     page.run("document.getElementById('search').focus()")
     page.press(*"self.model.lm_head.weight")
-    page.press("\ue007")
-    assert "element_type" in page.details()
+    page.press("\ue007")  # at once: the search may not have ended
+    page.wait("document.getElementById('details').innerText.includes('element_type')")
     assert page.current().startswith("Head, ")
 
 
@@ -145,7 +147,7 @@ def test_wheel_zooms_and_drag_moves(page: Page, report: Write) -> None:
     svg = page.driver.find_element("id", "svg")
     ActionChains(page.driver, duration=0).scroll_from_origin(ScrollOrigin.from_element(svg), 0, -200).perform()
     zoomed = page.wait(f"{transform} !== arguments[0] && {transform}", before)
-    ActionChains(page.driver, duration=20).move_to_element_with_offset(svg, -400, -200).click_and_hold().move_by_offset(
+    ActionChains(page.driver, duration=20).move_to_element_with_offset(svg, -150, -200).click_and_hold().move_by_offset(
         60, 30
     ).release().perform()
     page.wait(f"{transform} !== arguments[0]", zoomed)
@@ -207,42 +209,95 @@ def test_paper_has_the_explanations_and_no_buttons(page: Page, report: Write) ->
 def test_ten_thousand_ops_answer_at_once(page: Page, report: Write) -> None:
     page.open(report("scale"))
     page.run("document.getElementById('picture').scrollIntoView()")
-    timed = """
-        const [act, value, done] = [arguments[0], arguments[1], arguments[arguments.length - 1]];
-        const boxes = () => [...document.querySelectorAll('#world [data-node]')];
-        const search = document.getElementById('search');
-        const start = performance.now();
-        if (act === 'open') {
-            boxes().find(e => e.getAttribute('aria-label').startsWith(value)).querySelector('.card')
-                .dispatchEvent(new MouseEvent('click', { bubbles: true }));
-        } else if (act === 'search') {
-            search.value = value;
-            search.dispatchEvent(new Event('input'));
-        } else if (act === 'choose') {
-            document.querySelector('#found li').click();
-        } else document.getElementById('close-all').click();
-        // After the frame with the change was drawn.
-        requestAnimationFrame(() => setTimeout(() => done((performance.now() - start) / 1000), 0));
-    """
     steps = [("open", "layer 17,"), ("open", "Linear attention,"), ("open", "Experts,"), ("open", "layer 3,")]
     steps += [("search", "layers.33 matmul"), ("choose", ""), ("search", "39 add"), ("choose", ""), ("close", "")]
-    taken = {}
-    for act, value in steps:
-        taken[act, value] = page.driver.execute_async_script(timed, act, value)
-    # Other tests may slow the machine down, so a slow step is repeated twice.
-    slow = [step for step, seconds in taken.items() if seconds >= SLOWEST]
-    for _ in range(2):
-        for act, value in steps:
-            seconds = page.driver.execute_async_script(timed, act, value)
-            slow = [step for step in slow if step != (act, value) or seconds >= SLOWEST]
-    assert slow == [], taken
+    acts = {
+        "open": "boxes().find(e => e.getAttribute('aria-label').startsWith(arguments[0])).querySelector('.card')"
+        ".dispatchEvent(new MouseEvent('click', { bubbles: true }))",
+        "search": "search.value = arguments[0]; search.dispatchEvent(new Event('input'))",
+        "choose": "document.querySelector('#found li').click()",
+        "close": "document.getElementById('close-all').click()",
+    }
+    done = {
+        "open": "boxes().some(e => e.getAttribute('aria-label').startsWith(arguments[0]) && e.ariaExpanded === 'true')",
+        "search": "document.querySelector('#found li')?.innerText.toLowerCase().includes(arguments[0].split(' ')[1])",
+        "choose": "document.querySelector('#world .current')",
+        "close": "!boxes().some(e => e.getAttribute('aria-label').startsWith('layer ') && e.ariaExpanded === 'true')",
+    }
+    page.run("window.boxes = () => [...document.querySelectorAll('#world [data-node]')]")
+    # Time of the processor, as other tests may slow the machine down.
+    page.driver.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def worked() -> float:
+        metrics = page.driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+        return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
+
+    taken: dict[int, float] = {}
+    for _ in range(3):  # once, unless a step was slow: the caches of the processor belong to all
+        for number, (act, value) in enumerate(steps):
+            before = worked()
+            page.run(acts[act], value)
+            page.wait(done[act], value)
+            taken[number] = min(worked() - before, taken.get(number, 9))
+        if max(taken.values()) < SLOWEST:
+            break
+    page.driver.execute_cdp_cmd("Performance.disable", {})
+    assert max(taken.values()) < SLOWEST, taken
+
+
+@pytest.fixture(scope="module")
+def scale(fixtures: Path) -> etree._Element:
+    """The network of ``scale`` as its file has it; its page reads the inside of a layer when the layer is opened."""
+    return etree.parse(str(fixtures / "scale" / "openvino_language_model.xml")).getroot()
+
+
+def test_a_link_opens_what_was_not_read_yet(page: Page, report: Write, scale: etree._Element) -> None:
+    layer = next(one for one in scale.find("layers") if "layers.17." in one.get("name") and one.get("type") == "Add")
+    page.open(report("scale"), f"#op={quote(layer.get('name'), safe='')}")
+    assert page.current().endswith(layer.get("name"))
+    details = page.details()
+    assert f"id {layer.get('id')}, line " in details
+    readers = [edge for edge in scale.find("edges") if edge.get("from-layer") == layer.get("id")]
+    assert f"read by {len(readers)}" in details
+    page.run("document.querySelector('#details .ports button').click()")
+    page.wait("!document.getElementById('details').innerText.includes(arguments[0])", f"id {layer.get('id')},")
+    producers = [edge.get("from-layer") for edge in scale.find("edges") if edge.get("to-layer") == layer.get("id")]
+    assert any(f"id {producer}," in page.details() for producer in producers)
+
+
+def test_a_constant_has_all_its_readers_in_boxes_that_were_not_read(
+    page: Page, report: Write, scale: etree._Element
+) -> None:
+    readers: dict[str, list[str]] = {}
+    for edge in scale.find("edges"):
+        readers.setdefault(edge.get("from-layer"), []).append(edge.get("to-layer"))
+    constants = {one.get("id"): one.get("name") for one in scale.find("layers") if one.get("type") == "Const"}
+    number, name = max(constants.items(), key=lambda item: len(readers.get(item[0], ())))
+    assert len(readers[number]) > 10
+    page.open(report("scale"), f"#op={quote(name, safe='')}&id={number}")
+    assert f"read by {len(readers[number])}" in page.details()
+
+
+def test_the_search_finds_boxes_in_layers_that_were_not_read(page: Page, report: Write, scale: etree._Element) -> None:
+    page.open(report("scale"))
+    count = "Number(document.querySelector('#details h4').innerText.replace(/\\D/g, ''))"
+    layers = "document.querySelector('#world .k-layers').dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+    page.run(layers)
+    closed = page.run(f"return {count}")
+    page.run("document.getElementById('search').focus()")
+    page.press(*"full attention", "\ue007")
+    page.wait("document.querySelector('#world .current')?.getAttribute('aria-label').startsWith('Full attention')")
+    assert page.run("return document.querySelector('#world .current').getAttribute('aria-expanded')") == "true"
+    attentions = [one for one in scale.find("layers") if one.get("type") == "ScaledDotProductAttention"]
+    assert page.run("return document.querySelectorAll('#found [data-found]').length") == len(attentions)
+    page.run(layers)
+    assert page.run(f"return {count}") == closed > 6000
 
 
 @pytest.fixture
 def hostile(export_copy: Callable[..., Path], tmp_path: Path) -> tuple[Path, list[str]]:
     """Page of an export whose names, attributes and rt_info try to inject markup."""
     from ir_edit import IR
-    from lxml import etree
 
     names = [
         "</script><script>window.broken=1</script>",
@@ -293,13 +348,56 @@ def test_hostile_names_are_only_text(page: Page, hostile: tuple[Path, list[str]]
     page.wait("document.querySelector('#details .whole').textContent === 'a\\\\u{2028}b\\\\u{2029}c\\\\u{202e}drow'")
 
 
-def test_several_exports_on_one_page(page: Page, fixtures: Path, tmp_path: Path, capsys: Any) -> None:
-    from irtools.cli import main
-
+def test_several_exports_on_one_page(page: Page, fixtures: Path, tmp_path: Path) -> None:
     file = tmp_path / "two.html"
-    with pytest.raises(SystemExit):
-        main(["verify", str(fixtures / "falcon"), str(fixtures / "bert"), "--format", "html", "--output", str(file)])
+    models = [ModelVerification(fixtures / name, verify(open_export(fixtures / name))) for name in ("falcon", "bert")]
+    file.write_text(render_reports(models), encoding="utf-8")
     page.open(file, "#part=m1-model&op=Result_210733")
     assert "Result" in page.details()
     assert page.run("return document.getElementById('part').value") == "m1-model"
     assert page.run("return [...document.querySelectorAll('h1')].map(e => e.innerText)") == ["falcon", "bert"]
+
+
+def test_target_and_head_side_by_side(page: Page, report: Write) -> None:
+    page.open(report("qwen3_5_vl"))
+    captions = "[...document.querySelectorAll('.pane:not([hidden]) .caption b')].map(e => e.innerText)"
+    shown = page.run(f"return {captions}")
+    assert [caption.split(": ")[1] for caption in shown] == ["openvino_language_model.xml", "openvino_mtp_model.xml"]
+    head = "document.querySelectorAll('.pane')[1].querySelector('.card')"
+    page.run(f"{head}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))")
+    assert page.run("return location.hash").startswith("#part=mtp")
+    page.run("document.getElementById('alone').click()")
+    assert page.run(f"return {captions}") == shown[:1]
+
+
+def test_tables_sort_by_quantity_and_filter(page: Page, report: Write) -> None:
+    page.open(report("qwen3_5_vl"))
+    column = """
+        const table = [...document.querySelectorAll('table.sortable')]
+            .find(e => e.tHead.innerText.toLowerCase().includes('weights for'));
+        const at = [...table.tHead.rows[0].cells].findIndex(e => e.innerText.trim().toLowerCase() === 'size');
+        const head = table.tHead.rows[0].cells[at];
+        head.querySelector('button').click();
+        return [head.ariaSort, [...table.tBodies[0].rows].map(row => row.cells[at].innerText)];
+    """
+    units = {"B": 1, "KiB": 2**10, "MiB": 2**20}
+    for order in ("ascending", "descending"):
+        sort, texts = page.run(column)
+        sizes = [float(text.split()[0].replace(",", "")) * units[text.split()[1]] for text in texts]
+        assert sort == order
+        assert sizes == sorted(sizes, reverse=order == "descending")
+        assert len({text.split()[1] for text in texts}) > 1
+    left = page.run(
+        """
+        const field = document.querySelector('[aria-label="Filter rows of Weights"]');
+        field.value = arguments[0];
+        field.dispatchEvent(new Event('input'));
+        const table = field.parentElement.nextElementSibling.querySelector('table');
+        return [[...table.tBodies[0].rows].filter(row => row.offsetHeight).map(row => row.innerText),
+            field.parentElement.innerText.trim(), table.tBodies[0].rows.length];
+        """,
+        "MTP norm",
+    )
+    assert left[0]
+    assert all("mtp" in row and "norm" in row for row in left[0])
+    assert left[1] == f"{len(left[0])} of {left[2]}"

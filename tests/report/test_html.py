@@ -100,14 +100,42 @@ def positions(nodes: list[Any]) -> list[int]:
     return ops
 
 
+def assembled(graphs: dict[str, Any]) -> list[tuple[list[Any], list[Any]]]:
+    """Outline and constness of the ops of each part, also of those whose boxes are read one by one."""
+
+    def filled(node: Any, key: str) -> Any:
+        if isinstance(node, int):
+            return node
+        inside = graphs[f"{key}/{node['z']}"]["c"] if "z" in node else [filled(one, key) for one in node.get("c", [])]
+        return {**node, "c": inside}
+
+    parts = []
+    for key, graph in graphs.items():
+        if "/" in key:
+            continue
+        pieces = [
+            graph["ops"],
+            *(piece["ops"] for name, piece in graphs.items() if name.startswith(f"{key}/") and "ops" in piece),
+        ]
+        flat = [
+            pair
+            for one in pieces
+            for pair in zip(one.get("at", range(len(one["names"]))), one["constant"], strict=True)
+        ]
+        assert [op for op, _ in sorted(flat)] == list(range(len(flat)))  # each op in one piece
+        parts.append(([filled(node, key) for node in graph["outline"]], [constant for _, constant in sorted(flat)]))
+    return parts
+
+
 @pytest.mark.parametrize("name", mostly_slow(["qwen3_5_vl", "bert", "opt", "gemma4_vl", "mixtral", "llava", "scale"]))
 def test_every_op_but_constants_has_one_place_in_the_picture(name: str, fixtures: Path) -> None:
-    for graph in unpacked(render_report(open_export(fixtures / name))).values():
-        ops = graph["ops"]
-        placed = positions(graph["outline"])
+    graphs = unpacked(render_report(open_export(fixtures / name)))
+    bodies = [graph["ops"]["bodies"] for key, graph in graphs.items() if "/" not in key]
+    for (outline, constant), inside in zip(assembled(graphs), bodies, strict=True):
+        placed = positions(outline)
         assert len(placed) == len(set(placed))
-        inner = {op for *_, start, stop in ops["bodies"] for op in range(start, stop)}
-        assert set(placed) | inner == {op for op in range(len(ops["names"])) if op in inner or not ops["constant"][op]}
+        inner = {op for *_, start, stop in inside for op in range(start, stop)}
+        assert set(placed) | inner == {op for op in range(len(constant)) if op in inner or not constant[op]}
 
 
 def test_taps_are_where_the_hidden_states_are(fixtures: Path, truth: Callable[[str], dict[str, Any]]) -> None:

@@ -19,13 +19,16 @@ class Details {
   group(node) {
     const types = new Map();
     let count = 0;
+    const add = (type, number) => {
+      count += number;
+      types.set(type, (types.get(type) || 0) + number);
+    };
     for (let number = node.first; number < node.end; number++) {
-      const op = this.graph.nodes[number]?.op;
-      if (op === undefined) continue;
-      count += 1;
-      types.set(this.graph.type(op), (types.get(this.graph.type(op)) || 0) + 1);
+      const inner = this.graph.nodes[number];
+      if (inner && this.graph.pending(inner)) inner.types.forEach((own) => add(...own));
+      else if (inner?.op !== undefined) add(this.graph.type(inner.op), 1);
     }
-    const rows = [...types].sort((a, b) => b[1] - a[1]).map(([type, number]) => [type, String(number)]);
+    const rows = [...types].sort((a, b) => b[1] - a[1]).map(([type, number]) => [type, number.toLocaleString("en-US")]);
     return [
       element("h3", {}, visible(this.graph.titleOf(node))),
       this.trail(node),

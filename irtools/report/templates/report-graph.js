@@ -19,6 +19,7 @@ class Graph {
     this.count = raw.ops.count ?? raw.ops.names.length;
     this.bodies = raw.ops.bodies;
     this.twins = raw.twins && new Set(raw.twins);
+    this.spread = new Map((raw.spread || []).map(([op, ...chunks]) => [op, chunks]));
     for (const name of COLUMNS) this[name] = new Array(this.count);
     Object.assign(this, { words: [], pairs: [], ports: [], readers: [], leaf: new Array(this.count), nodes: [], boxes: [] });
     this.absorb(raw.ops);
@@ -55,7 +56,7 @@ class Graph {
     const node = {
       parent, depth, first: this.next, end: 0, title: raw.t || "", kind: raw.k || "op", lines: raw.l || [],
       op: raw.o, flow: Boolean(raw.f), layer: raw.n, open: false, children: [], findings: [],
-      chunk: raw.z, border: raw.b || [], inside: Boolean(raw.c?.length || raw.m),
+      chunk: raw.z, border: raw.b || [], types: raw.y || [], inside: Boolean(raw.c?.length || raw.m),
     };
     this.nodes[node.first] = node;
     this.next += 1;
@@ -94,13 +95,21 @@ class Graph {
   async everything() {
     if (!this.twins) return this;
     this.index ||= this.piece("index").then((raw) => ({
-      names: raw.names, ids: raw.ids, type: (op) => raw.words[raw.types[op]], homes: raw.homes,
+      names: raw.names, ids: raw.ids, type: (op) => raw.words[raw.types[op]], homes: raw.homes, titles: raw.titles,
     }));
     return this.index;
   }
 
-  /** Read the box of an op, if the op is in a box that is not open yet. */
+  /** Box with a number, which may be inside a box that is not read yet. */
+  async box(number) {
+    if (!this.nodes[number]) await this.open(this.boxes.find((node) => this.pending(node) && node.first < number && number < node.end));
+    return this.nodes[number];
+  }
+
+  /** Read the box of an op, and of the readers of a constant, if they are not read yet. */
   async reach(op) {
+    const chunks = (this.spread.get(op) || []).map((chunk) => this.boxes[chunk]);
+    await Promise.all(chunks.filter((node) => this.pending(node)).map((node) => this.open(node)));
     const holder = this.leaf[op];
     if (holder) {
       if (this.pending(holder)) await this.open(holder);
@@ -214,11 +223,10 @@ class Graph {
     if (!words.length) return { found: [], total: 0 };
     const all = await this.everything();
     all.haystack ||= all.names.map((name, op) => `${name}\n${all.type(op)}\n${all.ids[op]}`.toLowerCase());
-    const titled = (node) => node?.title && node.op === undefined && words.every((word) => ` ${node.title.toLowerCase()} `.includes(` ${word} `));
-    const found = [];
-    this.nodes.forEach((node) => {
-      if (titled(node) && found.length < limit) found.push({ node, type: node.title, name: node.lines[0] || "", rank: -1 });
-    });
+    const titled = (title) => words.every((word) => ` ${title.toLowerCase()} `.includes(` ${word} `));
+    const boxes = this.nodes.filter((node) => node.title && node.op === undefined).map((node) => [node.first, node.title, node.lines[0] || ""]);
+    if (this.twins) boxes.push(...all.titles.filter(([box]) => !this.nodes[box]));
+    const found = boxes.filter(([, title]) => titled(title)).map(([box, type, name]) => ({ box, type, name, rank: -1 }));
     let total = found.length;
     for (let op = 0; op < this.count; op++) {
       if (!words.every((word) => all.haystack[op].includes(word)) || ++total > 20 * limit) continue;
@@ -226,7 +234,7 @@ class Graph {
       const rank = name.toLowerCase() === words[0] ? 0 : this.leaf[op] ? 1 : 2;
       found.push({ op, type: all.type(op), name, rank });
     }
-    found.sort((a, b) => a.rank - b.rank || (a.op ?? 0) - (b.op ?? 0));
+    found.sort((a, b) => a.rank - b.rank || (a.box ?? a.op) - (b.box ?? b.op));
     return { found: found.slice(0, limit), total };
   }
 

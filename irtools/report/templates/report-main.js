@@ -27,6 +27,7 @@
     async tell(node, op) {
       active = this;
       if (this.graph.pending(node)) await this.graph.open(node);
+      if (active !== this || this.picture.current !== node) return; // the user went on meanwhile
       details.model = this.part.model;
       details.show(this.graph, node, op);
       remember(node, op);
@@ -176,6 +177,7 @@
   let marked = -1;
   let hits = [];
   let asked = 0;
+  let finding = Promise.resolve();
 
   /** Parts with the one that is shown first. */
   const searched = () => [...new Set([active.part, ...panes.map((pane) => pane.part).filter(Boolean), ...parts])];
@@ -183,14 +185,15 @@
   async function find() {
     const own = ++asked;
     const text = search.value;
-    hits = [];
+    const next = [];
     let total = 0;
     for (const one of searched()) {
       const some = await (await load(one.key)).search(text, MOST_FOUND);
       if (own !== asked) return; // the text has changed
       total += some.total;
-      hits.push(...some.found.slice(0, MOST_FOUND - hits.length).map((hit) => ({ ...hit, key: one.key })));
+      next.push(...some.found.slice(0, MOST_FOUND - next.length).map((hit) => ({ ...hit, key: one.key })));
     }
+    hits = next;
     marked = -1;
     const items = hits.map((hit, number) => {
       const item = element("li", { role: "option", id: `found-${number}`, "aria-selected": "false" },
@@ -212,13 +215,16 @@
     found.hidden = true;
     search.setAttribute("aria-expanded", "false");
     await open(hit.key);
-    if (hit.node) await active.picture.reveal(hit.node, { open: true });
+    if (hit.box !== undefined) await active.picture.reveal(await active.graph.box(hit.box), { open: true });
     else await go(hit.op);
   }
 
-  search.addEventListener("input", find);
+  const begin = () => {
+    finding = find();
+  };
+  search.addEventListener("input", begin);
   search.addEventListener("focus", () => {
-    if (search.value) find();
+    if (search.value) begin();
   });
   search.addEventListener("keydown", (event) => {
     const items = [...found.querySelectorAll("[data-found]")];
@@ -227,8 +233,10 @@
       items.forEach((item, number) => item.setAttribute("aria-selected", String(number === marked)));
       items[marked]?.scrollIntoView({ block: "nearest" });
       search.setAttribute("aria-activedescendant", items[marked]?.id || "");
-    } else if (event.key === "Enter") choose(items[Math.max(marked, 0)]);
-    else if (event.key === "Escape") {
+    } else if (event.key === "Enter") {
+      const chosen = Math.max(marked, 0);
+      finding.then(() => choose(found.querySelectorAll("[data-found]")[chosen]));
+    } else if (event.key === "Escape") {
       found.hidden = true;
       search.setAttribute("aria-expanded", "false");
     } else return;

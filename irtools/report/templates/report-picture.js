@@ -224,7 +224,7 @@ class Picture {
 
   /** Open the boxes around a box, select it, and move it to the middle of the picture. */
   reveal(node, options = {}) {
-    if (options.open && this.graph.pending(node)) return this.graph.open(node).then(() => this.reveal(node, options));
+    if (options.open && this.graph.pending(node)) return this.read(node, () => this.reveal(node, options));
     for (let outer = node.parent; outer; outer = outer.parent) this.opening(outer, true);
     if (options.open) this.opening(node, true);
     this.draw();
@@ -239,9 +239,16 @@ class Picture {
     this.layout.get(this.graph).changed(node);
   }
 
+  /** Read the inside of a box, then go on if the same graph is still shown. */
+  async read(node, then) {
+    const { graph } = this;
+    await graph.open(node);
+    if (graph === this.graph) await then();
+  }
+
   /** Open or close a box without moving it on the screen. */
   toggle(node) {
-    if (this.graph.pending(node)) return this.graph.open(node).then(() => this.toggle(node));
+    if (this.graph.pending(node)) return this.read(node, () => node.open || this.toggle(node));
     const before = this.places.get(node);
     this.opening(node, !node.open);
     this.draw();
