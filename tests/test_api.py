@@ -354,3 +354,13 @@ def test_a_table_has_what_the_text_says() -> None:
     assert html.count("EXP003") == 2
     assert html.count("<tr>") == 3
     assert export.locate()._repr_svg_() is not None
+
+
+def test_no_public_name_is_that_of_a_module_which_would_take_its_place() -> None:
+    import pkgutil
+    from importlib import import_module
+
+    packages = [one.name for one in pkgutil.walk_packages(irtools.__path__, "irtools.") if one.ispkg]
+    for package in map(import_module, ["irtools", *packages]):
+        modules = {one.name for one in pkgutil.iter_modules(package.__path__)}
+        assert not modules & set(getattr(package, "__all__", ())), package

@@ -18,7 +18,7 @@ from irtools.cli.progress import Progress
 from irtools.errors import OptionError, SaveError
 from irtools.ir.reading import given_read_limit, set_read_limit
 from irtools.remote import as_path, is_offline, set_offline
-from irtools.remote.traffic import METER, Traffic, traffic
+from irtools.remote.meter import METER, Traffic, traffic
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Column, Style, table
 from irtools.text import is_url, plural

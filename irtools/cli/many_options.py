@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from glob import has_magic
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, TypeVar
 
 import click
@@ -157,8 +158,11 @@ def identity(value: object) -> object:
         return tuple(map(identity, value))
     if not isinstance(value, Path):
         return value
+    if is_url(str(value)):
+        return str(value), token_hex()  # nobody knows whether it has changed
     try:
-        files = sorted(value.iterdir()) if value.is_dir() else [value]
+        folder = value.parent if value.suffix == ".xml" else value  # a file has weights and a config.json beside it
+        files = sorted(folder.iterdir()) if folder.is_dir() else [value]
         stats = [(file.name, file.stat()) for file in files]
     except OSError:
         return str(value)

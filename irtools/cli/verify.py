@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from irtools.cli.many_options import identity, many_options
 from irtools.errors import IrtoolsError, OptionError
 from irtools.report.formats import VERIFY, format_of, render, suffixes_text
 from irtools.report.terminal import Style, folded
-from irtools.text import plural, printable
+from irtools.text import is_url, plural, printable
 
 if TYPE_CHECKING:
     from irtools.fleet import Outcome
@@ -138,7 +139,7 @@ def command(
     )
     ui = Ui("text", quiet, verbose, Style.of(sys.stdout))
     if many.resume is not None:
-        many = replace(many, options=f"{many.options} {_configuration(call)}")
+        many = replace(many, options=f"{many.options} {_configuration(call, many.models)}")
     indexed = "html" in dict(targets) and write_baseline is None and not many.single
     many = replace(many, options=f"{many.options} {indexed}")
     showing = _Showing(targets, ui, streaming=len(many.models) > 1 and write_baseline is None, indexed=indexed)
@@ -164,12 +165,23 @@ def command(
     return code
 
 
-def _configuration(call: VerifyCall) -> str:
-    """What tells that the configuration file has changed."""
-    from irtools.lint.configuration import find_config
+def _configuration(call: VerifyCall, models: Sequence[Path]) -> str:
+    """What tells that a configuration file, or a baseline or a folder of rules that it names, has changed."""
+    from irtools.lint.configuration import config_files, load_config
 
-    found, _ = (call.config, None) if call.config is not None else find_config(Path.cwd())
-    return repr(identity(found))
+    if call.config is not None:
+        files = [call.config]
+    else:
+        own = [model for model in models if not is_url(str(model))] if call.trust_model_config else []
+        files = list(dict.fromkeys(file for start in (Path.cwd(), *own) for file in config_files(start)))
+    told: list[object] = []
+    for file in files:
+        named: tuple[Path, ...] = ()
+        with suppress(IrtoolsError):  # those whom it concerns report it, and such results are not kept
+            config = load_config(file)
+            named = (*config.rules, *filter(None, [config.baseline]))
+        told.append(identity((file, *named)))
+    return repr(told)
 
 
 def _destinations(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> list[tuple[str, Path | None]]:

@@ -7,7 +7,7 @@ trusts it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ from irtools.lint.finding import Severity
 from irtools.model.compression import parse_spec
 from irtools.text import clipped
 
-__all__ = ["Config", "comes_with_model", "find_config", "load_config", "parse_severity"]
+__all__ = ["Config", "comes_with_model", "config_files", "find_config", "load_config", "parse_severity"]
 
 T = TypeVar("T")
 _FILES = ("irtools.toml", "pyproject.toml")
@@ -96,18 +96,20 @@ def find_config(
         The nearest file that counts, or None; and the nearer files that were skipped.
     """
     skipped: list[Path] = []
-    start = real_path(start)
     barred = tuple(map(real_path, outside))
-    for directory in (start, *start.parents):
-        for name in _FILES:
-            path = directory / name
-            if not path.is_file():
-                continue
-            if not trust and comes_with_model(path, barred):
-                skipped += [path] if _mentions_irtools(path) else []
-            elif _configures(path):
-                return path, tuple(skipped)
+    for path in config_files(start):
+        if not trust and comes_with_model(path, barred):
+            skipped += [path] if _mentions_irtools(path) else []
+        elif _configures(path):
+            return path, tuple(skipped)
     return None, tuple(skipped)
+
+
+def config_files(start: Path) -> Iterator[Path]:
+    """Files in a directory and its parents that have the name of a configuration file, the nearest first."""
+    start = real_path(start)
+    for directory in (start, *start.parents):
+        yield from (path for name in _FILES if (path := directory / name).is_file())
 
 
 def comes_with_model(path: Path, barred: Iterable[Path] = ()) -> bool:

@@ -13,9 +13,9 @@ from irtools.text import is_url
 
 if TYPE_CHECKING:
     from irtools.remote.copies import failures
+    from irtools.remote.meter import Traffic, traffic
     from irtools.remote.path import RemotePath, as_path
     from irtools.remote.snapshot import Snapshot, expand, is_offline, open_snapshot, opened_snapshots, set_offline
-    from irtools.remote.traffic import Traffic, traffic
     from irtools.remote.whole import is_remote, note_unmade, require_local, upload_of
 
 __all__ = [
@@ -42,7 +42,7 @@ __getattr__, __dir__ = attach(
     {
         "RemotePath": "irtools.remote.path",
         "Snapshot": "irtools.remote.snapshot",
-        "Traffic": "irtools.remote.traffic",
+        "Traffic": "irtools.remote.meter",
         "as_path": "irtools.remote.path",
         "expand": "irtools.remote.snapshot",
         "failures": "irtools.remote.copies",
@@ -53,7 +53,7 @@ __getattr__, __dir__ = attach(
         "opened_snapshots": "irtools.remote.snapshot",
         "require_local": "irtools.remote.whole",
         "set_offline": "irtools.remote.snapshot",
-        "traffic": "irtools.remote.traffic",
+        "traffic": "irtools.remote.meter",
         "upload_of": "irtools.remote.whole",
     },
 )

@@ -24,7 +24,7 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
-from irtools.remote.traffic import METER, Meter
+from irtools.remote.meter import METER, Meter
 from irtools.text import size_text
 
 __all__ = [

@@ -15,7 +15,7 @@ from irtools.ir.reading import NotFetchedError
 from irtools.remote.address import Address
 from irtools.remote.http import Ask, Fault, HttpError, Location, asking, checked_hub, client, fetch, origin, retried
 from irtools.remote.listing import MOST_FILES, Entry, Listing, Sink, usable
-from irtools.remote.traffic import Meter
+from irtools.remote.meter import Meter
 
 __all__ = ["HubSource", "endpoint", "exports_of"]
 

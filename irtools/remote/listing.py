@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from irtools.errors import RemoteError
-from irtools.remote.traffic import Meter
+from irtools.remote.meter import Meter
 
 __all__ = ["MOST_FILES", "Entry", "Listing", "Sink", "Source", "usable"]
 

@@ -16,7 +16,7 @@ from irtools.remote.address import Address, parse
 from irtools.remote.cache import cache_folder, exports_folder, load, place_of, save, trim
 from irtools.remote.copies import Copy, known_listing
 from irtools.remote.listing import Entry, Listing, Sink, Source
-from irtools.remote.traffic import Meter, Traffic
+from irtools.remote.meter import Meter, Traffic
 
 __all__ = [
     "Snapshot",

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from irtools.errors import RemoteError
 from irtools.remote.address import Address
 from irtools.remote.listing import Entry, Listing, Sink, usable
-from irtools.remote.traffic import METER, Meter
+from irtools.remote.meter import METER, Meter
 
 __all__ = ["StoreSource"]
 

@@ -15,7 +15,7 @@ from irtools.remote.address import Address
 from irtools.remote.http import Ask, HttpError, Location, client, fetch, get, head, int_of, origin
 from irtools.remote.hub import general_sentence
 from irtools.remote.listing import Entry, Listing, Sink, usable
-from irtools.remote.traffic import Meter
+from irtools.remote.meter import Meter
 
 __all__ = ["WebSource"]
 

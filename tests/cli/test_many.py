@@ -274,3 +274,14 @@ def test_a_result_counts_only_while_the_files_that_it_wrote_are_there(cli: Cli, 
     shutil.rmtree("out")
     assert "wrote out" in cli(*call).out
     assert (folder / "out/openvino_model.xml").exists()
+
+
+def test_a_baseline_that_a_configuration_file_names_counts(cli: Cli, folder: Path) -> None:
+    """An empty baseline, and then one with all findings; the configuration file stays as it was."""
+    (folder / "irtools.toml").write_text('baseline = "known.json"\n')
+    call = ("verify", "all/a", "--expect-mtp", "--resume", "state")
+    assert cli("verify", "all/d", "--write-baseline", "known.json").code == 0
+    assert cli(*call).code == 1
+    (folder / "known.json").unlink()
+    assert cli("verify", "all/a", "--expect-mtp", "--write-baseline", "known.json").code == 0
+    assert cli(*call).code == 0, "the findings are known now"

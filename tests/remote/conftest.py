@@ -78,7 +78,7 @@ class Look:
 def forget() -> None:
     """Open each URL again, as a new process does."""
     from irtools.remote import copies, snapshot
-    from irtools.remote.traffic import METER
+    from irtools.remote.meter import METER
 
     for known in (snapshot._opened, snapshot._roots, snapshot._folders, copies.failures):
         known.clear()
