@@ -1065,6 +1065,8 @@ class Export(ModelDirectory, Drawable):
             There are pending changes. The files are served as they are on disk.
         ExportError
             The decoding strategy is not available, or the server cannot use it.
+        RemoteError
+            The export is at a URL.
         UsageError
             The strategy needs a draft, a setting does not fit it, or protobuf is not installed.
 
@@ -1078,6 +1080,8 @@ class Export(ModelDirectory, Drawable):
         from irtools.report.serve_config import ServeSettings, serve_config
 
         self._require_saved()
+        for directory in (self.directory, *([Path(draft)] if draft is not None else [])):
+            require_local(directory, "a server configuration")
         chosen = settings or ServeSettings()
         found = self.verify(draft=draft, target_runtime=chosen.release or None)
         opened = ModelDirectory.open(draft) if draft is not None else None

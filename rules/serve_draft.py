@@ -9,7 +9,7 @@ from irtools.lint.decoding import too_new
 from irtools.lint.serving import SERVER_TOKENS, finding_in_graph, served, stateful
 from irtools.model.directory import MTP_FILE
 from irtools.serving.graph_file import same
-from irtools.text import joined
+from irtools.text import joined, shortened
 
 _REFUSED = (
     "draft_device",
@@ -46,7 +46,7 @@ def served_draft_without_head(context: Context) -> Iterator[Finding]:
     """
     for one in served(context):
         if same(one.draft_path, context.export.directory) and context.export.mtp is None:
-            given = one.node.value("draft_models_path")
+            given = shortened(one.node.value("draft_models_path"))
             message = f"draft_models_path {given!r} is the model itself, which has no {MTP_FILE}"
             hint = "attach an MTP head, or remove draft_models_path"
             yield finding_in_graph(one.node, "draft_models_path", message, hint)

@@ -10,6 +10,7 @@ from irtools.ir.reading import parse_json
 from irtools.lint.serving import finding_in_graph, is_directory, judged, served
 from irtools.serving.graph_file import GRAPH_FILE, reads_images, resolve
 from irtools.serving.schema import INSTALL, available, releases_with, schema
+from irtools.text import shortened
 
 
 @rule("SRV001", "unreadable-server-graph", Severity.ERROR, "The server refuses the graph")
@@ -101,7 +102,7 @@ def missing_served_model(context: Context) -> Iterator[Finding]:
     for one in served(context):
         path = resolve(one.node, "models_path")
         if path is not None and not is_directory(path) and path.suffix.lower() != ".gguf":
-            given = one.node.value("models_path")
+            given = shortened(one.node.value("models_path"))
             severity = Severity.WARNING if given.startswith("/") else None
             hint = "give the path from the graph to the model" if severity is None else _ELSEWHERE
             message = f"models_path {given!r} is not a directory"
@@ -136,7 +137,7 @@ def missing_served_draft(context: Context) -> Iterator[Finding]:
     for one in served(context):
         if one.draft_path is None or one.draft is not None:
             continue
-        given = one.node.value("draft_models_path")
+        given = shortened(one.node.value("draft_models_path"))
         if one.draft_path.suffix.lower() == ".gguf":
             continue
         there = is_directory(one.draft_path)

@@ -141,6 +141,8 @@ def serve_config(
     """
     if settings.server not in SERVERS:
         raise OptionError(f"there is no server {settings.server!r}", hint=f"Servers are {', '.join(SERVERS)}.")
+    if not settings.device.strip():
+        raise OptionError("the device is empty", hint="Give one with --device, such as CPU.")
     try:
         strategy = chosen_strategy(export, draft, found.strategies, settings.strategy, substitute=False)
     except ExportError as error:

@@ -12,6 +12,7 @@ from irtools.errors import os_reason
 from irtools.ir.reading import read_file
 from irtools.serving.fields import LAST_RELEASE
 from irtools.serving.schema import Schema, schema
+from irtools.text import shortened
 
 __all__ = [
     "GRAPH_FILE",
@@ -31,6 +32,8 @@ _CALCULATOR = "LLMCalculator"
 _VLM_FILES = ("openvino_text_embeddings_model.xml", "openvino_vision_embeddings_model.bin")
 _SPEECH = "openvino_talker_model.xml"
 _NAME = re.compile(r"[\w.]+")
+_OUTSIDE = re.compile(r"Type (\S+) not found in descriptor pool|Extension ")
+_MOST_TYPES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +82,12 @@ class LlmNode:
         return described.enum_type.values_by_number[value].name if described.enum_type is not None else value
 
     def line(self, name: str) -> int | None:
-        """Line of an option: the first that begins with its name or has it after a separator."""
-        option = re.compile(rf"(?:^|[\s{{,;]){re.escape(name)}\s*:?")
-        found = (number for number, line in enumerate(self.lines, 1) if option.search(line.partition("#")[0]))
-        return next(found, None)
+        """Line of an option: the first with its name and value, which nodes differ in; else with its name."""
+        option = re.compile(rf"(?:^|[\s{{,;]){re.escape(name)}\s*:?(.*)")
+        matches = ((number, option.search(line.partition("#")[0])) for number, line in enumerate(self.lines, 1))
+        found = {number: match[1] for number, match in matches if match is not None}
+        value = str(self.value(name))
+        return next((number for number, rest in found.items() if value in rest), next(iter(found), None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +132,12 @@ def reads_images(directory: Path) -> bool:
 
 
 def resolve(node: LlmNode, option: str) -> Path | None:
-    """Path of an option, as the server finds it: a relative one starts at the graph. None without a value."""
+    """Path of an option, as the server finds it: a relative one starts at the graph, which an empty one leads to.
+
+    None without a draft: an empty path of one is none.
+    """
     text = node.value(option)
-    return node.file.parent / text if text else None
+    return node.file.parent / text if text or option == "models_path" else None
 
 
 def same(path: Path | None, directory: Path) -> bool:
@@ -163,11 +171,13 @@ def read_graph(path: Path, release: str) -> GraphFile:
     except UnicodeDecodeError as error:
         return GraphFile(path, (Problem(f"is not text in UTF-8 ({error.reason} at byte {error.start})"),))
     graph, failure = _parse(text, known)
-    if failure.untyped and _CALCULATOR not in text:
-        return GraphFile(path, text=text)  # of another model: its types are not in the schema
+    if failure.outside:
+        graph = _with_others(text, failure, release)
+        if _CALCULATOR not in text or (graph is not None and not any(map(_is_llm, graph.node))):
+            return GraphFile(path, text=text)  # of other models
     if graph is None:
         return GraphFile(path, (_explained(text, failure, known),), text=text)
-    nodes = [node for node in graph.node if node.calculator.endswith(_CALCULATOR)]
+    nodes = list(filter(_is_llm, graph.node))
     lines = tuple(text.splitlines())
     problems: list[Problem] = []
     found: list[LlmNode] = []
@@ -176,6 +186,29 @@ def read_graph(path: Path, release: str) -> GraphFile:
         problems += [problem] if problem is not None else []
         found += [LlmNode(path, lines, options)] if options is not None else []
     return GraphFile(path, tuple(problems), tuple(found), text)
+
+
+def _is_llm(node: Any) -> bool:
+    return bool(node.calculator.endswith(_CALCULATOR))
+
+
+def _with_others(text: str, failure: _Failure, release: str) -> Any:
+    """Message of a text with calculators that are not in the schema; None if it has none, or cannot be read so.
+
+    What protobuf then skips of them, it skips in all nodes: a misspelt option of a language model is not told.
+    """
+    graph: Any = None
+    types: list[str] = []
+    for _ in range(_MOST_TYPES):
+        if not failure.outside:
+            break
+        types += [failure.type] if failure.type else []
+        try:
+            known = schema(release, tuple(types))
+        except TypeError:  # a name that cannot be one of a type
+            return None
+        graph, failure = _parse(text, known, lenient=True)
+    return None if graph is not None and graph.node and all(map(_is_llm, graph.node)) else graph
 
 
 def _options(node: Any, known: Schema) -> tuple[Any, Problem | None]:
@@ -198,8 +231,10 @@ class _Failure:
     message: str
     line: int | None = None
     column: int | None = None
-    untyped: bool = False
-    """True for the options of a calculator that is not in the schema."""
+    outside: bool = False
+    """True for a type or an extension that is not in the schema, such as the options of another calculator."""
+    type: str = ""
+    """Name of that type."""
 
 
 def _parse(text: str, known: Schema, *, lenient: bool = False) -> tuple[Any, _Failure]:
@@ -209,11 +244,15 @@ def _parse(text: str, known: Schema, *, lenient: bool = False) -> tuple[Any, _Fa
 
     graph = known.new("CalculatorGraphConfig")
     try:
-        text_format.Parse(text, graph, descriptor_pool=known.pool, allow_unknown_field=lenient)
+        text_format.Parse(
+            text, graph, descriptor_pool=known.pool, allow_unknown_extension=lenient, allow_unknown_field=lenient
+        )
     except text_format.ParseError as error:
         place = re.match(r"\d+:\d+ : (?:'.*': )?", str(error), re.DOTALL)
         message = str(error)[place.end() if place else 0 :].rstrip(".")
-        return None, _Failure(message, error.GetLine(), error.GetColumn(), untyped=error.GetLine() is None)
+        outside = _OUTSIDE.match(message)
+        kind = outside[1] or "" if outside else ""
+        return None, _Failure(shortened(message), error.GetLine(), error.GetColumn(), outside is not None, kind)
     except RecursionError:
         return None, _Failure("it is nested too deeply")
     except Error as error:  # such as a required field that is missing
@@ -229,7 +268,7 @@ def _explained(text: str, failure: _Failure, known: Schema) -> Problem:
     if newest or _parse(text, known, lenient=True)[0] is not None:
         unknown = _name_at(text, failure)
         if unknown:
-            return Problem(failure.message, failure.line, unknown)
+            return Problem(failure.message, failure.line, shortened(unknown))
     return Problem(failure.message, failure.line)
 
 

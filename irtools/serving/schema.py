@@ -82,18 +82,22 @@ class Schema:
 
 
 @lru_cache(maxsize=16)
-def schema(release: str) -> Schema:
+def schema(release: str, others: tuple[str, ...] = ()) -> Schema:
     """The interface of a release; of the nearest known one if irtools does not know it.
 
     Parameters
     ----------
     release : str
         Such as ``2026.3``. A server has the numbers of the OpenVINO GenAI in it.
+    others : tuple of str
+        Types to take for empty messages, such as the options of other calculators.
 
     Raises
     ------
     UsageError
         protobuf is not installed.
+    TypeError
+        One of ``others`` cannot be the name of a type.
     """
     require_protobuf()
     from google.protobuf import any_pb2
@@ -117,6 +121,11 @@ def schema(release: str) -> Schema:
     for name in MESSAGES:
         _add_message(file.message_type.add(name=name), name, used)
     pool.AddSerializedFile(file.SerializeToString())
+    for other in others:
+        package, _, name = other.rpartition(".")
+        file = FileDescriptorProto(name=f"{other}.proto", package=package)
+        file.message_type.add(name=name)
+        pool.AddSerializedFile(file.SerializeToString())
     return Schema(release, first <= wanted and wanted[:2] <= last[:2], pool)
 
 

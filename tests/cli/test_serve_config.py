@@ -131,6 +131,7 @@ def test_a_target_without_paged_attention_gets_another_pipeline(
         (["qwen3_5_vl_trained", "--target-runtime", "2026.3"], "OpenVINO GenAI has it from 2026.4 on"),
         (["qwen3_5_vl_trained", "--target-runtime", "new"], "is not a runtime version"),
         (["llama", "--for", "genai", "--cache-size", "2"], "--cache-size is only for --for ovms"),
+        (["llama", "--device", " "], "the device is empty"),
         (["llama", "--draft", "nowhere"], "no such file or directory"),
         (["nowhere"], "no such file or directory"),
     ],

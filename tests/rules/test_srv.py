@@ -80,6 +80,8 @@ def test_a_relative_directory_has_a_parent_too(
     [
         graph(kind="EmbeddingsCalculatorOVOptions").replace("HttpLLMCalculator", "EmbeddingsCalculatorOV"),
         'input_stream: "a"\nnode { calculator: "PassThroughCalculator" input_stream: "a" }\n',
+        'node { calculator: "PassThroughCalculator" options { [a.b.Options.ext] { x: 1 } } }',
+        '# HttpLLMCalculator\nnode { calculator: "B" node_options { [type.googleapis.com/a.b] { x: { y: 1 } } } }',
         "",
     ],
 )
@@ -87,6 +89,45 @@ def test_graphs_of_other_models_are_not_judged(text: str, export_copy: Callable[
     directory = export_copy("llama")
     (directory / G).write_text(text, encoding="utf-8")
     assert findings(directory) == []
+
+
+def test_options_of_other_calculators_do_not_hide_the_language_model(export_copy: Callable[..., Path]) -> None:
+    directory = export_copy("llama")
+    other = 'node { calculator: "EmbeddingsCalculatorOV" node_options { [type.googleapis.com/mediapipe.%s] { a: 1 } } }'
+    for kind in ("EmbeddingsCalculatorOVOptions", "Node.Options"):
+        (directory / G).write_text(other % kind + "\n" + graph('draft_models_path: "nowhere"'), encoding="utf-8")
+        assert [(found.code, found.line) for found in findings(directory)] == [("SRV004", 18)], kind
+
+
+def test_a_misspelt_type_of_options_is_refused(export_copy: Callable[..., Path]) -> None:
+    directory = export_copy("llama")
+    (directory / G).write_text(graph(kind="LLMCalculatorOption"), encoding="utf-8")
+    (found,) = findings(directory)
+    assert found.code == "SRV001"
+    assert "mediapipe.LLMCalculatorOption not found" in found.text
+
+
+def test_the_line_is_that_of_the_node(export_copy: Callable[..., Path]) -> None:
+    directory = export_copy("llama")
+    export_copy("llama", to="draft")
+    text = graph('draft_models_path: "../draft"')
+    (directory / G).write_text(text + graph('draft_models_path: "nowhere"', name="b"), encoding="utf-8")
+    (found,) = findings(directory)
+    assert (found.code, found.line) == ("SRV004", text.count("\n") + 17)
+
+
+def test_an_empty_models_path_is_the_directory_of_the_graph(export_copy: Callable[..., Path]) -> None:
+    directory = export_copy("llama")
+    (directory / G).write_text(graph('draft_models_path: "nowhere"', models=""), encoding="utf-8")
+    assert [found.code for found in findings(directory)] == ["SRV004"]
+
+
+def test_long_names_are_shortened(export_copy: Callable[..., Path]) -> None:
+    directory = export_copy("llama")
+    for line in (f'draft_models_path: "{"a" * 50_000}"', f"{'a' * 50_000}: 1"):
+        (directory / G).write_text(graph(line), encoding="utf-8")
+        (found,) = findings(directory)
+        assert len(found.text) < 1000
 
 
 def test_a_graph_that_serves_another_directory_is_not_judged_here(export_copy: Callable[..., Path]) -> None:
