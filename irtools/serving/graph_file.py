@@ -12,7 +12,7 @@ from irtools.errors import os_reason
 from irtools.ir.reading import read_file
 from irtools.serving.fields import LAST_RELEASE
 from irtools.serving.schema import Schema, schema
-from irtools.text import shortened
+from irtools.text import is_url, shortened
 
 __all__ = [
     "GRAPH_FILE",
@@ -115,6 +115,8 @@ def graph_files(directory: Path, release: str) -> tuple[GraphFile, ...]:
     """
     inside = directory / GRAPH_FILE
     found = [read_graph(inside, release)] if _exists(inside) else []
+    if is_url(str(directory)):
+        return tuple(found)  # above it is another repository, or a list of them
     whole = Path(os.path.abspath(directory))  # noqa: PTH100  # `resolve` would leave the directory that a link is in
     parent = directory.parent if directory.name == whole.name else whole.parent
     if _exists(parent / GRAPH_FILE):
