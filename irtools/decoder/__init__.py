@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -47,7 +48,8 @@ def locate(document: Document, config: Mapping[str, Any] | None = None) -> Decod
                 return stack
         with step(f"Locating the decoder stack in the graph of {document.path}"):
             stack = locate_stack(graph, config)
-        _LOCATED.setdefault(document, []).append((config, stack))
+        known = deepcopy(config and dict(config))  # the caller may change its own
+        _LOCATED.setdefault(document, []).append((known, stack))
         return stack
 
 

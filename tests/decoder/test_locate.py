@@ -150,6 +150,14 @@ def test_a_config_that_contradicts_the_graph_is_outvoted_and_reported():
     assert "7" in verdicts["config"].reason
 
 
+def test_a_config_that_was_changed_since_is_another():
+    export = open_export(FIXTURES / "falcon")
+    config = {**export.config}
+    assert {verdict.witness: verdict.agrees for verdict in locate(export.target, config).verdicts}["config"]
+    config["num_hidden_layers"] = 7
+    assert not {verdict.witness: verdict.agrees for verdict in locate(export.target, config).verdicts}["config"]
+
+
 def test_rejections_give_the_reason_why_a_mid_layer_sum_is_not_a_hidden_state():
     stack = open_export(FIXTURES / "llama").locate()
     rejections = {rejection.producer: rejection for rejection in stack.rejections}

@@ -163,7 +163,7 @@ def test_a_spelling_near_that_of_openvino(data: bytes) -> None:
         root = etree.fromstring(data)
     except etree.XMLSyntaxError:
         return
-    if any(root.xpath("layers[1]/*[not(self::layer)] | edges[1]//*[not(self::edge)] | edges[1]/edge/edge")):
+    if root.xpath("boolean(layers[1]/*[not(self::layer)] | edges[1]//*[not(self::edge)] | edges[1]/edge/edge)"):
         return  # no IR: the scan takes layers and edges in other elements too
     numbers = [layer.get("id", "") for layer in children(root, "layers", "layer")]
     for edge in children(root, "edges", "edge"):
@@ -194,7 +194,7 @@ def test_exports(fixtures: Path) -> None:
 
 @pytest.mark.slow
 def test_every_export(fixtures: Path) -> None:
-    require_all(sorted(fixtures.rglob("*.xml")))
+    require_all(sorted(file for file in fixtures.rglob("*.xml") if file.stat().st_size < 1_000_000))
 
 
 def test_many_bodies_take_linear_time() -> None:
