@@ -16,8 +16,7 @@ from irtools.cli.common import Ui, attempt, interrupt_code, print_entry, remote_
 from irtools.cli.defects import show_tracebacks, tracebacks_shown
 from irtools.cli.progress import Progress
 from irtools.errors import OptionError, SaveError
-from irtools.ir.reading import given_read_limit, set_read_limit
-from irtools.remote import as_path, is_offline, set_offline
+from irtools.remote import as_path
 from irtools.remote.meter import METER, Traffic, traffic
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Column, Style, table
@@ -149,8 +148,10 @@ class Many:
             ui.note(note)
         order = InOrder()
         plain = replace(ui, style=Style()) if self.resume is not None else ui  # a kept text must fit every terminal
+        from irtools.ir.reading import given_read_limit
+
         _run[0] = token_hex()
-        offline = any(map(is_url, map(str, self.models))) and is_offline()
+        offline = any(map(is_url, map(str, self.models))) and _is_offline()
         unit = _Unit(work, plain, given_read_limit(), tracebacks_shown(), offline, _run[0])
         done = 0
         with (
@@ -293,9 +294,13 @@ class _Unit:
     run: str
 
     def __call__(self, path: str) -> dict[str, Any]:
+        from irtools.ir.reading import set_read_limit
+
         set_read_limit(self.read_limit)
         show_tracebacks(["--verbose"] if self.traced else [])
         if self.offline:
+            from irtools.remote import set_offline
+
             set_offline(True)
         before = traffic()
         said: list[tuple[str, str]] = []
@@ -310,6 +315,12 @@ class _Unit:
         said += [("note", note) for note in remote_notes()]
         taken = traffic() - before if _run[0] != self.run else Traffic()
         return {"value": value, "said": said, "stop": stop, "elsewhere": [taken.bytes, taken.requests]}
+
+
+def _is_offline() -> bool:
+    from irtools.remote import is_offline
+
+    return is_offline()
 
 
 def _told(ui: Ui, outcome: Outcome) -> Outcome:

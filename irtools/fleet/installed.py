@@ -21,7 +21,7 @@ def installed() -> Mapping[str, str]:
     except PackageNotFoundError:  # built from source
         found["openvino"] = "unknown"
     for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):
-        if point.module != "irtools.rules":
+        if point.module != ENTRY_POINT_GROUP:  # the module of our own pack has the name of the group
             found[f"the rule pack {point.name}"] = point.dist.version if point.dist is not None else "unknown"
     return found
 

@@ -66,7 +66,7 @@ def verify_many(
     >>> import irtools
     >>> for one in irtools.verify_many(["fixtures/falcon", "fixtures/none"]):
     ...     print(one.path.name, one.verification or one.error)
-    falcon <Verification fixtures/falcon, 1 note>
+    falcon <Verification fixtures/falcon, 2 notes>
     none fixtures/none: no such file or directory
     """
     from irtools.fleet import require_limits

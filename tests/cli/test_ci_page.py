@@ -69,7 +69,7 @@ def test_all_that_the_configuration_shows_has_its_effect(cli: Cli, workplace: Pa
     assert severities["HID001"] == "error"  # severity
     assert "MTP005" in severities  # expect-mtp
     assert "EXP011" not in severities  # ignore
-    assert ran == {"ACME", "DFL", "EXP", "HID", "IR", "MTP", "QNT", "RUN", "VER"}
+    assert ran == {"ACME", "DFL", "EXP", "HID", "IR", "MTP", "QNT", "RUN", "SRV", "VER"}
     assert load_config(workplace / "irtools.toml").per_file_ignores == {"openvino_*tokenizer.xml": ("VER",)}
 
 

@@ -17,6 +17,7 @@ from tests.cli.conftest import Done
 LINE = re.compile(r"irtools: ( *)(\S.*): \d+\.\d\d s")
 COMMANDS = {
     "annotate": "annotate --dry-run falcon",
+    "atlas": "atlas falcon",
     "attach": "attach --dry-run qwen3_5_vl --mtp-from qwen3_5_vl_trained --force",
     "diff": "diff falcon falcon",
     "expose": "expose --dry-run falcon --layers 1",
@@ -28,11 +29,12 @@ COMMANDS = {
     "report": "report falcon -o OUT.html",
     "rt-info": "rt-info show falcon",
     "rules": "rules list",
+    "serve-config": "serve-config qwen3_5_vl_trained -o OUT",
     "strip": "strip --dry-run falcon",
     "verify": "verify falcon",
 }
-LONG = {"bench", "prove", "completion"}
-"""They run models, and tell their steps in their own tests; the last has no -v."""
+LONG = {"bench", "prove", "cache", "completion"}
+"""Two run models, and tell their steps in their own tests; `cache` reads no export, and the last has no -v."""
 
 
 def test_no_command_is_forgotten() -> None:
