@@ -16,8 +16,7 @@ from irtools.cli.common import Ui, attempt, interrupt_code, print_entry, remote_
 from irtools.cli.defects import show_tracebacks, tracebacks_shown
 from irtools.cli.progress import Progress
 from irtools.errors import OptionError, SaveError
-from irtools.ir.reading import given_read_limit, set_read_limit
-from irtools.remote import as_path, is_offline, set_offline
+from irtools.remote import as_path
 from irtools.remote.meter import METER, Traffic, traffic
 from irtools.report.json import ModelResult, envelope, to_json
 from irtools.report.terminal import Column, Style, table
@@ -144,6 +143,8 @@ class Many:
             Why outcomes are missing, if any are.
         """
         from irtools.fleet.order import InOrder
+        from irtools.ir.reading import given_read_limit
+        from irtools.remote import is_offline
 
         for note in self.notes:
             ui.note(note)
@@ -293,6 +294,9 @@ class _Unit:
     run: str
 
     def __call__(self, path: str) -> dict[str, Any]:
+        from irtools.ir.reading import set_read_limit
+        from irtools.remote import set_offline
+
         set_read_limit(self.read_limit)
         show_tracebacks(["--verbose"] if self.traced else [])
         if self.offline:
