@@ -143,6 +143,8 @@ class Many:
             Why outcomes are missing, if any are.
         """
         from irtools.fleet.order import InOrder
+        from irtools.ir.reading import given_read_limit
+        from irtools.remote import is_offline
 
         for note in self.notes:
             ui.note(note)
