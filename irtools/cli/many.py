@@ -144,14 +144,11 @@ class Many:
         """
         from irtools.fleet.order import InOrder
         from irtools.ir.reading import given_read_limit
-        from irtools.remote import is_offline
 
         for note in self.notes:
             ui.note(note)
         order = InOrder()
         plain = replace(ui, style=Style()) if self.resume is not None else ui  # a kept text must fit every terminal
-        from irtools.ir.reading import given_read_limit
-
         _run[0] = token_hex()
         offline = any(map(is_url, map(str, self.models))) and _is_offline()
         unit = _Unit(work, plain, given_read_limit(), tracebacks_shown(), offline, _run[0])
