@@ -92,7 +92,7 @@ def look(
     hub: Hub,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Look:
+) -> Iterator[Look]:
     """A user of the hub without a token, with an empty cache."""
     from huggingface_hub import constants
 
@@ -103,7 +103,8 @@ def look(
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "cache"))
     monkeypatch.setattr(constants, "ENDPOINT", hub.api.url)
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
-    return Look(cli, tmp_path / "cache")
+    yield Look(cli, tmp_path / "cache")
+    forget()  # another test has named no URL
 
 
 def told(done: Done) -> tuple[int, int]:
