@@ -10,11 +10,11 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from irtools.text import size_text
 
@@ -38,6 +38,7 @@ __all__ = [
     "read_limit",
     "require_size",
     "set_read_limit",
+    "shallow",
 ]
 
 LFS_POINTER = b"version https://git-lfs"
@@ -46,6 +47,8 @@ _LARGEST_POINTER = 1024  # Git LFS takes nothing longer for one
 _CHUNK = 8 << 20
 _MIB = 1 << 20
 _SMALL_READ = 512
+_MAX_NESTING = 64  # levels of objects, tables and lists
+_Content = TypeVar("_Content")
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +255,23 @@ def _too_large(path: Path, what: str, most: str) -> OSError:
 def parse_json(data: bytes | str) -> Any:
     """Parse JSON; raises ``ValueError``, also for nesting that is too deep."""
     try:
-        return json.loads(data)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+        return shallow(json.loads(data))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def shallow(content: _Content) -> _Content:
+    """Return parsed content; raises ``ValueError`` for more than 64 levels, which code that recurses cannot take."""
+    level: list[Any] = [content]
+    for _ in range(_MAX_NESTING):
+        level = [child for value in level if isinstance(value, dict | list) for child in _children(value)]
+        if not level:
+            return content
+    raise ValueError("nested too deeply")
+
+
+def _children(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
 
 
 def read_json(path: Path, kind: str = "") -> Any:

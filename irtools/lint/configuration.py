@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from irtools.errors import OptionError, UsageError, os_reason
 from irtools.ir.listing import holds_ir, real_path
-from irtools.ir.reading import read_file
+from irtools.ir.reading import read_file, shallow
 from irtools.lint.finding import Severity
 from irtools.model.compression import parse_spec
 from irtools.text import clipped
@@ -23,7 +23,6 @@ __all__ = ["Config", "comes_with_model", "config_files", "find_config", "load_co
 
 T = TypeVar("T")
 _FILES = ("irtools.toml", "pyproject.toml")
-_MAX_NESTING = 64  # levels of tables and lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,20 +141,10 @@ def _configures(path: Path) -> bool:
 def _parsed(path: Path) -> dict[str, Any]:
     import tomllib  # imported late: few runs have such a file
 
-    try:
-        content = tomllib.loads(read_file(path, "toml").decode())
+    try:  # dotted keys nest without recursion of the parser
+        return shallow(tomllib.loads(read_file(path, "toml").decode()))
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    level: list[Any] = [content]
-    for _ in range(_MAX_NESTING):  # dotted keys nest without recursion of the parser
-        level = [child for value in level if isinstance(value, dict | list) for child in _children(value)]
-        if not level:
-            return content
-    raise ValueError("nested too deeply")
-
-
-def _children(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value
 
 
 def load_config(path: Path | None) -> Config:

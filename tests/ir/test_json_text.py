@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from irtools.ir.json_text import set_number
 from irtools.ir.markup import spliced
+from irtools.ir.reading import parse_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -69,3 +70,13 @@ def test_the_last_of_equal_keys_counts() -> None:
     data = b'{"n": 1, "n": 2, "t": {"n": 0}, "t": {"n": 3}}'
     assert spliced(data, [set_number(data, (), "n", 9)]) == b'{"n": 1, "n": 9, "t": {"n": 0}, "t": {"n": 3}}'
     assert spliced(data, [set_number(data, ("t",), "n", 9)]) == b'{"n": 1, "n": 2, "t": {"n": 0}, "t": {"n": 9}}'
+
+
+@pytest.mark.parametrize("levels", [64, 65, 900, 100_000])
+def test_json_of_many_levels_is_refused(levels: int) -> None:
+    data = b'{"a": ' + b"[" * (levels - 1) + b"]" * (levels - 1) + b"}"
+    if levels <= 64:
+        assert parse_json(data) == json.loads(data)
+        return
+    with pytest.raises(ValueError, match="nested too deeply"):
+        parse_json(data)
