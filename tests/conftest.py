@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,9 @@ from typing import Any
 import pytest
 
 sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # its fork would keep pipes open
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in a background job of a shell; children inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 

@@ -174,7 +174,7 @@ class DrawnPart:
         view, best, most = self.view, None, 0
         for result in view.results[:_MOST_ENDS]:
             end = view.inputs(result)[0]
-            above = ancestors(view, end.op)
+            above = ancestors(view, end.op) if end.op in view else ()  # not a constant
             for root in [key for key in view.parameters if key in above][:_MOST_ENDS]:
                 try:
                     blocks = head_blocks(view, [root], end, inner=True)

@@ -109,9 +109,10 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 @pytest.fixture
 def page(browser: Page) -> Iterator[Page]:
-    """The browser; after each test the console must be empty."""
+    """The browser; after each test the console must be empty, and what a page has stored is forgotten."""
     browser.console()
     yield browser
+    browser.run("try { localStorage.clear() } catch (error) { /* a page without an origin */ }")
     assert browser.console() == []
 
 

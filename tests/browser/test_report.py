@@ -177,7 +177,6 @@ def test_light_and_dark(page: Page, report: Write) -> None:
     assert max(ground()) < 60
     page.run("document.getElementById('theme').click()")
     assert min(ground()) > 200
-    page.run("localStorage.clear()")
     prefers("")
 
 
