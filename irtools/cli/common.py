@@ -195,9 +195,9 @@ def remote_notes() -> list[str]:
     """Take what was not read of exports at a URL, and why; each note once."""
     remote = _remote()
     taken: dict[str, None] = {}
-    for one in remote.opened_snapshots() if remote is not None else ():
-        taken |= one.copy.notes
-        one.copy.notes.clear()
+    for one in remote.opened() if remote is not None else ():
+        taken |= one.notes
+        one.notes.clear()
     return list(taken)
 
 

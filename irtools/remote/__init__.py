@@ -15,19 +15,16 @@ if TYPE_CHECKING:
     from irtools.remote.meter import Traffic, traffic
     from irtools.remote.path import RemotePath, as_path
     from irtools.remote.snapshot import (
-        Snapshot,
         are_named,
         expand,
         is_offline,
-        open_snapshot,
-        opened_snapshots,
+        opened,
         set_offline,
     )
     from irtools.remote.whole import is_remote, note_unmade, require_local, upload_of
 
 __all__ = [
     "RemotePath",
-    "Snapshot",
     "Traffic",
     "are_named",
     "as_path",
@@ -36,8 +33,7 @@ __all__ = [
     "is_remote",
     "is_url",
     "note_unmade",
-    "open_snapshot",
-    "opened_snapshots",
+    "opened",
     "require_local",
     "set_offline",
     "traffic",
@@ -48,7 +44,6 @@ __getattr__, __dir__ = attach(
     __name__,
     {
         "RemotePath": "irtools.remote.path",
-        "Snapshot": "irtools.remote.snapshot",
         "Traffic": "irtools.remote.meter",
         "are_named": "irtools.remote.snapshot",
         "as_path": "irtools.remote.path",
@@ -56,8 +51,7 @@ __getattr__, __dir__ = attach(
         "is_offline": "irtools.remote.snapshot",
         "is_remote": "irtools.remote.whole",
         "note_unmade": "irtools.remote.whole",
-        "open_snapshot": "irtools.remote.snapshot",
-        "opened_snapshots": "irtools.remote.snapshot",
+        "opened": "irtools.remote.snapshot",
         "require_local": "irtools.remote.whole",
         "set_offline": "irtools.remote.snapshot",
         "traffic": "irtools.remote.meter",

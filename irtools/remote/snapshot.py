@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 
 from irtools.errors import RemoteError, UsageError
@@ -16,16 +15,14 @@ from irtools.remote.address import Address, parse
 from irtools.remote.cache import cache_folder, exports_folder, load, place_of, save, trim
 from irtools.remote.copies import Copy, Failed, known_listing
 from irtools.remote.listing import Entry, Listing, Sink, Source
-from irtools.remote.meter import Meter, Traffic
+from irtools.remote.meter import Meter
 
 __all__ = [
-    "Snapshot",
     "are_named",
     "expand",
     "file_of",
     "is_offline",
-    "open_snapshot",
-    "opened_snapshots",
+    "opened",
     "register",
     "set_offline",
 ]
@@ -36,47 +33,6 @@ _roots: dict[str, Address] = {}
 _folders: dict[str, dict[str, None]] = {}
 _opened: dict[str, Copy | Failed] = {}
 _guard = threading.RLock()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
-    """An export at a URL, as files.
-
-    Attributes
-    ----------
-    url : str
-        As it was given, in its usual form.
-    path : Path
-        Directory or file of the cache. Whoever opens a file there through ``irtools.ir.reading`` gets its bytes; others
-        find zeros in place of bytes that nothing has fetched.
-    """
-
-    url: str
-    path: Path
-    copy: Copy
-    address: Address
-
-    @property
-    def traffic(self) -> Traffic:
-        """Bytes and requests that it took so far."""
-        return self.copy.source.meter.traffic
-
-    @property
-    def revision(self) -> str:
-        """Commit at the hub; ``""`` elsewhere."""
-        return self.copy.listing.revision
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was not read, and why."""
-        return tuple(self.copy.notes)
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Bytes and number of files that a download of the export would take."""
-        prefix = f"{self.address.folder}/" if self.address.folder else ""
-        sizes = [one.size for name, one in self.copy.entries.items() if name.startswith(prefix)]
-        return sum(sizes), len(sizes)
 
 
 def set_offline(offline: bool) -> None:
@@ -100,34 +56,15 @@ def register(address: Address) -> None:
         _folders.setdefault(address.root, {}).setdefault(address.folder)
 
 
-def open_snapshot(url: str) -> Snapshot:
-    """Open an export at a URL: list its files, and fetch its XML, JSON and template files.
-
-    A URL is opened once in a process.
-
-    Raises
-    ------
-    UsageError
-        There can be no such URL.
-    RemoteError
-        It cannot be read; the message says why.
-    """
-    address = parse(url)
-    register(address)
-    copy = _copy(address.root)
-    return Snapshot(address.url, copy.directory / address.inner, copy, address)
-
-
 def are_named() -> bool:
     """True once a URL was named in this process, which another process may have opened."""
     return bool(_roots)
 
 
-def opened_snapshots() -> tuple[Snapshot, ...]:
+def opened() -> tuple[Copy, ...]:
     """Exports at a URL that this process has opened."""
     with _guard:
-        pairs = [(_roots[root], copy) for root, copy in _opened.items() if isinstance(copy, Copy)]
-    return tuple(Snapshot(address.url, copy.directory / address.inner, copy, address) for address, copy in pairs)
+        return tuple(copy for copy in _opened.values() if isinstance(copy, Copy))
 
 
 def file_of(url: str) -> str:
