@@ -71,9 +71,7 @@ def main(arguments: Sequence[str]) -> int:
     if "--check" in arguments:
         if DOT.read_text() == text:
             return 0
-        sys.stdout.write(
-            "docs/develop/layers.dot differs from the imports; `python docs/layers.py` draws it again\n"
-        )
+        sys.stdout.write("docs/develop/layers.dot differs from the imports; `python docs/layers.py` draws it again\n")
         return 1
     DOT.write_text(text)
     pygraphviz.AGraph(string=text).draw(str(DOT.with_suffix(".svg")), prog="dot")
