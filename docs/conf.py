@@ -10,7 +10,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "_ext")]
 
 from irtools import __version__  # noqa: E402
 
@@ -20,10 +20,10 @@ copyright = f"2026, {author}"
 version = release = __version__
 
 extensions = [
+    "command_options",
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
-    "sphinx_click",
     "sphinx_copybutton",
     "sphinx_design",
 ]
@@ -46,7 +46,6 @@ copybutton_exclude = ".linenos, .gp"
 
 html_theme = "furo"
 html_title = f"irtools {release}"
-html_static_path = ["_static"]
 html_copy_source = False
 
 _NEEDS = re.compile(r"^```(\w+) needs-(\w+)$", re.MULTILINE)
