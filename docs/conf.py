@@ -21,6 +21,7 @@ version = release = __version__
 
 extensions = [
     "command_options",
+    "public_names",
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
@@ -38,8 +39,16 @@ nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 
+autodoc_member_order = "groupwise"
+autodoc_preserve_defaults = True
 autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+maximum_signature_line_length = 88
 napoleon_google_docstring = False
+napoleon_preprocess_types = True
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+python_use_unqualified_type_names = True
 
 copybutton_prompt_text = "$ "
 copybutton_exclude = ".linenos, .gp"
