@@ -22,6 +22,7 @@ version = release = __version__
 extensions = [
     "command_options",
     "public_names",
+    "schema_tables",
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
@@ -49,6 +50,8 @@ napoleon_preprocess_types = True
 napoleon_use_ivar = True
 napoleon_use_rtype = False
 python_use_unqualified_type_names = True
+# Sphinx looks up the name of each attribute, such as `config`, and finds those of several classes.
+suppress_warnings = ["ref.python"]
 
 copybutton_prompt_text = "$ "
 copybutton_exclude = ".linenos, .gp"

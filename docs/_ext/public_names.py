@@ -58,6 +58,7 @@ _NAMES = public_names()
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the resolver."""
+    app.setup_extension("sphinx.ext.autodoc")
     app.connect("missing-reference", _resolve)
     app.connect("autodoc-process-signature", _readable)
     return {"parallel_read_safe": True}
