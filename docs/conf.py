@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from sphinx.application import Sphinx
 
@@ -58,6 +59,8 @@ copybutton_exclude = ".linenos, .gp"
 
 html_theme = "furo"
 html_title = f"irtools {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 
 _NEEDS = re.compile(r"^```(\w+) needs-(\w+)$", re.MULTILINE)
@@ -96,6 +99,13 @@ def _read(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] = _MARKED.sub(r"\1", text)
 
 
+def _add_filter(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object) -> None:
+    """Give the page of the rules its filter."""
+    if pagename == "reference/rules":
+        app.add_js_file("rules.js")
+
+
 def setup(app: Sphinx) -> None:
     """Register what this documentation adds to Sphinx."""
     app.connect("source-read", _read)
+    app.connect("html-page-context", _add_filter)
