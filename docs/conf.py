@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 from sphinx.application import Sphinx
 
@@ -23,6 +22,7 @@ version = release = __version__
 extensions = [
     "command_options",
     "public_names",
+    "rule_index",
     "schema_tables",
     "myst_nb",
     "sphinx.ext.autodoc",
@@ -99,13 +99,6 @@ def _read(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] = _MARKED.sub(r"\1", text)
 
 
-def _add_filter(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object) -> None:
-    """Give the page of the rules its filter."""
-    if pagename == "reference/rules":
-        app.add_js_file("rules.js")
-
-
 def setup(app: Sphinx) -> None:
     """Register what this documentation adds to Sphinx."""
     app.connect("source-read", _read)
-    app.connect("html-page-context", _add_filter)
