@@ -47,6 +47,7 @@ copybutton_exclude = ".linenos, .gp"
 html_theme = "furo"
 html_title = f"irtools {release}"
 html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 
 _NEEDS = re.compile(r"^```(\w+) needs-(\w+)$", re.MULTILINE)

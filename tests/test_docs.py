@@ -83,11 +83,14 @@ def test_numbers_of_a_session_may_vary(check: ModuleType, shown: str, same: bool
 
 @pytest.fixture(scope="module")
 def comparison() -> dict[str, dict[str, str]]:
-    """The table of docs/choose.md by the name in irtools."""
+    """The two tables of docs/choose.md, joined, by the name in irtools."""
     page = (Path(__file__).parents[1] / "docs" / "choose.md").read_text()
-    lines = page[page.index("## Comparison") :].split("\n\n")[1].splitlines()
-    head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
-    return {row[1]: dict(zip(head, row, strict=True)) for row in rows}
+    ways: dict[str, dict[str, str]] = {}
+    for table in page[page.index("## Comparison") :].split("\n\n")[1:3]:
+        head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines())
+        for row in rows:
+            ways.setdefault(row[0], {}).update(zip(head, row, strict=True))
+    return {way["name in irtools"]: way for way in ways.values()}
 
 
 def test_the_comparison_has_the_releases_of_the_code(comparison: dict[str, dict[str, str]]) -> None:
