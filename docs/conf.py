@@ -47,7 +47,6 @@ copybutton_exclude = ".linenos, .gp"
 html_theme = "furo"
 html_title = f"irtools {release}"
 html_static_path = ["_static"]
-html_css_files = ["site.css"]
 html_copy_source = False
 
 _NEEDS = re.compile(r"^```(\w+) needs-(\w+)$", re.MULTILINE)
@@ -89,3 +88,4 @@ def _read(app: Sphinx, docname: str, source: list[str]) -> None:
 def setup(app: Sphinx) -> None:
     """Register what this documentation adds to Sphinx."""
     app.connect("source-read", _read)
+    app.add_css_file("wide.css")
