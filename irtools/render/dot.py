@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from html import escape
+from itertools import pairwise
 
 import graphviz
 
+from irtools.render.metrics import text_width
 from irtools.render.picture import KINDS, Arrow, Box, Frame, Picture, boxes_of
 from irtools.text import shortened
 
@@ -21,7 +24,7 @@ _ARROWS = {
     "shared": {"style": "dotted", "arrowsize": "0.6"},
     "wire": {"style": "dashed", "penwidth": "1.6", "color": "#8a1c5b", "fontcolor": "#8a1c5b"},
     "feed": {"style": "dashed", "penwidth": "1.6", "color": "#8a1c5b", "fontcolor": "#8a1c5b", "dir": "back"},
-    "below": {"style": "invis"},
+    "below": {"style": "invis", "weight": "20"},
     "only_a": {"style": "dashed", "color": "#b3261e", "fontcolor": "#b3261e", "penwidth": "1.6"},
     "only_b": {"style": "bold", "color": "#1b7837", "fontcolor": "#1b7837", "penwidth": "1.6"},
     "gap": {"style": "dashed", "color": "#666666"},
@@ -42,7 +45,7 @@ _LINES = {
 """Meaning of the line styles, in the order of the legend."""
 _LEGEND_COLUMNS = 4
 _CORNER_COLUMNS, _CORNER_ROWS = 2, 3
-_LEGEND_WIDTH = 150
+_LEGEND_SIZE = 9
 _CELL_STYLES = ("rounded", "dashed", "dotted")
 _NAME, _HINT = 160, 1000
 """Longest words of a line and of a tooltip; Graphviz, viewers and PDF have limits of their own."""
@@ -110,7 +113,8 @@ def _frame(graph: graphviz.Digraph, frame: Frame, arrows: Sequence[Arrow]) -> No
 def _place_title(graph: graphviz.Digraph, title: str, frame: Frame, arrows: Sequence[Arrow]) -> None:
     """Keep the title of a frame above all its boxes and titles, and below what leads into the frame."""
     inside = {box.key: None for box in boxes_of(frame.items)}
-    before = dict.fromkeys(arrow.tail for arrow in arrows if arrow.head in inside and arrow.style in ("data", "wire"))
+    above = ("data", "wire", "below")
+    before = dict.fromkeys(arrow.tail for arrow in arrows if arrow.head in inside and arrow.style in above)
     below = {arrow.head for arrow in arrows if arrow.tail in inside}
     for key in [key for key in before if key not in inside]:
         graph.edge(key, title, style="invis", weight="0")
@@ -146,39 +150,60 @@ def _title(picture: Picture) -> str:
 def _legend(picture: Picture) -> list[str]:
     """Cells of the legend: a swatch and its meaning each."""
     used = {box.kind for box in picture.boxes} - {"focus"}
+    kinds = [kind for name, kind in KINDS.items() if name in used]
+    lines = list(_line_styles(picture))
+    width = max(
+        (_text_width(text) for text in (*(kind.label for kind in kinds), *map(_LINES.__getitem__, lines))), default=0
+    )
     cells = []
-    for name, kind in KINDS.items():
-        if name not in used:
-            continue
+    for kind in kinds:
         swatch = _text({"circle": "+", "cds": "0"}.get(kind.shape, " "))
         style = f' style="{kind.style}"' if kind.style in _CELL_STYLES else ""
         cells.append(
             f'<td border="1"{style} bgcolor="{kind.fill}" width="22"><font color="{kind.text}">{swatch}</font></td>'
-            f'<td align="left" width="{_LEGEND_WIDTH}">{_text(kind.label)}  </td>'
+            f'<td align="left" width="{width}">{_text(kind.label)}</td>'
         )
-    return cells + [_line(style) for style in _line_styles(picture)]
+    return cells + [_line(style, width) for style in lines]
+
+
+def _text_width(text: str) -> int:
+    return math.ceil(text_width(text, _LEGEND_SIZE) or 0)
 
 
 def _legend_table(cells: Sequence[str], lines: Sequence[str], columns: int) -> str:
+    """A table of legend cells; all pieces of one legend have the same width, also with an incomplete row."""
     rows = ["".join(cells[at : at + columns]) for at in range(0, len(cells), columns)]
     rows += [f'<td align="left" colspan="{2 * columns}">{_text(line)}</td>' for line in lines]
     if not rows:
         return ""
     table = "".join(f"<tr>{row}</tr>" for row in rows)
-    return f'<<font point-size="9"><table border="0" cellborder="0" cellspacing="4">{table}</table></font>>'
+    return (
+        f'<<font point-size="{_LEGEND_SIZE}"><table border="0" cellborder="0" cellspacing="4">{table}</table></font>>'
+    )
 
 
-def _legend_below(graph: graphviz.Digraph, picture: Picture) -> None:
-    """Draw the legend below a box, where the picture would be empty: a few rows for each rank of boxes beside it."""
-    cells, above = _legend(picture), picture.foot
-    size = _CORNER_COLUMNS * _CORNER_ROWS
-    for start in range(0, len(cells), size):
-        lines = picture.key_lines if start + size >= len(cells) else ()
-        key = f"legend{start}"
-        table = _legend_table(cells[start : start + size], lines, _CORNER_COLUMNS)
-        graph.node(key, label=table, shape="plain", style="", tooltip=" ")
-        graph.edge(above, key, style="invis", weight="4" if start else "0")
-        above = key
+def _legend_nodes(graph: graphviz.Digraph, picture: Picture) -> None:
+    """Draw the legend below or beside a box, where the picture would be empty: a few rows for each rank of boxes.
+
+    One node with the whole legend would push the boxes beside it apart.
+    """
+    columns = _CORNER_COLUMNS if picture.foot else 1
+    cells = _legend(picture)
+    lines = (", ".join(picture.key_lines),) if columns > 1 else picture.key_lines
+    size = columns * _CORNER_ROWS
+    pieces = [_legend_table(cells[start : start + size], (), columns) for start in range(0, len(cells), size)]
+    pieces += [_legend_table((), lines, columns)] if lines else []
+    keys = [f"legend{number}" for number in range(len(pieces))]
+    for key, table in zip(keys, pieces, strict=True):
+        graph.node(key, label=table, shape="plain", style="", tooltip=" ", group="legend")
+    for above, below in pairwise(keys):
+        graph.edge(above, below, style="invis", weight="20")
+    if picture.foot:
+        graph.edge(picture.foot, keys[0], style="invis", weight="0")
+    else:
+        with graph.subgraph() as row:
+            row.attr(rank="same")
+            row.edge(picture.beside, keys[0], style="invis", weight="0")
 
 
 def _line_styles(picture: Picture) -> Iterator[str]:
@@ -187,7 +212,7 @@ def _line_styles(picture: Picture) -> Iterator[str]:
     return (style for style in _LINES if style in used and used - {"data", "below"})
 
 
-def _line(style: str) -> str:
+def _line(style: str, text: int) -> str:
     """Cells of the legend with a piece of line: the lower border of a small cell."""
     look = _ARROWS[style]
     width = "2" if look.get("style") == "bold" or "penwidth" in look else "1"
@@ -196,7 +221,7 @@ def _line(style: str) -> str:
     below = '<tr><td height="5"></td></tr>'
     return (
         f'<td><table border="0" cellborder="0" cellspacing="0"><tr>{piece}</tr>{below}</table></td>'
-        f'<td align="left" width="{_LEGEND_WIDTH}">{_text(_LINES[style])}  </td>'
+        f'<td align="left" width="{text}">{_text(_LINES[style])}</td>'
     )
 
 
@@ -221,11 +246,13 @@ def to_dot(picture: Picture) -> str:
     )
     graph.attr("edge", fontname=FONT, fontsize="8.5", arrowsize="0.7", fontcolor="#333333")
     with graph.subgraph(name="cluster_all") as inner:
-        legend = "" if picture.foot else _legend_table(_legend(picture), picture.key_lines, _LEGEND_COLUMNS)
+        apart = picture.foot or picture.beside
+        words = (", ".join(picture.key_lines),) if picture.key_lines else ()
+        legend = "" if apart else _legend_table(_legend(picture), words, _LEGEND_COLUMNS)
         inner.attr(label=legend, labelloc="b", labeljust="l", peripheries="0", margin="4")
         _items(inner, picture.items, picture.arrows)
-        if picture.foot:
-            _legend_below(inner, picture)
+        if apart:
+            _legend_nodes(inner, picture)
     for arrow in picture.arrows:
         _edge(graph, arrow)
     return str(graph.source)

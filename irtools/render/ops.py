@@ -112,7 +112,7 @@ class OpsDrawer:
             self.sketch.items,
             self.sketch.arrows,
             tuple(omitted),
-            (", ".join((*SYMBOLS, "? not known")),),
+            (*SYMBOLS, "? not known"),
             self._key(foot) if foot in self._drawn else "",
         )
 
