@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import pairwise
+from textwrap import wrap
 
 import graphviz
 
@@ -19,7 +20,7 @@ FONT = "Liberation Sans,Arial,Helvetica,sans-serif"
 _ARROWS = {
     "data": {"weight": "8"},
     "skip": {"weight": "1", "style": "bold", "color": "#666666"},
-    "state": {"style": "dashed", "dir": "both", "arrowsize": "0.5", "color": "#3b6ea5"},
+    "state": {"style": "dashed", "minlen": "0", "dir": "both", "arrowsize": "0.5", "color": "#3b6ea5"},
     "tap": {"color": "#222222", "arrowhead": "none", "minlen": "0", "style": "bold"},
     "shared": {"style": "dotted", "arrowsize": "0.6"},
     "wire": {"style": "dashed", "penwidth": "1.6", "color": "#8a1c5b", "fontcolor": "#8a1c5b"},
@@ -43,10 +44,12 @@ _LINES = {
     "gap": "through ops that are left out",
 }
 """Meaning of the line styles, in the order of the legend."""
-_LEGEND_COLUMNS = 4
 _CORNER_COLUMNS, _CORNER_ROWS = 2, 3
-_LEGEND_SIZE = 9
+_LEGEND_SIZE, _SWATCH, _SPACE = 9, 22, 4
+"""Size of the text of the legend, width of a swatch, space between cells; in points."""
 _CELL_STYLES = ("rounded", "dashed", "dotted")
+_TITLE_WIDTH = 90
+"""Characters in a line below the title: longer ones would make a narrow picture wide."""
 _NAME, _HINT = 160, 1000
 """Longest words of a line and of a tooltip; Graphviz, viewers and PDF have limits of their own."""
 
@@ -103,8 +106,7 @@ def _frame(graph: graphviz.Digraph, frame: Frame, arrows: Sequence[Arrow]) -> No
         if first is not None:
             with inner.subgraph() as row:
                 row.attr(rank="same")
-                row.node(title)
-                row.node(first)
+                row.edge(title, first, style="invis", weight="0")  # the title to the left of the box
         _items(inner, frame.items, arrows)
     if first is None:
         _place_title(graph, title, frame, arrows)
@@ -142,13 +144,17 @@ def _edge(graph: graphviz.Digraph, arrow: Arrow) -> None:
 
 def _title(picture: Picture) -> str:
     rows = [f'<tr><td align="left"><b><font point-size="15">{_text(picture.title)}</font></b></td></tr>']
-    rows += [f'<tr><td align="left">{_text(line)}</td></tr>' for line in picture.subtitle]
-    rows += [f'<tr><td align="left"><b>Left out: {_text(line)}</b></td></tr>' for line in picture.omitted]
+    for line in picture.subtitle:
+        rows += [f'<tr><td align="left">{_text(part)}</td></tr>' for part in wrap(line, _TITLE_WIDTH)]
+    for line in picture.omitted:
+        rows += [
+            f'<tr><td align="left"><b>{_text(part)}</b></td></tr>' for part in wrap(f"Left out: {line}", _TITLE_WIDTH)
+        ]
     return f'<<table border="0" cellborder="0" cellspacing="0" cellpadding="2">{"".join(rows)}</table>>'
 
 
-def _legend(picture: Picture) -> list[str]:
-    """Cells of the legend: a swatch and its meaning each."""
+def _legend(picture: Picture) -> tuple[list[str], int]:
+    """Cells of the legend, a swatch and its meaning each, and the width of the meanings in points."""
     used = {box.kind for box in picture.boxes} - {"focus"}
     kinds = [kind for name, kind in KINDS.items() if name in used]
     lines = list(_line_styles(picture))
@@ -160,26 +166,28 @@ def _legend(picture: Picture) -> list[str]:
         swatch = _text({"circle": "+", "cds": "0"}.get(kind.shape, " "))
         style = f' style="{kind.style}"' if kind.style in _CELL_STYLES else ""
         cells.append(
-            f'<td border="1"{style} bgcolor="{kind.fill}" width="22"><font color="{kind.text}">{swatch}</font></td>'
+            f'<td border="1"{style} bgcolor="{kind.fill}" width="{_SWATCH}">'
+            f'<font color="{kind.text}">{swatch}</font></td>'
             f'<td align="left" width="{width}">{_text(kind.label)}</td>'
         )
-    return cells + [_line(style, width) for style in lines]
+    return cells + [_line(style, width) for style in lines], width
 
 
 def _text_width(text: str) -> int:
     return math.ceil(text_width(text, _LEGEND_SIZE) or 0)
 
 
-def _legend_table(cells: Sequence[str], lines: Sequence[str], columns: int) -> str:
-    """A table of legend cells; all pieces of one legend have the same width, also with an incomplete row."""
+def _legend_table(cells: Sequence[str], lines: Sequence[str], columns: int, width: int) -> str:
+    """A table of legend cells and lines; all pieces of one legend have the same width."""
+    whole = columns * (_SWATCH + width) + (2 * columns - 1) * _SPACE
+    cells = [*cells, *[f'<td width="{_SWATCH}"></td><td width="{width}"></td>'] * (-len(cells) % columns)]
     rows = ["".join(cells[at : at + columns]) for at in range(0, len(cells), columns)]
-    rows += [f'<td align="left" colspan="{2 * columns}">{_text(line)}</td>' for line in lines]
+    rows += [f'<td align="left" colspan="{2 * columns}" width="{whole}">{_text(line)}</td>' for line in lines]
     if not rows:
         return ""
     table = "".join(f"<tr>{row}</tr>" for row in rows)
-    return (
-        f'<<font point-size="{_LEGEND_SIZE}"><table border="0" cellborder="0" cellspacing="4">{table}</table></font>>'
-    )
+    style = f'border="0" cellborder="0" cellspacing="{_SPACE}"'
+    return f'<<font point-size="{_LEGEND_SIZE}"><table {style}>{table}</table></font>>'
 
 
 def _legend_nodes(graph: graphviz.Digraph, picture: Picture) -> None:
@@ -188,11 +196,11 @@ def _legend_nodes(graph: graphviz.Digraph, picture: Picture) -> None:
     One node with the whole legend would push the boxes beside it apart.
     """
     columns = _CORNER_COLUMNS if picture.foot else 1
-    cells = _legend(picture)
+    cells, width = _legend(picture)
     lines = (", ".join(picture.key_lines),) if columns > 1 else picture.key_lines
     size = columns * _CORNER_ROWS
-    pieces = [_legend_table(cells[start : start + size], (), columns) for start in range(0, len(cells), size)]
-    pieces += [_legend_table((), lines, columns)] if lines else []
+    pieces = [_legend_table(cells[start : start + size], (), columns, width) for start in range(0, len(cells), size)]
+    pieces += [_legend_table((), lines, columns, width)] if lines else []
     keys = [f"legend{number}" for number in range(len(pieces))]
     for key, table in zip(keys, pieces, strict=True):
         graph.node(key, label=table, shape="plain", style="", tooltip=" ", group="legend")
@@ -217,7 +225,8 @@ def _line(style: str, text: int) -> str:
     look = _ARROWS[style]
     width = "2" if look.get("style") == "bold" or "penwidth" in look else "1"
     dashes = f' style="{look["style"]}"' if look.get("style") in _CELL_STYLES else ""
-    piece = f'<td border="{width}" sides="B" color="{look.get("color", "#000000")}"{dashes} width="22" height="6"></td>'
+    color = look.get("color", "#000000")
+    piece = f'<td border="{width}" sides="B" color="{color}"{dashes} width="{_SWATCH}" height="6"></td>'
     below = '<tr><td height="5"></td></tr>'
     return (
         f'<td><table border="0" cellborder="0" cellspacing="0"><tr>{piece}</tr>{below}</table></td>'
@@ -248,7 +257,8 @@ def to_dot(picture: Picture) -> str:
     with graph.subgraph(name="cluster_all") as inner:
         apart = picture.foot or picture.beside
         words = (", ".join(picture.key_lines),) if picture.key_lines else ()
-        legend = "" if apart else _legend_table(_legend(picture), words, _LEGEND_COLUMNS)
+        cells, width = _legend(picture)
+        legend = "" if apart else _legend_table(cells, words, picture.legend_columns, width)
         inner.attr(label=legend, labelloc="b", labeljust="l", peripheries="0", margin="4")
         _items(inner, picture.items, picture.arrows)
         if apart:

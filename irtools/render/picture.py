@@ -146,6 +146,8 @@ class Picture:
     foot, beside : str
         Key of the box below or beside which the picture would be empty, so that the legend is placed there; without
         one, the legend is below everything.
+    legend_columns : int
+        Columns of a legend below everything.
     """
 
     title: str
@@ -156,6 +158,7 @@ class Picture:
     key_lines: tuple[str, ...] = ()
     foot: str = ""
     beside: str = ""
+    legend_columns: int = 4
 
     def __repr__(self) -> str:
         return short_repr(self, self.title, plural(len(self.boxes), "element"))
