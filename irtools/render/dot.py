@@ -102,11 +102,13 @@ def _frame(graph: graphviz.Digraph, frame: Frame, arrows: Sequence[Arrow]) -> No
     with graph.subgraph(name=f"cluster_{frame.key}") as inner:
         inner.attr(style="rounded", color="#777777", margin="10", peripheries="1", label="")
         inner.node(title, label=_frame_label(frame), shape="plain", style="", tooltip=" ", **{"class": "title"})
-        first = next((item.key for item in frame.items if isinstance(item, Box)), None) if frame.beside else None
+        inside = {box.key: None for box in boxes_of(frame.items)}
+        entered = frame.beside and any(arrow.head in inside and arrow.tail not in inside for arrow in arrows)
+        first = next((item.key for item in frame.items if isinstance(item, Box)), None) if entered else None
         if first is not None:
             with inner.subgraph() as row:
                 row.attr(rank="same")
-                row.edge(title, first, style="invis", weight="0")  # the title to the left of the box
+                row.edge(title, first, style="invis")  # puts the title to the left of the box; weight 0 would not
         _items(inner, frame.items, arrows)
     if first is None:
         _place_title(graph, title, frame, arrows)
@@ -211,7 +213,7 @@ def _legend_nodes(graph: graphviz.Digraph, picture: Picture) -> None:
     else:
         with graph.subgraph() as row:
             row.attr(rank="same")
-            row.edge(picture.beside, keys[0], style="invis", weight="0")
+            row.edge(picture.beside, keys[0], style="invis")
 
 
 def _line_styles(picture: Picture) -> Iterator[str]:
