@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import pairwise
 from textwrap import wrap
@@ -48,7 +48,7 @@ _CORNER_COLUMNS, _CORNER_ROWS = 2, 3
 _LEGEND_SIZE, _SWATCH, _SPACE = 9, 22, 4
 """Size of the text of the legend, width of a swatch, space between cells; in points."""
 _CELL_STYLES = ("rounded", "dashed", "dotted")
-_TITLE_WIDTH = 90
+_TITLE_WIDTH = 76
 """Characters in a line below the title: longer ones would make a narrow picture wide."""
 _NAME, _HINT = 160, 1000
 """Longest words of a line and of a tooltip; Graphviz, viewers and PDF have limits of their own."""
@@ -96,44 +96,50 @@ def _frame_label(frame: Frame) -> str:
     return "<" + "".join(f'{line}<br align="left"/>' for line in lines) + ">"
 
 
-def _frame(graph: graphviz.Digraph, frame: Frame, arrows: Sequence[Arrow]) -> None:
+def _frame(graph: graphviz.Digraph, frame: Frame) -> None:
     """Draw a frame; its title is a node, because edges go around nodes but across the label of a cluster."""
     title = f"{frame.key}title"
     with graph.subgraph(name=f"cluster_{frame.key}") as inner:
         inner.attr(style="rounded", color="#777777", margin="10", peripheries="1", label="")
         inner.node(title, label=_frame_label(frame), shape="plain", style="", tooltip=" ", **{"class": "title"})
+        _items(inner, frame.items)
+
+
+def _titles(graph: graphviz.Digraph, items: Sequence[Box | Frame], arrows: Sequence[Arrow]) -> None:
+    """Place the titles of frames, with edges of the whole graph: those of a frame would pull their ends into it."""
+    for frame in [item for item in items if isinstance(item, Frame)]:
+        title = f"{frame.key}title"
         inside = {box.key: None for box in boxes_of(frame.items)}
-        entered = frame.beside and any(arrow.head in inside and arrow.tail not in inside for arrow in arrows)
-        first = next((item.key for item in frame.items if isinstance(item, Box)), None) if entered else None
-        if first is not None:
-            with inner.subgraph() as row:
+        enter = [arrow for arrow in arrows if arrow.head in inside and arrow.tail not in inside]
+        first = next((item.key for item in frame.items if isinstance(item, Box)), "")
+        if frame.beside and first and enter:
+            with graph.subgraph() as row:
                 row.attr(rank="same")
                 row.edge(title, first, style="invis")  # puts the title to the left of the box; weight 0 would not
-        _items(inner, frame.items, arrows)
-    if first is None:
-        _place_title(graph, title, frame, arrows)
+        else:
+            above = dict.fromkeys(arrow.tail for arrow in enter if arrow.style in ("data", "wire", "below"))
+            below = inside.keys() - {arrow.head for arrow in arrows if arrow.tail in inside}
+            _title_between(graph, frame, above, [key for key in inside if key in below])
+        _titles(graph, frame.items, arrows)
 
 
-def _place_title(graph: graphviz.Digraph, title: str, frame: Frame, arrows: Sequence[Arrow]) -> None:
-    """Keep the title of a frame above all its boxes and titles, and below what leads into the frame."""
-    inside = {box.key: None for box in boxes_of(frame.items)}
-    above = ("data", "wire", "below")
-    before = dict.fromkeys(arrow.tail for arrow in arrows if arrow.head in inside and arrow.style in above)
-    below = {arrow.head for arrow in arrows if arrow.tail in inside}
-    for key in [key for key in before if key not in inside]:
+def _title_between(graph: graphviz.Digraph, frame: Frame, above: Iterable[str], below: Iterable[str]) -> None:
+    """Keep the title of a frame below what leads into the frame, and above its first boxes and frame."""
+    title = f"{frame.key}title"
+    for key in above:
         graph.edge(key, title, style="invis", weight="0")
-    for number, key in enumerate(key for key in inside if key not in below):
+    for number, key in enumerate(below):
         graph.edge(title, key, style="invis", weight="0" if number else "2")
-    for inner in [item for item in frame.items if isinstance(item, Frame) and not item.beside]:
+    for inner in [item for item in frame.items if isinstance(item, Frame)][:1]:  # the others are below it
         graph.edge(title, f"{inner.key}title", style="invis", weight="0")
 
 
-def _items(graph: graphviz.Digraph, items: tuple[Box | Frame, ...], arrows: Sequence[Arrow]) -> None:
+def _items(graph: graphviz.Digraph, items: tuple[Box | Frame, ...]) -> None:
     for item in items:
         if isinstance(item, Box):
             _node(graph, item)
         else:
-            _frame(graph, item, arrows)
+            _frame(graph, item)
 
 
 def _edge(graph: graphviz.Digraph, arrow: Arrow) -> None:
@@ -262,9 +268,10 @@ def to_dot(picture: Picture) -> str:
         cells, width = _legend(picture)
         legend = "" if apart else _legend_table(cells, words, picture.legend_columns, width)
         inner.attr(label=legend, labelloc="b", labeljust="l", peripheries="0", margin="4")
-        _items(inner, picture.items, picture.arrows)
+        _items(inner, picture.items)
         if apart:
             _legend_nodes(inner, picture)
+    _titles(graph, picture.items, picture.arrows)
     for arrow in picture.arrows:
         _edge(graph, arrow)
     return str(graph.source)
