@@ -50,6 +50,7 @@ _LEGEND_SIZE, _SWATCH, _SPACE = 9, 22, 4
 _CELL_STYLES = ("rounded", "dashed", "dotted")
 _TITLE_WIDTH = 76
 """Characters in a line below the title: longer ones would make a narrow picture wide."""
+_BETWEEN = " \N{MIDDLE DOT} "
 _NAME, _HINT = 160, 1000
 """Longest words of a line and of a tooltip; Graphviz, viewers and PDF have limits of their own."""
 
@@ -153,12 +154,19 @@ def _edge(graph: graphviz.Digraph, arrow: Arrow) -> None:
 def _title(picture: Picture) -> str:
     rows = [f'<tr><td align="left"><b><font point-size="15">{_text(picture.title)}</font></b></td></tr>']
     for line in picture.subtitle:
-        rows += [f'<tr><td align="left">{_text(part)}</td></tr>' for part in wrap(line, _TITLE_WIDTH)]
+        rows += [f'<tr><td align="left">{_text(part)}</td></tr>' for part in _wrapped(line)]
     for line in picture.omitted:
-        rows += [
-            f'<tr><td align="left"><b>{_text(part)}</b></td></tr>' for part in wrap(f"Left out: {line}", _TITLE_WIDTH)
-        ]
+        rows += [f'<tr><td align="left"><b>{_text(part)}</b></td></tr>' for part in _wrapped(f"Left out: {line}")]
     return f'<<table border="0" cellborder="0" cellspacing="0" cellpadding="2">{"".join(rows)}</table>>'
+
+
+def _wrapped(line: str) -> list[str]:
+    """Lines of a subtitle; one with facts is broken between them."""
+    facts = line.split(_BETWEEN)
+    kept = _BETWEEN.join(fact.replace(" ", "\N{NO-BREAK SPACE}") for fact in facts) if len(facts) > 1 else line
+    return [
+        part.replace("\N{NO-BREAK SPACE}", " ").removesuffix(_BETWEEN.rstrip()) for part in wrap(kept, _TITLE_WIDTH)
+    ]
 
 
 def _legend(picture: Picture) -> tuple[list[str], int]:
@@ -166,9 +174,8 @@ def _legend(picture: Picture) -> tuple[list[str], int]:
     used = {box.kind for box in picture.boxes} - {"focus"}
     kinds = [kind for name, kind in KINDS.items() if name in used]
     lines = list(_line_styles(picture))
-    width = max(
-        (_text_width(text) for text in (*(kind.label for kind in kinds), *map(_LINES.__getitem__, lines))), default=0
-    )
+    texts = (*(kind.label for kind in kinds), *(_LINES[style] for style in lines))
+    width = max(map(_text_width, texts), default=0)
     cells = []
     for kind in kinds:
         swatch = _text({"circle": "+", "cds": "0"}.get(kind.shape, " "))
