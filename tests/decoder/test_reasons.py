@@ -65,7 +65,9 @@ def test_sums_within_a_branch_are_those_of_the_hidden_size() -> None:
     path = FIXTURES / "zoo" / "granitemoehybrid"
     stack = open_export(path).locate()
     model = ov.Core().read_model(path / "openvino_model.xml")
-    shapes = {op.get_friendly_name(): op.output(0).get_partial_shape() for op in model.get_ops() if op.get_output_size()}
+    shapes = {
+        op.get_friendly_name(): op.output(0).get_partial_shape() for op in model.get_ops() if op.get_output_size()
+    }
 
     inside = [rejection for rejection in stack.rejections if "inside a branch" in rejection.reason]
 

@@ -58,7 +58,7 @@ SAYS = {
     "hid-shared": r"^layer 2: .*layers\.1/.*\[0\] is already the locator of layer 1$",
     "hid-embedding": r"^layer 0: .*embed_tokens/.*; the hidden state is .*layers\.0/aten::add/Add_1\[0\]$",
     "hid-shifted": r"^layer 1: .*layers\.0/.* is the hidden state of layer 0; the hidden state is .*layers\.1/",
-    "hid-after-attention": r"^layer 1: .*Add\[0\] is inside layer 1; the hidden state is .*layers\.1/aten::add/Add_1\[0\]$",
+    "hid-after-attention": r"^layer 1: .*Add\[0\] is inside layer 1; the hidden state is .*layers\.1/.*Add_1\[0\]$",
     "hid-before-final-norm": r"^layer 3: .* before the final norm; the hidden state is .*norm/aten::mul/Multiply\[0\]$",
     "mtp-config-three": r"declares 3 MTP layers, .* has one$",
     "mtp-position-ids-i32": r"is i32, but the runtime uses i64$",
