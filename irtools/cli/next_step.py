@@ -25,14 +25,11 @@ STEPS: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("before", "`irtools bench {export} --against {before}` compares speed and acceptance rate with those before"),
         ("", "`irtools bench {export}` measures the speed and the acceptance rate of drafting"),
     ),
-    "verify": (
-        ("draft", "`irtools prove {export} --draft {draft}` runs both to test drafting"),
-        ("mtp", "`irtools prove {export}` runs the export to test drafting"),
-    ),
 }
 """Alternatives by command: what must be known of the export, and the line. The first one that applies is printed.
 
 The other commands have none: after them the user has what was asked for, or their output names the next command.
+`verify` has none because its output goes through pipes and into logs, and its findings name commands.
 """
 
 

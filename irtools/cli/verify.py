@@ -16,9 +16,7 @@ from irtools.cli.common import EXPORT, PATH, Ui, about_model, write_stdout
 from irtools.cli.defects import defect_text, is_defect, print_traceback
 from irtools.cli.many import Ended, Many, naming
 from irtools.cli.many_options import identity, many_options, require_directories
-from irtools.cli.next_step import next_step
 from irtools.errors import IrtoolsError, OptionError, SaveError
-from irtools.model.decoding import DRAFTING
 from irtools.remote import as_path
 from irtools.report.formats import VERIFY, format_of, render, suffixes_text
 from irtools.report.terminal import Style, folded
@@ -169,20 +167,9 @@ def command(
                 unwritten = True
         from irtools.report.verification import failure_reason
 
-        passed = code == 0 and not (unwritten or diff or quiet)
-        step = _next_step(verified[0], draft) if passed and many.single and _STREAM in targets else ""
-        if step:
-            ui.say("next", step)
         reasons = ((str(model.path), failure_reason(model)) for model in verified)
         ended.tell(ui, [(path, reason) for path, reason in reasons if reason], len(many.models))
         return 2 if unwritten else code
-
-
-def _next_step(model: ModelVerification, draft: Path | None) -> str:
-    """The line about the next command, if the export, with the draft if one was given, can draft as it is."""
-    available = {one.name for one in model.verification.strategies if one.available} if model.verification else set()
-    drafted = draft if available.intersection(DRAFTING) else None
-    return next_step("verify", model.path, mtp=draft is None and "mtp" in available, draft=drafted)
 
 
 def _configuration(call: VerifyCall, models: Sequence[Path]) -> str:

@@ -63,21 +63,6 @@ def test_annotate_with_a_head(export_copy: Callable[..., Path], cli: Cli) -> Non
     assert offered(cli("annotate", "old", "--no-check")) == []  # nothing to write
 
 
-def test_verify(fixtures: Path, export_copy: Callable[..., Path], cli: Cli) -> None:
-    export_copy("qwen3", to="text")
-    head = export_copy(WITH_HEAD, to="head")
-    assert offered(cli("verify", "text")) == []  # a draft would have to be found first
-    assert offered(cli("verify", "text", "--draft", fixtures / DRAFT)) == [
-        ["prove", "text", "--draft", str(fixtures / DRAFT)]
-    ]
-    assert offered(cli("verify", fixtures / DRAFT)) == []  # not a target
-    assert offered(cli("verify", "head")) == [["prove", "head"]]
-    for silent in (("-q",), ("--format", "json"), ("-o", "findings.html"), ("text",), ("--fail-on", "note")):
-        assert offered(cli("verify", "head", *silent)) == [], silent
-    (head / "openvino_tokenizer.xml").unlink()
-    assert offered(cli("verify", "head", "--exit-zero")) == []
-
-
 def test_graft(fixtures: Path, export_copy: Callable[..., Path], cli: Cli) -> None:
     export_copy(WITH_HEAD, to="old")
     separate = cli("graft", "old", "--own-head", "--vocabulary", 128, "-o", "new", "--no-check")
