@@ -37,10 +37,13 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 # Anchors are those of GitHub, so that a link works in both places; docs/check.py checks them there.
 myst_heading_anchors = 4
 
+smartquotes = False  # it would turn the two hyphens of an option into a dash
+
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 
+default_role = "py:obj"  # a name in single backquotes in a docstring
 autodoc_member_order = "groupwise"
 autodoc_preserve_defaults = True
 autodoc_typehints = "signature"

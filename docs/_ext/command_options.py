@@ -16,7 +16,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from irtools.cli import cli
 
-_CODE = re.compile(r"(`[^`]*`)")
+_CODE = re.compile(r"(`[^`]*`|(?<![\w-])--?[a-z][\w-]*)")
 _SPECIAL = re.compile(r"([*_<>\[\]\\])")
 
 
@@ -37,13 +37,13 @@ class CommandDirective(SphinxDirective):
 
 def _context(words: list[str]) -> click.Context:
     """Context of a command, as on the command line; this also adds its examples."""
-    context = click.Context(cli, info_name="irtools")
+    context = click.Context(cli, info_name="irtools", **cli.context_settings)
     for word in words:
         group = context.command
         command = group.get_command(context, word) if isinstance(group, click.Group) else None
         if command is None:
             raise LookupError(f"{context.command_path} has no command {word!r}")
-        context = click.Context(command, info_name=word, parent=context)
+        context = click.Context(command, info_name=word, parent=context, **command.context_settings)
     return context
 
 
@@ -64,18 +64,19 @@ def _markdown(context: click.Context) -> Iterator[str]:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Paragraphs of a help text; those with fixed lines become lists."""
-    for paragraph in text.replace("\f", "\n\n").split("\n\n"):
-        lines = [line.strip() for line in paragraph.strip().splitlines()]
-        if lines and lines[0] == "\b":
-            yield "\n".join(f"- {_escaped(line)}" for line in lines[1:])
-        elif lines:
-            yield _escaped(" ".join(lines))
+    """Paragraphs of a help text but the exit codes, which the page has."""
+    for paragraph in text.split("\n\n"):
+        words = " ".join(paragraph.split())
+        if words and not words.startswith("Exit codes:"):
+            yield _escaped(words)
 
 
 def _escaped(text: str) -> str:
-    """Text with its code in backquotes, and nothing else that Markdown would interpret."""
-    return "".join(piece if piece.startswith("`") else _SPECIAL.sub(r"\\\1", piece) for piece in _CODE.split(text))
+    """Text with its code and options in backquotes, and nothing else that Markdown would interpret."""
+    pieces = _CODE.split(text)
+    pieces[::2] = (_SPECIAL.sub(r"\\\1", piece) for piece in pieces[::2])
+    pieces[1::2] = (f"`{piece.strip('`')}`" for piece in pieces[1::2])
+    return "".join(pieces)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

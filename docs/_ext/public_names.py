@@ -47,7 +47,7 @@ def _resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, text: nodes
 def _readable(
     app: Sphinx, kind: str, name: str, value: object, options: object, signature: str | None, returns: str | None
 ) -> tuple[str | None, str | None]:
-    """Leave out what a class keeps for itself, parameters whose names begin with an underscore, and default factories."""
+    """Leave out parameters whose names begin with an underscore, and the names of default factories."""
     if signature:
         signature = re.sub(r", _\w+: .*\)$", ")", signature).replace("<factory>", "...")
     return signature, returns

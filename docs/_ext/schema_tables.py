@@ -43,9 +43,11 @@ def markdown(schema: Schema, name: str) -> Iterator[str]:
 
 def _rows(schema: Schema, name: str, prefix: str = "") -> Iterator[str]:
     """A row for each key of an object, and of the objects in it; ``[]`` stands for each item of an array."""
-    required = {key: "yes" for key in schema.get("required", ())}
+    required: dict[str, str] = {}
     for one in (schema, *schema.get("allOf", ())):
-        required |= {key: _condition(one["if"]) for key in one.get("then", {}).get("required", ()) if key not in required}
+        if "if" in one:
+            required |= dict.fromkeys(one["then"].get("required", ()), _condition(one["if"]))
+    required |= dict.fromkeys(schema.get("required", ()), "yes")
     for key, value in schema.get("properties", {}).items():
         path = f"{prefix}{key}"
         text = value.get("description", "")

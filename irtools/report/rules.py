@@ -114,8 +114,8 @@ def rules_markdown(rules: Iterable[Rule]) -> str:
     lines = [
         "# Rules of `irtools verify`",
         "",
-        "What each rule checks, why it matters, how to fix a finding, and where the requirement comes from. `irtools rules",
-        "explain CODE` prints the same. Codes are never reused.",
+        "What each rule checks, why it matters, how to fix a finding, and where the requirement comes from.",
+        "`irtools rules explain CODE` prints the same. Codes are never reused.",
         "",
         "The severity is the default of its findings; a rule may raise or lower it, depending on the options of the",
         "command. `select`, `ignore` and `severity` of the [configuration](configuration.md) change it too.",
