@@ -104,4 +104,5 @@ def _read(app: Sphinx, docname: str, source: list[str]) -> None:
 
 def setup(app: Sphinx) -> None:
     """Register what this documentation adds to Sphinx."""
+    app.add_css_file("wide.css")
     app.connect("source-read", _read)

@@ -20,6 +20,8 @@ __all__ = ["OpsDrawer"]
 _LONGEST_NAME = 44
 _MANY_USES = 3
 _MOST_FROM_GAP = 12
+_FEW_OPS = 30
+"""Ops that are narrower than a legend in four columns."""
 _PLAIN_ROLES = ("Attention", "Output projection", "Gate")
 """Purposes without a frame of their own: they are in the frame of the block."""
 
@@ -112,8 +114,9 @@ class OpsDrawer:
             self.sketch.items,
             self.sketch.arrows,
             tuple(omitted),
-            (", ".join((*SYMBOLS, "? not known")),),
+            (*SYMBOLS, "? not known"),
             self._key(foot) if foot in self._drawn else "",
+            legend_columns=4 if len(drawn) > _FEW_OPS else 2,
         )
 
     def _gap(self, before: int, rest: Sequence[int], title: str) -> None:
