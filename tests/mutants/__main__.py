@@ -2,8 +2,8 @@
 
 Changes are drawn at random from the packages below, in the given numbers. Each is made in a copy of the
 checkout. The tests of the area run first, until one fails; with ``--coverage`` those that run the changed line
-run before them. A change that no test of the area notices counts as unnoticed, unless ``--all`` runs the others
-too. Equivalent changes are not recognised: read the list.
+run before them. A change that no test of the area notices counts as unnoticed; tests of other areas and slow
+ones do not run. Equivalent changes are not recognised: read the list.
 """
 
 from __future__ import annotations
