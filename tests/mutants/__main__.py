@@ -72,10 +72,6 @@ def copy_tree(to: Path) -> None:
     (to / "fixtures").symlink_to(ROOT / "fixtures")
     # An editable install maps irtools.rules to the checkout; a package in the folder goes before it.
     (to / "irtools" / "rules").symlink_to(to / "rules")
-    # Byte code of what does not change is made once; that of a changed file does not fit its time and is not read.
-    warm = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "tests"]
-    environment = {**os.environ, "PYTHONPATH": str(to), "PYTHONDONTWRITEBYTECODE": ""}
-    subprocess.run(warm, cwd=to, env=environment, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, check=False)
 
 
 def covering(database: Path, change: Change) -> list[str]:
@@ -105,7 +101,8 @@ def noticed(tree: Path, tests: list[str]) -> tuple[bool, str]:
     """Whether a test fails, and the last line of pytest."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-m", "not slow"]
     command += ["-p", "no:cacheprovider", "-p", "tests.mutants.plugin"]
-    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    # Byte code is kept for the next change: a run takes seconds, so a file that is changed back has another time.
+    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": ""}
     try:
         done = subprocess.run(
             [*command, *tests],
