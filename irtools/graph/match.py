@@ -129,6 +129,12 @@ def pattern(role: str, name: str, *anchors: str, priority: int = 50) -> Callable
 
 
 @cache
+def _tried(role: str, kind: str) -> tuple[Pattern, ...]:
+    """The patterns of a role that are tried on ops of a type."""
+    return tuple(entry for entry in patterns(role) if not entry.anchors or kind in entry.anchors)
+
+
+@cache
 def patterns(role: str) -> tuple[Pattern, ...]:
     """Discovered patterns of a role, sorted by priority and name."""
     from irtools.registry import collect
@@ -237,15 +243,18 @@ class Matcher:
         mismatches : list of Mismatch
             Results of the patterns tried before the match; without one, of all patterns.
         """
-        return self._first(((entry, op) for entry in patterns(role)), region)
+        entries = _tried(role, self.view.op_type(op))
+        return self._first([(entry, op) for entry in entries], region) if entries else (None, [])
 
     def find(self, role: str, region: Collection[int]) -> tuple[Match | None, list[Mismatch]]:
         """First match of a role in a region, by priority of the patterns; returns the same as :meth:`at`."""
-        by_type: dict[str, list[int]] = {}
+        by_type: dict[str, list[int]] = {anchor: [] for entry in patterns(role) for anchor in entry.anchors}
         for op in region:
-            by_type.setdefault(self.view.op_type(op), []).append(op)
+            kind = self.view.op_type(op)
+            if kind in by_type:
+                by_type[kind].append(op)
         return self._first(
-            ((entry, op) for entry in patterns(role) for anchor in entry.anchors for op in by_type.get(anchor, ())),
+            ((entry, op) for entry in patterns(role) for anchor in entry.anchors for op in by_type[anchor]),
             region,
         )
 
@@ -253,10 +262,12 @@ class Matcher:
         self, candidates: Iterable[tuple[Pattern, int]], region: Collection[int]
     ) -> tuple[Match | None, list[Mismatch]]:
         mismatches: list[Mismatch] = []
+        probes: dict[str, Probe] = {}
         for entry, op in candidates:
-            if entry.anchors and self.view.op_type(op) not in entry.anchors:
-                continue
-            result = entry.function(Probe(self.view, self.stream, region, entry), op)
+            probe = probes.get(entry.name)
+            if probe is None:
+                probe = probes[entry.name] = Probe(self.view, self.stream, region, entry)
+            result = entry.function(probe, op)
             if isinstance(result, Match):
                 return result, mismatches
             mismatches.append(result)

