@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import networkx as nx
 
 from irtools.errors import IrtoolsError, MalformedValueError, about
-from irtools.graph.closure import closure
 from irtools.ir.integrity import prove
 from irtools.ir.op import (
     RESHAPES,
@@ -237,17 +236,17 @@ class GraphView(_DiGraph):
         return tuple([source for source, _ in self._inputs.get(key, ())])
 
     @cached_property
-    def _consumers(self) -> dict[int, list[Consumer]]:
-        consumers: dict[int, list[Consumer]] = {}
+    def _consumers(self) -> dict[int, list[tuple[int, int, int]]]:
+        consumers: dict[int, list[tuple[int, int, int]]] = {}
         with _collector_off():
             for target, sources in self._inputs.items():
                 for index, (source, port) in enumerate(sources):
-                    consumers.setdefault(source, []).append(_CONSUMER((target, index, port)))
+                    consumers.setdefault(source, []).append((target, index, port))
         return consumers
 
     def consumers(self, key: int) -> tuple[Consumer, ...]:
         """Consumers of the outputs of an op, constants included."""
-        return tuple(self._consumers.get(key, ()))
+        return tuple(map(_CONSUMER, self._consumers.get(key, ())))
 
     def constant_readers(self) -> dict[int, list[int]]:
         """Layer ids of the consumers of each constant value, one for each input; smaller than ``consumers``."""
@@ -355,8 +354,11 @@ class GraphView(_DiGraph):
     @cached_property
     def live(self) -> frozenset[int]:
         """Layer ids of the ops that OpenVINO keeps: the inputs and everything above a Result or Assign."""
-        sinks = [*self.results, *self.by_type.get("Assign", ())]
-        return frozenset(closure(sinks, self.producers)) | set(self.parameters)
+        live = {*self.results, *self.by_type.get("Assign", ())}
+        for key in reversed(self.topological):
+            if key in live:
+                live.update([source for source, _ in self._inputs.get(key, ())])
+        return frozenset(live.union(self.parameters))
 
     def live_named(self, name: str) -> tuple[int, ...]:
         """Layer ids of the live ops with a friendly name."""

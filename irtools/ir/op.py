@@ -172,6 +172,12 @@ def _unescaped(value: bytes) -> str:
 
 def port_shapes(data: bytes, span: Span) -> list[tuple[int, ...]]:
     """Shapes of the ports of one layer, inputs first, without parsing the rest of the layer."""
+    start, end = span
+    first = data.find(b"<input>", start, end)
+    if first >= 0 and not any(data.find(other, start, first) >= 0 for other in (b"<output>", b"<!", b"<?")):
+        sections = _plain_sections(data[first:end])
+        if sections is not None:
+            return [port.shape for ports in sections[1:] for port in ports]
     return [tuple(int(dim) for dim in _DIM.findall(port[1])) if port[1] else () for port in _PORT.finditer(data, *span)]
 
 

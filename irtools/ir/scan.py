@@ -139,7 +139,7 @@ class Scan:
     nesting: int = 0
     layers: Span = field(default=Span(0, 0))
     edges_section: Span = field(default=Span(0, 0))
-    _lines: list[int] | None = field(default=None, init=False, repr=False)
+    _lines: list[int] = field(default_factory=lambda: [0], init=False, repr=False)
     _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, what: str, read: Callable[[], T]) -> T:
@@ -151,11 +151,10 @@ class Scan:
 
     def line(self, offset: int) -> int:
         """Line number (from 1) of a byte offset; fast for many offsets of one file, unlike :func:`line_of`."""
-        if self._lines is None:
-            blocks = range(0, len(self.data), _BLOCK)
-            self._lines = [0, *accumulate(self.data.count(b"\n", start, start + _BLOCK) for start in blocks)]
-        block = offset // _BLOCK
-        return self._lines[block] + self.data.count(b"\n", block * _BLOCK, offset) + 1
+        block, lines = offset // _BLOCK, self._lines
+        for start in range((len(lines) - 1) * _BLOCK, block * _BLOCK, _BLOCK):
+            lines.append(lines[-1] + self.data.count(b"\n", start, start + _BLOCK))
+        return lines[block] + self.data.count(b"\n", block * _BLOCK, offset) + 1
 
 
 def line_of(data: bytes, offset: int) -> int:

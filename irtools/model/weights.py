@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Weight", "covered_bytes", "weights"]
 
 _PASSING = ("Convert", "Reshape", "Transpose", "Squeeze", "Unsqueeze")
-_NOT_LEARNED = (*INTEGERS, "boolean", "string")
-_PLAIN = (*FLOATS, *_NOT_LEARNED)
+_NOT_LEARNED = INTEGERS | {"boolean", "string"}
+_PLAIN = FLOATS | _NOT_LEARNED
 
 _LONGEST = 64  # ops in the longest chain from a stored constant to the value that is used
 _STEPS = 20  # most steps of the walks from all constants, per edge
@@ -59,13 +59,13 @@ class Weight(NamedTuple):
     @property
     def parts(self) -> tuple[Constant, ...]:
         """The values, scale and zero point that exist."""
-        if self.scale is None and self.zero_point is None:
-            return (self.constant,)
         return tuple(part for part in (self.constant, self.scale, self.zero_point) if part is not None)
 
     @property
     def size(self) -> int:
         """Bytes in the ``.bin``, scale and zero point included."""
+        if self.scale is None and self.zero_point is None:
+            return self.constant.size
         return sum(part.size for part in self.parts)
 
     @property
@@ -76,7 +76,8 @@ class Weight(NamedTuple):
     @property
     def learned(self) -> bool:
         """True for probable weights; false for axes, shapes, epsilons and flags."""
-        return self.elements > 1 and (self.scale is not None or self.constant.element_type not in _NOT_LEARNED)
+        plain = self.scale is None and self.constant.element_type in _NOT_LEARNED
+        return not plain and self.constant.elements > 1
 
     @property
     def group_size(self) -> int | None:
