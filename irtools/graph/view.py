@@ -260,8 +260,10 @@ class GraphView(_DiGraph):
 
     def output_index(self, source: Source | tuple[int, int]) -> int:
         """Output index of an output port (the ``output_index`` of a locator)."""
-        wanted = source[1]
-        return next((index for index, port in enumerate(self.outputs(source[0])) if port.id == wanted), 0)
+        wanted, ports = source[1], self.outputs(source[0])
+        if len(ports) < 2:
+            return 0
+        return next((index for index, port in enumerate(ports) if port.id == wanted), 0)
 
     def output(self, key: int, index: int = 0) -> Port:
         """Output port of an op.

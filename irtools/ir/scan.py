@@ -444,7 +444,7 @@ def _scan_flat_layers(scan: Scan, data: bytes, position: int) -> int:
     Such a file is scanned in half the time, because the regular expression reads only the tags of layers.
     """
     first = position
-    found: list[tuple[bytes, bytes, bytes]] = []
+    found: list[tuple[bytes, ...]] = []
     starts: list[int] = []
     ends: list[int] = []
     match, find = _FLAT_LAYER.match, data.find

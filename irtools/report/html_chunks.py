@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from irtools.report.html_graph import COLUMNS
 from irtools.report.html_outline import Node
 
 __all__ = ["Division", "divide"]
@@ -20,7 +21,6 @@ _WHOLE = 6000
 """Ops of the largest graph that is read at once."""
 _LARGEST, _SMALLEST = 8192, 24
 """Ops of the boxes whose inside is read separately."""
-_COLUMNS = ("ids", "names", "lines", "types", "opsets", "attributes", "rt_info", "inputs", "outputs", "constant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ def _border(data: Mapping[str, Any], homes: Sequence[int]) -> set[int]:
 
 def _columns(data: Mapping[str, Any], ops: Sequence[int]) -> dict[str, Any]:
     """Columns of some ops, with tables of their own."""
-    part: dict[str, Any] = {"at": ops} | {name: [data[name][op] for op in ops] for name in _COLUMNS}
+    part: dict[str, Any] = {"at": ops} | {name: [data[name][op] for op in ops] for name in COLUMNS}
     words: dict[int, int] = {}
     pairs: dict[int, int] = {}
     ports: dict[int, int] = {}

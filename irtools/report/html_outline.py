@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
+from typing import NamedTuple
 
 from irtools.anatomy.blocks import Block, LayerBlocks
 from irtools.anatomy.describe import block_facts, block_title, symbolic
@@ -32,8 +32,7 @@ _CHUNK = 40
 _LONGEST_TITLE = 26
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """A box that can be opened, or a single op.
 
     Attributes
@@ -205,8 +204,9 @@ class _Outline:
             return Node("+" if block.kind == "sum" else "", kind, (), (), op)
         shapes = [view.op(state.op).outputs for state in block.states]
         states = [f"state {port[0].element_type} {symbolic(port[0].shape, state=True)}" for port in shapes if port]
-        lines = (*block_facts(view, block), *dict.fromkeys(states), *self._weights(ops))
-        if block.kind == "norm" and not self._weights(ops):
+        weights = self._weights(ops)
+        lines = (*block_facts(view, block), *dict.fromkeys(states), *weights)
+        if block.kind == "norm" and not weights:
             lines = (*lines, NO_WEIGHTS)
         return Node(title[0].upper() + title[1:], kind, lines, self._inside(block, ops, kind))
 
