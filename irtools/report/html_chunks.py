@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -174,13 +174,21 @@ def _columns(data: Mapping[str, Any], ops: Sequence[int]) -> dict[str, Any]:
 
     for name, table in (("types", words), ("opsets", words), ("attributes", pairs), ("rt_info", pairs)):
         part[name] = [table.setdefault(number, len(table)) for number in part[name]]
-    part["inputs"] = [
-        [port(value) if place % 3 == 2 else value for place, value in enumerate(flat)] for flat in part["inputs"]
-    ]
-    part["outputs"] = [
-        [words.setdefault(value, len(words)) if place % 2 else port(value) for place, value in enumerate(flat)]
-        for flat in part["outputs"]
-    ]
+    part["inputs"] = [_replaced(flat, 3, port) for flat in part["inputs"]]
+    known: dict[tuple[int, ...], list[int]] = {}  # most ops have the outputs of another
+    for flat in part["outputs"]:
+        if flat not in known:
+            known[flat] = [
+                words.setdefault(value, len(words)) if place % 2 else port(value) for place, value in enumerate(flat)
+            ]
+    part["outputs"] = [known[flat] for flat in part["outputs"]]
     for name, table in (("words", words), ("pairs", pairs), ("ports", ports)):
         part[name] = [data[name][number] for number in table]
     return part
+
+
+def _replaced(values: Sequence[int], step: int, number: Callable[[int], int]) -> list[int]:
+    """The values, with every ``step``-th of them numbered anew."""
+    own = list(values)
+    own[step - 1 :: step] = map(number, own[step - 1 :: step])
+    return own
