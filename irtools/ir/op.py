@@ -66,6 +66,12 @@ _PLAIN_HEAD = re.compile(
     rb'<layer id="([0-9]{1,18})" name="([^"]*)" type="([^"]*)" version="([^"]*)"\s*>'
     rb"\s*(?:<data(" + _PLAIN_ATTRIBUTES + rb")\s*/>)?"
 )
+# The same without what a scan has.
+_PLAIN_START = re.compile(
+    rb'<layer id="[0-9]{1,18}" name="[^"]*" type="[^"]*" version="([^"]*)"\s*>\s*(?:<data('
+    + _PLAIN_ATTRIBUTES
+    + rb")\s*/>)?"
+)
 _PLAIN_SECTION = re.compile(rb"\s*<(/?(?:rt_info|input|output|layer))>")
 _PLAIN_ENTRIES = re.compile(rb"(?:\s*<attribute" + _PLAIN_ATTRIBUTES + rb"\s*/>)*\s*")
 _PLAIN_ENTRY = re.compile(rb"<attribute(" + _PLAIN_ATTRIBUTES + rb")")
@@ -273,7 +279,7 @@ def output_ports(data: bytes, span: Span) -> tuple[Port, ...]:
     """Output ports of the op at ``span``; as :func:`parse_op`, but faster and with less memory."""
     start, end = span
     first = data.find(b"<output>", start, end)
-    # Without comments before it the tag is one. If nothing but the end of the layer follows, it is the only one of this layer.
+    # Without comments before it the tag is one. If nothing but the end of the layer follows, it is the only one.
     if first >= 0 and data.find(b"<!", start, first) < 0 and data.find(b"<?", start, first) < 0:
         sections = plain_sections(data[first:end])
         if sections is not None:
@@ -289,8 +295,11 @@ def plain_layer(data: bytes, span: Span) -> tuple[bytes, bytes, bytes] | None:
 
     None for a layer that is not spelled as OpenVINO spells it.
     """
-    head = _PLAIN_HEAD.match(data, *span)
-    return (head[4], head[5] or b"", data[head.end() : span.end]) if head is not None else None
+    head = _PLAIN_START.match(data, *span)
+    if head is None:
+        return None
+    opset, attributes = head.groups()
+    return opset, attributes or b"", data[head.end() : span.end]
 
 
 def parse_pairs(attributes: bytes) -> tuple[str, ...]:

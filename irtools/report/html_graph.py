@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
 from irtools.graph.view import GraphView
 from irtools.ir.op import Port, parse_pairs, plain_layer, plain_sections
+from irtools.ir.scan import BODY_OWNERS
 from irtools.model.document import Document
 from irtools.text import shape_text, shortened
 
@@ -93,11 +94,14 @@ class _Form(NamedTuple):
         Number of each port.
     outputs : tuple of int
         Number of each port and of the word with its names.
+    places : dict of int to int
+        Output index by port id.
     """
 
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     rt_info: tuple[str, ...]
+    places: dict[int, int]
 
 
 class _GraphReader:
@@ -124,22 +128,32 @@ class _GraphReader:
     def _graph(self, view: GraphView) -> dict[int, int]:
         """Read a graph and then its bodies; return the positions of the graph's ops by layer id."""
         order = sorted(view.scan.ids, key=lambda key: view.span(key).start)
-        first = len(self.columns["ids"])
+        columns = self.columns
+        first = len(columns["ids"])
         position = {key: first + number for number, key in enumerate(order)}
+        forms = [self._row(view, key) for key in order]
+        columns["ids"] += order
+        columns["names"] += [shortened(view.op_name(key), _LONGEST) for key in order]
+        columns["lines"] += [self._line(view.span(key).start) for key in order]
+        columns["constant"] += [int(view.constant(key)) for key in order]
+        columns["outputs"] += [form.outputs for form in forms]
+        columns["inputs"] += [
+            _inputs(view.wires(key), form, position, forms, first) for key, form in zip(order, forms, strict=True)
+        ]
         for key in order:
-            self._row(view, key, position)
-        for key in order:
-            if view.op_type(key) in ("Loop", "TensorIterator", "If"):
+            if view.op_type(key) in BODY_OWNERS:
                 for name, body in view.bodies(key).items():
-                    start = len(self.columns["ids"])
+                    start = len(columns["ids"])
                     inner = len(self._graph(body))
                     self.bodies.append(Body(position[key], name, range(start, start + inner)))
         return position
 
-    def _row(self, view: GraphView, key: int, position: dict[int, int]) -> None:
-        """Append an op to the columns. The tables number what an op refers to in the order of this function."""
-        span = view.span(key)
-        layer = plain_layer(view.scan.data, span)
+    def _row(self, view: GraphView, key: int) -> _Form:
+        """Append type, opset, attributes and rt_info of an op to the columns.
+
+        The tables number what an op refers to in the order of this function.
+        """
+        layer = plain_layer(view.scan.data, view.span(key))
         form = self._form(layer[2]) if layer is not None else None
         if layer is not None and form is not None:
             opset, attributes = layer[0].decode(), self._pairs(layer[1])
@@ -147,24 +161,12 @@ class _GraphReader:
             op = view.op(key, keep=False)
             form = self._numbered(op.inputs, op.outputs, op.rt_info.items())
             opset, attributes = op.opset, self.pairs[tuple(chain.from_iterable(op.attributes.items()))]
-        inputs: list[int] = []
-        for number, source in enumerate(view.wires(key)):
-            declared = form.inputs[number] if number < len(form.inputs) else -1
-            inputs += (position.get(source[0], -1), view.output_index(source), declared)
-        values = (
-            key,
-            shortened(view.op_name(key), _LONGEST),
-            self._line(span.start),
-            self.words[view.op_type(key)],
-            self.words[opset],
-            attributes,
-            self.pairs[form.rt_info],
-            tuple(inputs),
-            form.outputs,
-            int(view.constant(key)),
-        )
-        for column, value in zip(self.columns.values(), values, strict=True):
-            column.append(value)
+        columns = self.columns
+        columns["types"].append(self.words[view.op_type(key)])
+        columns["opsets"].append(self.words[opset])
+        columns["attributes"].append(attributes)
+        columns["rt_info"].append(self.pairs[form.rt_info])
+        return form
 
     def _form(self, text: bytes) -> _Form | None:
         """The ports and rt_info in what follows ``<data>``; None for another spelling than that of OpenVINO."""
@@ -179,9 +181,11 @@ class _GraphReader:
     def _numbered(self, inputs: Iterable[Port], outputs: Iterable[Port], rt_info: Iterable[tuple[str, str]]) -> _Form:
         declared = tuple([self._port(port) for port in inputs])
         own: list[int] = []
-        for port in outputs:
+        places: dict[int, int] = {}
+        for number, port in enumerate(outputs):
             own += (self._port(port), self.words[shortened(", ".join(port.names), _LONGEST)])
-        return _Form(declared, tuple(own), tuple(chain.from_iterable(rt_info)))
+            places.setdefault(port.id, number)
+        return _Form(declared, tuple(own), tuple(chain.from_iterable(rt_info)), places)
 
     def _pairs(self, attributes: bytes) -> int:
         number = self._attributes.get(attributes)
@@ -207,3 +211,16 @@ class _GraphReader:
         line += self.view.scan.data.count(b"\n", last, offset)
         self._counted = (offset, line)
         return line
+
+
+def _inputs(
+    wires: Iterable[tuple[int, int]], form: _Form, position: Mapping[int, int], forms: Sequence[_Form], first: int
+) -> tuple[int, ...]:
+    """Position and output index of the source, and number of the port, for each input of an op."""
+    inputs: list[int] = []
+    declared = form.inputs
+    for number, (op, port) in enumerate(wires):
+        at = position.get(op, -1)
+        index = forms[at - first].places.get(port, 0) if at >= 0 else 0
+        inputs += (at, index, declared[number] if number < len(declared) else -1)
+    return tuple(inputs)

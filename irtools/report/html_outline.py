@@ -11,6 +11,7 @@ from irtools.anatomy.describe import block_facts, block_title, symbolic
 from irtools.anatomy.kinds import layer_kinds
 from irtools.decoder.mixers import MIXERS
 from irtools.decoder.stream import ancestors
+from irtools.ir.scan import BODY_OWNERS
 from irtools.render.layers import BOX_KINDS, NO_WEIGHTS
 from irtools.render.part import DrawnPart, weight_line
 from irtools.report.html_graph import Columns
@@ -268,6 +269,8 @@ class _Outline:
     def _folded(self, ops: Collection[int]) -> tuple[Node, ...]:
         """Ops in the order of computation, grouped by the scopes of their names or by number if there are many."""
         order = sorted(ops, key=self.view.rank.__getitem__)
+        if len(order) <= _MOST_LEAVES:
+            return tuple(self._leaf(op) for op in order)
         return self._fold(order, {op: _scopes(self.view.op_name(op)) for op in order})
 
     def _fold(self, ops: Sequence[int], scopes: Mapping[int, tuple[str, ...]]) -> tuple[Node, ...]:
@@ -307,8 +310,8 @@ class _Outline:
 
     def _leaf(self, op: int) -> Node:
         position = self.columns.position[op]
-        bodies = [body for body in self.columns.bodies if body.owner == position]
         kind = self.view.op_type(op)
+        bodies = [body for body in self.columns.bodies if body.owner == position] if kind in BODY_OWNERS else []
         if not bodies:
             state = "state" if kind in ("ReadValue", "Assign") else "input" if kind in _ENDS else ""
             return Node("", state, (), (), position)
