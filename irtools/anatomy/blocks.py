@@ -182,11 +182,12 @@ class _Wiring:
         owner = {op: position for position, block in enumerate(blocks) for op in block.ops}
         links: dict[Link, None] = {}
         outside: dict[Outside, None] = {}
+        wires, constant, rank = self.view.wires, self.view.constant, self.stream.rank.__getitem__
         for head, block in enumerate(blocks):
-            for op in sorted(block.ops, key=self.stream.rank.__getitem__):
-                for wire in self.view.wires(op):
+            for op in sorted(block.ops, key=rank):
+                for wire in wires(op):
                     tail = owner.get(wire[0], -1)
-                    if tail == head or self.view.constant(wire[0]):
+                    if tail == head or constant(wire[0]):
                         continue
                     source = Source(*wire)
                     if source.op in owner or source.op == entry:

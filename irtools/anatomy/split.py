@@ -162,6 +162,8 @@ class Splitter:
 
     def _norm_after(self, branch: frozenset[int], value: int) -> Block | None:
         """The norm at the start of a branch, which reads ``value``."""
+        if not any(value in self.stream.sources[op] for op in branch):
+            return None
         width = self._width(value)
         for op in sorted(branch, key=self.stream.rank.__getitem__)[:_LARGEST_UNNAMED]:
             match, _ = self.matcher.at("norm", op)

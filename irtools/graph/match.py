@@ -8,7 +8,7 @@ the engine knows only their roles.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TypeAlias
@@ -243,8 +243,13 @@ class Matcher:
         mismatches : list of Mismatch
             Results of the patterns tried before the match; without one, of all patterns.
         """
-        entries = _tried(role, self.view.op_type(op))
-        return self._first([(entry, op) for entry in entries], region) if entries else (None, [])
+        mismatches: list[Mismatch] = []
+        for entry in _tried(role, self.view.op_type(op)):
+            result = entry.function(Probe(self.view, self.stream, region, entry), op)
+            if isinstance(result, Match):
+                return result, mismatches
+            mismatches.append(result)
+        return None, mismatches
 
     def find(self, role: str, region: Collection[int]) -> tuple[Match | None, list[Mismatch]]:
         """First match of a role in a region, by priority of the patterns; returns the same as :meth:`at`."""
@@ -253,22 +258,12 @@ class Matcher:
             kind = self.view.op_type(op)
             if kind in by_type:
                 by_type[kind].append(op)
-        return self._first(
-            ((entry, op) for entry in patterns(role) for anchor in entry.anchors for op in by_type[anchor]),
-            region,
-        )
-
-    def _first(
-        self, candidates: Iterable[tuple[Pattern, int]], region: Collection[int]
-    ) -> tuple[Match | None, list[Mismatch]]:
         mismatches: list[Mismatch] = []
-        probes: dict[str, Probe] = {}
-        for entry, op in candidates:
-            probe = probes.get(entry.name)
-            if probe is None:
-                probe = probes[entry.name] = Probe(self.view, self.stream, region, entry)
-            result = entry.function(probe, op)
-            if isinstance(result, Match):
-                return result, mismatches
-            mismatches.append(result)
+        for entry in patterns(role):
+            probe = Probe(self.view, self.stream, region, entry)
+            for op in (op for anchor in entry.anchors for op in by_type[anchor]):
+                result = entry.function(probe, op)
+                if isinstance(result, Match):
+                    return result, mismatches
+                mismatches.append(result)
         return None, mismatches

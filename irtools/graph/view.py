@@ -318,7 +318,10 @@ class GraphView(_DiGraph):
 
     def port(self, source: Source | tuple[int, int]) -> Port | None:
         """Type, shape and tensor names of an output port; None if the op has no such port."""
-        return next((port for port in self.outputs(source[0]) if port.id == source[1]), None)
+        for port in self.outputs(source[0]):
+            if port.id == source[1]:
+                return port
+        return None
 
     @cached_property
     def topological(self) -> tuple[int, ...]:
