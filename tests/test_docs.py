@@ -37,7 +37,13 @@ def check() -> ModuleType:
         ("`docs/other.md`", None),
         ("`docs/gone.md`", "there is no docs/gone.md"),
         ("New file `docs/gone.md`:", None),
-        ("```sh\ncat irtools.decoders.gone\n```", None),
+        ("```console\n$ cat irtools.decoders.gone\n```", None),
+        ("```sh needs-network\npip install x\n```", None),
+        ("```sh\nls\n```", "a block marked 'sh' is not run: make it `console` or `python`, or say what it needs"),
+        (
+            "```python later\n1\n```",
+            "a block marked 'python later' is not run: make it `console` or `python`, or say what it needs",
+        ),
     ],
 )
 def test_what_does_not_exist_is_a_fault(check: ModuleType, tmp_path: Path, text: str, fault: str | None) -> None:
@@ -47,3 +53,22 @@ def test_what_does_not_exist_is_a_fault(check: ModuleType, tmp_path: Path, text:
     page.write_text(text)
 
     assert list(check.faults(page, tmp_path)) == ([fault] if fault else [])
+
+
+def test_blocks_run_in_their_order_in_one_directory(check: ModuleType) -> None:
+    page = "```console\n$ echo 1 > n\n```\n\n```python\nprint(open('n').read(), 'b')\n```\n\n```text output\nold\n```\n"
+    page += "```console\n$ rm n\n```\n\n```python\nopen('n')\n```\n"
+
+    fresh, failed = check.replay(page)
+
+    assert fresh == page.replace("old\n", "1\n b\n")
+    assert failed == 1
+
+
+@pytest.mark.parametrize(("shown", "same"), [("took 1.5 s", True), ("took 22 ms", False), ("took  12.25 s", True)])
+def test_numbers_of_a_session_may_vary(check: ModuleType, shown: str, same: bool) -> None:
+    page = f"```console varies\n$ echo 'took 0.3 s'\n{shown}\n```\n"
+
+    fresh, _ = check.replay(page)
+
+    assert fresh == (page if same else page.replace(shown, "took 0.3 s"))

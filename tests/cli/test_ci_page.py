@@ -1,4 +1,4 @@
-"""Examples of docs/ci.md: commands, configuration, rule and formats."""
+"""Examples of docs/howto/ci.md: commands, configuration, rule and formats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from irtools.lint.configuration import load_config
 from irtools.report.formats import VERIFY
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "ci.md").read_text("utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "howto" / "ci.md").read_text("utf-8")
 
 Cli = Callable[..., Any]
 
