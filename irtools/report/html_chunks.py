@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,14 +31,14 @@ class Division:
     ----------
     first : mapping
         What is read at once.
-    chunks : tuple of mapping
-        The insides of boxes.
+    chunks : iterable of mapping
+        The insides of boxes, each made when it is taken: together they are as large as the graph.
     index : mapping or None
         Name, type, id and chunk of every op, and the boxes in chunks, for the search; None if ``first`` has everything.
     """
 
     first: Mapping[str, Any]
-    chunks: tuple[Mapping[str, Any], ...] = ()
+    chunks: Iterable[Mapping[str, Any]] = ()
     index: Mapping[str, Any] | None = None
 
 
@@ -89,7 +89,7 @@ def divide(data: Mapping[str, Any], nodes: Sequence[Node], pinned: Collection[in
         "twins": [op for op, name in enumerate(data["names"]) if names[name] > 1],
         "spread": _spread(data, homes),
     }
-    chunks = tuple(
+    chunks = (
         {"ops": _columns(data, own), "c": [child.plain() for child in cut.node.children]}
         for cut, own in zip(cuts, inside, strict=True)
     )

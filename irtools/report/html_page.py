@@ -57,9 +57,9 @@ def page(
 
 def packed(value: object) -> Markup:
     """Encode a value as JSON, raw deflate and base64, which needs no escaping in HTML."""
-    text = json.dumps(value, separators=(",", ":"))
+    text = json.dumps(value, separators=(",", ":")).encode()
     squeezed = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
-    return Markup(base64.b64encode(squeezed.compress(text.encode()) + squeezed.flush()).decode())
+    return Markup(base64.b64encode(squeezed.compress(text) + squeezed.flush()).decode())
 
 
 @cache
