@@ -2,10 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint docs-check fuzz mutants bench wheel sbom audit clean
+.PHONY: demo test test-slow lint docs docs-check fuzz mutants bench wheel sbom audit clean
 
 demo: .venv/installed
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
+
+# Byte code is kept even where the environment forbids it, because the tests start many processes.
+test test-slow: export PYTHONDONTWRITEBYTECODE =
 
 test: .venv/installed-dev
 	@sh tests/browser/install.sh
@@ -19,6 +22,12 @@ lint: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The site, in build/docs. A warning is an error; blocks of the pages are run by docs-check, the notebook here.
+docs: .venv/installed-dev
+	@$(BIN)/python fixtures/pack.py
+	$(BIN)/python -m sphinx -q -W --keep-going -E -b html docs build/docs
+	@echo 'open build/docs/index.html'
 
 docs-check: .venv/installed-dev
 	$(BIN)/python docs/check.py

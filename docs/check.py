@@ -4,9 +4,11 @@
     python docs/check.py --fix    write the output of the commands into the pages
 
 A session is a fenced block marked ``console``: a line that starts with ``$ `` is a command for the
-shell, the lines up to the next one are its output (stdout and stderr). The sessions of a page
-share one empty directory, in which ``fixtures`` leads to those of the repository. Blocks marked
-``python`` run there afterwards, each on its own, and must not fail.
+shell, the lines up to the next one are its output (stdout and stderr). In a session marked ``console varies``, the
+values of numbers may differ: times, for example. A block marked ``python`` must not fail; a block ``text output``
+right after it is what it prints. The blocks of a page run in their order, in one empty directory, in which
+``fixtures`` leads to those of the repository. A block that cannot run here says so: ``sh needs-network``,
+``python needs-checkpoint``, ``sh needs-server``.
 
 Outside of fenced blocks, every dotted name that begins with ``irtools.`` must resolve, as must ``Class.member`` in
 backquotes for a public class. Relative links and their anchors must lead somewhere. A path in backquotes that begins
@@ -25,14 +27,20 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
 PIECES = ROOT / "CONTRIBUTING.md"
 """Page whose blocks are not run, because they are pieces of files to write."""
-_SESSION = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"^```console(?P<varies> varies)?\n(?P<session>.*?)^```$"
+    r"|^```python\n(?P<code>.*?)^```$(?:\n\n```text output\n(?P<output>.*?)^```$)?",
+    re.MULTILINE | re.DOTALL,
+)
+_UNMARKED = re.compile(r"^```((?:sh|bash|shell|python)(?: .*)?)$", re.MULTILINE)
+_NEEDS = re.compile(r"(?:sh|python) needs-(?:network|checkpoint|server)")
 _FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"\birtools(?:\.[A-Za-z_]\w*)+(?![\w/])")
 _OWN_FILES = re.compile(r"irtools\.(?:toml|sarif|xml|html)")
@@ -58,20 +66,47 @@ def run(command: str, directory: Path) -> str:
     return done.stdout.decode("utf-8", "backslashreplace")
 
 
+class Replay:
+    """The blocks of one page, run in their order in one empty directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.failed = 0
+
+    def page(self, text: str) -> str:
+        """Text with the output of each block as it is now."""
+        return _BLOCK.sub(self._block, text)
+
+    def _block(self, match: re.Match[str]) -> str:
+        if match["session"] is not None:
+            return self._session(match)
+        done = subprocess.run(
+            [sys.executable, "-c", match["code"]], cwd=self.directory, stdout=subprocess.PIPE, encoding="utf-8"
+        )
+        self.failed += done.returncode != 0
+        if match["output"] is None:
+            return match[0]
+        return f"```python\n{match['code']}```\n\n```text output\n{done.stdout}```"
+
+    def _session(self, match: re.Match[str]) -> str:
+        commands = [line for line in match["session"].splitlines() if line.startswith("$ ")]
+        lines = [f"{command}\n{run(command[2:], self.directory)}" for command in commands]
+        fresh = f"```console{match['varies'] or ''}\n" + "".join(lines) + "```"
+        return match[0] if match["varies"] and _masked(fresh) == _masked(match[0]) else fresh
+
+
+def _masked(block: str) -> str:
+    """Block without the values of its numbers, and without what their widths move."""
+    return re.sub(r"[ -]+", " ", re.sub(r"\d+(?:[.,]\d+)*", "0", block))
+
+
 def replay(text: str) -> tuple[str, int]:
-    """Page with every session's output as it is now, and how many Python examples failed."""
+    """Page with the present output of every block, and how many Python blocks failed."""
     with tempfile.TemporaryDirectory() as scratch:
         directory = Path(scratch)
         (directory / "fixtures").symlink_to(ROOT / "fixtures")
-
-        def session(match: re.Match[str]) -> str:
-            commands = [line for line in match[1].splitlines() if line.startswith("$ ")]
-            lines = [f"{command}\n{run(command[2:], directory)}" for command in commands]
-            return "```console\n" + "".join(lines) + "```"
-
-        fresh = _SESSION.sub(session, text)
-        examples = [subprocess.run([sys.executable, "-c", code], cwd=directory) for code in _EXAMPLE.findall(text)]
-        return fresh, sum(done.returncode != 0 for done in examples)
+        blocks = Replay(directory)
+        return blocks.page(text), blocks.failed
 
 
 def resolves(name: str) -> bool:
@@ -124,6 +159,9 @@ def faults(page: Path, root: Path = ROOT) -> Iterator[str]:
     for file in sorted(set(_FILE.findall(_NEW_FILE.sub("", text)))):
         if not (root / file).exists():
             yield f"there is no {file}"
+    for mark in sorted(set(_UNMARKED.findall(page.read_text()))) if page != PIECES else ():
+        if mark != "python" and not _NEEDS.fullmatch(mark):
+            yield f"a block marked {mark!r} is not run: make it `console` or `python`, or say what it needs"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -133,30 +171,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("pages", nargs="*", type=Path)
     options = parser.parse_args(arguments)
     subprocess.run([sys.executable, str(ROOT / "fixtures" / "pack.py")], check=True, stdout=subprocess.DEVNULL)
-    stale = wrong = 0
-    for page in options.pages or [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]:
-        for fault in faults(page.resolve()):
-            wrong += 1
-            sys.stdout.write(f"{page}: {fault}\n")
-        if page.resolve() == PIECES:
-            continue
-        text = page.read_text()
-        fresh, failed = replay(text)
-        wrong += failed
-        if fresh == text:
-            continue
-        if options.fix:
-            page.write_text(fresh)
-        else:
-            stale += 1
-            names = (str(page), f"{page}, run now")
-            sys.stdout.writelines(difflib.unified_diff(text.splitlines(True), fresh.splitlines(True), *names))
+    pages = options.pages or [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        wrong = sum(pool.map(lambda page: check(page.resolve(), fix=options.fix), pages))
     if not options.pages:
         wrong += subprocess.run([sys.executable, str(ROOT / "docs" / "layers.py"), "--check"]).returncode
-    if stale:
-        command = shlex.join([sys.executable, "docs/check.py", "--fix"])
-        sys.stdout.write(f"The documentation is wrong; `{command}` writes the present output into it.\n")
-    return 1 if wrong or stale else 0
+    return 1 if wrong else 0
+
+
+def check(page: Path, *, fix: bool) -> int:
+    """Number of faults of a page, after telling each."""
+    lines = [f"{page}: {fault}\n" for fault in faults(page)]
+    wrong = len(lines)
+    if page != PIECES:
+        text = page.read_text()
+        fresh, failed = replay(text)
+        if failed:
+            lines.append(f"{page}: {failed} Python blocks failed\n")
+            wrong += failed
+        if fresh != text and fix:
+            page.write_text(fresh)
+        elif fresh != text:
+            wrong += 1
+            lines.extend(difflib.unified_diff(text.splitlines(True), fresh.splitlines(True), str(page), "run now"))
+            command = shlex.join([sys.executable, "docs/check.py", "--fix", str(page)])
+            lines.append(f"The page is wrong; `{command}` writes the present output into it.\n")
+    sys.stdout.write("".join(lines))
+    return wrong
 
 
 if __name__ == "__main__":

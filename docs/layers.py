@@ -1,7 +1,7 @@
-"""Draw the layers of irtools from its imports: docs/layers.dot and docs/layers.svg.
+"""Draw the layers of irtools from its imports: docs/develop/layers.dot and docs/develop/layers.svg.
 
 python docs/layers.py           write both files
-python docs/layers.py --check   exit code 1 if docs/layers.dot differs from the imports
+python docs/layers.py --check   exit code 1 if docs/develop/layers.dot differs from the imports
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import networkx as nx
 import pygraphviz
 
 ROOT = Path(__file__).resolve().parent.parent
-DOT = ROOT / "docs" / "layers.dot"
+DOT = ROOT / "docs" / "develop" / "layers.dot"
 BOTTOM = {
     *("irtools.text", "irtools.errors", "irtools.timing", "irtools._version", "irtools._lazy"),
     *("irtools.display", "irtools.registry"),
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
     if "--check" in arguments:
         if DOT.read_text() == text:
             return 0
-        sys.stdout.write("docs/layers.dot is not what the imports are; `python docs/layers.py` draws it again\n")
+        sys.stdout.write("docs/develop/layers.dot differs from the imports; `python docs/layers.py` draws it again\n")
         return 1
     DOT.write_text(text)
     pygraphviz.AGraph(string=text).draw(str(DOT.with_suffix(".svg")), prog="dot")

@@ -44,9 +44,10 @@ class Export(ModelDirectory, Drawable):
     """One export: a directory of IR files, or a single ``.xml``.
 
     Each command on exports is a method. Its arguments have the names and defaults of the options that it shares with
-    the command (``docs/api.md`` lists the exceptions); a ``part`` is a name that :meth:`part` takes. :meth:`annotate`,
-    :meth:`strip`, :meth:`expose`, :meth:`conceal` and :meth:`edit` change a part in memory; :meth:`save` writes the
-    changes. Only these methods and :meth:`extract` see changes that are not saved. All others read the files.
+    the command (``docs/reference/api.md`` lists the exceptions); a ``part`` is a name that :meth:`part` takes.
+    :meth:`annotate`, :meth:`strip`, :meth:`expose`, :meth:`conceal` and :meth:`edit` change a part in memory;
+    :meth:`save` writes the changes. Only these methods and :meth:`extract` see changes that are not saved. All others
+    read the files.
     :meth:`extract`, :meth:`attach` and :meth:`detach` write at once.
     """
 

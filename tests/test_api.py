@@ -53,7 +53,7 @@ def run(code: str) -> str:
 
 
 def test_the_page_has_every_name() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "api.md").read_text()
+    page = (Path(__file__).parents[1] / "docs" / "reference" / "api.md").read_text()
     sections = re.split(r"^## (?:Single edits|Errors|Rules and patterns)\n", page, flags=re.MULTILINE)
     for section, module in zip(sections, MODULES, strict=True):
         assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == module.__all__

@@ -73,9 +73,9 @@ class Splitter:
         """The kind of one branch of a sublayer, and the match that determines it."""
         if position == sublayer.mixing_index:
             return sublayer.mixer, sublayer.mixing_match
-        match, _ = self.matcher.find("token_mixer", sublayer.branches[position])
+        match, _ = sublayer.found("token_mixer", position)
         if match is None:
-            match, _ = self.matcher.find("feed_forward", sublayer.branches[position])
+            match, _ = sublayer.found("feed_forward", position)
         return (match.kind, match) if match else ("", None)
 
     def _experts_joined(
@@ -187,6 +187,8 @@ class Splitter:
 
     def _norm_after(self, branch: frozenset[int], value: int) -> Block | None:
         """The norm at the start of a branch, which reads ``value``."""
+        if not any(value in self.stream.sources[op] for op in branch):
+            return None
         width = self._width(value)
         for op in sorted(branch, key=self.stream.rank.__getitem__)[:_LARGEST_UNNAMED]:
             match, _ = self.matcher.at("norm", op)

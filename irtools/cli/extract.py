@@ -62,6 +62,7 @@ def command(
         from irtools.runtime.check import check_piece
 
         export = open_export(path)
+        ui.keep(export)
         document = export.part(part)
         if stages is not None:
             return _stages(

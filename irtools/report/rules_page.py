@@ -1,6 +1,6 @@
-"""Write docs/rules.md, or check that it is up to date.
+"""Write docs/reference/rules.md, or check that it is up to date.
 
-python -m irtools.report.rules_page           write docs/rules.md of the checkout
+python -m irtools.report.rules_page           write docs/reference/rules.md of the checkout
 python -m irtools.report.rules_page --check   exit with 1 if it differs from the rules
 """
 
@@ -17,18 +17,19 @@ from irtools.report.rules import rules_markdown
 
 __all__ = ["main", "reference"]
 
-_PAGE = Path(__file__).resolve().parents[2] / "docs" / "rules.md"
+_ROOT = Path(__file__).resolve().parents[2]
+_PAGE = _ROOT / "docs" / "reference" / "rules.md"
 
 
 def reference() -> str:
     """Content of the page, from the built-in rules."""
-    builtin = (_PAGE.parents[1] / "rules").resolve()
+    builtin = (_ROOT / "rules").resolve()
     return rules_markdown(rule for rule in load_rules() if Path(source_of(rule)).resolve().parent == builtin)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write or check the page; return the exit code."""
-    parser = argparse.ArgumentParser(description="Write docs/rules.md from the rules.")
+    parser = argparse.ArgumentParser(description="Write docs/reference/rules.md from the rules.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the page is outdated")
     options = parser.parse_args(arguments)
     page, current = reference(), _PAGE.read_text("utf-8") if _PAGE.exists() else ""

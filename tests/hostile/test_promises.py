@@ -51,7 +51,7 @@ def watched(log: Path, cwd: Path, *arguments: object) -> list[tuple[str, str]]:
     done = subprocess.run(
         [sys.executable, "-P", "-c", WATCH, log, *map(str, arguments)],
         cwd=cwd,
-        env={**os.environ, "TMPDIR": str(cwd / "scratch")},
+        env={**os.environ, "TMPDIR": str(cwd / "scratch"), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         check=False,
@@ -160,6 +160,33 @@ def test_memory_at_ten_thousand_ops(tmp_path: Path) -> None:
     export = write_large(tmp_path / "ov", layers=8, experts=72)
     assert 9_000 < len(re.findall("<layer ", (export / "openvino_model.xml").read_text())) < 14_000
     require_bounded(export, ("verify",), ("report", "-o", tmp_path / "page.html"))
+
+
+@pytest.mark.slow
+def test_memory_of_every_command_at_thirty_thousand_ops(tmp_path: Path, fixtures: Path) -> None:
+    export, other = tmp_path / "ov", tmp_path / "other"
+    subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.large", export, "--layers", "64", "--experts", "28"],
+        cwd=ROOT,
+        check=True,
+    )
+    assert 28_000 < len(re.findall(b"<layer ", (export / "openvino_model.xml").read_bytes())) < 34_000
+    shutil.copytree(export, other)
+    xml = other / "openvino_model.xml"
+    xml.write_bytes(xml.read_bytes().replace(b"layers.3.self_attn.q_proj", b"layers.3.self_attn.renamed", 1))
+    unchecked = ("--no-check", "--dry-run")
+    require_bounded(
+        export,
+        *(("locate",), ("inspect",), ("verify",), ("strip", "--dry-run"), ("annotate", *unchecked)),
+        ("report", "-o", tmp_path / "page.html"),
+        ("render", "-o", tmp_path / "picture.svg"),
+        ("expose", "--layers", "all", *unchecked),
+        ("extract", "--layers", "3-5", "--no-check", "-o", tmp_path / "piece"),
+    )
+    require_bounded(export, ("diff", other), files=2)
+    for suffix in ("xml", "bin"):  # of a draft that would use the head
+        shutil.copy(fixtures / "qwen3_5_vl" / f"openvino_mtp_model.{suffix}", export)
+    require_bounded(export, ("graft", "--vocabulary", "16", *unchecked))
 
 
 @pytest.mark.slow
