@@ -31,14 +31,11 @@ Values = tuple[int | None, ...]
 
 
 class _Site(NamedTuple):
-    """One op with integers to check: the constants of its graph, and its layer id."""
+    """One op with integers to check: the constants of its graph, its layer id, and its inputs."""
 
     integers: GraphIntegers
     op: int
-
-    @property
-    def inputs(self) -> tuple[Source, ...]:
-        return self.integers.graph.inputs(self.op)
+    inputs: tuple[Source, ...]
 
     def values(self, index: int) -> Values | None:
         """Values of an input; None if there is none, or its length is unknown."""
@@ -47,7 +44,7 @@ class _Site(NamedTuple):
     def whole(self, index: int) -> tuple[int, ...] | None:
         """Values of an input whose values are all constant."""
         values = self.values(index)
-        return None if values is None else tuple(v for v in values if v is not None) if None not in values else None
+        return None if values is None or None in values else tuple([v for v in values if v is not None])
 
     def shape(self, index: int) -> tuple[int, ...]:
         """Shape of an input as the file records it; empty for a scalar and for an unknown rank."""
@@ -216,7 +213,7 @@ def _impossible(
             graph = integers.graph
             for kind, check in checks.items():
                 for key in graph.by_type.get(kind, ()):
-                    fault = check(_Site(integers, key))
+                    fault = check(_Site(integers, key, graph.inputs(key)))
                     if fault is not None:
                         found.append((graph, key, fault))
         if found:

@@ -156,9 +156,11 @@ def _exporter_too_old(context: Context) -> Iterator[Finding]:
     for document in context.all_documents:
         version = recorded_versions(document).get("Optimum Intel", "")
         about_mtp = wanted and document in (context.target, context.mtp)
-        about_draft = b"<dflash_mode " in document.data
         numbers = parse_version(version)
-        if numbers and (about_mtp or about_draft) and numbers < _FIRST_WITH_MTP:
+        if not numbers or numbers >= _FIRST_WITH_MTP:
+            continue
+        about_draft = b"<dflash_mode " in document.data
+        if about_mtp or about_draft:
             feature = "DFlash drafts" if about_draft else "MTP heads"
             message = f"exported by optimum-intel {short_version(version)}, which does not support {feature}"
             yield _finding(document, "Optimum Intel", message, "Export again with optimum-intel 2.2 or newer")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -183,11 +182,12 @@ class _Wiring:
         owner = {op: position for position, block in enumerate(blocks) for op in block.ops}
         links: dict[Link, None] = {}
         outside: dict[Outside, None] = {}
+        wires, constant, rank = self.view.wires, self.view.constant, self.stream.rank.__getitem__
         for head, block in enumerate(blocks):
-            for op in sorted(block.ops, key=self.stream.rank.__getitem__):
-                for wire in self.view.wires(op):
+            for op in sorted(block.ops, key=rank):
+                for wire in wires(op):
                     tail = owner.get(wire[0], -1)
-                    if tail == head or self.view.constant(wire[0]):
+                    if tail == head or constant(wire[0]):
                         continue
                     source = Source(*wire)
                     if source.op in owner or source.op == entry:
@@ -209,13 +209,14 @@ class _Wiring:
         """The structure of a block, independent of names, constants and precision."""
         if block.kind in ("norm", "sum"):
             return (block.match.kind,) if block.match else ()
-        counts: Counter[tuple[object, ...]] = Counter()
+        view, counts = self.view, dict[tuple[object, ...], int]()
         for op in block.ops:
-            kind = self.view.op_type(op)
+            kind = view.op_type(op)
             if kind in _UNDISTINCTIVE and block.kind != "op":
                 continue
-            sources = [source for source in self.view.wires(op) if self.view.constant(source[0])]
-            shapes = [shape for source in sources if len(shape := self.view.shape(source)) > 1]
-            counts[kind, tuple(sorted(shapes))] += 1
-        states = tuple(sorted(self.view.output_shape(state.op) for state in block.states))
-        return (block.match.kind if block.match else "", tuple(sorted(counts.items(), key=repr)), states)
+            sources = [source for source in view.wires(op) if view.constant(source[0])]
+            shapes = [shape for source in sources if len(shape := view.shape(source)) > 1]
+            key = kind, tuple(sorted(shapes))
+            counts[key] = counts.get(key, 0) + 1
+        states = tuple(sorted(view.output_shape(state.op) for state in block.states))
+        return (block.match.kind if block.match else "", frozenset(counts.items()), states)

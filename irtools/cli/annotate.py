@@ -48,6 +48,7 @@ def _annotate(ui: Ui, path: Path, *, part: str, force: bool, no_check: bool, wri
     from irtools.model.draft import require_target
 
     export = open_export(path)
+    ui.keep(export)
     document = export.part(part)
     if checked:
         warm_up(document.path)

@@ -48,6 +48,7 @@ def command(a: Path, b: Path, part: str | None, ignore: tuple[str, ...], output:
 
         with ui.working(f"Comparing {path} with {b}"):
             comparison = diff(path, b, part=part, ignore=ignore)
+        ui.keep(comparison)
         text = render(DIFF[form], comparison, style=ui.style if output is None else Style())
         if output is not None:
             sides = [ModelDirectory(side).directory for side in (path, b)]

@@ -66,6 +66,7 @@ def _expose(
     from irtools.export import open_export
 
     export = open_export(path)
+    ui.keep(export)
     document = export.part(part)
     if not no_check and not writing.dry_run:
         from irtools.runtime.check import warm_up

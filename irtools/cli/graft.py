@@ -193,6 +193,7 @@ def _graft(ui: Ui, path: Path, *, request: Request, advising: Advising, writing:
     from irtools.report.grafting import grafting_entries, grafting_text
 
     export = open_export(path)
+    ui.keep(export)
     draft = open_export(request.draft) if request.draft is not None else None
     if not request.no_check and not writing.dry_run:
         from irtools.runtime.check import warm_up

@@ -90,6 +90,7 @@ def _inspect(ui: Ui, path: Path, *, snippet: str | None, prompt: str | None, opt
 
     with ui.working(f"Inspecting {path}"):
         inspection = open_export(path).inspect(**options)
+        ui.keep(inspection)
         script = inspection.snippet(snippet, prompt=prompt) if snippet is not None else None
         for note in inspection.footprint.notes:
             ui.note(note)

@@ -34,6 +34,7 @@ def _locate(ui: Ui, path: Path, *, part: str, explain: bool) -> ModelResult:
     from irtools.report.stack import stack_details, stack_text
 
     export = open_export(path)
+    ui.keep(export)
     document = export.part(part)
     with ui.working(f"Locating the decoder stack of {document.path}"):
         stack = export.locate(part)

@@ -57,6 +57,7 @@ def command(model: Path, output: Path, part: str, max_nodes: int | None, ui: Ui,
 
         with ui.working(f"Drawing {path}"):
             export = open_export(path)
+            ui.keep(export)
             drawing = render(export, request, form)
         write_output(output, drawing.data, [export.directory])
         for sentence in drawing.picture.omitted:

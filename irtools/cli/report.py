@@ -114,6 +114,7 @@ def write_page(path: Path, output: Path, call: VerifyCall, view: View, ui: Ui) -
         verification = verified.verification
         if verification is None:
             return ModelResult(str(path), "failed", 2, verified.error)
+        ui.keep(verified)
         data = render_report(verification.export, verified, view).encode()
         write_output(output, data, [verification.export.directory])
     for note in (*verified.config_notes, *verified.notes):

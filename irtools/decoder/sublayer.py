@@ -58,10 +58,21 @@ class Sublayer:
         return frozenset({self.sum.op, *self.sum.inner}.union(*self.branches))
 
     @cached_property
+    def _found(self) -> dict[tuple[str, int], tuple[Match | None, list[Mismatch]]]:
+        return {}
+
+    def found(self, role: str, position: int) -> tuple[Match | None, list[Mismatch]]:
+        """The first match of a role in one branch, and the mismatches before it; searched once."""
+        key = role, position
+        if key not in self._found:
+            self._found[key] = self.matcher.find(role, self.branches[position])
+        return self._found[key]
+
+    @cached_property
     def _mixing(self) -> tuple[int | None, Match | None, tuple[Mismatch, ...]]:
         tried: list[Mismatch] = []
-        for position, branch in enumerate(self.branches):
-            match, misses = self.matcher.find("token_mixer", branch)
+        for position in range(len(self.branches)):
+            match, misses = self.found("token_mixer", position)
             tried += misses
             if match is not None:
                 return position, match, tuple(tried)
@@ -99,8 +110,8 @@ class Sublayer:
         """Kind of the branches that do not mix tokens: ``experts`` if one has them, else ``dense`` or ``none``."""
         kinds = [
             match.kind
-            for position, branch in enumerate(self.branches)
-            if position != self.mixing_index and (match := self.matcher.find("feed_forward", branch)[0]) is not None
+            for position in range(len(self.branches))
+            if position != self.mixing_index and (match := self.found("feed_forward", position)[0]) is not None
         ]
         return "experts" if "experts" in kinds else kinds[0] if kinds else "none"
 

@@ -8,7 +8,7 @@ the engine knows only their roles.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TypeAlias
@@ -129,6 +129,12 @@ def pattern(role: str, name: str, *anchors: str, priority: int = 50) -> Callable
 
 
 @cache
+def _tried(role: str, kind: str) -> tuple[Pattern, ...]:
+    """The patterns of a role that are tried on ops of a type."""
+    return tuple(entry for entry in patterns(role) if not entry.anchors or kind in entry.anchors)
+
+
+@cache
 def patterns(role: str) -> tuple[Pattern, ...]:
     """Discovered patterns of a role, sorted by priority and name."""
     from irtools.registry import collect
@@ -237,27 +243,27 @@ class Matcher:
         mismatches : list of Mismatch
             Results of the patterns tried before the match; without one, of all patterns.
         """
-        return self._first(((entry, op) for entry in patterns(role)), region)
-
-    def find(self, role: str, region: Collection[int]) -> tuple[Match | None, list[Mismatch]]:
-        """First match of a role in a region, by priority of the patterns; returns the same as :meth:`at`."""
-        by_type: dict[str, list[int]] = {}
-        for op in region:
-            by_type.setdefault(self.view.op_type(op), []).append(op)
-        return self._first(
-            ((entry, op) for entry in patterns(role) for anchor in entry.anchors for op in by_type.get(anchor, ())),
-            region,
-        )
-
-    def _first(
-        self, candidates: Iterable[tuple[Pattern, int]], region: Collection[int]
-    ) -> tuple[Match | None, list[Mismatch]]:
         mismatches: list[Mismatch] = []
-        for entry, op in candidates:
-            if entry.anchors and self.view.op_type(op) not in entry.anchors:
-                continue
+        for entry in _tried(role, self.view.op_type(op)):
             result = entry.function(Probe(self.view, self.stream, region, entry), op)
             if isinstance(result, Match):
                 return result, mismatches
             mismatches.append(result)
+        return None, mismatches
+
+    def find(self, role: str, region: Collection[int]) -> tuple[Match | None, list[Mismatch]]:
+        """First match of a role in a region, by priority of the patterns; returns the same as :meth:`at`."""
+        by_type: dict[str, list[int]] = {anchor: [] for entry in patterns(role) for anchor in entry.anchors}
+        for op in region:
+            kind = self.view.op_type(op)
+            if kind in by_type:
+                by_type[kind].append(op)
+        mismatches: list[Mismatch] = []
+        for entry in patterns(role):
+            probe = Probe(self.view, self.stream, region, entry)
+            for op in (op for anchor in entry.anchors for op in by_type[anchor]):
+                result = entry.function(probe, op)
+                if isinstance(result, Match):
+                    return result, mismatches
+                mismatches.append(result)
         return None, mismatches

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from math import prod
+from typing import NamedTuple
 
 from irtools.ir.op import MOST_DIMENSIONS, data_attributes
 from irtools.ir.scan import BODY_OWNERS, Scan, Span, bodies
@@ -38,9 +38,8 @@ MOST_ELEMENTS = 2**60
 """Elements in the largest constant; the number of its bytes fits into 64 bits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """One constant.
+class Constant(NamedTuple):
+    """One constant. A model has hundreds of thousands, and a dataclass takes three times as long to make.
 
     Attributes
     ----------
@@ -64,7 +63,7 @@ class Constant:
     shape: tuple[int, ...]
     offset: int
     size: int
-    span: Span = field(repr=False)
+    span: Span
     in_body: bool = False
     faults: tuple[str, ...] = ()
 

@@ -105,7 +105,7 @@ class Wiring:
 
 def find_faults(graphs: Iterable[Scan]) -> tuple[Fault, ...]:
     """Faults of all graphs of a file, which :func:`irtools.ir.constants.iter_graphs` yields."""
-    return tuple(fault for graph in graphs if _sound(graph) is None for fault in _graph_faults(graph))
+    return tuple(fault for graph in graphs if _wiring(graph) is None for fault in _graph_faults(graph))
 
 
 def prove(scan: Scan) -> Wiring:
@@ -116,7 +116,7 @@ def prove(scan: Scan) -> Wiring:
     InvalidIRError
         The graph has a fault; the message names the first one.
     """
-    wiring = _sound(scan)
+    wiring = _wiring(scan)
     if wiring is None:
         first, *others = _graph_faults(scan)
         more = f", and it has {plural(len(others), 'other fault')}" if others else ""
@@ -137,6 +137,11 @@ def _error(scan: Scan, fault: Fault, more: str) -> InvalidIRError:
 
 
 # -- the proof -------------------------------------------------------------------------
+
+
+def _wiring(scan: Scan) -> Wiring | None:
+    """Wiring of a graph without faults, proved once for each scan; None if it has one."""
+    return scan.once("wiring", lambda: _sound(scan))
 
 
 def _sound(scan: Scan) -> Wiring | None:

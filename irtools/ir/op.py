@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from irtools.errors import InvalidIRError, MalformedValueError
@@ -31,7 +32,10 @@ __all__ = [
     "op_types",
     "output_ports",
     "parse_op",
+    "parse_pairs",
     "parse_shape",
+    "plain_layer",
+    "plain_sections",
     "port_shapes",
     "split_names",
 ]
@@ -61,6 +65,12 @@ _PLAIN_ATTRIBUTES = rb'(?:\s+(?!xmlns)[A-Za-z_][\w.-]*="[^"]*")*'
 _PLAIN_HEAD = re.compile(
     rb'<layer id="([0-9]{1,18})" name="([^"]*)" type="([^"]*)" version="([^"]*)"\s*>'
     rb"\s*(?:<data(" + _PLAIN_ATTRIBUTES + rb")\s*/>)?"
+)
+# The same without what a scan has.
+_PLAIN_START = re.compile(
+    rb'<layer id="[0-9]{1,18}" name="[^"]*" type="[^"]*" version="([^"]*)"\s*>\s*(?:<data('
+    + _PLAIN_ATTRIBUTES
+    + rb")\s*/>)?"
 )
 _PLAIN_SECTION = re.compile(rb"\s*<(/?(?:rt_info|input|output|layer))>")
 _PLAIN_ENTRIES = re.compile(rb"(?:\s*<attribute" + _PLAIN_ATTRIBUTES + rb"\s*/>)*\s*")
@@ -172,6 +182,12 @@ def _unescaped(value: bytes) -> str:
 
 def port_shapes(data: bytes, span: Span) -> list[tuple[int, ...]]:
     """Shapes of the ports of one layer, inputs first, without parsing the rest of the layer."""
+    start, end = span
+    first = data.find(b"<input>", start, end)
+    if first >= 0 and not any(data.find(other, start, first) >= 0 for other in (b"<output>", b"<!", b"<?")):
+        sections = plain_sections(data[first:end])
+        if sections is not None:
+            return [port.shape for ports in sections[1:] for port in ports]
     return [tuple(int(dim) for dim in _DIM.findall(port[1])) if port[1] else () for port in _PORT.finditer(data, *span)]
 
 
@@ -261,18 +277,45 @@ def _op(layer: etree._Element, span: Span) -> Op:
 
 def output_ports(data: bytes, span: Span) -> tuple[Port, ...]:
     """Output ports of the op at ``span``; as :func:`parse_op`, but faster and with less memory."""
-    head = _PLAIN_HEAD.match(data, *span)
-    sections = _plain_sections(data[head.end() : span.end]) if head is not None else None
-    return sections[2] if sections is not None else parse_op(data, span).outputs
+    start, end = span
+    first = data.find(b"<output>", start, end)
+    # Without comments before it the tag is one. If nothing but the end of the layer follows, it is the only one.
+    if first >= 0 and data.find(b"<!", start, first) < 0 and data.find(b"<?", start, first) < 0:
+        sections = plain_sections(data[first:end])
+        if sections is not None:
+            return sections[2]
+    return parse_op(data, span).outputs
 
 
 # -- the spelling of OpenVINO ----------------------------------------------------------
 
 
+def plain_layer(data: bytes, span: Span) -> tuple[bytes, bytes, bytes] | None:
+    """Opset, attributes of ``<data>`` and what follows it, for :func:`parse_pairs` and :func:`plain_sections`.
+
+    None for a layer that is not spelled as OpenVINO spells it.
+    """
+    head = _PLAIN_START.match(data, *span)
+    if head is None:
+        return None
+    opset, attributes = head.groups()
+    return opset, attributes or b"", data[head.end() : span.end]
+
+
+def parse_pairs(attributes: bytes) -> tuple[str, ...]:
+    """Names and values by turns, of attributes from :func:`plain_layer`."""
+    text = attributes.decode()
+    if "&" in text or not text.isprintable():
+        return tuple(chain.from_iterable(parse_attributes(attributes).items()))
+    pieces = text.split('"')
+    pieces[:-1:2] = [piece.strip(" =") for piece in pieces[:-1:2]]
+    return tuple(pieces[:-1])
+
+
 def _plain_op(data: bytes, span: Span) -> Op | None:
     """Parse an op in the spelling of OpenVINO; None for any other."""
     head = _PLAIN_HEAD.match(data, *span)
-    sections = _plain_sections(data[head.end() : span.end]) if head is not None else None
+    sections = plain_sections(data[head.end() : span.end]) if head is not None else None
     if head is None or sections is None:
         return None
     key, name, kind, opset, attributes = head.groups()
@@ -290,21 +333,21 @@ def _plain_op(data: bytes, span: Span) -> Op | None:
     )
 
 
-_Sections: TypeAlias = tuple[tuple[tuple[str, str], ...], tuple[Port, ...], tuple[Port, ...]]
+Sections: TypeAlias = tuple[tuple[tuple[str, str], ...], tuple[Port, ...], tuple[Port, ...]]
 """Entries of rt_info, input ports and output ports of a layer."""
 
 
-def _plain_sections(text: bytes) -> _Sections | None:
+def plain_sections(text: bytes) -> Sections | None:
     """Read what follows ``<data>`` in a layer; None for another spelling than that of OpenVINO."""
     return _remembered(text) if len(text) <= _LONGEST else _read_sections(text)
 
 
 @lru_cache(_MOST_SECTIONS)
-def _remembered(text: bytes) -> _Sections | None:
+def _remembered(text: bytes) -> Sections | None:
     return _read_sections(text)
 
 
-def _read_sections(text: bytes) -> _Sections | None:
+def _read_sections(text: bytes) -> Sections | None:
     sections: dict[bytes, bytes] = {}
     position = 0
     while (tag := _PLAIN_SECTION.match(text, position)) is not None:

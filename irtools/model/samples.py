@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from irtools.graph.view import GraphView
 from irtools.ir.constants import ELEMENT_BITS, Constant, byte_size
@@ -26,8 +27,7 @@ _LARGEST_FLOAT = 1e8
 """Magnitude that no weight has; of random bits in 16 to 64 bits, every third to seventh number is beyond it."""
 
 
-@dataclass(frozen=True, slots=True)
-class WeightUse:
+class WeightUse(NamedTuple):
     """A constant with numbers, and what reads it.
 
     ``use`` is ``head`` (the lm_head), ``embedding`` (a Gather reads it), ``matrix`` (a MatMul or a convolution),

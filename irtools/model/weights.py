@@ -6,9 +6,8 @@ Only the XML is read; the ``.bin`` is never opened.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from irtools.ir.constants import Constant, read_constants
 from irtools.ir.op import FLOATS, INTEGERS
@@ -20,15 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["Weight", "covered_bytes", "weights"]
 
 _PASSING = ("Convert", "Reshape", "Transpose", "Squeeze", "Unsqueeze")
-_NOT_LEARNED = (*INTEGERS, "boolean", "string")
-_PLAIN = (*FLOATS, *_NOT_LEARNED)
+_NOT_LEARNED = INTEGERS | {"boolean", "string"}
+_PLAIN = FLOATS | _NOT_LEARNED
 
 _LONGEST = 64  # ops in the longest chain from a stored constant to the value that is used
 _STEPS = 20  # most steps of the walks from all constants, per edge
 
 
-@dataclass(frozen=True, slots=True)
-class Weight:
+class Weight(NamedTuple):
     """A constant with the constants that decompress it.
 
     Attributes
@@ -66,6 +64,8 @@ class Weight:
     @property
     def size(self) -> int:
         """Bytes in the ``.bin``, scale and zero point included."""
+        if self.scale is None and self.zero_point is None:
+            return self.constant.size
         return sum(part.size for part in self.parts)
 
     @property
@@ -76,7 +76,8 @@ class Weight:
     @property
     def learned(self) -> bool:
         """True for probable weights; false for axes, shapes, epsilons and flags."""
-        return self.elements > 1 and (self.scale is not None or self.constant.element_type not in _NOT_LEARNED)
+        plain = self.scale is None and self.constant.element_type in _NOT_LEARNED
+        return not plain and self.constant.elements > 1
 
     @property
     def group_size(self) -> int | None:
@@ -117,13 +118,13 @@ def weights(graph: GraphView, kinds: Mapping[int, str] | None = None) -> tuple[W
 
 def _of_kind(weight: Weight, kinds: Mapping[int, str]) -> Weight:
     """The weight with its use in the model."""
-    users = weight.consumers if weight.owner is None else (weight.owner,)
+    constant, shape, _, consumers, body, owner, scale, zero_point = weight
+    users = consumers if owner is None else (owner,)
     uses = {kinds[user] for user in users if user in kinds}
     if not uses:
         return weight
     kind = uses.pop() if len(uses) == 1 else "+".join(sorted(uses))
-    place = (weight.consumers, weight.body, weight.owner)
-    return Weight(weight.constant, weight.shape, kind, *place, weight.scale, weight.zero_point)
+    return Weight(constant, shape, kind, consumers, body, owner, scale, zero_point)
 
 
 def _table(graph: GraphView) -> tuple[Weight, ...]:
@@ -168,6 +169,13 @@ def _users(
 
     The walk ends after ``most`` steps: the constants of a damaged file can all lead to all of its ops.
     """
+    end, steps, below = key, 0, readers.get(key, ())
+    while len(below) == 1:  # almost all constants: one op after the other
+        steps += 1
+        if not graph.constant(below[0]):
+            return end, (below[0],), steps
+        end = below[0]
+        below = readers.get(end, ())
     users: dict[int, None] = {}
     pending, seen, end, steps = [key], {key}, key, 0
     for current in pending:

@@ -14,6 +14,7 @@ from irtools.render.part import DrawnPart, weight_line
 from irtools.render.picture import TIMES, Picture
 from irtools.render.select import shape_ops
 from irtools.render.sketch import Sketch
+from irtools.text import plural
 
 __all__ = ["OpsDrawer"]
 
@@ -106,7 +107,7 @@ class OpsDrawer:
         for key in drawn:
             self._arrows(key)
         if rest:
-            self._gap(ops[-1], rest, f"{count - len(drawn)} ops")
+            self._gap(ops[-1], rest, plural(count - len(drawn), "op"))
         lines = [*subtitle, f"names without {self._scope!r}" if self._scope else ""]
         return Picture(
             title,

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from irtools.report.html_graph import COLUMNS
 from irtools.report.html_outline import Node
 
 __all__ = ["Division", "divide"]
@@ -20,7 +21,6 @@ _WHOLE = 6000
 """Ops of the largest graph that is read at once."""
 _LARGEST, _SMALLEST = 8192, 24
 """Ops of the boxes whose inside is read separately."""
-_COLUMNS = ("ids", "names", "lines", "types", "opsets", "attributes", "rt_info", "inputs", "outputs", "constant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,14 @@ class Division:
     ----------
     first : mapping
         What is read at once.
-    chunks : tuple of mapping
-        The insides of boxes.
+    chunks : iterable of mapping
+        The insides of boxes, each made when it is taken: together they are as large as the graph.
     index : mapping or None
         Name, type, id and chunk of every op, and the boxes in chunks, for the search; None if ``first`` has everything.
     """
 
     first: Mapping[str, Any]
-    chunks: tuple[Mapping[str, Any], ...] = ()
+    chunks: Iterable[Mapping[str, Any]] = ()
     index: Mapping[str, Any] | None = None
 
 
@@ -89,7 +89,7 @@ def divide(data: Mapping[str, Any], nodes: Sequence[Node], pinned: Collection[in
         "twins": [op for op, name in enumerate(data["names"]) if names[name] > 1],
         "spread": _spread(data, homes),
     }
-    chunks = tuple(
+    chunks = (
         {"ops": _columns(data, own), "c": [child.plain() for child in cut.node.children]}
         for cut, own in zip(cuts, inside, strict=True)
     )
@@ -164,7 +164,7 @@ def _border(data: Mapping[str, Any], homes: Sequence[int]) -> set[int]:
 
 def _columns(data: Mapping[str, Any], ops: Sequence[int]) -> dict[str, Any]:
     """Columns of some ops, with tables of their own."""
-    part: dict[str, Any] = {"at": ops} | {name: [data[name][op] for op in ops] for name in _COLUMNS}
+    part: dict[str, Any] = {"at": ops} | {name: [data[name][op] for op in ops] for name in COLUMNS}
     words: dict[int, int] = {}
     pairs: dict[int, int] = {}
     ports: dict[int, int] = {}
@@ -174,13 +174,21 @@ def _columns(data: Mapping[str, Any], ops: Sequence[int]) -> dict[str, Any]:
 
     for name, table in (("types", words), ("opsets", words), ("attributes", pairs), ("rt_info", pairs)):
         part[name] = [table.setdefault(number, len(table)) for number in part[name]]
-    part["inputs"] = [
-        [port(value) if place % 3 == 2 else value for place, value in enumerate(flat)] for flat in part["inputs"]
-    ]
-    part["outputs"] = [
-        [words.setdefault(value, len(words)) if place % 2 else port(value) for place, value in enumerate(flat)]
-        for flat in part["outputs"]
-    ]
+    part["inputs"] = [_replaced(flat, 3, port) for flat in part["inputs"]]
+    known: dict[tuple[int, ...], list[int]] = {}  # most ops have the outputs of another
+    for flat in part["outputs"]:
+        if flat not in known:
+            known[flat] = [
+                words.setdefault(value, len(words)) if place % 2 else port(value) for place, value in enumerate(flat)
+            ]
+    part["outputs"] = [known[flat] for flat in part["outputs"]]
     for name, table in (("words", words), ("pairs", pairs), ("ports", ports)):
         part[name] = [data[name][number] for number in table]
     return part
+
+
+def _replaced(values: Sequence[int], step: int, number: Callable[[int], int]) -> list[int]:
+    """The values, with every ``step``-th of them numbered anew."""
+    own = list(values)
+    own[step - 1 :: step] = map(number, own[step - 1 :: step])
+    return own

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any, NamedTuple
 
 from irtools.graph.view import GraphView
-from irtools.ir.op import Port
+from irtools.ir.op import Port, parse_pairs, plain_layer, plain_sections
+from irtools.ir.scan import BODY_OWNERS
 from irtools.model.document import Document
 from irtools.text import shape_text, shortened
 
-__all__ = ["Columns", "columns"]
+__all__ = ["COLUMNS", "Columns", "columns"]
+
+COLUMNS = ("ids", "names", "lines", "types", "opsets", "attributes", "rt_info", "inputs", "outputs", "constant")
+"""Names of the columns that have one value for each op."""
 
 _LONGEST = 1000
 """Longest names on the page; no exporter writes names near that length, and no browser lays them out well."""
@@ -80,71 +85,122 @@ def columns(document: Document) -> Columns:
     return _GraphReader(document.graph).read()
 
 
+class _Form(NamedTuple):
+    """Ports and rt_info of an op, which thousands of ops share.
+
+    Attributes
+    ----------
+    inputs : tuple of int
+        Number of each port.
+    outputs : tuple of int
+        Number of each port and of the word with its names.
+    places : dict of int to int
+        Output index by port id.
+    """
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    rt_info: tuple[str, ...]
+    places: dict[int, int]
+
+
 class _GraphReader:
     """Reader of the ops of a graph and of its bodies."""
 
     def __init__(self, view: GraphView) -> None:
         self.view = view
         self.words, self.pairs, self.ports = _Numbering(), _Numbering(), _Numbering()
-        self._forms: dict[tuple[str, tuple[int, ...]], int] = {}
-        self.rows: list[tuple[object, ...]] = []
+        self._numbers: dict[tuple[str, tuple[int, ...]], int] = {}
+        self._forms: dict[bytes, _Form | None] = {}
+        self._attributes: dict[bytes, int] = {}
+        self.columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
         self.bodies: list[Body] = []
-        self.starts: list[int] = []
         self._counted = (0, 1)
 
     def read(self) -> Columns:
         position = self._graph(self.view)
         data_end = max((span.end for span in self.view.scan.spans), default=0)
-        names = ("ids", "names", "lines", "types", "opsets", "attributes", "rt_info", "inputs", "outputs", "constant")
-        data: dict[str, object] = {name: [row[number] for row in self.rows] for number, name in enumerate(names)}
+        data: dict[str, object] = dict(self.columns)
         data |= {"words": list(self.words), "pairs": list(self.pairs), "ports": list(self.ports)}
         data["bodies"] = [[body.owner, body.name, body.ops.start, body.ops.stop] for body in self.bodies]
-        return Columns(data, position, tuple(self.bodies), self.starts, self._line(data_end))
+        return Columns(data, position, tuple(self.bodies), self.columns["lines"], self._line(data_end))
 
     def _graph(self, view: GraphView) -> dict[int, int]:
         """Read a graph and then its bodies; return the positions of the graph's ops by layer id."""
         order = sorted(view.scan.ids, key=lambda key: view.span(key).start)
-        first = len(self.rows)
+        columns = self.columns
+        first = len(columns["ids"])
         position = {key: first + number for number, key in enumerate(order)}
-        self.rows += [self._row(view, key, position) for key in order]
+        forms = [self._row(view, key) for key in order]
+        columns["ids"] += order
+        columns["names"] += [shortened(view.op_name(key), _LONGEST) for key in order]
+        columns["lines"] += [self._line(view.span(key).start) for key in order]
+        columns["constant"] += [int(view.constant(key)) for key in order]
+        columns["outputs"] += [form.outputs for form in forms]
+        columns["inputs"] += [
+            _inputs(view.wires(key), form, position, forms, first) for key, form in zip(order, forms, strict=True)
+        ]
         for key in order:
-            if view.op_type(key) in ("Loop", "TensorIterator", "If"):
+            if view.op_type(key) in BODY_OWNERS:
                 for name, body in view.bodies(key).items():
-                    start = len(self.rows)
+                    start = len(columns["ids"])
                     inner = len(self._graph(body))
                     self.bodies.append(Body(position[key], name, range(start, start + inner)))
         return position
 
-    def _row(self, view: GraphView, key: int, position: dict[int, int]) -> tuple[object, ...]:
-        op = view.op(key, keep=False)
-        line = self._line(op.span.start)
-        self.starts.append(line)
-        inputs: list[int] = []
-        for number, source in enumerate(view.wires(key)):
-            declared = self._port(op.inputs[number]) if number < len(op.inputs) else -1
-            inputs += (position.get(source[0], -1), view.output_index(source), declared)
-        outputs: list[int] = []
-        for port in op.outputs:
-            outputs += (self._port(port), self.words[shortened(", ".join(port.names), _LONGEST)])
-        return (
-            key,
-            shortened(op.name, _LONGEST),
-            line,
-            self.words[op.type],
-            self.words[op.opset],
-            self.pairs[tuple(chain.from_iterable(op.attributes.items()))],
-            self.pairs[tuple(chain.from_iterable(op.rt_info.items()))],
-            inputs,
-            outputs,
-            int(view.constant(key)),
-        )
+    def _row(self, view: GraphView, key: int) -> _Form:
+        """Append type, opset, attributes and rt_info of an op to the columns.
+
+        The tables number what an op refers to in the order of this function.
+        """
+        layer = plain_layer(view.scan.data, view.span(key))
+        form = self._form(layer[2]) if layer is not None else None
+        if layer is not None and form is not None:
+            opset, attributes = layer[0].decode(), self._pairs(layer[1])
+        else:  # another spelling than that of OpenVINO
+            op = view.op(key, keep=False)
+            form = self._numbered(op.inputs, op.outputs, op.rt_info.items())
+            opset, attributes = op.opset, self.pairs[tuple(chain.from_iterable(op.attributes.items()))]
+        columns = self.columns
+        columns["types"].append(self.words[view.op_type(key)])
+        columns["opsets"].append(self.words[opset])
+        columns["attributes"].append(attributes)
+        columns["rt_info"].append(self.pairs[form.rt_info])
+        return form
+
+    def _form(self, text: bytes) -> _Form | None:
+        """The ports and rt_info in what follows ``<data>``; None for another spelling than that of OpenVINO."""
+        if text in self._forms:
+            return self._forms[text]
+        sections = plain_sections(text)
+        form = self._numbered(sections[1], sections[2], sections[0]) if sections is not None else None
+        if b' names="' not in text:  # names are those of one op
+            self._forms[text] = form
+        return form
+
+    def _numbered(self, inputs: Iterable[Port], outputs: Iterable[Port], rt_info: Iterable[tuple[str, str]]) -> _Form:
+        declared = tuple([self._port(port) for port in inputs])
+        own: list[int] = []
+        places: dict[int, int] = {}
+        for number, port in enumerate(outputs):
+            own += (self._port(port), self.words[shortened(", ".join(port.names), _LONGEST)])
+            places.setdefault(port.id, number)
+        return _Form(declared, tuple(own), tuple(chain.from_iterable(rt_info)), places)
+
+    def _pairs(self, attributes: bytes) -> int:
+        number = self._attributes.get(attributes)
+        if number is None:
+            number = self.pairs[parse_pairs(attributes)]
+            if b" offset=" not in attributes:  # which only one constant has
+                self._attributes[attributes] = number
+        return number
 
     def _port(self, port: Port) -> int:
         """Number of the type and shape of a port: ``f32 [?,?,128]``."""
         form = port.element_type, port.shape
-        number = self._forms.get(form)
+        number = self._numbers.get(form)
         if number is None:
-            number = self._forms[form] = self.ports[f"{port.element_type} {shape_text(port.shape)}"]
+            number = self._numbers[form] = self.ports[f"{port.element_type} {shape_text(port.shape)}"]
         return number
 
     def _line(self, offset: int) -> int:
@@ -155,3 +211,16 @@ class _GraphReader:
         line += self.view.scan.data.count(b"\n", last, offset)
         self._counted = (offset, line)
         return line
+
+
+def _inputs(
+    wires: Iterable[tuple[int, int]], form: _Form, position: Mapping[int, int], forms: Sequence[_Form], first: int
+) -> tuple[int, ...]:
+    """Position and output index of the source, and number of the port, for each input of an op."""
+    inputs: list[int] = []
+    declared = form.inputs
+    for number, (op, port) in enumerate(wires):
+        at = position.get(op, -1)
+        index = forms[at - first].places.get(port, 0) if at >= 0 else 0
+        inputs += (at, index, declared[number] if number < len(declared) else -1)
+    return tuple(inputs)

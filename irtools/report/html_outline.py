@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
+from typing import NamedTuple
 
 from irtools.anatomy.blocks import Block, LayerBlocks
 from irtools.anatomy.describe import block_facts, block_title, symbolic
 from irtools.anatomy.kinds import layer_kinds
 from irtools.decoder.mixers import MIXERS
 from irtools.decoder.stream import ancestors
+from irtools.ir.scan import BODY_OWNERS
 from irtools.render.layers import BOX_KINDS, NO_WEIGHTS
 from irtools.render.part import DrawnPart, weight_line
 from irtools.report.html_graph import Columns
@@ -32,8 +33,7 @@ _CHUNK = 40
 _LONGEST_TITLE = 26
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """A box that can be opened, or a single op.
 
     Attributes
@@ -156,7 +156,10 @@ class _Outline:
 
     def _place_readers(self) -> None:
         """Place ops that only one layer uses, such as states and shape arithmetic, in that layer."""
-        order = [op for op in self.view.topological if op in self.view]
+        # The output of the layers is beside them, as in the overview.
+        end = self.part.blocks.stream.end.op if self.part.blocks is not None else None
+        outputs = {op for op in self.view.by_type.get("Result", ()) if end in self.view.pred[op]}
+        order = [op for op in self.view.topological if op in self.view and op not in outputs]
         for op in reversed(order):
             if op not in self.place and self.view.succ[op]:
                 self._place_beside(op, self.view.succ[op])
@@ -205,8 +208,9 @@ class _Outline:
             return Node("+" if block.kind == "sum" else "", kind, (), (), op)
         shapes = [view.op(state.op).outputs for state in block.states]
         states = [f"state {port[0].element_type} {symbolic(port[0].shape, state=True)}" for port in shapes if port]
-        lines = (*block_facts(view, block), *dict.fromkeys(states), *self._weights(ops))
-        if block.kind == "norm" and not self._weights(ops):
+        weights = self._weights(ops)
+        lines = (*block_facts(view, block), *dict.fromkeys(states), *weights)
+        if block.kind == "norm" and not weights:
             lines = (*lines, NO_WEIGHTS)
         return Node(title[0].upper() + title[1:], kind, lines, self._inside(block, ops, kind))
 
@@ -268,6 +272,8 @@ class _Outline:
     def _folded(self, ops: Collection[int]) -> tuple[Node, ...]:
         """Ops in the order of computation, grouped by the scopes of their names or by number if there are many."""
         order = sorted(ops, key=self.view.rank.__getitem__)
+        if len(order) <= _MOST_LEAVES:
+            return tuple(self._leaf(op) for op in order)
         return self._fold(order, {op: _scopes(self.view.op_name(op)) for op in order})
 
     def _fold(self, ops: Sequence[int], scopes: Mapping[int, tuple[str, ...]]) -> tuple[Node, ...]:
@@ -307,8 +313,8 @@ class _Outline:
 
     def _leaf(self, op: int) -> Node:
         position = self.columns.position[op]
-        bodies = [body for body in self.columns.bodies if body.owner == position]
         kind = self.view.op_type(op)
+        bodies = [body for body in self.columns.bodies if body.owner == position] if kind in BODY_OWNERS else []
         if not bodies:
             state = "state" if kind in ("ReadValue", "Assign") else "input" if kind in _ENDS else ""
             return Node("", state, (), (), position)

@@ -1,13 +1,14 @@
 """Speed, as ratios of whole processes measured in one go: ``make bench``.
 
 Each row runs two commands by turns and divides the medians, so that a busy machine slows both.
-Times are wall-clock seconds, memory is the peak of the process. A row above its limit makes the exit
-code 1.
+Times are wall-clock seconds, or seconds of the processor where the row says so; memory is the peak of the process.
+A row above its limit makes the exit code 1.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 import os
@@ -53,6 +54,7 @@ class Command:
     prepare: Callable[[], None] = lambda: None
     codes: tuple[int, ...] = (0,)
     seconds: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
     peak: float = 0.0
 
     def run(self) -> None:
@@ -63,6 +65,7 @@ class Command:
         )
         _, status, usage = os.wait4(process.pid, 0)
         self.seconds.append(time.perf_counter() - started)
+        self.processor.append(usage.ru_utime + usage.ru_stime)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode not in self.codes:
             raise SystemExit(f"{' '.join(map(str, self.arguments))} exited with {process.returncode}")
@@ -72,6 +75,11 @@ class Command:
     def median(self) -> float:
         return statistics.median(self.seconds)
 
+    @property
+    def work(self) -> float:
+        """Median of the seconds of the processor."""
+        return statistics.median(self.processor)
+
 
 def interleave(*commands: Command, runs: int) -> None:
     """Run the commands by turns, after one run that warms the caches and does not count."""
@@ -80,6 +88,7 @@ def interleave(*commands: Command, runs: int) -> None:
             command.run()
             if not number:
                 command.seconds.clear()
+                command.processor.clear()
 
 
 class Model:
@@ -172,78 +181,84 @@ def scale_rows(scale: Model, runs: int) -> list[Row]:
     ]
 
 
-def large_rows(large: Model, small: Model, tiny: Model, runs: int) -> list[Row]:
-    ours, read = large.annotate("--no-check"), large.read()
-    interleave(ours, read, runs=runs)
-    short, start = small.annotate("--no-check"), tiny.annotate("--no-check")
-    interleave(short, start, runs=5)
-    grown = (ours.median - start.median) / (short.median - start.median)
-    power = math.log(grown) / math.log(large.ops / small.ops)
-    return [
-        ratio_row(f"annotate --no-check, {large.ops:,} ops, to read_model", ours, read, 1.1, read.peak),
-        Row(
-            f"growth from {small.ops:,} to {large.ops:,} ops, start-up subtracted",
-            "n^1.1",
-            f"n^{power:.2f}",
-            "",
-            power <= 1.1,
-        ),
-    ]
-
-
 SIZED = {
-    "inspect": (0.8, ["inspect", "LARGE"]),
-    "render": (0.8, ["render", "-q", "LARGE", "-o", "OUT/x.svg"]),
-    "report": (1.2, ["report", "-q", "LARGE", "-o", "OUT/x.html"]),
-    "diff, one op renamed": (1.6, ["diff", "LARGE", "OTHER"]),
-    "expose --no-check": (0.8, ["expose", "-q", "--no-check", "--layers", "all", "LARGE"]),
-    "extract --no-check": (0.8, ["extract", "-q", "--no-check", "--layers", "3-5", "LARGE", "-o", "OUT/piece"]),
-    "graft --no-check": (0.8, ["graft", "-q", "--no-check", "--vocabulary", "16", "LARGE"]),
+    "inspect": (0.8, ["inspect", "MODEL"]),
+    "render": (0.8, ["render", "-q", "MODEL", "-o", "OUT/x.svg"]),
+    "report": (1.2, ["report", "-q", "MODEL", "-o", "OUT/x.html"]),
+    "diff, one op renamed": (1.6, ["diff", "MODEL", "OTHER"]),
+    "annotate --no-check": (0.5, ["annotate", "-q", "--no-check", "MODEL"]),
+    "expose --no-check": (0.8, ["expose", "-q", "--no-check", "--layers", "all", "MODEL"]),
+    "extract --no-check": (0.8, ["extract", "-q", "--no-check", "--layers", "LAYERS", "MODEL", "-o", "OUT/piece"]),
+    "graft --no-check": (0.8, ["graft", "-q", "--no-check", "--vocabulary", "16", "MODEL"]),
 }
 """Commands on the large decoder, with their limits as ratios to reading the model once."""
+_HEAD = FIXTURES / "qwen3_5_vl" / "openvino_mtp_model.xml"
+"""`graft` wants a draft that would use the head of the target; any small IR has the name of one."""
 
 
-def growth_rows(large: Model, small: Model, tiny: Model) -> list[Row]:
-    """Exponents of the time of looking at a model, start-up subtracted."""
-    rows = []
-    for name in ("inspect", "report"):
-        commands = []
-        for model in (large, small, tiny):
-            output = ["-o", model.directory.with_suffix(".html")] if name == "report" else []
-            commands.append(Command([*IRTOOLS, name, "-q", model.directory, *output], model.restore))
-        interleave(*commands, runs=3)
-        big, less, least = (command.median for command in commands)
-        power = math.log((big - least) / (less - least)) / math.log(large.ops / small.ops)
-        work = f"{name}: growth from {small.ops:,} to {large.ops:,} ops, start-up subtracted"
-        rows.append(Row(work, "n^1.1", f"n^{power:.2f}", "", power <= 1.1))
-    return rows
+@dataclass
+class Sized:
+    """A decoder, and a copy of it with a difference, for the commands of :data:`SIZED`."""
+
+    model: Model
+    out: Path
+    layers: str
+
+    def __post_init__(self) -> None:
+        self.model.restore()
+        self.other = Model(_copy(self.model.directory, self.out.with_name(f"{self.out.name}-other")))
+        renamed = self.model.plain.replace(b"self_attn.q_proj", b"self_attn.renamed", 1)
+        self.other.xml.write_bytes(renamed)
+
+    def prepare(self, *, head: bool) -> None:
+        self.model.restore()
+        shutil.rmtree(self.out, ignore_errors=True)
+        self.out.mkdir()
+        for file in (_HEAD, _HEAD.with_suffix(".bin")):
+            (self.model.directory / file.name).unlink(missing_ok=True)
+            if head:
+                shutil.copy(file, self.model.directory)
+
+    def command(self, words: Sequence[str]) -> Command:
+        places = {
+            "MODEL": str(self.model.directory),
+            "OTHER": str(self.other.directory),
+            "LAYERS": self.layers,
+        }
+        arguments = [places.get(word, word.replace("OUT", str(self.out))) for word in words]
+        prepare = functools.partial(self.prepare, head=words[0] == "graft")
+        return Command([*IRTOOLS, *arguments], prepare, (0, 1))
 
 
-def sized_rows(large: Model, scratch: Path) -> list[Row]:
-    """Every command at size: three runs each by turns with reading, within the memory that SECURITY.md promises."""
-    large.restore()
-    other, out = Model(_copy(large.directory, scratch / "other")), scratch / "sized"
-    other.xml.write_bytes(large.plain.replace(b"layers.3.self_attn.q_proj", b"layers.3.self_attn.renamed", 1))
-    # `graft` wants a draft that would use the head; any small IR has the name of one.
-    head = large.directory / "openvino_mtp_model.xml"
-    shutil.copy(FIXTURES / "qwen3_5_vl" / head.name, head)
-    shutil.copy(FIXTURES / "qwen3_5_vl" / head.with_suffix(".bin").name, head.with_suffix(".bin"))
-    most = 8 * len(large.plain) / 2**20 + 150
+def sized_rows(large: Model, small: Model, tiny: Model, scratch: Path) -> list[Row]:
+    """Every command at size: time to that of reading, memory within the promise of SECURITY.md, growth of the time.
+
+    Three runs each by turns. The times are those of the processor, so that disks and other processes matter less.
+    """
+    sizes = [
+        Sized(model, scratch / f"sized-{name}", layers)
+        for model, name, layers in ((large, "large", "3-5"), (small, "small", "3-5"), (tiny, "tiny", "0"))
+    ]
     rows = []
     for name, (limit, words) in SIZED.items():
-        places = {"LARGE": str(large.directory), "OTHER": str(other.directory)}
-        arguments = [places.get(word, word.replace("OUT", str(out))) for word in words]
-
-        def prepare() -> None:
-            large.restore()
-            shutil.rmtree(out, ignore_errors=True)
-            out.mkdir()
-
-        command, read = Command([*IRTOOLS, *arguments], prepare, (0, 1)), large.read()
-        interleave(command, read, runs=3)
-        rows.append(ratio_row(f"{name}, {large.ops:,} ops, to read_model", command, read, limit, most))
-    for file in (head, head.with_suffix(".bin")):
-        file.unlink()
+        big, less, least = (sized.command(words) for sized in sizes)
+        read = large.read()
+        interleave(big, read, less, least, runs=3)
+        ratio = big.work / read.work
+        files = 2 if "OTHER" in words else 1
+        most = 8 * files * len(large.plain) / 2**20 + 150
+        rows.append(
+            Row(
+                f"{name}, {large.ops:,} ops, to read_model",
+                f"{limit:g} x of the processor, {most:.0f} MB",
+                f"{ratio:.2f} x ({big.work:.2f} s / {read.work:.2f} s)",
+                f"{big.peak:.0f} / {read.peak:.0f} MB",
+                ratio <= limit and big.peak <= most,
+            )
+        )
+        power = math.log((big.work - least.work) / (less.work - least.work)) / math.log(large.ops / small.ops)
+        work = f"{name}: growth from {small.ops:,} to {large.ops:,} ops, start-up subtracted"
+        rows.append(Row(work, "n^1.1", f"n^{power:.2f}", "", power <= 1.1))
     return rows
 
 
@@ -434,9 +449,7 @@ def main() -> int:
             tiny = build(scratch / "tiny", layers=1, experts=2)
             small = build(scratch / "small", layers=64, experts=6)
             large = build(scratch / "large")
-            rows += large_rows(large, small, tiny, 3)
-            rows += growth_rows(large, small, tiny)
-            rows += sized_rows(large, scratch)
+            rows += sized_rows(large, small, tiny, scratch)
             rows += weights_rows(scratch, options.runs)
             rows += fleet_rows()
     widths = [max(len(getattr(row, key)) for row in rows) for key in ("work", "limit", "measured")]

@@ -163,6 +163,33 @@ def test_memory_at_ten_thousand_ops(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_memory_of_every_command_at_thirty_thousand_ops(tmp_path: Path, fixtures: Path) -> None:
+    export, other = tmp_path / "ov", tmp_path / "other"
+    subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.large", export, "--layers", "64", "--experts", "28"],
+        cwd=ROOT,
+        check=True,
+    )
+    assert 28_000 < len(re.findall(b"<layer ", (export / "openvino_model.xml").read_bytes())) < 34_000
+    shutil.copytree(export, other)
+    xml = other / "openvino_model.xml"
+    xml.write_bytes(xml.read_bytes().replace(b"layers.3.self_attn.q_proj", b"layers.3.self_attn.renamed", 1))
+    unchecked = ("--no-check", "--dry-run")
+    require_bounded(
+        export,
+        *(("locate",), ("inspect",), ("verify",), ("strip", "--dry-run"), ("annotate", *unchecked)),
+        ("report", "-o", tmp_path / "page.html"),
+        ("render", "-o", tmp_path / "picture.svg"),
+        ("expose", "--layers", "all", *unchecked),
+        ("extract", "--layers", "3-5", "--no-check", "-o", tmp_path / "piece"),
+    )
+    require_bounded(export, ("diff", other), files=2)
+    for suffix in ("xml", "bin"):  # of a draft that would use the head
+        shutil.copy(fixtures / "qwen3_5_vl" / f"openvino_mtp_model.{suffix}", export)
+    require_bounded(export, ("graft", "--vocabulary", "16", *unchecked))
+
+
+@pytest.mark.slow
 def test_memory_at_265_000_ops(tmp_path: Path) -> None:
     export = tmp_path / "ov"
     other = tmp_path / "other"
