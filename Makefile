@@ -7,6 +7,9 @@ BIN := .venv/bin
 demo: .venv/installed
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
+# Byte code is kept even where the environment forbids it, because the tests start many processes.
+test test-slow: export PYTHONDONTWRITEBYTECODE =
+
 test: .venv/installed-dev
 	@sh tests/browser/install.sh
 	$(BIN)/python -m pytest -q -n 2 -m "not slow"

@@ -10,7 +10,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "_ext")]
 
 from irtools import __version__  # noqa: E402
 
@@ -20,10 +20,13 @@ copyright = f"2026, {author}"
 version = release = __version__
 
 extensions = [
+    "command_options",
+    "public_names",
+    "rule_index",
+    "schema_tables",
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
-    "sphinx_click",
     "sphinx_copybutton",
     "sphinx_design",
 ]
@@ -34,12 +37,25 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 # Anchors are those of GitHub, so that a link works in both places; docs/check.py checks them there.
 myst_heading_anchors = 4
 
+smartquotes = False  # it would turn the two hyphens of an option into a dash
+
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 
+default_role = "py:obj"  # a name in single backquotes in a docstring
+autodoc_member_order = "groupwise"
+autodoc_preserve_defaults = True
 autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+maximum_signature_line_length = 88
 napoleon_google_docstring = False
+napoleon_preprocess_types = True
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+python_use_unqualified_type_names = True
+# Sphinx looks up the name of each attribute, such as `config`, and finds those of several classes.
+suppress_warnings = ["ref.python"]
 
 copybutton_prompt_text = "$ "
 copybutton_exclude = ".linenos, .gp"
@@ -47,6 +63,7 @@ copybutton_exclude = ".linenos, .gp"
 html_theme = "furo"
 html_title = f"irtools {release}"
 html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 
 _NEEDS = re.compile(r"^```(\w+) needs-(\w+)$", re.MULTILINE)
@@ -87,4 +104,5 @@ def _read(app: Sphinx, docname: str, source: list[str]) -> None:
 
 def setup(app: Sphinx) -> None:
     """Register what this documentation adds to Sphinx."""
+    app.add_css_file("wide.css")
     app.connect("source-read", _read)

@@ -38,8 +38,8 @@ _FACT, _FACTS = 100, 250
 """Characters of one fact, and of all facts, in a short ``repr``."""
 
 
-def plural(number: int, noun: str) -> str:
-    """Format a number with its noun.
+def plural(number: int, noun: str, *, grouped: bool = False) -> str:
+    """Format a number with its noun; ``grouped`` writes large numbers as ``1,024``.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def plural(number: int, noun: str) -> str:
     """
     stem = re.sub("(?<![aeiou])y$", "ie", noun)
     ending = "es" if stem.endswith(("s", "x", "ch", "sh")) else "s"
-    return f"1 {noun}" if number == 1 else f"{number} {stem}{ending}"
+    return f"1 {noun}" if number == 1 else f"{number:{',' if grouped else ''}} {stem}{ending}"
 
 
 def whole_number(text: str, *, digits: int = 18) -> int | None:

@@ -13,7 +13,7 @@ from irtools.lint.pair import DraftPair, pair
 from irtools.model.guess import guess
 from irtools.model.part import PartFacts
 from irtools.model.target import find_embedding_gather, find_runtime_lm_head, head_width
-from irtools.text import shape_text
+from irtools.text import plural, shape_text
 
 _OTHER_TARGET = "use the target that the draft was trained for"
 
@@ -53,7 +53,7 @@ def layer_id_range(context: Context) -> Iterator[Finding]:
     count = context.layer_count if paired.target is not None else None
     for layer in sorted(set(paired.draft.layers or ())):
         if layer < 0 or (count is not None and layer >= count):
-            limit = f", but the target has {count} layers (0 to {count - 1})" if count is not None else ""
+            limit = f", but the target has {plural(count, 'layer')} (0 to {count - 1})" if count is not None else ""
             message = f"the draft reads layer {layer}{limit}"
             yield finding_at(paired.draft.part, place, message, _OTHER_TARGET, rules_out=(kind,))
 

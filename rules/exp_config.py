@@ -13,6 +13,7 @@ from irtools.ir.reading import read_json
 from irtools.lint.json_files import finding_in_config
 from irtools.lint.mtp import expected
 from irtools.model.config import LAYER_COUNT_KEYS, WIDTH_KEYS, integers
+from irtools.text import plural
 
 _READ_BY_RUNTIME = {
     *("config.json", "generation_config.json", "tokenizer_config.json", "special_tokens_map.json"),
@@ -150,13 +151,14 @@ def config_layers(context: Context) -> Iterator[Finding]:
     if context.stack is None:
         return
     count = len(context.stack.layers)
+    located = plural(count, "decoder layer")
     configured = integers(context.text_config, LAYER_COUNT_KEYS)
     if configured and count not in configured.values():
         key, value = next(iter(configured.items()))
-        yield _contradiction(context, key, value, f"{key} is {value}, but the target has {count} decoder layers")
+        yield _contradiction(context, key, value, f"{key} is {value}, but the target has {located}")
     types = context.text_config.get("layer_types")
     if isinstance(types, list) and len(types) != count and count in (configured.values() or [count]):
-        message = f"layer_types lists {len(types)} layers, but the target has {count} decoder layers"
+        message = f"layer_types lists {plural(len(types), 'layer')}, but the target has {located}"
         yield _contradiction(context, "layer_types", types, message)
 
 

@@ -11,6 +11,7 @@ from irtools.lint.mtp import expected
 from irtools.lint.pair import pair, reads_annotation
 from irtools.model.annotation import stray_line
 from irtools.model.draft import is_draft
+from irtools.text import plural
 
 
 @rule("HID001", "missing-annotation", Severity.NOTE, "The target has no hidden-state annotation", rules_out=())
@@ -46,8 +47,8 @@ def missing_annotation(context: Context) -> Iterator[Finding]:
         reason = "--expect-mtp asks for a complete export, which has it"
     elif context.draft is not None and not reads_annotation(context):
         reason = "only DFlash reads it, and the draft is not a DFlash draft"
-    count = len(context.stack.layers)
-    message = f"no {ANNOTATION_KEY} in the model-level rt_info ({count} decoder layers located); {reason}"
+    located = plural(len(context.stack.layers), "decoder layer")
+    message = f"no {ANNOTATION_KEY} in the model-level rt_info ({located} located); {reason}"
     hint = "run `irtools annotate` to write it; the weights are not touched"
     if context.stack.obstacle:
         hint = "give the producers of the hidden states unique names first (IR016), then run `irtools annotate`"

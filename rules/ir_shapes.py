@@ -128,9 +128,7 @@ def _reshape(site: _Site) -> str | None:
         return fault
     if site.integers.graph.flag(site.op, "special_zero"):
         if shape and 0 in target[len(shape) :]:
-            return (
-                f"the target {_shown(target)}, whose 0 stands for a dimension that {shape_text(shape)} does not have,"
-            )
+            return f"the target {_shown(target)}, whose 0 stands for a dimension that {shape_text(shape)} does not have"
         kept = [dim if dim >= 0 else None for dim in shape]
         target = tuple(kept[at] if value == 0 and at < len(kept) else value for at, value in enumerate(target))
     elif fault := _emptied(site, target):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from irtools.authoring import Context, Finding, Severity, finding_at, rule
 from irtools.ir.constants import ELEMENT_BITS, Constant, byte_size
 from irtools.ir.reading import is_lfs_pointer
+from irtools.ir.weights_file import added_rows
 from irtools.model.document import Document
 from irtools.text import shape_text
 
@@ -96,7 +97,8 @@ def long_weights(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    That the ``.bin`` ends with its last constant, as OpenVINO writes it.
+    That the ``.bin`` ends with its last constant, as OpenVINO writes it. After the rows that ``irtools graft
+    --own-head`` adds, it also has their footer.
 
     Why it matters
     --------------
@@ -115,6 +117,9 @@ def long_weights(context: Context) -> Iterator[Finding]:
         size = _weights_size(document)
         needed = max((constant.end for constant in context.constants(document)), default=0)
         if size is not None and size > needed and document.scan.ids:  # IR005 reports a file without layers
+            added = added_rows(document.weights_path)
+            if added is not None and added.stop == needed:
+                continue
             message = f"the file has {size:,} bytes, but the constants of {document.path.name} end at {needed:,}"
             yield Finding(message, "Check that both files come from the same export.", document.weights_path)
 

@@ -11,6 +11,7 @@ from irtools.lint.mtp import expected, head, own_target, runnable_head
 from irtools.model.part import PartFacts
 from irtools.model.target import find_runtime_lm_head, head_width
 from irtools.model.values import rotary_widths
+from irtools.text import plural
 
 
 def _widths(context: Context) -> Iterator[tuple[str, PartFacts, int | None, int]]:
@@ -192,7 +193,9 @@ def mtp_attention_size(context: Context) -> Iterator[Finding]:
     theirs = _attention_sizes(target)
     for heads, size in sorted(_attention_sizes(mtp.part) - theirs if theirs else ()):
         listed = " or ".join(f"{other} of size {width}" for other, width in sorted(theirs))
-        message = f"the attention has {heads} heads of size {size}, but the target's full attention has {listed}"
+        message = (
+            f"the attention has {plural(heads, 'head')} of size {size}, but the target's full attention has {listed}"
+        )
         yield finding_at(mtp.part, mtp.part.attentions[0], message, "take head and target from one export")
     ours, wanted = rotary_widths(mtp.part), rotary_widths(target)
     if wanted and ours - wanted:

@@ -22,6 +22,10 @@ LIMITS = (
 """Messages about limits of the export's family or size, not about a fault of the export."""
 
 MESSAGES = (
+    Symptom("Could not find a model in the directory", ("EXP001", "DFL017")),
+    Symptom("models_path.*does not exist", ("SRV003",)),
+    Symptom("layer .* is inconsistent!", ("IR013",)),
+    Symptom("Attempt to access node", ("IR015",)),
     Symptom("from unsupported opset|contain the operation with type", ("IR019", "IR022", "IR023", "EXP024")),
     Symptom("Tokenizers for draft and main models are different", ("DFL042", "DFL043")),
     Symptom("linear-attention validation window", ("DFL046",)),

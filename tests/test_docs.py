@@ -1,12 +1,19 @@
-"""The check of the documentation notices names, links and files that do not exist."""
+"""The check of the documentation finds what does not exist; docs/choose.md agrees with the code."""
 
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+import irtools
+from irtools.model.decoding import DECODING
+from rules.conditions import BEAMS, GREEDY
+from rules.conditions import GEMMA4 as GEMMA4_PAIR
+from rules.families import GEMMA4
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +79,52 @@ def test_numbers_of_a_session_may_vary(check: ModuleType, shown: str, same: bool
     fresh, _ = check.replay(page)
 
     assert fresh == (page if same else page.replace(shown, "took 0.3 s"))
+
+
+@pytest.fixture(scope="module")
+def comparison() -> dict[str, dict[str, str]]:
+    """The two tables of docs/choose.md, joined, by the name in irtools."""
+    page = (Path(__file__).parents[1] / "docs" / "choose.md").read_text()
+    ways: dict[str, dict[str, str]] = {}
+    for table in page[page.index("## Comparison") :].split("\n\n")[1:3]:
+        head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines())
+        for row in rows:
+            ways.setdefault(row[0], {}).update(zip(head, row, strict=True))
+    return {way["name in irtools"]: way for way in ways.values()}
+
+
+def test_the_comparison_has_the_releases_of_the_code(comparison: dict[str, dict[str, str]]) -> None:
+    expected = {f"`{one.name}`": one.since or "any release" for one in DECODING.values()}
+
+    assert {name: row["GenAI from"] for name, row in comparison.items()} == {
+        **expected,
+        "`mtp` with `--draft`": GEMMA4.since,
+    }
+
+
+def test_the_comparison_has_the_conditions_of_the_code(comparison: dict[str, dict[str, str]]) -> None:
+    samples = {"False": "yes", "False, if a streamer is given": "with a streamer"}
+    greedy = {one.strategy: samples[one.condition.value] for one in GREEDY}
+    (backend,) = (one.condition for one in GEMMA4_PAIR if one.condition.setting == "ATTENTION_BACKEND")
+
+    assert {name: row["greedy only"] for name, row in comparison.items()} == {
+        **{f"`{name}`": greedy.get(name, "no") for name in DECODING},
+        "`mtp` with `--draft`": "yes",
+    }
+    assert f'{backend.setting}="{backend.value}"' in comparison["`mtp` with `--draft`"]["pipeline class"]
+    assert {one.strategy for one in BEAMS} == set(DECODING) - {"plain"}
+
+
+def test_the_comparison_has_the_pipeline_classes_that_fit(
+    comparison: dict[str, dict[str, str]], fixtures: Path
+) -> None:
+    vision, text = (irtools.open_export(fixtures / name).verify() for name in ("qwen3_5_vl_trained", "llama"))
+    vision_fits, text_fits = ({one.name for one in found.pipelines if one.fits} for found in (vision, text))
+    refused = {one.name for one in vision.strategies if not one.available}
+    expected = dict.fromkeys(DECODING, vision_fits | text_fits)
+
+    assert refused == {"draft"}
+    assert {name: set(re.findall(r"\w+Pipeline", row["pipeline class"])) for name, row in comparison.items()} == {
+        **{f"`{name}`": fits for name, fits in (expected | {"mtp": vision_fits, "draft": text_fits}).items()},
+        "`mtp` with `--draft`": {"LLMPipeline"},
+    }

@@ -122,7 +122,7 @@ def _attention(view: GraphView, block: Block) -> tuple[str, ...]:
     shape = view.output_shape(query) if query is not None else ()
     if len(shape) != 4 or min(shape[1], shape[3]) < 1:
         return ()
-    facts = [f"{shape[1]} heads of {shape[3]}"]
+    facts = [f"{plural(shape[1], 'head')} of {shape[3]}"]
     grown = [view.output_shape(state.op) for state in block.states]
     keys = {cached[1] for cached in grown if len(cached) == 4 and cached[1] > 0}
     if len(keys) == 1 and keys != {shape[1]}:
@@ -136,7 +136,7 @@ def _recurrence(view: GraphView, block: Block) -> tuple[str, ...]:
         if view.op_type(op) in ("GroupConvolution", "Convolution"):
             shape = view.shape(view.input(op, 1))
             if shape:
-                facts.append(f"convolution over {shape[-1]} tokens")
+                facts.append(f"convolution over {plural(shape[-1], 'token')}")
     return tuple(dict.fromkeys(facts))
 
 
@@ -195,7 +195,7 @@ def _experts(view: GraphView, block: Block) -> tuple[str, ...]:
     count = _expert_count(view, block)
     products = _products(view, block)
     width = f"width {_inner_width(view, products)}" if products else ""
-    facts = (f"{count} experts" if count > 0 else "", width, _activation(view, block))
+    facts = (plural(count, "expert") if count > 0 else "", width, _activation(view, block))
     return (", ".join(filter(None, facts)),)
 
 

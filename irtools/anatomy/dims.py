@@ -7,7 +7,7 @@ residual stream, and follow the ops from there. A dimension that cannot be follo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from irtools.anatomy.describe import letters
 from irtools.graph.view import GraphView, Source
@@ -18,15 +18,19 @@ from irtools.text import whole_number
 __all__ = ["Dims"]
 
 Shape = tuple[str, ...]
-"""A dimension each: a number, a letter or ``?``."""
+"""A dimension each: a number, a letter, a product of letters, or ``?``."""
 
 _UNKNOWN = "?"
+_TIMES = "\N{MIDDLE DOT}"
+"""Sign in a dimension that is a product: ``B\N{MIDDLE DOT}S`` tokens of all sequences."""
 _LENGTHS = frozenset({"P", "S"})
+_HUGE = 2**31 - 1
+"""End of a slice that means the end of the dimension."""
 _ALIGNED = op_types(
     "Abs Add BitwiseAnd BitwiseNot BitwiseOr Ceiling Clamp Convert ConvertLike Cos CumSum Divide Elu Equal Erf Exp "
     "FakeQuantize Floor FloorMod Gelu Greater GreaterEqual HSigmoid HSwish Less LessEqual Log LogSoftmax LogicalAnd "
     "LogicalNot LogicalOr LogicalXor Maximum Minimum Mish Mod Multiply MVN Negative NormalizeL2 NotEqual PRelu Power "
-    "ReadValue Relu Result RMS ReverseSequence Select Sigmoid Sign Sin SoftMax SoftPlus Softmax SoftSign Sqrt "
+    "ReadValue Relu ReLU Result RMS ReverseSequence Select Sigmoid Sign Sin SoftMax SoftPlus Softmax SoftSign Sqrt "
     "SquaredDifference Subtract Swish Tanh"
 )
 """Ops whose dimensions are those of their inputs, aligned at the last one."""
@@ -38,17 +42,22 @@ class Dims:
     Parameters
     ----------
     view : GraphView
-    stream : callable
-        True for an op of the residual stream.
+    stream : collection of int
+        Ops whose value is that of the residual stream, if it has the rank and width for it.
+    blocks : collection of int
+        Ops between those. Most values of that rank and width have the same dimensions.
     hidden : int
         Width of the residual stream; 0 without one.
     integers : GraphIntegers
         Constants that shape the graph.
     """
 
-    def __init__(self, view: GraphView, stream: Callable[[int], bool], hidden: int, integers: GraphIntegers) -> None:
+    def __init__(
+        self, view: GraphView, stream: Collection[int], blocks: Collection[int], hidden: int, integers: GraphIntegers
+    ) -> None:
         self.view = view
         self._stream = stream
+        self._blocks = blocks
         self._hidden = hidden
         self._integers = integers
         self._shapes: dict[int, Shape | None] = {}
@@ -71,7 +80,7 @@ class Dims:
         shape, found = self.view.shape(source), self._shapes.get(source.op)
         if found is None or len(found) != len(shape):
             found = (_UNKNOWN,) * len(shape)
-        known = (letter if letter.isalpha() else _UNKNOWN for letter in found)
+        known = (letter if letter[:1].isalpha() else _UNKNOWN for letter in found)
         return tuple(letter if dim == DYNAMIC else str(dim) for dim, letter in zip(shape, known, strict=True))
 
     def _follow(self, op: int) -> None:
@@ -92,14 +101,14 @@ class Dims:
             pending += fresh
         for current in sorted(found, key=self.view.rank.__getitem__):
             if current not in self._shapes:
-                self._shapes[current] = self._inferred(current)
+                self._shapes[current] = self._completed(current, self._inferred(current))
                 self._values[current] = self._computed(current)
 
     def _start(self, op: int) -> Shape | None:
         """Dimensions that follow from the meaning of a value: an input, a state, the residual stream."""
         view, kind = self.view, self.view.op_type(op)
         shape = view.output_shape(op)
-        on_stream = self._stream(op) and len(shape) == 3 and shape[-1] == self._hidden
+        on_stream = op in self._stream and self._wide(shape)
         if kind == "Parameter":
             found = letters(shape, view.input_name(op)) or letters(shape, stream=on_stream)
         elif kind == "ReadValue":
@@ -109,6 +118,19 @@ class Dims:
         else:
             return None
         return tuple(found.get(place, _UNKNOWN) if dim == DYNAMIC else str(dim) for place, dim in enumerate(shape))
+
+    def _wide(self, shape: Sequence[int]) -> bool:
+        return len(shape) == 3 and shape[-1] == self._hidden
+
+    def _completed(self, op: int, found: Shape | None) -> Shape | None:
+        """Dimensions in which the letter of the residual stream replaces ``?``, if the first one agrees with it."""
+        if found is None or _UNKNOWN not in found or op not in self._blocks:
+            return found
+        shape = self.view.output_shape(op)
+        usual = letters(shape, stream=True) if self._wide(shape) else {}
+        if len(found) != len(shape) or found[0] not in ("1", usual.get(0, str(shape[0]))):
+            return found
+        return tuple(usual.get(place, dim) if dim == _UNKNOWN else dim for place, dim in enumerate(found))
 
     # -- dimensions ----------------------------------------------------------------------
 
@@ -150,14 +172,14 @@ class Dims:
         wanted = [
             data[place] if dim == "0" and keeps and place < len(data) else dim for place, dim in enumerate(target)
         ]
-        left = Counter(data)
-        left.subtract(dim for dim in wanted if dim != "-1")
+        left = Counter(factor for dim in data for factor in dim.split(_TIMES))
+        left.subtract(factor for dim in wanted if dim != "-1" for factor in dim.split(_TIMES))
         rest = [dim for dim, count in left.items() for _ in range(count)]
         spare = [dim for dim, count in left.items() for _ in range(-count)]
         numbers, others = _product(rest), _product(spare)
         symbols = [dim for dim in rest if not dim.isdigit()]
-        unknown = [dim for dim in spare if not dim.isdigit()]
-        inferred = symbols[0] if len(symbols) == 1 and not unknown and numbers == others else _UNKNOWN
+        unknown = [dim for dim in (*spare, *symbols) if not dim.isdigit() and dim in (*spare, _UNKNOWN)]
+        inferred = _TIMES.join(symbols) if symbols and not unknown and numbers == others else _UNKNOWN
         return tuple(inferred if dim == "-1" else dim for dim in wanted)
 
     def _unsqueeze(self, op: int, inputs: Sequence[Shape]) -> Shape | None:
@@ -192,20 +214,42 @@ class Dims:
         return (*inputs[0][:axis], *inputs[1], *inputs[0][axis + 1 :])
 
     def _slice(self, op: int, inputs: Sequence[Shape]) -> Shape | None:
-        rank = len(inputs[0])
-        axes = self._ints(op, 4) if len(inputs) > 4 else tuple(range(len(self._ints(op, 1) or ()) or rank))
+        rank, sources = len(inputs[0]), self.view.inputs(op)
+        begins, ends = (self._read(source) for source in sources[1:3])
+        steps = self._read(sources[3])
+        axes = self._ints(op, 4) if len(inputs) > 4 else tuple(range(len(begins or ()) or rank))
         if axes is None:
             return None
-        cut = {axis % rank for axis in axes if -rank <= axis < rank}
-        return tuple(_UNKNOWN if place in cut else dim for place, dim in enumerate(inputs[0]))
+        dims = list(inputs[0])
+        for number, axis in enumerate(axes):
+            begin, end, step = ((values or ())[number : number + 1] or (_UNKNOWN,) for values in (begins, ends, steps))
+            if -rank <= axis < rank:
+                dims[axis] = _cut(dims[axis], begin[0], end[0], step[0])
+        return tuple(dims)
 
     def _strided(self, op: int, inputs: Sequence[Shape]) -> Shape | None:
-        data, rank = self.view.data(op), len(inputs[0])
+        data, rank, sources = self.view.data(op), len(inputs[0]), self.view.inputs(op)
         if len(self.view.output_shape(op)) != rank or "1" in data.get("ellipsis_mask", ""):
             return None
         masks = [data.get(name, "").replace(" ", "").split(",") for name in ("begin_mask", "end_mask")]
-        whole = [all(mask[place : place + 1] in (["1"], []) for mask in masks) for place in range(rank)]
-        return tuple(dim if kept else _UNKNOWN for dim, kept in zip(inputs[0], whole, strict=True))
+        begins, ends, steps = ([*(self._read(source) or ())] for source in (*sources, None)[1:4])
+        return tuple(
+            # A mask of 1 means that the number is not in use; beyond the numbers, all is kept.
+            _cut(
+                dim,
+                begins[place] if place < len(begins) and masks[0][place : place + 1] != ["1"] else "0",
+                ends[place] if place < len(ends) and masks[1][place : place + 1] != ["1"] else dim,
+                steps[place] if place < len(steps) else "1",
+            )
+            for place, dim in enumerate(inputs[0])
+        )
+
+    def _range(self, op: int, inputs: Sequence[Shape]) -> Shape | None:
+        ends = [self._read(source) for source in self.view.inputs(op)]
+        if len(ends) != 3 or any(end is None or len(end) != 1 for end in ends):
+            return None
+        start, stop, step = (end[0] for end in ends if end)
+        return (_difference(stop, start) if step == "1" else _UNKNOWN,)
 
     def _split(self, op: int, inputs: Sequence[Shape]) -> Shape | None:
         axis = self._axis(op, 1, len(inputs[0]))
@@ -247,8 +291,10 @@ class Dims:
 
     # -- shapes as values ----------------------------------------------------------------
 
-    def _read(self, source: Source) -> Shape | None:
+    def _read(self, source: Source | None) -> Shape | None:
         """Elements of a vector of integers."""
+        if source is None:
+            return None
         constant = self._integers.of(source) if self.view.constant(source.op) else None
         if constant is not None:
             return tuple(_UNKNOWN if value is None else str(value) for value in constant)
@@ -275,6 +321,13 @@ class Dims:
             pair = [self._read(source) for source in sources]
             if all(piece is not None and len(piece) == 1 for piece in pair):
                 return (_sum([piece[0] for piece in pair if piece]),)
+        if kind == "Multiply" and ("-1",) in (negative := [self._read(source) for source in sources]):
+            others = [value for value in negative if value != ("-1",)]
+            return tuple(f"-{dim}" for dim in others[0]) if len(others) == 1 and others[0] is not None else None
+        if kind == "Subtract":
+            first, second = (self._read(source) for source in sources)
+            if first and second and len(first) == len(second) == 1:
+                return (_difference(first[0], second[0]),)
         return None
 
 
@@ -285,6 +338,7 @@ _RULES: Mapping[str, Callable[[Dims, int, Sequence[Shape]], Shape | None]] = {
     "Squeeze": Dims._squeeze,
     "Concat": Dims._concat,
     "Gather": Dims._gather,
+    "Range": Dims._range,
     "Slice": Dims._slice,
     "StridedSlice": Dims._strided,
     "Split": Dims._split,
@@ -323,6 +377,29 @@ def _sum(dims: Sequence[str]) -> str:
     if len(found) == 1:
         return found[0]
     return "T" if len(found) == len(_LENGTHS) and set(found) == _LENGTHS else _UNKNOWN
+
+
+def _difference(whole: str, part: str) -> str:
+    """Difference of two dimensions: without the tokens of the call, all tokens are those in the state."""
+    if part == "0":
+        return whole
+    if whole.isdigit() and part.isdigit():
+        return str(max(int(whole) - int(part), 0))
+    if whole == "T" and part in _LENGTHS:
+        return "S" if part == "P" else "P"
+    return "0" if whole == part != _UNKNOWN else _UNKNOWN
+
+
+def _cut(dim: str, begin: str, end: str, step: str) -> str:
+    """Length of what is left of a dimension from ``begin`` to ``end``; exporters write a huge end for the whole."""
+    number = whole_number(end)
+    if number is not None and number >= _HUGE:
+        end = dim
+    if step != "1" or (end != dim and end.startswith("-")):
+        return _UNKNOWN
+    if begin.startswith("-"):
+        return begin[1:] if end == dim else _UNKNOWN
+    return _difference(end, begin)
 
 
 def _product(dims: Sequence[str]) -> int:

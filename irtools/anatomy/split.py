@@ -53,7 +53,12 @@ class Splitter:
             own = self._own(sublayer)
             kinds = [self._kind(sublayer, position) for position in range(len(sublayer.branches))]
             routed = any(kind == "experts" for kind, _ in kinds)
-            for branch, out, (kind, match) in zip(sublayer.branches, sublayer.sum.branches, kinds, strict=True):
+            branches, single = self._experts_joined(sublayer.branches, kinds) if routed else (sublayer.branches, ())
+            for number, (branch, out, (kind, match)) in enumerate(
+                zip(branches, sublayer.sum.branches, kinds, strict=True)
+            ):
+                if number in single:
+                    continue
                 mixing = match is None or match.role == "token_mixer"
                 named = "shared_expert" if routed and kind == "dense" else kind
                 core = Block(named, frozenset(), match, sublayer.states if mixing else ())
@@ -72,6 +77,26 @@ class Splitter:
         if match is None:
             match, _ = sublayer.found("feed_forward", position)
         return (match.kind, match) if match else ("", None)
+
+    def _experts_joined(
+        self, branches: Sequence[frozenset[int]], kinds: Sequence[tuple[str, Match | None]]
+    ) -> tuple[list[frozenset[int]], frozenset[int]]:
+        """Join branches that are one expert each with that of the router; return all branches, and which are experts.
+
+        Some exporters write the experts out one by one, as terms of the residual sum. Their weights are computed from
+        what the router has chosen, those of a shared expert are not.
+        """
+        home = next(number for number, (kind, _) in enumerate(kinds) if kind == "experts")
+        ranked = {op for op in branches[home] if self.view.op_type(op) == "TopK"}
+        chosen = self._below(ranked, branches[home]) if ranked else set()
+        single = frozenset(
+            number
+            for number, branch in enumerate(branches)
+            if number != home and any(not chosen.isdisjoint(self.stream.sources[op]) for op in branch)
+        )
+        joined = list(branches)
+        joined[home] = joined[home].union(*(branches[number] for number in single))
+        return joined, single
 
     def _own(self, sublayer: Sublayer) -> set[int]:
         """Ops of a sublayer that depend on its input.

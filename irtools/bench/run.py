@@ -59,7 +59,7 @@ class Benchmark:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of the command: 1 if a gate was missed, 2 if nothing was measured, 130 if it was interrupted."""
+        """Exit code of the command, 1 if a gate was missed, 2 if nothing was measured, 130 if it was interrupted."""
         if self.nothing:
             return 2
         return 130 if self.record["interrupted"] else int(bool(self.missed))

@@ -10,6 +10,7 @@ import click
 from irtools.cli.common import Ui, output_options, part_option
 from irtools.cli.many import Many
 from irtools.cli.many_options import many_options
+from irtools.cli.next_step import next_step
 from irtools.cli.writing import Writing, finish, writer_options
 from irtools.errors import AnnotationDiffersError
 from irtools.report.json import ModelResult
@@ -79,4 +80,5 @@ def _annotate(ui: Ui, path: Path, *, part: str, force: bool, no_check: bool, wri
         nothing_to_do=f"{patch.path} has this annotation already",
         heading=f"{summary}\n{layers_table(stack, ui.style)}",
         details={"previous": patch.old, "annotation": patch.new, **located},
+        next_step=functools.partial(next_step, "annotate", mtp=export.mtp is not None) if part == "target" else None,
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irtools.cli.common import PATH, Ui, about_model, model_argument, output_options, run_models
+from irtools.cli.next_step import next_step
 from irtools.cli.writing import CopiedBytes
 from irtools.errors import EditError
 from irtools.report.json import ModelResult
@@ -88,7 +89,7 @@ def _finish(ui: Ui, path: Path, plan: Attachment, output_dir: Path | None, dry_r
     from irtools.surgery.attach import write_attachment
 
     where = output_dir or plan.path.parent
-    status, outcome, advice = plan.status, "", ""
+    status, outcome, step = plan.status, "", ""
     if not plan.changed:
         outcome = f"{where} has this MTP head already" if plan.source is not None else f"{where} has no MTP head"
     if not plan.changed and output_dir is None:
@@ -109,10 +110,10 @@ def _finish(ui: Ui, path: Path, plan: Attachment, output_dir: Path | None, dry_r
         if output_dir is not None:
             done += [copied.sentence(plan.path.parent, output_dir)]
         outcome = "; ".join(filter(None, done))
-        advice = f"`irtools prove {where} --steps head` tells what the head is worth" if plan.source is not None else ""
+        step = next_step("attach", where) if plan.source is not None else ""
     for note in plan.notes:
         ui.note(note)
-    parts = (attachment_text(plan, ui.style), visible(outcome), visible(advice))
+    parts = (attachment_text(plan, ui.style), visible(outcome))
     text = "\n".join(part for part in parts if part)
     code = int(status == "would-write")
-    return ModelResult(str(path), status, code, details=attachment_details(plan), text=text)
+    return ModelResult(str(path), status, code, details=attachment_details(plan), text=text, next_step=step)

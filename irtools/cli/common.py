@@ -56,7 +56,7 @@ _KEPT.append(_KEPT)  # a cycle, which Python would only free in a collection, an
 
 _PROGRESS_AFTER = 1.0
 _CLEAR = "\r\x1b[2K"
-_COLOURS = {"note": "cyan", "error": "red"}
+_COLOURS = {"note": "cyan", "next": "green", "error": "red"}
 
 
 class _PathType(click.Path):
@@ -247,7 +247,7 @@ class Ui:
         self.say("error", message)
 
     def say(self, kind: str, message: str) -> None:
-        """Write a message to stderr: a ``note``, an ``error``, or a ``line`` as it is."""
+        """Write a message to stderr: a ``note``, an ``error``, the ``next`` command, or a ``line`` as it is."""
         if self.said is not None:
             self.said.append((kind, message))
         elif kind == "line":
@@ -381,6 +381,8 @@ def run_models(ui: Ui, command: str, paths: Iterable[Path], work: Callable[[Path
         entry = attempt(path, work)
         print_entry(ui, entry, first=not any(earlier.text for earlier in entries))
         entries.append(entry)
+        if ui.format == "text" and not ui.quiet and entry.next_step:
+            ui.say("next", entry.next_step)
     if ui.format == "json":
         write_stdout(to_json(envelope(command, entries)), "json")
     return max((entry.exit_code for entry in entries), default=0)

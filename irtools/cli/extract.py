@@ -10,7 +10,7 @@ import click
 
 from irtools.cli.common import PATH, Ui, about_model, model_argument, output_options, part_option, run_models
 from irtools.report.json import ModelResult
-from irtools.text import joined, visible
+from irtools.text import joined, plural, visible
 
 if TYPE_CHECKING:
     from irtools.export import Export
@@ -125,7 +125,7 @@ def _stages(
         notes = [f"stage {number}: {note}" for number, piece in enumerate(pieces) for note in piece.notes]
         written = [str(one) for piece in pieces for one in (piece.path, piece.weights_path)]
         written.append(str(output_dir / MANIFEST))
-        outcome = f"wrote {output_dir / MANIFEST} and {len(pieces)} directories with a model each"
+        outcome = f"wrote {output_dir / MANIFEST} and {plural(len(pieces), 'directory')} with a model each"
     for note in notes:
         ui.note(note)
     details = {**stages_details(document.path, planned), "written": written, "notes": notes}

@@ -13,6 +13,7 @@ import click
 from irtools.cli.common import PATH, Ui, output_options
 from irtools.cli.many import Many
 from irtools.cli.many_options import many_options
+from irtools.cli.next_step import next_step
 from irtools.cli.sizes import read_tokens
 from irtools.cli.writing import Writing, finish, writer_options
 from irtools.errors import UsageError
@@ -211,7 +212,14 @@ def _graft(ui: Ui, path: Path, *, request: Request, advising: Advising, writing:
         + ("" if request.remove else " already"),
         heading="" if request.remove else grafting_text(head, ui.style),
         details=grafting_entries(head, removed=request.remove),
+        next_step=None if request.remove else functools.partial(_next_step, path, request, writing),
     )
+
+
+def _next_step(target: Path, request: Request, writing: Writing, written: Path) -> str:
+    if request.draft is not None:
+        return next_step("graft", target, draft=written)
+    return next_step("graft", written, before=target if writing.output_dir is not None else None)
 
 
 def _advise(ui: Ui, path: Path, *, advising: Advising) -> ModelResult:

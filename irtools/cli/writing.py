@@ -146,6 +146,7 @@ def finish(
     nothing_to_do: str,
     heading: str = "",
     details: Mapping[str, object],
+    next_step: Callable[[Path], str] | None = None,
 ) -> ModelResult:
     """Write a computed change, or report what would be written.
 
@@ -159,6 +160,8 @@ def finish(
         Text before the outcome.
     details : mapping
         Additional JSON keys.
+    next_step : callable
+        Makes the line about the next command, from the path of what was written.
     """
     from irtools.ir.listing import require_empty
     from irtools.remote import is_remote, upload_of
@@ -166,7 +169,7 @@ def finish(
     destination = writing.destination(model)
     remote = is_remote(export.directory)
     files: list[str] = []
-    upload = ""
+    upload = step = ""
     notes = list(patch.notes)
     where = destination or patch.path
     if not patch.changed and (destination is None or remote):
@@ -190,6 +193,9 @@ def finish(
         elif destination is not None:
             details = {**details, "weights": copied.sentence(export.directory, destination) or None}
             outcome += f"; {details['weights']}" if details["weights"] else ""
+        if next_step is not None and not remote:
+            written = model if destination is None else destination
+            step = next_step(written / model.name if destination is not None and model.is_file() else written)
     if not patch.changed and destination is not None and not remote:
         outcome = f"{nothing_to_do}; {outcome}"
     for note in notes:
@@ -200,4 +206,4 @@ def finish(
         entries["diff"] = patch.diff()
         text = patch.diff().rstrip("\n")
     code = int(status == "would-write")
-    return ModelResult(str(model), status, code, details=entries, text=text, exact=writing.diff)
+    return ModelResult(str(model), status, code, details=entries, text=text, exact=writing.diff, next_step=step)

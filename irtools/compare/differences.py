@@ -378,7 +378,7 @@ class Comparison(Tabular):
 
     @property
     def exit_code(self) -> int:
-        """Exit code: 0 equal, 1 different, 2 a comparison failed."""
+        """Exit code of ``irtools diff``, which is 0 if equal, 1 if different, 2 if a comparison failed."""
         return 2 if self.failures else int(not self.equal)
 
 

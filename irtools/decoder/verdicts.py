@@ -14,6 +14,7 @@ from irtools.decoder.stack import DecoderLayer, Verdict
 from irtools.decoder.stream import Stream
 from irtools.decoder.sublayer import Sublayer
 from irtools.model.config import TextConfig
+from irtools.text import plural
 
 __all__ = ["Evidence", "layer_verdicts", "stack_verdicts"]
 
@@ -107,7 +108,9 @@ def _config(evidence: Evidence, index: int, members: Sequence[Sublayer]) -> Verd
     if config.num_layers is None:
         return Verdict("config", None, "config.json gives no number of layers")
     if config.num_layers != count:
-        return Verdict("config", False, f"config.json says {config.num_layers} layers, but {count} were found")
+        return Verdict(
+            "config", False, f"config.json says {plural(config.num_layers, 'layer')}, but {count} were found"
+        )
     if len(config.layer_types) == count:
         kind = config.layer_types[index]
         mixer = next((sublayer.mixer for sublayer in members if sublayer.mixes), "none")
@@ -126,9 +129,10 @@ def stack_verdicts(evidence: Evidence, layers: Sequence[DecoderLayer]) -> tuple[
     """One verdict per witness on the stack as a whole."""
     count, total = len(layers), len(evidence.sublayers)
     ends = {evidence.sublayers[members[-1]].sum.op for members in evidence.grouping.layers()}
+    sums = plural(len(evidence.dominating), "sum")
     return (
         _seen("walk", ends & evidence.walked, count, f"{len(evidence.walked)} residual sums, {total} needed"),
-        _seen("dominators", ends & evidence.dominating, count, f"{len(evidence.dominating)} sums on every path"),
+        _seen("dominators", ends & evidence.dominating, count, f"{sums} on every path"),
         _stack_names(evidence),
         _stack_state(layers),
         _stack_config(evidence, layers),
@@ -147,7 +151,7 @@ def _stack_names(evidence: Evidence) -> Verdict:
     if evidence.named is None:
         return Verdict("names", None, f"the numbers under {evidence.scopes.scope!r} do not increase by one")
     agrees = evidence.named.last == evidence.grouping.last
-    return Verdict("names", agrees, f"{len(evidence.named)} layers under {evidence.scopes.scope!r}")
+    return Verdict("names", agrees, f"{plural(len(evidence.named), 'layer')} under {evidence.scopes.scope!r}")
 
 
 def _stack_state(layers: Sequence[DecoderLayer]) -> Verdict:
@@ -172,4 +176,4 @@ def _stack_config(evidence: Evidence, layers: Sequence[DecoderLayer]) -> Verdict
         return Verdict("config", None, "config.json gives no number of layers")
     size = "" if config.hidden_size is None else f" of hidden size {config.hidden_size}"
     agrees = config.num_layers == len(layers) and config.hidden_size in (None, layers[0].shape[-1])
-    return Verdict("config", agrees, f"config.json says {config.num_layers} layers{size}")
+    return Verdict("config", agrees, f"config.json says {plural(config.num_layers, 'layer')}{size}")

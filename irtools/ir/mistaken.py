@@ -26,7 +26,10 @@ _MODEL_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]*[A-Za-z0-9]")
 def meant_instead(directory: Path, targets: Collection[str]) -> str:
     """Advice for a directory without an IR: name the sub-directories with one of the targets, or ask for an export."""
     # Not `Path.is_file`, which raises in a directory without search permission.
-    exports = sorted(path for path in directory.iterdir() if any(os.path.isfile(path / name) for name in targets))  # noqa: PTH113
+    revisions = directory / "snapshots"  # of a repository in a Hugging Face cache
+    readable = os.path.isdir(revisions) and os.access(revisions, os.R_OK)  # noqa: PTH112
+    folders = [*directory.iterdir(), *(revisions.iterdir() if readable else ())]
+    exports = sorted(path for path in folders if any(os.path.isfile(path / name) for name in targets))  # noqa: PTH113
     if not exports:
         for path in sorted(directory.iterdir()):
             if kind := _kind(path.name):
@@ -48,8 +51,8 @@ def missing_instead(path: Path) -> str:
     name = hub["id"] if hub else text
     start = "" if hub else "if you mean a model of the Hugging Face Hub: "
     return (
-        f"{start}irtools reads local files; download an export with `hf download {name} --local-dir my-model`, or "
-        f"{_export_line(name)}"
+        f"{start}give hf://{name}, or download it with `hf download {name} --local-dir my-model`; if it is a "
+        f"checkpoint, {_export_line(name)}"
     )
 
 

@@ -1,13 +1,41 @@
-"""Check the ``.bin`` beside an ``.xml``: it exists, is no Git-LFS pointer and is long enough."""
+"""The ``.bin`` beside an ``.xml``: whether it exists, is a Git-LFS pointer, is long enough, and has rows of irtools."""
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 from irtools.errors import ExportError, IrtoolsError, os_reason
 from irtools.ir.reading import is_lfs_pointer, open_file
 
-__all__ = ["require_weights"]
+__all__ = ["added_rows", "footer", "require_weights"]
+
+_FOOTER = struct.Struct("<16sQQ")
+_MAGIC = b"irtools.own-head"
+
+
+def footer(before: int, end: int) -> bytes:
+    """Bytes that end a file to which rows were added, from its former size ``before`` to the offset ``end``."""
+    return _FOOTER.pack(_MAGIC, before, end + _FOOTER.size)
+
+
+def added_rows(path: Path) -> range | None:
+    """Bytes of a ``.bin`` that hold added rows, by its footer; None if it has none.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    """
+    with open_file(path) as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - _FOOTER.size))
+        data = file.read()
+    if len(data) < _FOOTER.size:
+        return None
+    magic, before, whole = _FOOTER.unpack(data)
+    end = size - _FOOTER.size
+    return range(before, end) if magic == _MAGIC and whole == size and before <= end else None
 
 
 def require_weights(

@@ -60,4 +60,5 @@ def violated_by(message: str) -> tuple[Requirement, ...]:
 
 
 def _pattern(condition: Condition) -> re.Pattern[str]:
-    return re.compile(".{1,99}?".join(map(re.escape, condition.otherwise.split("..."))))
+    words = condition.otherwise.rstrip(".")  # a message is often quoted without its full stop
+    return re.compile(".{1,99}?".join(map(re.escape, words.split("..."))))

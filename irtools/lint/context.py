@@ -288,7 +288,7 @@ class Context:
 
     @property
     def layer_count(self) -> int | None:
-        """Number of layers that the annotation must have: from the located stack, else from config.json."""
+        """Number of layers that the annotation must have, from the located stack, else from config.json."""
         return len(self.stack.layers) if self.stack is not None else read_config(self.config).num_layers
 
     @cached_property

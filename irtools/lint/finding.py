@@ -93,7 +93,7 @@ class Condition:
 
     @property
     def text(self) -> str:
-        """The required setting, without the class that has it: ``num_assistant_tokens > 0``."""
+        """The required setting without its class, such as ``num_assistant_tokens > 0``."""
         name = self.setting.rpartition(".")[2]
         return f"{name} {self.value}" if self.value.startswith((">", "<", "=")) else f"{name} = {self.value}"
 

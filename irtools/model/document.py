@@ -88,7 +88,7 @@ class Document(Drawable):
 
     @cached_property
     def rt_info(self) -> RtInfo:
-        """Model-level rt_info: strings, and mappings for nested entries."""
+        """Model-level rt_info, with strings, and mappings for nested entries."""
         return read_rt_info(self.scan)
 
     @property

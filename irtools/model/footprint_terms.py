@@ -19,7 +19,7 @@ from irtools.model.part import PartFacts
 from irtools.model.ports import is_past
 from irtools.model.target import find_runtime_lm_head
 from irtools.model.weights import Weight, covered_bytes
-from irtools.text import size_text
+from irtools.text import plural, size_text
 
 __all__ = ["Sizes", "StateGroup", "Term", "drafting_terms", "export_terms", "states"]
 
@@ -76,7 +76,7 @@ class StateGroup:
 
     def formula(self, context: int, batch: int) -> str:
         """Factors of ``elements`` as text."""
-        factors = [f"{self.count} states", f"batch {batch}"]
+        factors = [plural(self.count, "state"), f"batch {batch}"]
         factors += [f"context {context}" if dim == DYNAMIC else str(dim) for dim in self.shape[1:]]
         return " x ".join(factors)
 

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 
 from irtools.graph.view import GraphView
+from irtools.text import plural
 
 __all__ = ["GRAFT_OUTPUT", "GRAFT_PREFIX", "RENAMED", "Graft", "draft_head_text", "find_graft", "graft_ops"]
 
@@ -85,9 +86,9 @@ def draft_head_text(target: GraphView | None, mtp: GraphView | None) -> str:
     graft = find_graft(target) if target is not None else None
     if graft is not None:
         ignored = "" if graft.first else ", ignored by the runtime"
-        return f"the first {graft.rows:,} tokens, in the target{ignored}"
+        return f"the first {plural(graft.rows, 'token', grouped=True)}, in the target{ignored}"
     if mtp is None:
         return ""
     marks = (_OWN.match(mtp.op_name(key)) for key in graft_ops(mtp))
     own = next((int(mark[1]) for mark in marks if mark is not None), None)
-    return f"{own:,} tokens, in the MTP part" if own is not None else ""
+    return f"{plural(own, 'token', grouped=True)}, in the MTP part" if own is not None else ""

@@ -17,6 +17,7 @@ import numpy as np
 from irtools.model.annotation import Locator
 from irtools.prove.cutting import cut, expose, find, origin, part_of
 from irtools.prove.drive import Session, difference
+from irtools.text import plural
 
 __all__ = ["measure"]
 
@@ -68,7 +69,7 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
     ports = find(model, [*taps, *bypasses])
     sources = [_value(origin(ports[tap])) for tap in taps]
     points = _Points(taps, sources, bypasses)
-    session.say(f"running {len(request['tokens'])} tokens with {len(taps)} exposed taps")
+    session.say(f"running {len(request['tokens'])} tokens with {plural(len(taps), 'exposed tap')}")
     seen, other = _record(session, points, request["tokens"], request["other"])
     measured: dict[str, Any] = {
         "taps": [_description(seen[tap]) for tap in taps],
@@ -80,7 +81,7 @@ def measure(session: Session, request: Mapping[str, Any]) -> dict[str, Any]:
         session.say("running lm_head on the last tap")
         states = [values[taps[-1]] for values in (seen, other)]
         measured["head"] = _through_head(session, request["head"], states, seen[_LOGITS])
-    session.say(f"cutting at {len(taps)} taps")
+    session.say(f"cutting at {plural(len(taps), 'tap')}")
     return measured | _cut_test(session, points, (request["tokens"], seen), (request["other"], other))
 
 

@@ -79,7 +79,7 @@ class Proof(Tabular):
 
     @property
     def exit_code(self) -> int:
-        """Exit code of the command: 1 if a step failed, 2 if no step applies."""
+        """Exit code of the command, which is 1 if a step failed, 2 if no step applies."""
         return 2 if self.nothing else int(self.failed)
 
 

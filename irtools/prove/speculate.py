@@ -228,7 +228,9 @@ class _Decoding:
         for document, result in zip(documents, results, strict=True):
             fault = result.fault
             if result.left:
-                fault = f"{plural(len(result.left), 'state op')} remain after conversion, such as {result.left[0]!r}"
+                are = "is" if len(result.left) == 1 else "are"
+                left = f"{plural(len(result.left), 'state op')} {are} left after conversion"
+                fault = f"{left}, such as {result.left[0]!r}"
             if not fault:
                 continue
             saw = f"{document.path.name}: {fault}"

@@ -13,7 +13,7 @@ from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, WARNING, Check, 
 from irtools.prove.wording import moved
 from irtools.prove.worker import Measured, Worker
 from irtools.runtime.child import Progress
-from irtools.text import listed
+from irtools.text import listed, plural
 
 __all__ = ["state"]
 
@@ -136,7 +136,7 @@ def _growth(prefix: str, model: str, measured: Mapping[str, Any], length: int) -
     figures = {"growing": growing, "fixed": fixed}
     did = f"compared the state shapes of {model} after {length - 1} tokens and after {length}"
     if faults:
-        saw = f"{len(faults)} states have unexpected shapes"
+        saw = f"{plural(len(faults), 'state')} of an unexpected shape"
         return Check(f"{prefix}growth", FAILED, did, saw, listed(faults, 1), figures)
     return Check(f"{prefix}growth", PASSED, did, saw, "", figures)
 

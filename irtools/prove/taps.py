@@ -26,7 +26,7 @@ from irtools.prove.wording import apart, moved
 from irtools.prove.worker import Measured, Worker
 from irtools.runtime.child import Progress
 from irtools.surgery.annotate import SameValue
-from irtools.text import listed
+from irtools.text import listed, plural
 
 __all__ = ["taps"]
 
@@ -122,7 +122,7 @@ class _TapChecks:
             elif not value["finite"]:
                 faults.append(f"the tap of layer {tap.layer} has values that are not finite")
         largest = [value["largest"] for value in measured["taps"] if value["finite"]]
-        saw = f"{len(self.taps)} taps, the first of shape {measured['taps'][0]['shape']}, "
+        saw = f"{plural(len(self.taps), 'tap')}, the first of shape {measured['taps'][0]['shape']}, "
         saw += f"values up to {max(largest, default=0):.3g}"
         did = f"ran {length} tokens{run.remark} with exposed taps"
         shapes = [value["shape"] for value in measured["taps"]]
@@ -225,7 +225,7 @@ class _TapChecks:
         annotated = {tap.layer for tap in self.taps}
         faults += [f"layer {layer} is not annotated" for layer in range(len(layers)) if layer not in annotated]
         faults += [f"there is no layer {layer}" for layer in sorted(annotated) if layer >= len(layers)]
-        saw = f"{len(layers)} layers located, {len(self.taps)} annotated, {len(faults)} differences"
+        saw = f"{plural(len(layers), 'layer')} located, {len(self.taps)} annotated, {plural(len(faults), 'difference')}"
         return Check("located", FAILED if faults else PASSED, did, saw, listed(faults), {"differences": len(faults)})
 
 

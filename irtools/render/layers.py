@@ -64,6 +64,12 @@ def value_text(part: DrawnPart, source: Source) -> str:
     return f"{port.element_type} {part.dims.text(source)}" if port is not None else ""
 
 
+def _across(count: int) -> int:
+    """Number of frames beside each other in a block of frames: about as many as below each other, few places empty."""
+    side = math.isqrt(count - 1) + 1
+    return min(side, side + 1, key=lambda across: -count % across)
+
+
 def _distinct(values: Iterable[Outside]) -> list[Outside]:
     """Keep one value of each kind per block that reads it."""
     return list({(value.head, value.kind, value.layer, value.inputs): value for value in values}.values())
@@ -108,7 +114,7 @@ class LayerDrawer:
                 for run in segment.runs:
                     current = self._run(run, current)
         if self._aside:
-            across = math.isqrt(len(self.kinds) - 1) + 1
+            across = _across(len(self.kinds))
             ends = [self._beside(position, kind) for position, kind in enumerate(self.kinds)]
             for position, end in enumerate(ends[:-across]):
                 self.sketch.arrow(end, f"{self.prefix}kind{position + across}entry", style="below")
@@ -117,7 +123,7 @@ class LayerDrawer:
     def _beside(self, position: int, kind: LayerKind) -> str:
         """Open one layer of a kind in a frame beside the column of closed layers; return its last box."""
         key = f"{self.prefix}kind{position}"
-        with self.sketch.frame(key, f"{_LETTERS[position]}: {kind.text}", (_layers(kind.indices),)):
+        with self.sketch.frame(key, f"{_LETTERS[position]}: {kind.text}", (_layers(kind.indices),), apart=True):
             entry = self.sketch.box(f"{key}entry", "layers", "the layer before", column=key)
             return self.layer(kind.layers[0], kind.layers, entry)
 

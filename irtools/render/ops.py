@@ -14,12 +14,15 @@ from irtools.render.part import DrawnPart, weight_line
 from irtools.render.picture import TIMES, Picture
 from irtools.render.select import shape_ops
 from irtools.render.sketch import Sketch
+from irtools.text import plural
 
 __all__ = ["OpsDrawer"]
 
 _LONGEST_NAME = 44
 _MANY_USES = 3
 _MOST_FROM_GAP = 12
+_FEW_OPS = 30
+"""Ops that are narrower than a legend in four columns."""
 _PLAIN_ROLES = ("Attention", "Output projection", "Gate")
 """Purposes without a frame of their own: they are in the frame of the block."""
 
@@ -104,7 +107,7 @@ class OpsDrawer:
         for key in drawn:
             self._arrows(key)
         if rest:
-            self._gap(ops[-1], rest, f"{count - len(drawn)} ops")
+            self._gap(ops[-1], rest, plural(count - len(drawn), "op"))
         lines = [*subtitle, f"names without {self._scope!r}" if self._scope else ""]
         return Picture(
             title,
@@ -112,8 +115,9 @@ class OpsDrawer:
             self.sketch.items,
             self.sketch.arrows,
             tuple(omitted),
-            (", ".join((*SYMBOLS, "? not known")),),
+            (*SYMBOLS, "? not known"),
             self._key(foot) if foot in self._drawn else "",
+            legend_columns=4 if len(drawn) > _FEW_OPS else 2,
         )
 
     def _gap(self, before: int, rest: Sequence[int], title: str) -> None:

@@ -209,9 +209,14 @@ class DrawnPart:
         reader = WeightsReader(self.document.weights_path, Allowance(_READ_AT_MOST))
         integers = GraphIntegers(view, _Constants(view), reader)
         if blocks is None:
-            return Dims(view, lambda op: False, 0, integers)
+            return Dims(view, frozenset(), frozenset(), 0, integers)
         width = self.stack.hidden_size if self.stack else next(reversed(view.shape(blocks.stream.end)), 0)
-        return Dims(view, blocks.stream.ops.__contains__, width, integers)
+        # Only sums and what enters a layer are [batch, tokens, width]: experts also have values of that rank and width.
+        layers = (*blocks.layers, blocks.closing)
+        sums = {op for layer in layers for block in layer.blocks if block.kind == "sum" for op in block.ops}
+        stream = sums.union(layer.entry for layer in layers if layer.entry is not None)
+        stream.update(op for op in view.parameters if op in blocks.stream.ops)
+        return Dims(view, stream, blocks.stream.ops, width, integers)
 
     def roles(self, block: Block) -> tuple[Role, ...]:
         """The ops of an attention block by purpose, with those that read and write its states."""

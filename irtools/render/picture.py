@@ -143,9 +143,11 @@ class Picture:
         Descriptions of omitted content, shown on stderr and in the picture.
     key_lines : tuple of str
         Abbreviations, shown below the legend.
-    foot : str
-        Key of the box below which the picture would be empty, so that the legend is placed there; without one, the
-        legend is below everything.
+    foot, beside : str
+        Key of the box below or beside which the picture would be empty, so that the legend is placed there; without
+        one, the legend is below everything.
+    legend_columns : int
+        Columns of a legend below everything.
     """
 
     title: str
@@ -155,6 +157,8 @@ class Picture:
     omitted: tuple[str, ...] = ()
     key_lines: tuple[str, ...] = ()
     foot: str = ""
+    beside: str = ""
+    legend_columns: int = 4
 
     def __repr__(self) -> str:
         return short_repr(self, self.title, plural(len(self.boxes), "element"))

@@ -48,13 +48,19 @@ class Sketch:
         self._arrows.setdefault((tail, head, style), Arrow(tail, head, label, style))
 
     @contextmanager
-    def frame(self, key: str, title: str, lines: Iterable[str] = (), *, beside: bool = False) -> Iterator[None]:
-        """Put everything that is added inside the ``with`` block into a frame."""
+    def frame(
+        self, key: str, title: str, lines: Iterable[str] = (), *, beside: bool = False, apart: bool = False
+    ) -> Iterator[None]:
+        """Put everything that is added inside the ``with`` block into a frame.
+
+        With ``apart``, this frame is in no other one.
+        """
         self._levels.append([])
         yield
         items = tuple(self._levels.pop())
         if items:
-            self._levels[-1].append(Frame(key, title, items, tuple(line for line in lines if line), beside))
+            texts = tuple(line for line in lines if line)
+            self._levels[0 if apart else -1].append(Frame(key, title, items, texts, beside))
 
     @property
     def items(self) -> tuple[Box | Frame, ...]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
+from typing import Any
+
+import networkx as nx
 
 from irtools.anatomy.describe import SYMBOLS, symbolic
 from irtools.decoder.stack import DecoderStack
@@ -15,7 +19,7 @@ from irtools.model.document import Document
 from irtools.model.own_head import own_head_text
 from irtools.render.layers import LayerDrawer, value_text
 from irtools.render.part import DRAFT_HEAD, DrawnHead, DrawnPart, weight_line
-from irtools.render.picture import TIMES, Arrow, Picture
+from irtools.render.picture import TIMES, Arrow, Box, Frame, Picture
 from irtools.render.sketch import Sketch
 from irtools.text import plural
 
@@ -23,6 +27,8 @@ __all__ = ["ExportDrawer"]
 
 _LEGEND_RANKS = 3
 """Ranks of boxes that the legend needs beside it."""
+_RANKS_BESIDE = 0.8
+"""Ranks of boxes for each entry of a legend in one column beside them: more would leave a large place empty."""
 _VISION = ("vision", "resampler", "merger", "audio", "projection", "embeddings_pos")
 
 
@@ -90,31 +96,20 @@ class ExportDrawer:
     def _picture(self, title: str, subtitle: Sequence[str], *, opened: bool) -> Picture:
         omitted = (*self.omitted, *(() if opened else ("the inside of the layers",)))
         arrows = self.sketch.arrows
-        return Picture(
-            title, tuple(subtitle), self.sketch.items, arrows, omitted, (", ".join(SYMBOLS),), self._foot(arrows)
-        )
+        picture = Picture(title, tuple(subtitle), self.sketch.items, arrows, omitted, SYMBOLS)
+        entries = len({box.kind for box in picture.boxes}) + len({arrow.style for arrow in arrows})
+        return replace(picture, **self._legend_place(_depths(arrows), entries))
 
-    def _foot(self, arrows: Sequence[Arrow]) -> str:
-        """The end of the shorter of two parts, if the legend fits below it."""
-        ends = [key for key in ("logits", "drafts", "mlogits", "mout") if key in self.sketch]
-        if "mout" not in ends or "logits" not in ends:
-            return ""
-        head = next(key for key in ("drafts", "mlogits", "mout") if key in ends)
-        before: dict[str, list[str]] = {}
-        for arrow in arrows:
-            if arrow.style in ("data", "wire"):
-                before.setdefault(arrow.head, []).append(arrow.tail)
-        depths: dict[str, int] = {}
-        pending = ["logits", head]
-        while pending:
-            key = pending[-1]
-            missing = [tail for tail in before.get(key, ()) if tail not in depths]
-            pending += missing
-            if not missing:
-                depths[key] = 1 + max((depths[tail] for tail in before.get(key, ())), default=0)
-                pending.pop()
-        shorter, longer = sorted(("logits", head), key=depths.__getitem__)
-        return shorter if depths[longer] - depths[shorter] >= _LEGEND_RANKS else ""
+    def _legend_place(self, depths: Mapping[str, int], entries: int) -> Mapping[str, Any]:
+        """Where the picture would be empty: below the end of a short part, or beside the only part."""
+        frames = [item for item in self.sketch.items if isinstance(item, Frame)]
+        longest = max(depths.values(), default=0)
+        if len(frames) > 1:
+            head = next((key for key in ("drafts", "mlogits", "mout") if key in self.sketch), "")
+            shorter = min((key for key in ("logits", head) if key in depths), key=depths.__getitem__, default="")
+            return {"foot": shorter if longest - depths.get(shorter, 0) >= _LEGEND_RANKS else ""}
+        first = next((item.key for frame in frames for item in frame.items if isinstance(item, Box)), "")
+        return {"beside": first} if longest <= _RANKS_BESIDE * entries else {"legend_columns": 2}
 
     def _part_line(self, part: DrawnPart) -> str:
         layers = len(part.blocks.layers) if part.blocks else 0
@@ -226,6 +221,18 @@ class ExportDrawer:
         self.sketch.arrow("headclone", "drafts", style="wire")
         if wired:
             self.sketch.arrow("head" if source == "target" else "graft", "headclone", "same weights", "same")
+
+
+def _depths(arrows: Sequence[Arrow]) -> Mapping[str, int]:
+    """Rank of each box: the number of boxes above each other that lead to it."""
+    leads = nx.DiGraph((arrow.tail, arrow.head) for arrow in arrows if arrow.style in ("data", "wire", "below"))
+    groups = nx.condensation(leads)  # blocks of an unusual stack can read each other
+    depths: dict[str, int] = {}
+    for group in nx.topological_sort(groups):
+        members = groups.nodes[group]["members"]
+        above = (depths[tail] for key in members for tail in leads.pred[key] if tail not in members)
+        depths |= dict.fromkeys(members, len(members) + max(above, default=0))
+    return depths
 
 
 def _input_box(sketch: Sketch, part: DrawnPart, key: int, prefix: str) -> str:

@@ -167,7 +167,7 @@ def changed_rows(part: PartDiff, category: str, most: int = _MOST_CHANGES) -> It
             yield Row(category, f"{name}: {said}", *map(_side, sides))
         else:
             regions = list(dict.fromkeys(region for region, _, _ in places))
-            yield Row(category, f"{_where(regions, what)} ({len(places)} ops)", one, other)
+            yield Row(category, f"{_where(regions, what)} ({plural(len(places), 'op')})", one, other)
     rest = ordered[most:]
     if rest:
         ops = sum(len(places) for _, places in rest)

@@ -156,7 +156,10 @@ class _Outline:
 
     def _place_readers(self) -> None:
         """Place ops that only one layer uses, such as states and shape arithmetic, in that layer."""
-        order = [op for op in self.view.topological if op in self.view]
+        # The output of the layers is beside them, as in the overview.
+        end = self.part.blocks.stream.end.op if self.part.blocks is not None else None
+        outputs = {op for op in self.view.by_type.get("Result", ()) if end in self.view.pred[op]}
+        order = [op for op in self.view.topological if op in self.view and op not in outputs]
         for op in reversed(order):
             if op not in self.place and self.view.succ[op]:
                 self._place_beside(op, self.view.succ[op])

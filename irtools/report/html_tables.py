@@ -13,7 +13,7 @@ from irtools.model.provenance import flat_rt_info, versions
 from irtools.report.inspection import InspectedPart, Inspection
 from irtools.report.memory import context_text, memory_columns, memory_notes, memory_rows
 from irtools.report.stack import agreeing
-from irtools.text import clipped, plural, shape_text, size_text
+from irtools.text import clipped, plural, size_text
 
 __all__ = ["Cell", "HtmlColumn", "HtmlTable", "memory_table", "number_columns", "provenance", "tables", "text_columns"]
 
@@ -165,7 +165,7 @@ def _layers(inspection: Inspection) -> HtmlTable:
             texts.get(layer.index, ""),
             Cell(_shown_producer(layer), layer.locator.producer, part.name),
             layer.locator.output_index,
-            shape_text(layer.shape),
+            symbolic(layer.shape, stream=True),
             ", ".join(agreeing(layer)),
         )
         for layer in stack.layers

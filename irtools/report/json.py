@@ -38,6 +38,8 @@ class ModelResult:
         The outcome as text.
     exact : bool
         True if the text is for a program: it is encoded in UTF-8 in every locale.
+    next_step : str
+        Line about the next command, which is shown after the text of a single model.
     """
 
     path: str
@@ -47,6 +49,7 @@ class ModelResult:
     details: Mapping[str, object] = field(default_factory=dict)
     text: str = ""
     exact: bool = False
+    next_step: str = ""
 
 
 def envelope(

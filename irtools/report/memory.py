@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from irtools.model.footprint import KV_PRECISIONS, Footprint, Term
-from irtools.text import size_text
+from irtools.text import plural, size_text
 
 __all__ = ["MemoryColumn", "MemoryTotal", "context_text", "memory_columns", "memory_notes", "memory_rows"]
 
@@ -53,7 +53,7 @@ class MemoryColumn:
 
 def context_text(memory: Footprint) -> str:
     """For how many tokens and sequences a footprint is computed."""
-    return f"a context of {memory.context:,} tokens, batch {memory.batch}"
+    return f"a context of {plural(memory.context, 'token', grouped=True)}, batch {memory.batch}"
 
 
 def memory_columns(

@@ -27,10 +27,11 @@ __all__ = [
 _RULES = (Column("code"), Column("severity"), Column("name"), Column("title", fold="words"))
 
 
-def explanation_markdown(rule: Rule, *, level: int = 3) -> str:
-    """Explanation of a rule with its underlined headings as markdown headings of a level."""
+def explanation_markdown(rule: Rule, *, level: int | None = 3) -> str:
+    """Explanation of a rule with its underlined headings as markdown headings of a level, or as bold lines."""
     lines = headed_lines(rule.explanation.replace("``", "`"))
-    return "\n".join(f"{'#' * level} {line}\n" if heading else line for line, heading in lines)
+    before, after = ("**", "**") if level is None else (f"{'#' * level} ", "")
+    return "\n".join(f"{before}{line}{after}\n" if heading else line for line, heading in lines)
 
 
 def headed_lines(text: str) -> Iterator[tuple[str, bool]]:
@@ -113,8 +114,13 @@ def rules_markdown(rules: Iterable[Rule]) -> str:
     lines = [
         "# Rules of `irtools verify`",
         "",
-        "Generated from the rules by `python -m irtools.report.rules_page`. Codes are never reused. The severity is",
-        "the default of its findings; a rule may raise or lower it, depending on the options of the command.",
+        "What each rule checks, why it matters, how to fix a finding, and where the requirement comes from.",
+        "`irtools rules explain CODE` prints the same. Codes are never reused.",
+        "",
+        "The severity is the default of its findings; a rule may raise or lower it, depending on the options of the",
+        "command. `select`, `ignore` and `severity` of the [configuration](configuration.md) change it too.",
+        "",
+        "<!-- Generated from the rules by `python -m irtools.report.rules_page`. -->",
         "",
         "| code | name | severity | title |",
         "| --- | --- | --- | --- |",
@@ -129,5 +135,5 @@ def rules_markdown(rules: Iterable[Rule]) -> str:
         for rule in by_group[group]:
             runtimes = f" Runtime versions: {rule.runtimes}." if rule.runtimes else ""
             lines += ["", f"### {rule.code} {rule.name}", "", f"Severity: {rule.severity}.{runtimes}"]
-            lines += ["", explanation_markdown(rule, level=4).rstrip()]
+            lines += ["", explanation_markdown(rule, level=None).rstrip()]
     return "\n".join(lines) + "\n"

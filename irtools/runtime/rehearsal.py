@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from irtools.runtime.child import Progress, serve
 from irtools.runtime.messages import short_message
+from irtools.text import plural
 
 __all__ = ["rehearse", "to_paged"]
 
@@ -139,7 +140,7 @@ def _edited(expected: Sequence[Any] | None) -> str:
 def _compared(model: Any, inputs: int, outputs: Sequence[Sequence[str]], ops: Sequence[tuple[str, Any]]) -> Remarks:
     """Differences between the expected graph and the one that OpenVINO reads."""
     if len(model.inputs) != inputs:
-        yield True, f"OpenVINO reads {len(model.inputs)} inputs from the file, which has {inputs}"
+        yield True, f"OpenVINO reads {plural(len(model.inputs), 'input')} from the file, which has {inputs}"
     read = [port.get_names() for port in model.outputs]
     if len(read) != len(outputs) or any(not set(names) <= got for names, got in zip(outputs, read, strict=True)):
         listed = ", ".join("/".join(sorted(names)) for names in read)
@@ -214,7 +215,7 @@ def _fault(ops: list[Any], index: int) -> str:
         return f"{len(ops)} ops have this name" if ops else "no op has this name"
     count = ops[0].get_output_size()
     if index >= count:
-        return f"the op has {count} outputs and no index {index}"
+        return f"the op has {plural(count, 'output')} and no index {index}"
     shape = ops[0].output(index).get_partial_shape()
     if shape.rank.is_dynamic or shape.rank.get_length() != 3 or shape[2].is_dynamic:
         return f"the value has the shape {shape}; the runtime needs rank 3 and a static last dimension"

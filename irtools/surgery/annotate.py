@@ -11,6 +11,7 @@ from irtools.model.document import Document
 from irtools.surgery.edits import Edit, SetRtInfo
 from irtools.surgery.patch import Patch
 from irtools.surgery.transaction import apply
+from irtools.text import plural
 
 __all__ = ["SameValue", "annotate", "annotating", "annotation_status"]
 
@@ -102,7 +103,11 @@ def _difference(existing: Annotation, document: Document, stack: DecoderStack) -
         if annotated != layer.locator and not same_value(layer.index, annotated):
             return f"for layer {key} it names {_spell(annotated)}, but {_spell(layer.locator)} was located"
     surplus = next((key for key in existing.layers if key not in wanted), None)
-    return None if surplus is None else f"it has an entry for layer {surplus!r}, but the model has {len(wanted)} layers"
+    return (
+        None
+        if surplus is None
+        else f"it has an entry for layer {surplus!r}, but the model has {plural(len(wanted), 'layer')}"
+    )
 
 
 def _notes(existing: Annotation, stack: DecoderStack) -> tuple[str, ...]:
@@ -145,4 +150,4 @@ def annotation_status(document: Document, stack: DecoderStack | None) -> tuple[s
         return "differs", difference
     if existing.early:
         return "early", "annotated in the early form, which the runtime does not read"
-    return "present", f"annotated, {len(stack.layers)} layers, as located"
+    return "present", f"annotated, {plural(len(stack.layers), 'layer')}, as located"

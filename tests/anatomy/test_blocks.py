@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import openvino as ov
 import pytest
+from openvino import opset15 as op
 
 from irtools.anatomy.blocks import Block, LayerBlocks, head_blocks, stack_blocks
 from irtools.anatomy.describe import block_facts
 from irtools.anatomy.kinds import layer_kinds, segments
 from irtools.export import Export, open_export
 from irtools.render.part import DrawnPart
+from tests.benchmarks.large import HIDDEN, INNER, Builder
 
 ALL = [
     "falcon",
@@ -205,3 +209,27 @@ def test_repetition_is_written_shortest(sequence: str, expected: list[tuple[int,
     drawn = sorted(index for segment in runs for run in segment.runs for index in run.indices)
     assert drawn == list(range(len(sequence)))
     assert all(sequence[i] == letters[run.kind] for segment in runs for run in segment.runs for i in run.indices)
+
+
+class WithSharedExpert(Builder):
+    """Experts written out one by one, and one for all tokens."""
+
+    def expert_block(self, value: ov.Node) -> ov.Node:
+        gate = op.swish(self.linear(value, INNER, "mlp.shared.gate_proj"))
+        up = self.linear(value, INNER, "mlp.shared.up_proj")
+        shared = self.linear(op.multiply(gate, up), HIDDEN, "mlp.shared.down_proj", half=False)
+        return op.add(super().expert_block(value), shared)
+
+
+@pytest.mark.parametrize(("builder", "shared"), [(Builder, 0), (WithSharedExpert, 1)])
+def test_experts_written_out_one_by_one_are_experts(builder: type[Builder], shared: int, tmp_path: Path) -> None:
+    ov.save_model(builder(1, 3).build(), tmp_path / "openvino_model.xml", compress_to_fp16=False)
+    export = open_export(tmp_path)
+    (layer,) = stack_blocks(export.target.graph, export.locate()).layers
+    kinds = Counter(block.kind for block in layer.blocks)
+    assert (kinds["router"], kinds["experts"], kinds["shared_expert"], kinds["dense"]) == (1, 1, shared, 0)
+    names = {block.kind: [export.target.graph.op_name(op) for op in block.ops] for block in layer.blocks}
+    for expert in range(3):
+        own = [name for name in names["experts"] if f"mlp.experts.{expert}." in name and "proj" in name]
+        assert len(own) == 3, expert
+    assert sum("mlp.shared" in name for name in names.get("shared_expert", ())) == 3 * shared

@@ -400,3 +400,81 @@ def test_tables_sort_by_quantity_and_filter(page: Page, report: Write) -> None:
     assert left[0]
     assert all("mtp" in row and "norm" in row for row in left[0])
     assert left[1] == f"{len(left[0])} of {left[2]}"
+
+
+@pytest.mark.parametrize(("width", "beside"), [(400, False), (900, True), (1600, True)])
+def test_the_page_at_three_widths(page: Page, report: Write, width: int, beside: bool) -> None:
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        page.open(report("qwen3_5_vl"))
+        assert page.run("return document.documentElement.scrollWidth") <= width
+        place = "const r = e.getBoundingClientRect(); return [r.left, r.top, r.right, r.bottom]"
+        panes = page.run(f"return [...document.querySelectorAll('#canvas .pane')].map(e => {{ {place} }})")
+        (_, top, right, bottom), (left, other, *_) = panes
+        assert (right <= left + 1 and abs(top - other) < 1) if beside else bottom <= other + 1
+        # Captions cover nothing, and each picture has all its boxes between the sides of its pane.
+        drawn = """return [...document.querySelectorAll('#canvas .pane')].map(pane => {
+            const outer = pane.getBoundingClientRect();
+            const low = pane.querySelector('.caption').getBoundingClientRect().bottom;
+            const boxes = [...pane.querySelectorAll('[data-node] > .card')].map(e => e.getBoundingClientRect());
+            return [boxes.length, boxes.every(r => r.left >= outer.left && r.right <= outer.right && r.top >= low - 1)];
+        })"""
+        assert [fits for _, fits in page.run(drawn)] == [True, True]
+        assert min(count for count, _ in page.run(drawn)) >= 7
+        titles = "return [...document.querySelectorAll('#canvas .pane')].map(e => e.querySelector('svg').textContent)"
+        target, head = page.run(titles)
+        assert all(title in target for title in ("inputs_embeds", "4 decoder layers", "layer 3", "Head", "logits"))
+        assert all(title in head for title in ("hidden_states", "Fusion", "layer 0", "RMS norm", "last_hidden_state"))
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_search_goes_through_all_parts_and_opens_the_box(page: Page, report: Write) -> None:
+    page.open(report("qwen3_5_vl"))
+    page.run("document.getElementById('picture').scrollIntoView()")
+    page.press("/", *"rotary_pos_emb")  # an input of the merger of the vision encoder
+    page.wait("document.querySelector('#found .where')")
+    where, name = page.run(
+        """
+        const item = [...document.querySelectorAll('#found [data-found]')].find(e => e.querySelector('.where'));
+        const found = [item.querySelector('.where').innerText.trim(), item.querySelector('.name').innerText];
+        item.click();
+        return found;
+        """
+    )
+    page.wait("document.getElementById('part').value.endsWith(arguments[0])", where)
+    page.wait("document.getElementById('details').innerText.includes(arguments[0])", name)
+    assert page.current()
+
+
+def test_tables_sort_and_filter_with_the_keyboard(page: Page, report: Write) -> None:
+    page.open(report("qwen3_5_vl"))
+    head = "[...document.querySelectorAll('table.sortable th')].find(e => e.innerText.trim().toLowerCase() === 'size')"
+    page.run(f"{head}.querySelector('button').focus()")
+    for order in ("ascending", "descending"):
+        page.press("\ue007")
+        assert page.run(f"return {head}.getAttribute('aria-sort')") == order
+    page.run("document.querySelector('[aria-label=\"Filter rows of Weights\"]').focus()")
+    page.press(*"mtp")
+    told = "document.querySelector('[aria-label=\"Filter rows of Weights\"]').parentElement.innerText"
+    shown, total = map(int, str(page.wait(f"{told}.includes(' of ') && {told}")).split(" of "))
+    assert 0 < shown < total
+
+
+def test_no_backtick_is_left_on_the_page(page: Page, export_copy: Callable[..., Path], tmp_path: Path) -> None:
+    path = export_copy("qwen3_dflash")
+    ir = path / "openvino_model.xml"
+    text = ir.read_text(encoding="utf-8")
+    ir.write_text(text.replace('<dflash_mode value="True"', '<dflash_mode value="maybe"'), encoding="utf-8")
+    assert text != ir.read_text(encoding="utf-8")
+    file = tmp_path / "report.html"
+    written = render_report(open_export(path))
+    assert "`dflash_mode`" in written or "dflash_mode</code>" in written
+    file.write_text(written, encoding="utf-8")
+    page.open(file)
+    page.run("for (const e of document.querySelectorAll('details')) e.open = true")
+    page.run("for (const e of document.querySelectorAll('a[data-position]')) e.click()")
+    shown = page.run("return document.body.innerText + document.querySelector('#svg').textContent")
+    assert "dflash_mode" in shown
+    assert "`" not in shown

@@ -36,25 +36,8 @@ def workplace(fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return tmp_path
 
 
-def without_tokenizer() -> None:
-    for path in Path("my-model").glob("openvino_*tokenizer.*"):
-        path.unlink()
-
-
 def codes(done: Any) -> dict[str, str]:
     return {finding["code"]: finding["severity"] for finding in json.loads(done.out)["models"][0]["findings"]}
-
-
-def test_the_example_prints_what_the_page_shows(cli: Cli, workplace: Path) -> None:
-    (workplace / "irtools.toml").unlink()
-    without_tokenizer()
-
-    copied, called, *shown = block("console").splitlines()
-    done = cli("verify", "my-model", "--select", "EXP")
-
-    assert copied == "$ cp -R fixtures/falcon my-model && rm my-model/openvino_*tokenizer.*"
-    assert called == '$ irtools verify my-model --select EXP; echo "exit code $?"'
-    assert [*done.out.splitlines(), f"exit code {done.code}"] == shown
 
 
 def test_all_that_the_configuration_shows_has_its_effect(cli: Cli, workplace: Path) -> None:

@@ -68,7 +68,9 @@ NEEDED: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    "name", [name if name != "bench" else pytest.param(name, marks=pytest.mark.slow) for name in COMMANDS]
+)
 def test_json_of_each_command_is_the_one_envelope(
     name: str, export_copy: Callable[..., Path], cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:

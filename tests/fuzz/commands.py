@@ -143,8 +143,11 @@ class Commands:
 
     def _command(self, case: Case, directory: Path) -> None:
         before = tree(directory / "model")
-        places = {"model": directory / "model", "out": directory / "out", "root": ROOT}
-        call([argument.format(**places) if "{" in argument else argument for argument in case.arguments], before)
+        places = {"{model}": directory / "model", "{out}": directory / "out", "{root}": ROOT}
+        arguments = list(case.arguments)
+        for name, place in places.items():  # other braces are part of a mutated value
+            arguments = [argument.replace(name, str(place)) for argument in arguments]
+        call(arguments, before)
         after = tree(directory / "model")
         written = case.arguments[0] in _WRITES or "--fix" in case.arguments
         for name in sorted(before.keys() | after.keys()):

@@ -51,7 +51,7 @@ def watched(log: Path, cwd: Path, *arguments: object) -> list[tuple[str, str]]:
     done = subprocess.run(
         [sys.executable, "-P", "-c", WATCH, log, *map(str, arguments)],
         cwd=cwd,
-        env={**os.environ, "TMPDIR": str(cwd / "scratch")},
+        env={**os.environ, "TMPDIR": str(cwd / "scratch"), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -13,6 +13,7 @@ import pytest
 from irtools.errors import SaveError
 from irtools.ir.place import Drop, Put, Step, place_files, same_content
 from tests.ir.test_save_faults import failing, killed, runs
+from tests.marks import mostly_slow
 
 OLD = {"model.xml": b"<net/>", "head.xml": b"<old/>", "head.bin": b"old weights", "config.json": b"{}"}
 NEW = {"model.xml": b"<net/>", "record": b"attached", "head.bin": b"new weights" * 9, "config.json": b'{"n": 1}'}
@@ -75,7 +76,7 @@ def test_all_steps_are_taken(tmp_path: Path) -> None:
     assert {path.name for path in directory.iterdir()} == set(NEW)
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EACCES])
+@pytest.mark.parametrize("code", mostly_slow([errno.ENOSPC, errno.EIO, errno.EACCES], fast=1))
 def test_an_error_at_each_call(tmp_path: Path, code: int) -> None:
     directory = fill(tmp_path / "model")
     hit, reached, planned = set(), set(), [steps(directory)]

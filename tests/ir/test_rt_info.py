@@ -13,6 +13,7 @@ from lxml import etree
 from irtools.errors import InvalidIRError
 from irtools.ir.rt_info import ANNOTATION_KEY, entries, read_rt_info, remove_entry, set_entry
 from irtools.ir.scan import scan_ir
+from tests.marks import mostly_slow
 
 KEY = ANNOTATION_KEY
 LOOP = (
@@ -139,14 +140,18 @@ def ir_like(draw: st.DrawFn) -> bytes:
     return draw(st.sampled_from([b"", b"\xef\xbb\xbf"])) + text.encode()
 
 
-@settings(max_examples=1000, deadline=None)
-@given(data=ir_like(), value=xml_text)
-def test_removing_a_set_entry_restores_the_file(data: bytes, value: str) -> None:
-    assert lxml_value(data) is None
-    check(data, value)
+@pytest.mark.parametrize("examples", mostly_slow([150, 1000], fast=1))
+def test_removing_a_set_entry_restores_the_file(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(data=ir_like(), value=xml_text)
+    def restores(data: bytes, value: str) -> None:
+        assert lxml_value(data) is None
+        check(data, value)
+
+    restores()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=ir_like(), first=xml_text, second=xml_text)
 def test_setting_again_replaces_the_value(data: bytes, first: str, second: str) -> None:
     once = set_entry(scan_ir(data), KEY, second)

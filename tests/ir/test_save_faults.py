@@ -18,6 +18,7 @@ import irtools
 from irtools.errors import SaveError
 from irtools.ir import reading
 from irtools.ir.save import FileChange, save_export, save_files
+from tests.marks import mostly_slow
 
 fcntl = pytest.importorskip("fcntl")
 
@@ -109,7 +110,7 @@ def test_an_error_at_each_call(model: Path, code: int) -> None:
     assert {"open", "write", "fsync", "replace", "fchmod", "flock", "stat"} <= hit
 
 
-@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("code", mostly_slow([errno.EIO, errno.ENOSPC], fast=1))
 def test_an_error_at_each_call_while_an_exposed_export_is_saved(export_copy: Callable[..., Path], code: int) -> None:
     path = export_copy("falcon") / "openvino_model.xml"
     old, weights = path.read_bytes(), path.with_suffix(".bin").read_bytes()
@@ -228,7 +229,7 @@ def test_a_kill_at_each_call(model: Path, when: str) -> None:
 # -- into another directory ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
+@pytest.mark.parametrize("code", mostly_slow([errno.ENOSPC, errno.EIO, errno.EROFS], fast=1))
 def test_an_error_at_each_call_leaves_no_half_export(model: Path, tmp_path: Path, code: int) -> None:
     (model.parent / "config.json").write_text("{}")
     (model.parent / "sub").mkdir()

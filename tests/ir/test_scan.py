@@ -83,7 +83,7 @@ def irs(draw):
     return bom + f"{head}<net name='n' version='11'>{gap.join(draw(st.permutations(parts)))}</net>\n".encode()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(irs())
 def test_a_scan_finds_what_lxml_finds(data):
     scan = scan_ir(data)
@@ -102,7 +102,7 @@ def test_a_scan_finds_what_lxml_finds(data):
         assert parse_op(data, span).name == layer.get("name")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(irs())
 def test_bodies_are_scanned_like_files(data):
     scan = scan_ir(data)

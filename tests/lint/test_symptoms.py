@@ -165,8 +165,10 @@ def test_a_rule_whose_page_quotes_the_message_is_named(message: str, code: str) 
 
 
 def test_a_message_about_settings_names_the_condition_and_no_other_cause() -> None:
-    found = explain_message("MTP speculative decoding requires num_assistant_tokens > 0.", load_rules())
+    message = "MTP speculative decoding requires num_assistant_tokens > 0."
+    found = explain_message(message, load_rules())
     assert [(one.strategy, one.condition.id) for one in found.requirements] == [("mtp", "assistant-tokens")]
+    assert explain_message(message.rstrip("."), load_rules()) == found
     assert (found.rules, found.groups) == ((), ())
     cached = explain_message("DFlash CB/PA does not support scheduler_config.enable_prefix_caching.", load_rules())
     assert [rule.code for rule in cached.rules] == ["RUN009"]

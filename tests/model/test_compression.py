@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+import openvino as ov
 import pytest
 
 from irtools.authoring import Context
@@ -40,6 +42,16 @@ def odd(directory: Path, spec: str) -> set[str]:
 )
 def test_a_compression_is_read(text: str, spec: CompressionSpec) -> None:
     assert parse_spec(text) == spec
+
+
+def test_integers_of_all_widths_of_openvino_can_be_asked_for() -> None:
+    widths = {kind.bitwidth for kind in (ov.Type.u2, ov.Type.u3, ov.Type.u4, ov.Type.u8)}
+    accepted = set()
+    for bits in range(1, 17):
+        for scheme in ("sym", "asym"):
+            with suppress(OptionError):
+                accepted.add((int(parse_spec(f"int{bits}_{scheme}").mode[3:].partition("_")[0]), scheme))
+    assert accepted == {(bits, scheme) for bits in widths for scheme in ("sym", "asym")}
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,13 @@ def test_an_error_about_the_target_has_its_advice_apart(tmp_path: Path) -> None:
     assert ";" not in caught.value.args[0]
 
 
+def test_the_revisions_of_a_repository_in_a_cache_are_named(tmp_path: Path) -> None:
+    (tmp_path / "snapshots" / "0123abcd").mkdir(parents=True)
+    (tmp_path / "snapshots" / "0123abcd" / "openvino_model.xml").touch()
+    with pytest.raises(ExportError, match=r"did you mean .*/snapshots/0123abcd\?"):
+        _ = export_of(tmp_path).target
+
+
 def test_a_checkpoint_is_named_with_the_command_that_exports_it(tmp_path: Path) -> None:
     export = export_of(tmp_path, "model-2.safetensors", "model-1.safetensors", "config.json")
     with pytest.raises(ExportError, match=r"it holds model-1\.safetensors, .* `optimum-cli export openvino --model "):

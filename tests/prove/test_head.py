@@ -82,7 +82,7 @@ def named(step: Step, status: str) -> set[str]:
     return {check.name for check in step.checks if check.status == status}
 
 
-@pytest.mark.parametrize("name", mostly_slow(defects_head.FAILING, fast=5))
+@pytest.mark.parametrize("name", mostly_slow(defects_head.FAILING, fast=4))
 def test_a_defect_fails_the_checks_that_see_it(
     name: str, recorded: Recorded, monkeypatch: pytest.MonkeyPatch, export_copy: Copier
 ) -> None:
@@ -99,7 +99,7 @@ def test_a_defect_fails_the_checks_that_see_it(
     assert step.status == FAILED
 
 
-@pytest.mark.parametrize("name", defects_head.UNSEEN)
+@pytest.mark.parametrize("name", mostly_slow(defects_head.UNSEEN, fast=1))
 def test_a_defect_that_it_cannot_see_is_told(
     name: str, recorded: Recorded, monkeypatch: pytest.MonkeyPatch, export_copy: Copier
 ) -> None:
@@ -115,6 +115,7 @@ def test_a_defect_that_it_cannot_see_is_told(
     assert words in said.why
 
 
+@pytest.mark.slow
 def test_a_second_trained_head_of_another_size_is_judged_alike(export_copy: Copier) -> None:
     """No threshold was fitted to it."""
     directory = export_copy(WIDE)
@@ -126,7 +127,7 @@ def test_a_second_trained_head_of_another_size_is_judged_alike(export_copy: Copi
     assert "weights" in named(judge(directory), FAILED)
 
 
-@pytest.mark.parametrize("name", defects_head.WARNING)
+@pytest.mark.parametrize("name", mostly_slow(defects_head.WARNING, fast=1))
 def test_a_defect_that_may_do_no_harm_warns(
     name: str, recorded: Recorded, monkeypatch: pytest.MonkeyPatch, export_copy: Copier
 ) -> None:
@@ -154,6 +155,7 @@ def uncompressed(directory: Path) -> None:
         written.with_suffix(suffix).replace(file.with_suffix(suffix))
 
 
+@pytest.mark.slow
 def test_an_uncompressed_head_of_a_compressed_target_warns(export_copy: Copier) -> None:
     directory = export_copy("qwen3_5_vl_int4")
     checks = [check_of(judge(directory, ["zqab"]), "precision")]

@@ -171,6 +171,37 @@ def test_exports_that_it_is_not_for_are_told_why(fixtures: Path, monkeypatch: py
     assert "EXP003" in llava.checks[1].why
 
 
+@pytest.mark.parametrize(
+    ("target", "head", "saw"),
+    [
+        (
+            Conversion(),
+            Conversion(left=("a",)),
+            "openvino_mtp_model.xml: 1 state op is left after conversion, such as 'a'",
+        ),
+        (
+            Conversion(left=("b", "a")),
+            Conversion(),
+            "openvino_language_model.xml: 2 state ops are left after conversion, such as 'b'",
+        ),
+        (Conversion("no such op"), Conversion(), "openvino_language_model.xml: no such op"),
+    ],
+)
+def test_a_part_that_is_not_converted_is_named_with_what_is_left(
+    target: Conversion, head: Conversion, saw: str, fixtures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"openvino_language_model.xml": target, "openvino_mtp_model.xml": head}
+    monkeypatch.setattr(module, "convert", lambda files, timeout: [given[file.name] for file in files])
+    monkeypatch.setattr(module, "decode", lambda *_, **__: both(outcome(1, 2), outcome(1, 2)))
+    export = open_export(fixtures / "qwen3_5_vl_trained")
+
+    step = speculate(export, draft_setup(export, None), [Prompt("zqab")], ProveSettings())
+
+    (check,) = (check for check in step.checks if check.name == "conversion")
+    assert (check.status, check.saw) == (FAILED, saw)
+    assert check.did.startswith("converted copies of openvino_language_model.xml and openvino_mtp_model.xml to")
+
+
 # -- checks from outcomes --------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from lxml import etree, html
 from irtools.errors import UsageError
 from irtools.export import open_export
 from irtools.lint.engine import ModelVerification
+from irtools.render.picture import Box, Frame
+from irtools.render.pictures import PictureRequest, pictures
 from irtools.report.html import View, render_report, render_reports
 from irtools.report.html_text import explanation_html
 from tests.marks import mostly_slow
@@ -222,3 +225,43 @@ def test_explanations_are_escaped() -> None:
         "<h4>What it checks</h4><p>That <code>&lt;a&gt;</code> is not &lt;b&gt;.</p>"
         "<p class=item>one <code>x</code> more</p><p class=item>two</p>"
     )
+
+
+def test_counts_agree_with_their_nouns_and_no_backtick_is_left(fixtures: Path) -> None:
+    page = html.document_fromstring(render_report(open_export(fixtures / "zoo" / "llama_onelayer")))
+    etree.strip_elements(page, "script", "style", with_tail=False)
+    shown = "\n".join(page.itertext())
+    nouns = "findings|notes|warnings|errors|rules|ops|layers|parts|states|tokens|constants|values|heads|experts|sums"
+    assert re.findall(rf"\b1 (?:\w+ )?(?:{nouns})\b", shown) == []
+    assert re.search(r"\b1 layer\b", shown)
+    assert "`" not in shown
+
+
+def test_the_page_groups_a_layer_as_its_picture_does(fixtures: Path) -> None:
+    export = open_export(fixtures / "llama")
+    drawn = next(pictures(export, PictureRequest(layer=1)))
+    frames = {item.title: item for item in drawn.items if isinstance(item, Frame)}
+    trees = [tree for tree, _ in assembled(unpacked(render_report(export)))]
+    (layer,) = [node for tree in trees for node in walked(tree) if node.get("n") == 1]
+    boxes = {node["t"]: node["k"] for node in walked(layer["c"]) if node.get("c")}
+    assert {
+        "Q",
+        "K",
+        "V",
+        "RoPE of Q",
+        "RoPE of K",
+        "Key cache",
+        "Value cache",
+        "Full attention",
+        "Dense MLP",
+    } <= frames.keys()
+    assert frames.keys() <= boxes.keys()
+    for title, frame in frames.items():
+        kinds = Counter(box.kind for box in frame.items if isinstance(box, Box))
+        assert boxes[title] in kinds, title  # the colour of the box is that of ops in the frame
+
+
+def walked(nodes: list[Any]) -> list[dict[str, Any]]:
+    """Boxes of an outline, with those in them."""
+    boxes = [node for node in nodes if isinstance(node, dict)]
+    return [*boxes, *(inner for box in boxes for inner in walked(box.get("c", [])))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from defects import Defect
+from says import SAYS
 
 from irtools.authoring import Severity
 from irtools.export import open_export
@@ -50,12 +52,16 @@ def test_is_reported_under_its_own_code(defect: Defect, export_copy: Callable[..
     expected = (file if file is not None else directory, defect.line(directory), defect.severity)
     assert expected in places or (file is None and (None, None, defect.severity) in places), shown
     assert all(finding.message != finding.hint for finding in mine)
+    assert any(re.search(SAYS.get(defect.name, ""), finding.message) for finding in mine), shown
+    assert not [finding.message for finding in findings if re.search(r",;|[,;:]$|\bNone\b", finding.message)]
+    assert len({(f.file, f.line, f.op, f.message) for f in mine}) == len(mine), shown
     new = Counter(finding.code for finding in findings if finding.severity == Severity.ERROR) - known
     assert set(new) <= {defect.code, *defect.causes}, shown
 
 
 def test_names_are_unique() -> None:
     assert [name for name, count in Counter(defect.name for defect in DEFECTS).items() if count > 1] == []
+    assert SAYS.keys() <= {defect.name for defect in DEFECTS}
 
 
 def test_every_rule_is_hit_at_least_twice() -> None:

@@ -87,3 +87,34 @@ def test_sizes_of_attention_are_those_of_the_config(part: str, fixtures: Path) -
     sizes = _attention_sizes(PartFacts(Document(fixtures / "qwen3_5_vl" / part)))
 
     assert sizes == {(config["num_attention_heads"], config["head_dim"])}
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_a_name_of_several_ops_is_reported_once_with_their_number(count: int, export_copy: Copier) -> None:
+    directory = export_copy("falcon")
+
+    def same(ir: IR) -> None:
+        for layer in ir.typed("MatMul")[:count]:
+            layer.set("name", "same")
+
+    edit(directory / "openvino_model.xml", same)
+
+    findings = irtools.open_export(directory).verify(select=["IR016"]).findings
+
+    assert [finding.message for finding in findings] == [f"{count} ops have the name 'same'"]
+
+
+@pytest.mark.parametrize(("text", "hides"), [("", True), ("{{ messages }}", False)])
+def test_only_an_empty_template_hides_another(text: str, hides: bool, export_copy: Copier) -> None:
+    directory = export_copy("llama")
+    tokenizer = directory / "openvino_tokenizer.xml"
+    data, edits = re.subn(
+        rb'<chat_template value="[^"]*"', b'<chat_template value="%s"' % text.encode(), tokenizer.read_bytes()
+    )
+    assert edits == 1
+    tokenizer.write_bytes(data)
+
+    (finding,) = irtools.open_export(directory).verify(select=["EXP026"]).findings
+
+    assert ("is empty and hides that in chat_template.jinja;" in finding.message) == hides
+    assert ("differs from that in chat_template.jinja;" in finding.message) != hides

@@ -76,6 +76,7 @@ def test_a_head_comes_back_byte_for_byte_and_goes_again(
     assert after.pop(RECORD)
     assert after == files(fixtures / name), "config.json too"
     assert [trait.name for trait in done.traits if trait.same is not True] == []
+    assert done.notes == (), "what is equal needs no note"
     assert errors(directory) == []
     assert export.mtp is not None, "what was cached is read again"
     ov.Core().read_model(directory / XML)
@@ -293,6 +294,23 @@ def test_tables_of_other_forms_are_not_compared(
     path.with_suffix(".bin").unlink()
     ov.save_model(model, path, compress_to_fp16=True)
     assert "different forms" in notes(directory, base)["embeddings"]
+
+
+def test_an_export_without_a_config_is_told_that_nothing_declares_the_head(
+    headless: Callable[..., Path], fixtures: Path
+) -> None:
+    directory = headless()
+    (directory / "config.json").unlink()
+    before = files(directory)
+
+    done = attach(directory, fixtures / BASE)
+
+    assert [note for note in done.notes if "config.json that could declare" in note]
+    assert not done.declared
+    after = files(directory)
+    assert set(after) == {*before, XML, BIN, RECORD}
+    unknown = {trait.name: (trait.same, trait.note) for trait in done.traits if trait.same is None}
+    assert unknown["layers"] == (None, ""), "what cannot be compared needs no note"
 
 
 # -- refusals --------------------------------------------------------------------------

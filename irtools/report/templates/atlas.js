@@ -49,8 +49,8 @@
       element("div", { class: "line" }, element("span", { class: "severity" }, severity),
         rule ? element("a", { class: "code", href: `#rule-${code}` }, code) : element("span", { class: "code" }, code),
         element("span", { class: "place name" }, place)),
-      element("p", { class: "message" }, message),
-      hint ? element("p", { class: "hint" }, hint) : null,
+      element("p", { class: "message" }, ...prose(message)),
+      hint ? element("p", { class: "hint" }, ...prose(hint)) : null,
       op ? element("p", { class: "pin name" }, op) : null);
   }
 
@@ -99,7 +99,7 @@
     shown = rows.filter((row) => matches(row, asked)).sort(compare);
     for (const select of selects.values()) select.classList.toggle("chosen", Boolean(select.value));
     const all = shown.length === rows.length;
-    byId("count").textContent = all ? `${rows.length} exports` : `${shown.length} of ${rows.length} exports`;
+    byId("count").textContent = `${all ? "" : `${shown.length} of `}${rows.length} export${rows.length === 1 ? "" : "s"}`;
     body.replaceChildren();
     drawn = 0;
     draw(PIECE);

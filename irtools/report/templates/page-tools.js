@@ -22,3 +22,8 @@ function element(name, attributes, ...children) {
   made.append(...children.filter((child) => child !== null && child !== undefined));
   return made;
 }
+
+/** Pieces of a text, of which those in backticks become code. */
+function prose(text) {
+  return visible(text).split(/``(.+?)``|`(.+?)`/).map((piece, at) => (at % 3 && piece ? element("code", {}, piece) : piece)).filter(Boolean);
+}

@@ -84,7 +84,7 @@ class Details {
     const item = (finding) => element("li", { class: finding.severity },
       element("span", { class: "severity" }, finding.severity), " ",
       element("a", { href: `#finding-${this.model}-${finding.number}`, class: "code" }, finding.code), " ",
-      visible(finding.message));
+      ...prose(finding.message));
     return element("ul", { class: "pinned" }, ...found.slice(0, 20).map(item),
       found.length > 20 ? element("li", {}, `and ${found.length - 20} more`) : null);
   }

@@ -170,7 +170,7 @@ class Picture {
       badge.append(
         svgElement("rect", { x: left, y: y - 9, width: 22, height: 18, rx: 9 }),
         svgElement("text", { x: left + 11, y: y + 4 }, String(node.findings.length)),
-        svgElement("title", {}, visible(node.findings.map((f) => `${f.severity} ${f.code}: ${f.message}`).join("\n"))),
+        svgElement("title", {}, visible(node.findings.map((f) => `${f.severity} ${f.code}: ${f.message.replaceAll("`", "")}`).join("\n"))),
       );
       group.append(badge);
     }

@@ -26,7 +26,7 @@ from irtools.ir.op import DYNAMIC, Port
 from irtools.ir.reading import chunks, open_file
 from irtools.ir.rows import Rows
 from irtools.ir.save import WeightsChange
-from irtools.ir.weights_file import require_weights
+from irtools.ir.weights_file import added_rows, footer, require_weights
 from irtools.model.document import Document
 from irtools.model.graft import GRAFT_PREFIX, graft_ops
 from irtools.model.head_weights import HeadWeights
@@ -46,9 +46,6 @@ _MARK = re.compile(re.escape(_OWN) + r"([0-9]{1,18})/([0-9]{1,18})/(.+)", re.DOT
 _LINE = 64  # bytes of a cache line
 _NEVER = -65504.0
 """Logit of the tokens that the head does not cover: the lowest value that f16 can represent."""
-
-_FOOTER = struct.Struct("<16sQQ")
-_MAGIC = b"irtools.own-head"
 
 Pieces = Callable[[], Iterable[bytes | memoryview]]
 
@@ -124,7 +121,7 @@ class _Appended:
         """
         for pieces in self._pieces:
             yield from pieces()
-        yield _FOOTER.pack(_MAGIC, self._size, self._position + _FOOTER.size)
+        yield footer(self._size, self._position)
 
 
 def _same(data: bytes) -> tuple[bytes]:
@@ -369,14 +366,8 @@ def _size_without_rows(draft: Document) -> int:
     """
     needed = max((constant.end for constant in read_constants(iter_graphs(draft.scan))), default=0)
     require_weights(draft.weights_path, needed, "the draft")
-    size = _weights_size(draft)
-    with open_file(draft.weights_path) as file:
-        file.seek(max(0, size - _FOOTER.size))
-        footer = file.read()
-    if len(footer) < _FOOTER.size:
-        return size
-    magic, before, whole = _FOOTER.unpack(footer)
-    return before if magic == _MAGIC and whole == size and needed <= before <= size else size
+    added = added_rows(draft.weights_path)
+    return added.start if added is not None and needed <= added.start else _weights_size(draft)
 
 
 def _empty_hidden(copy: _RowsCopy, hidden: Source, like: Port, taken: Sequence[OpRef]) -> list[Edit]:
