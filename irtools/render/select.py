@@ -57,7 +57,7 @@ def full_order(part: DrawnPart, most: int) -> tuple[list[int], list[int]]:
     """
     view = part.view
     order = _as_needed(view)
-    if not most or len(order) <= most:
+    if most < 2 or len(order) <= most:  # one op has no two ends
         return order, []
     layered = {op for layer in part.stack.layers for op in layer.ops} if part.stack is not None else set()
     starts: set[int] = set()
