@@ -24,7 +24,7 @@ lint: .venv/installed-dev
 	$(BIN)/lint-imports
 
 # The site, in build/docs. A warning is an error; blocks of the pages are run by docs-check, the notebook here.
-docs: .venv/installed-dev
+docs: .venv/installed-docs
 	@$(BIN)/python fixtures/pack.py
 	$(BIN)/python -m sphinx -q -W --keep-going -E -b html docs build/docs
 	@echo 'open build/docs/index.html'
@@ -68,9 +68,13 @@ clean:
 	$(BIN)/python -m pip install -q -e '.[render]'
 	@touch $@
 
+.venv/installed-docs: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install -q -e '.[docs,plots,render,runtime]'
+	@touch $@ .venv/installed
+
 .venv/installed-dev: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install -q -e '.[dev]'
-	@touch $@ .venv/installed
+	@touch $@ .venv/installed .venv/installed-docs
 
 .venv/installed-release: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install -q -e '.[release]'
