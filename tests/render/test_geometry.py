@@ -178,6 +178,16 @@ def test_values_flow_down(fixtures: Path, name: str) -> None:
         assert found.boxes[arrow.tail].bottom <= found.boxes[arrow.head].top
 
 
+def test_a_piece_is_grouped_and_its_ends_are_named(export_of: Callable[[str], Path]) -> None:
+    shown, _ = drawn(export_of("pieces/stages/stage-0"), ())
+    titles = [box.title for box in shown.boxes]
+    assert [title for title in titles if title in ("RMS norm", "Full attention", "Dense MLP")] == [
+        *("RMS norm", "Full attention", "RMS norm", "Dense MLP")
+    ]
+    ends = {box.title: box.lines for box in shown.boxes if box.kind == "input"}
+    assert ends == {"input_ids": ("i64 [B, S]",), "hidden_states.0": ("f32 [B, S, 32]",)}
+
+
 def test_target_and_head_are_beside_each_other(fixtures: Path) -> None:
     _, found = drawn(fixtures / "qwen3_5_vl", (("pair", True),))
     target, head = found.frames["target"], found.frames["mtp"]
