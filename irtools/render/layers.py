@@ -18,7 +18,7 @@ from irtools.ir.op import DYNAMIC
 from irtools.render.part import DrawnPart, weight_line
 from irtools.render.picture import TIMES
 from irtools.render.sketch import Sketch
-from irtools.text import ranges
+from irtools.text import cut, ranges
 
 __all__ = ["BOX_KINDS", "NO_WEIGHTS", "OUTSIDE_TITLES", "LayerDrawer", "value_text"]
 
@@ -42,6 +42,8 @@ OUTSIDE_TITLES = {
 """Names of values that a layer reads but does not compute, by their kind."""
 NO_WEIGHTS = "no weights"
 """Second line of a norm without weights; exporters drop a product with ones."""
+_LONGEST_INPUT = 32
+"""Characters of the name of an input in a box: those of a cut piece are names of ops."""
 _MOST_UNITS = 12
 _MOST_IN_COLUMN = 2
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -62,6 +64,12 @@ def value_text(part: DrawnPart, source: Source) -> str:
     """Precision and shape of a value, for example ``f32 [B, S, 32]``."""
     port = part.view.port(source)
     return f"{port.element_type} {part.dims.text(source)}" if port is not None else ""
+
+
+def _lines_of(inputs: Sequence[str]) -> tuple[str, ...]:
+    """Names of inputs in one line, or in one each if it would be long: wide boxes leave places below them empty."""
+    line = f"from {', '.join(inputs)}"
+    return (line,) if len(line) <= _LONGEST_INPUT else tuple(f"from {name}" for name in inputs)
 
 
 def _across(count: int) -> int:
@@ -227,6 +235,6 @@ class LayerDrawer:
             self.sketch.arrow(self.inputs[value.inputs[0]], owner, f"{text} made of it", "shared")
             return
         title = f"from layer {value.layer}" if value.kind == "layer" else OUTSIDE_TITLES[value.kind]
-        names = "" if value.kind == "layer" else "from " + ", ".join(value.inputs)
-        self.sketch.box(key, "shared", title, (names, text), hint=self.part.view.op_name(value.source.op))
+        names = () if value.kind == "layer" else _lines_of([cut(name, _LONGEST_INPUT) for name in value.inputs])
+        self.sketch.box(key, "shared", title, (*names, text), hint=self.part.view.op_name(value.source.op))
         self.sketch.arrow(key, owner, text, "shared")

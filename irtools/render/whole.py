@@ -279,9 +279,8 @@ def draw_head(sketch: Sketch, part: DrawnPart, *, opened: bool) -> list[str]:
         inputs={view.input_name(key): f"min{key}" for key in head.inputs},
     )
     end = drawer.draw(current)
-    out = view.port(head.end)
-    text = f"{out.element_type} {symbolic(out.shape, head.name)}" if out else ""
-    sketch.box("mout", "input", head.name, (text,))
+    text = f"{out.element_type} {symbolic(out.shape, head.name)}" if (out := view.port(head.end)) else ""
+    sketch.box("mout", "input", head.name, (value_text(part, head.end) if "?" in text else text,))
     sketch.arrow(end, "mout")
     if view.result_named("logits") is not None and head.name != "logits":
         own = part.own_head

@@ -55,13 +55,13 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class HtmlTable:
-    """Table with a title, and notes below it; its rows have a fixed order if some are the ``sums`` of others."""
+    """Table with a title, and notes below it; the rows whose numbers are in ``sums`` stay below those before them."""
 
     title: str
     columns: tuple[HtmlColumn, ...]
     rows: tuple[tuple[object, ...], ...]
     notes: tuple[str, ...] = ()
-    sums: bool = False
+    sums: frozenset[int] = frozenset()
 
 
 _LONGEST_VALUE = 2000
@@ -209,7 +209,10 @@ def memory_table(memory: Footprint) -> HtmlTable:
     )
     notes = (*memory_notes(memory, precisions), f"not included: {'; '.join(UNKNOWN)}")
     title = f"Memory for {context_text(memory)}"
-    return HtmlTable(title, columns, tuple(memory_rows(memory, precisions)), notes, sums=True)
+    rows = tuple(memory_rows(memory, precisions))
+    names = {f"{total.name}, about" for one in precisions for total in one.totals}
+    sums = frozenset(number for number, row in enumerate(rows) if row[0] in names)
+    return HtmlTable(title, columns, rows, notes, sums)
 
 
 def provenance(inspection: Inspection) -> tuple[HtmlTable, ...]:

@@ -448,6 +448,25 @@ def test_the_search_goes_through_all_parts_and_opens_the_box(page: Page, report:
     assert page.current()
 
 
+def test_sums_stay_below_their_terms(page: Page, report: Write) -> None:
+    page.open(report("qwen3_5_vl"))
+    rows = """
+        const table = [...document.querySelectorAll('table.sortable')]
+            .find(e => [...e.rows].some(row => row.innerText.includes(', about')));
+        const head = [...table.tHead.rows[0].cells].find(e => e.innerText.trim().toLowerCase() === 'term');
+        head.querySelector('button').click();
+        return [head.ariaSort, [...table.tBodies].map(body => [...body.rows].map(row => row.cells[0].innerText))];
+    """
+    order, up = page.run(rows)
+    assert order == "ascending"
+    assert len(up[0]) > 2
+    assert up[0] == sorted(up[0], key=str.lower)
+    assert [len(body) for body in up if body[0].endswith(", about")] == [1, 1]
+    order, down = page.run(rows)
+    assert order == "descending"
+    assert down == [body[::-1] for body in up]
+
+
 def test_tables_sort_and_filter_with_the_keyboard(page: Page, report: Write) -> None:
     page.open(report("qwen3_5_vl"))
     head = "[...document.querySelectorAll('table.sortable th')].find(e => e.innerText.trim().toLowerCase() === 'size')"

@@ -9,9 +9,11 @@ import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import irtools
 from irtools.export import open_export
 from irtools.render.drawing import render
 from irtools.render.engine import engine_command
@@ -43,13 +45,62 @@ PICTURES: list[tuple[str, dict[str, object]]] = [
             ("zoo/hand_unet", {}),
             ("zoo/gpt_oss", {"layer": -1}),
             ("zoo/whisper", {}),
+            ("mixtral", {"around": "layers.1.post_attention_layernorm/aten::mul/Multiply"}),
+            ("gpt2", {"around": "h.0.mlp.c_proj", "radius": 3}),
+            ("zoo/mamba", {"around": "layers.0.mixer.in_proj"}),
+            ("pieces/stages/stage-0", {}),
+            ("pieces/stages/stage-1", {}),
+            ("pieces/between_ops", {}),
+            ("pieces/linear_layers", {}),
+            ("pieces/different_layers", {}),
+            ("pieces/experts_to_logits", {}),
+            ("pieces/stateless", {}),
         )
     ),
 ]
+PIECES: dict[str, tuple[str, dict[str, Any]]] = {
+    "stages": ("llama", {"stages": "0,1-"}),
+    "between_ops": (
+        "llama",
+        {
+            "from_": "__module.model.layers.0.input_layernorm/aten::mul/Multiply",
+            "to": "__module.model.layers.1.mlp.down_proj/aten::linear/MatMul",
+        },
+    ),
+    "linear_layers": ("qwen3_5_vl", {"layers": "1-2"}),
+    "different_layers": ("gemma4_vl", {"layers": "2-3"}),
+    "experts_to_logits": ("mixtral", {"layers": "1-", "to": "logits"}),
+    "stateless": ("zoo/gpt_oss", {"layers": "last", "stateless": True}),
+}
+"""Pieces of exports that are drawn, and how they are cut."""
 MOST_EMPTY = 0.26
 """Largest share of a picture that an empty rectangle in one of its corners has."""
-LEAST_FILLED = 0.23
+LEAST_FILLED = 0.22
 """Smallest share of the fields of a grid over an overview in which something is drawn."""
+
+
+LEGIBLE = {900: 4.5, 1600: 8.0}
+"""Smallest text in pixels, by the width in pixels of the page that a picture is fitted into."""
+LEGIBLE_ALONE = {400: 4.5, 900: 9.0, 1600: 11.0}
+"""The same for a piece or a part without the others."""
+
+
+@pytest.fixture(scope="module")
+def export_of(fixtures: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Directory of an export or, for ``pieces/NAME``, of a piece that is cut when it is first needed."""
+    cut: dict[str, Path] = {}
+
+    def find(name: str) -> Path:
+        if not name.startswith("pieces/"):
+            return fixtures / name
+        _, piece, *stage = name.split("/")
+        if piece not in cut:
+            source, options = PIECES[piece]
+            cut[piece] = tmp_path_factory.mktemp("pieces") / piece
+            irtools.open_export(fixtures / source).extract(cut[piece], check=False, **options)
+        return cut[piece].joinpath(*stage)
+
+    return find
 
 
 @cache
@@ -63,8 +114,10 @@ def titles_by_key(shown: Picture) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("name", "asked"), PICTURES)
-def test_nothing_crosses_a_title_or_covers_another_box(fixtures: Path, name: str, asked: dict[str, object]) -> None:
-    shown, found = drawn(fixtures / name, tuple(asked.items()))
+def test_nothing_crosses_a_title_or_covers_another_box(
+    export_of: Callable[[str], Path], name: str, asked: dict[str, object]
+) -> None:
+    shown, found = drawn(export_of(name), tuple(asked.items()))
     assert titles_by_key(shown).keys() <= found.boxes.keys()
     assert len(found.edges) >= len([arrow for arrow in shown.arrows if arrow.style != "below"])
     assert found.crossed_titles() == set()
@@ -73,8 +126,10 @@ def test_nothing_crosses_a_title_or_covers_another_box(fixtures: Path, name: str
 
 
 @pytest.mark.parametrize(("name", "asked"), PICTURES)
-def test_boxes_are_in_their_frames_and_in_no_other_one(fixtures: Path, name: str, asked: dict[str, object]) -> None:
-    shown, found = drawn(fixtures / name, tuple(asked.items()))
+def test_boxes_are_in_their_frames_and_in_no_other_one(
+    export_of: Callable[[str], Path], name: str, asked: dict[str, object]
+) -> None:
+    shown, found = drawn(export_of(name), tuple(asked.items()))
     whole = Rect(0, 0, found.width, found.height)
     for frame in frames_of(shown.items):
         inside = {box.key for box in boxes_of(frame.items)} | {f"{frame.key}title"}
@@ -88,11 +143,24 @@ def test_boxes_are_in_their_frames_and_in_no_other_one(fixtures: Path, name: str
 
 
 @pytest.mark.parametrize(("name", "asked"), PICTURES)
-def test_no_large_place_is_empty(fixtures: Path, name: str, asked: dict[str, object]) -> None:
-    _, found = drawn(fixtures / name, tuple(asked.items()))
+def test_no_large_place_is_empty(export_of: Callable[[str], Path], name: str, asked: dict[str, object]) -> None:
+    _, found = drawn(export_of(name), tuple(asked.items()))
     assert max(found.corners().values()) <= MOST_EMPTY
     if not asked or "pair" in asked:
         assert found.filled() >= LEAST_FILLED
+
+
+@pytest.mark.parametrize(("name", "asked"), PICTURES)
+def test_the_smallest_text_is_legible_at_three_widths(
+    export_of: Callable[[str], Path], name: str, asked: dict[str, object]
+) -> None:
+    if "full" in asked:
+        pytest.skip("every op is for the zoom of a viewer")
+    shown, found = drawn(export_of(name), tuple(asked.items()))
+    alone = name.startswith("pieces/") or ("part" in asked and not any(box.kind == "layers" for box in shown.boxes))
+    smallest = min(place.bottom - place.top for _, _, place in found.texts) / 0.95  # of the size of the font
+    for width, least in {**LEGIBLE, **(LEGIBLE_ALONE if alone else {})}.items():
+        assert smallest * min(96 / 72, width / found.width) >= least, width
 
 
 def frames_of(items: tuple[object, ...]) -> list[Frame]:
@@ -110,6 +178,16 @@ def test_values_flow_down(fixtures: Path, name: str) -> None:
         assert found.boxes[arrow.tail].bottom <= found.boxes[arrow.head].top
 
 
+def test_a_piece_is_grouped_and_its_ends_are_named(export_of: Callable[[str], Path]) -> None:
+    shown, _ = drawn(export_of("pieces/stages/stage-0"), ())
+    titles = [box.title for box in shown.boxes]
+    assert [title for title in titles if title in ("RMS norm", "Full attention", "Dense MLP")] == [
+        *("RMS norm", "Full attention", "RMS norm", "Dense MLP")
+    ]
+    ends = {box.title: box.lines for box in shown.boxes if box.kind == "input"}
+    assert ends == {"input_ids": ("i64 [B, S]",), "hidden_states.0": ("f32 [B, S, 32]",)}
+
+
 def test_target_and_head_are_beside_each_other(fixtures: Path) -> None:
     _, found = drawn(fixtures / "qwen3_5_vl", (("pair", True),))
     target, head = found.frames["target"], found.frames["mtp"]
@@ -123,16 +201,19 @@ PLACES = {
     "qwen3_5_vl-pair.places": ("qwen3_5_vl", {"pair": True}),
     "gemma4_vl.places": ("gemma4_vl", {}),
     "llama-layer.places": ("llama", {"layer": 1}),
+    "nested_llama.places": ("zoo/nested_llama", {}),
+    "qwen3_5_vl-layer.places": ("qwen3_5_vl", {"layer": 0}),
+    "stage-0.places": ("pieces/stages/stage-0", {}),
 }
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_places_snapshot(fixtures: Path, name: str, snapshot: Callable[[str, str], None]) -> None:
+def test_places_snapshot(export_of: Callable[[str], Path], name: str, snapshot: Callable[[str, str], None]) -> None:
     """Which boxes are beside each other, row by row. Another version of Graphviz can lay out otherwise."""
     if engine_command()[0] == shutil.which("dot"):
         pytest.skip("the rows are those of the engine in the wheel of pygraphviz")
     export, asked = PLACES[name]
-    shown, found = drawn(fixtures / export, tuple(asked.items()))
+    shown, found = drawn(export_of(export), tuple(asked.items()))
     named = titles_by_key(shown)
     rows: dict[int, list[tuple[float, str]]] = {}
     for key, place in found.boxes.items():

@@ -72,18 +72,21 @@
     const down = head.getAttribute("aria-sort") === "ascending";
     for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", down ? "descending" : "ascending");
-    const rows = [...table.tBodies[0].rows].sort((one, other) => compared(one.cells[column], other.cells[column]));
-    table.tBodies[0].replaceChildren(...(down ? rows.reverse() : rows));
+    for (const body of table.tBodies) {  // a sum is in a body of its own, and stays below its terms
+      const rows = [...body.rows].sort((one, other) => compared(one.cells[column], other.cells[column]));
+      body.replaceChildren(...(down ? rows.reverse() : rows));
+    }
   };
 
   const filtered = (table, words, told) => {
     let shown = 0;
-    for (const row of table.tBodies[0].rows) {
+    const rows = [...table.tBodies].flatMap((body) => [...body.rows]);
+    for (const row of rows) {
       const text = row.textContent.toLowerCase();
       row.hidden = !words.every((word) => text.includes(word));
       if (!row.hidden) shown += 1;
     }
-    told.textContent = words.length ? `${shown} of ${table.tBodies[0].rows.length}` : "";
+    told.textContent = words.length ? `${shown} of ${rows.length}` : "";
   };
 
   for (const table of document.querySelectorAll("table.sortable")) {
@@ -95,7 +98,7 @@
       button.addEventListener("click", () => sorted(table, column, head));
       head.append(button);
     }
-    if (table.tBodies[0].rows.length < FILTERED) continue;
+    if (table.rows.length - 1 < FILTERED) continue;
     const bar = document.createElement("p");
     const field = document.createElement("input");
     const told = document.createElement("span");
