@@ -263,4 +263,5 @@ def test_the_mean_that_a_norm_lacks_is_told(squared: bool, tmp_path: Path) -> No
         assert isinstance(found, Match)
     else:
         assert isinstance(found, Mismatch)
+        assert found.op is not None
         assert (found.reason, graph.op_name(found.op)) == ("the mean above it is not of a square", "x")
