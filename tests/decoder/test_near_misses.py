@@ -16,7 +16,7 @@ from irtools.decoder.causal import looks_causal
 from irtools.decoder.head import find_embeddings, find_head
 from irtools.errors import LocateRefusedError
 from irtools.export import open_export
-from irtools.graph.match import Match, Matcher, Mismatch, Pattern, Probe
+from irtools.graph.match import Match, Matcher, Mismatch, Pattern, Probe, patterns
 from irtools.model.document import Document
 from tests.decoder.build import ROWS, WIDTH, Decoder
 
@@ -242,3 +242,26 @@ def test_one_shifted_comparison_is_no_window(window: bool, mixer: str, tmp_path:
     stack = locate(Shifted(window=window).document(tmp_path))
 
     assert [layer.mixer for layer in stack.layers] == [mixer] * 3
+
+
+@pytest.mark.parametrize("squared", [True, False])
+def test_the_mean_that_a_norm_lacks_is_told(squared: bool, tmp_path: Path) -> None:
+    """A value divided by its mean is no norm; divided by the root of the mean of its square, it is one."""
+    value = op.parameter(ov.PartialShape([-1, -1, WIDTH]), np.float32, name="x")
+    mean = op.reduce_mean(op.power(value, op.constant(np.float32(2))) if squared else value, op.constant([-1]), True)
+    mean.set_friendly_name("mean")
+    result = op.multiply(value, op.power(mean, op.constant(np.float32(-0.5))))
+    path = tmp_path / "openvino_model.xml"
+    ov.save_model(ov.Model([op.result(result)], [value], "m"), path, compress_to_fp16=False)
+    graph = Document(path).graph
+    (wanted,) = (key for key in graph.by_type["Multiply"])
+
+    (rms,) = (pattern for pattern in patterns("norm") if pattern.name == "rms-norm")
+    found = rms.function(Probe(graph, (), (), rms), wanted)
+
+    if squared:
+        assert isinstance(found, Match)
+    else:
+        assert isinstance(found, Mismatch)
+        assert found.op is not None
+        assert (found.reason, graph.op_name(found.op)) == ("the mean above it is not of a square", "x")

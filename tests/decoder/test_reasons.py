@@ -12,6 +12,7 @@ from irtools.decoder import locate
 from irtools.decoder.stack import DecoderLayer
 from irtools.export import open_export
 from irtools.model.document import Document
+from tests.decoder.build import WIDTH, Decoder
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 SCOPES = {"llama": "__module.model.layers.", "falcon": "__module.transformer.h."}
@@ -76,3 +77,51 @@ def test_sums_within_a_branch_are_those_of_the_hidden_size() -> None:
         shape = shapes[rejection.producer]
         assert (shape.rank.get_length(), shape[2].get_length()) == (3, stack.hidden_size)
         assert rejection.reason == f"inside a branch of layer {rejection.layer}: the residual stream bypasses it"
+
+
+def said(document: Document, config: dict[str, object], witness: str) -> tuple[bool | None, str]:
+    (verdict,) = (verdict for verdict in locate(document, config).verdicts if verdict.witness == witness)
+    return verdict.agrees, verdict.reason
+
+
+def test_the_states_count_the_layers_only_in_their_order(tmp_path: Path) -> None:
+    export = open_export(FIXTURES / "falcon")
+    data, layers = export.target.data, len(export.locate().layers)
+
+    def first_and_second(match: re.Match[bytes]) -> bytes:
+        return b"%s%d" % (match[1], {0: 1, 1: 0}.get(int(match[2]), int(match[2])))
+
+    exchanged = re.sub(rb"((?:past_key_values|present)\.)(\d+)", first_and_second, data)
+    owned = f"{layers} of {layers} layers own states"
+    assert said(Document(tmp_path / "m.xml", data), {}, "state") == (True, owned)
+    assert said(Document(tmp_path / "m.xml", exchanged), {}, "state") == (
+        False,
+        f"{owned}, whose numbers do not increase with the layers",
+    )
+    assert said(Decoder().document(tmp_path), {}, "state") == (None, "the model has no state")
+
+
+@pytest.mark.parametrize(
+    ("config", "agrees", "reason"),
+    [
+        ({}, None, "config.json gives no number of layers"),
+        ({"num_hidden_layers": 3}, True, "config.json says 3 layers"),
+        ({"num_hidden_layers": 3, "hidden_size": WIDTH}, True, f"config.json says 3 layers of hidden size {WIDTH}"),
+        ({"num_hidden_layers": 3, "hidden_size": 9}, False, "config.json says 3 layers of hidden size 9"),
+        ({"num_hidden_layers": 4}, False, "config.json says 4 layers"),
+    ],
+)
+def test_the_config_agrees_with_the_number_and_the_size(
+    config: dict[str, object], agrees: bool | None, reason: str, tmp_path: Path
+) -> None:
+    assert said(Decoder().document(tmp_path), config, "config") == (agrees, reason)
+
+
+def test_names_without_a_number_count_nothing(tmp_path: Path) -> None:
+    assert said(Decoder().document(tmp_path), {}, "names") == (None, "no scope numbers the layers")
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_short_stack_has_its_hidden_size(layers: int, tmp_path: Path) -> None:
+    stack = locate(Decoder(layers).document(tmp_path))
+    assert (len(stack.layers), stack.hidden_size) == (layers, WIDTH)

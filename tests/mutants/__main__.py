@@ -1,9 +1,11 @@
 """How many small changes to the code does a test notice? ``make mutants MUTANTS=100 SEED=1``.
 
-Changes are drawn at random from the packages below, in the given numbers. Each is made in a copy of the
-checkout. The tests of the area run first, until one fails; with ``--coverage`` those that run the changed line
-run before them. A change that no test of the area notices counts as unnoticed; tests of other areas and slow
-ones do not run. Equivalent changes are not recognised: read the list.
+Changes are drawn at random from the packages below, in the given numbers, and made in a copy of the checkout. First
+all tests run once without a change: those that fail count for no change, and each shows which functions it calls. Then
+the tests that call a changed function run with each change alone, the fastest first. The changes that are left are made
+together, and all fast tests of their areas run; a test that fails runs again with each change alone. A change that no
+test of its area notices counts as unnoticed; tests of other areas and slow ones do not run. Equivalent changes are
+not recognised: read the list.
 """
 
 from __future__ import annotations
@@ -13,17 +15,18 @@ import ast
 import json
 import os
 import random
-import resource
 import shutil
-import sqlite3
-import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import CodeType
 
 from tests.mutants.changes import Change, changes
+from tests.mutants.forks import Function, Selection, Server
 
 ROOT = Path(__file__).resolve().parents[2]
 AREAS = {
@@ -42,9 +45,9 @@ AREAS = {
     "irtools/graph": (5, "tests/graph tests/decoder tests/surgery tests/model"),
     "irtools/model": (7, "tests/model tests/rules tests/lint tests/report tests/cli"),
 }
-_CPU_SECONDS, _SECONDS = 900, 3600
-"""A change without end: by the time of the processor, since a busy machine can take any time."""
-_DIRECT = 25
+_OF_FILE, _LIKELY, _TOGETHER = 6, 40, 30
+_COSTLY = {"tests/cli", "tests/report"}
+"""Tests that are not run first: most start processes, of which the calls are not seen."""
 
 
 def draw(number: int, seed: int) -> list[Change]:
@@ -74,91 +77,174 @@ def copy_tree(to: Path) -> None:
     (to / "irtools" / "rules").symlink_to(to / "rules")
 
 
-def covering(database: Path, change: Change) -> list[str]:
-    """Tests that run the changed line, a few of each file, by the contexts of a coverage file."""
-    query = (
-        "select distinct context.context, line_bits.numbits from line_bits join file on file.id = line_bits.file_id "
-        "join context on context.id = line_bits.context_id where file.path like ?"
-    )
-    with sqlite3.connect(database) as connection:
-        rows = connection.execute(query, (f"%/{change.file}",)).fetchall()
-    at, bit = divmod(change.line, 8)
-    hit = [name.partition("|")[0] for name, bits in rows if at < len(bits) and bits[at] >> bit & 1 and "::" in name]
+@dataclass
+class Judge:
+    """Makes changes in a copy, one after the other, and runs the tests."""
+
+    server: Server
+    called: dict[Function, dict[str, float]] = field(default_factory=dict)
+    """For each function the tests that call it, with their seconds."""
+    bad: frozenset[str] = frozenset()
+    """Tests that fail without a change."""
+    times: int = 0
+    seconds: float = 0.0
+    """Of the processor, for the last change."""
+
+    def learn(self, tests: list[str]) -> None:
+        """Run the tests once without a change."""
+        self.server.preload(tests)
+
+        def traced() -> list[object]:
+            from tests.mutants.plugin import Run, Trace
+
+            run, trace = Run(Selection(), self.server.tree / "running"), Trace(f"{self.server.tree}/")
+            self.server.run(tests, run, trace)
+            return [run.failed, [(name, seconds, list(found)) for name, (seconds, found) in trace.called.items()]]
+
+        answer = self.server.fork(traced)
+        if answer is None:
+            raise SystemExit("The tests were killed before any change was made.")
+        failed, called = answer
+        self.bad = frozenset(failed)
+        for name, seconds, functions in called:
+            for file, function, line in functions:
+                # irtools/rules is a link in the copy
+                key = (file.replace("irtools/rules/", "rules/"), function, line)
+                self.called.setdefault(key, {})[name] = seconds
+
+    def judge_all(self, changes: list[Change]) -> Iterator[tuple[Change, str]]:
+        """Each change and why it is noticed; empty if it is not.
+
+        First the likely tests run with each change alone. The changes that are left are then made together, and
+        all tests run; what fails runs again with each change alone, until nothing fails.
+        """
+        left: list[Change] = []
+        for change in changes:
+            why = self.alone(change, self._likely(change))
+            if why:
+                yield change, why
+            else:
+                left.append(change)
+        while left:
+            failed = self._together(left)
+            if not failed:
+                break
+            found: list[Change] = []
+            for change in left:
+                why = self.alone(change, [name for name in failed if name.startswith(tuple(_places(change)))])
+                if why:
+                    found.append(change)
+                    yield change, why
+            if not found:  # only together, or in an order of their own
+                self.bad |= frozenset(failed)
+            left = [change for change in left if change not in found]
+        for change in left:
+            yield change, ""
+
+    def alone(self, change: Change, names: list[str]) -> str:
+        """The test that fails with one change, of those that are given; empty if there is none."""
+        self.seconds = 0.0
+        try:
+            ast.parse(change.apply((self.server.tree / change.file).read_text()))
+        except SyntaxError:
+            return "no syntax"
+        if not names:
+            return ""
+        with self._made([change]):
+            failed = self._failed(files_of(names), Selection(only=names, without=self.bad), most=1)
+        self.seconds = self.server.seconds
+        return " ".join(next(iter(failed.items()))) if failed else ""
+
+    def _together(self, changes: list[Change]) -> dict[str, str]:
+        places = sorted({place for change in changes for place in _places(change)})
+        with self._made(changes):
+            failed = self._failed(places, Selection(without=self.bad), most=_TOGETHER)
+        print(f"{len(changes)} changes together: {self.server.seconds:.0f} s, {len(failed)} tests fail", flush=True)
+        return failed
+
+    def _failed(self, places: list[str], selection: Selection, most: int) -> dict[str, str]:
+        def run() -> list[object]:
+            from tests.mutants.plugin import Run
+
+            plugin = Run(selection, self.server.tree / "running")
+            return [self.server.run(places, plugin, most=most), plugin.failed]
+
+        answer = self.server.fork(run)
+        if answer is None:
+            return {(self.server.tree / "running").read_text(): "killed"}
+        code, failed = answer
+        if not failed and code not in (0, 5):  # a conftest.py cannot be imported
+            return dict.fromkeys(places, f"pytest ended with {code}")
+        return dict(failed)
+
+    @contextmanager
+    def _made(self, changes: list[Change]) -> Iterator[None]:
+        """Changes in the copy; they are taken back at the end."""
+        files = {change.file for change in changes}
+        before = {path: (path.read_text(), path.stat()) for path in (self.server.tree / file for file in files)}
+        # Byte code is valid for a time in seconds and a size: each changed file has a time of its own.
+        self.times += 1
+        try:
+            for path, (source, status) in before.items():
+                # From the end of the file, so that the places of those before it stay.
+                for change in sorted(changes, key=lambda change: (change.line, change.start), reverse=True):
+                    if self.server.tree / change.file == path:
+                        source = change.apply(source)
+                path.write_text(source)
+                os.utime(path, (status.st_mtime + self.times, status.st_mtime + self.times))
+            yield
+        finally:
+            for path, (source, status) in before.items():
+                path.write_text(source)
+                os.utime(path, (status.st_mtime, status.st_mtime))
+
+    def _likely(self, change: Change) -> list[str]:
+        """Tests that call the changed function, the fastest and a few of each file, and its doctests."""
+        source = (self.server.tree / change.file).read_text()
+        calling = self.called.get(_function(change, source), {})
+        return _spread(sorted(calling.keys() - self.bad, key=lambda name: calling[name]))
+
+
+def files_of(names: list[str]) -> list[str]:
+    """The files of tests, each once."""
+    return list(dict.fromkeys(name.partition("::")[0] for name in names))
+
+
+def _places(change: Change) -> list[str]:
+    """Where the tests of a change are."""
+    (places,) = (places for area, (_, places) in AREAS.items() if change.file.startswith(f"{area}/"))
+    doctests = [change.file] if ">>>" in (ROOT / change.file).read_text() else []
+    return [*doctests, *places.split()]
+
+
+def _spread(names: list[str]) -> list[str]:
+    """A few of each file."""
     kept: list[str] = []
     files: Counter[str] = Counter()
-    for name in dict.fromkeys(hit):
-        files[name.partition("::")[0]] += 1
-        if files[name.partition("::")[0]] <= 6:
+    for name in names:
+        file = name.partition("::")[0]
+        files[file] += 1
+        if files[file] <= _OF_FILE and len(kept) < _LIKELY:
             kept.append(name)
-    return kept[:_DIRECT]
+    return kept
 
 
-def _limit() -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS))
+def _function(change: Change, source: str) -> Function:
+    """The innermost function that has the changed line."""
 
+    def inside(code: CodeType) -> Iterator[CodeType]:
+        yield code
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                yield from inside(constant)
 
-def noticed(tree: Path, tests: list[str]) -> tuple[bool, str]:
-    """Whether a test fails, and the last line of pytest."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-m", "not slow"]
-    command += ["-p", "no:cacheprovider", "-p", "tests.mutants.plugin"]
-    # Byte code is kept for the next change: a run takes seconds, so a file that is changed back has another time.
-    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": ""}
-    try:
-        done = subprocess.run(
-            [*command, *tests],
-            cwd=tree,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            errors="replace",
-            timeout=_SECONDS,
-            preexec_fn=_limit,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return True, "no end"
-    said = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    last = (said or done.stdout.splitlines() or [""])[-1]
-    return done.returncode not in (0, 5), last[:160]
-
-
-def _named(tests: Path, stem: str) -> list[Path]:
-    """Files of tests that are called like a module or its package, the way ``test_extract`` is for ``extraction``."""
-    return list(tests.rglob(f"test_{stem.removesuffix('ion')}*.py"))
-
-
-def judge(tree: Path, change: Change, coverage: Path | None, *, direct_only: bool) -> tuple[bool, str]:
-    """Make one change in the copy, run the tests and take it back."""
-    path = tree / change.file
-    source = path.read_text()
-    changed = change.apply(source)
-    try:
-        ast.parse(changed)
-    except SyntaxError:
-        return True, "no syntax"
-    path.write_text(changed)
-    try:
-        area = next(area for area in AREAS if change.file.startswith(f"{area}/"))
-        direct = covering(coverage, change) if coverage else []
-        if direct:
-            found, why = noticed(tree, direct)
-            if found:
-                return found, why
-        if direct_only:
-            return False, "no test that covers the line"
-        first = [change.file] if ">>>" in source else []
-        stems = {path.stem if area != "rules" else path.stem.partition("_")[0]}
-        stems |= {path.parent.name} - {Path(area).name}
-        first += sorted({str(test.relative_to(tree)) for stem in stems for test in _named(tree / "tests", stem)})
-        if first:
-            found, why = noticed(tree, first)
-            if found:
-                return found, why
-        return noticed(tree, AREAS[area][1].split())
-    finally:
-        path.write_text(source)
+    at = [
+        code
+        for code in inside(compile(source, change.file, "exec"))
+        if any(line == change.line for _, _, line in code.co_lines()) and not code.co_qualname.endswith("comp>")
+    ]
+    last = max(at, key=lambda code: code.co_firstlineno, default=None)
+    return (change.file, last.co_qualname, last.co_firstlineno) if last else (change.file, "", 0)
 
 
 def main() -> int:
@@ -166,13 +252,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--number", type=int, default=100)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--coverage", type=Path, help="coverage file with one context for each test")
-    parser.add_argument(
-        "--direct", action="store_true", help="run only tests that cover the line, and skip changes without one"
-    )
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="draw no further change after this time")
-    parser.add_argument("--log", type=Path, default=ROOT / "build" / "mutants.jsonl")
-    parser.add_argument("--reverse", action="store_true", help="begin at the end, beside another run with the same log")
+    parser.add_argument("--log", type=Path, default=ROOT / "build" / "mutants.jsonl", help="a draw goes on from here")
     parser.add_argument("--list", action="store_true", help="print the changes and run nothing")
     options = parser.parse_args()
     drawn = draw(options.number, options.seed)
@@ -181,39 +261,47 @@ def main() -> int:
         print("\n".join(map(shown, drawn)))
         return 0
     options.log.parent.mkdir(parents=True, exist_ok=True)
-    started, missed, done = time.monotonic(), [], 0
-    with tempfile.TemporaryDirectory(prefix="irtools-mutants-") as scratch:
-        tree = Path(scratch)
-        copy_tree(tree)
-        for change in reversed(drawn) if options.reverse else drawn:
-            if time.monotonic() - started > options.seconds:
-                break
-            if shown(change) in judged(options.log, options.seed):
-                continue
-            if options.direct and not (options.coverage and covering(options.coverage, change)):
-                continue
-            begun = time.monotonic()
-            found, why = judge(tree, change, options.coverage, direct_only=options.direct)
-            done += 1
-            missed += [] if found else [change]
-            print(
-                f"{'noticed' if found else 'UNNOTICED'} {time.monotonic() - begun:.0f} s  {shown(change)}  {why}",
-                flush=True,
-            )
-            with options.log.open("a") as log:
-                log.write(
-                    json.dumps({"seed": options.seed, "change": shown(change), "noticed": found, "by": why}) + "\n"
-                )
-    print(f"seed {options.seed}: {done} changes, {done - len(missed)} noticed, {len(missed)} not:")
-    for change in missed:
-        print(f"  {shown(change)}")
+    known = judged(options.log, options.seed)
+    waiting = [change for change in drawn if shown(change) not in known]
+    if waiting:
+        _judge_all(waiting, options.seed, options.log)
+    known = judged(options.log, options.seed)
+    missed = [name for change in drawn if not known[name := shown(change)]]
+    print(f"seed {options.seed}: {len(drawn)} changes, {len(drawn) - len(missed)} noticed, {len(missed)} not:")
+    print("\n".join(f"  {name}" for name in missed))
     return 0
 
 
-def judged(log: Path, seed: int) -> set[str]:
-    """Changes of the same draw that the log has."""
+def _judge_all(waiting: list[Change], seed: int, log: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="irtools-mutants-") as scratch:
+        tree = Path(scratch).resolve()
+        copy_tree(tree)
+        judge = Judge(Server(tree))
+        judge.learn(sorted({place for change in waiting for place in _places(change)} - _COSTLY))
+        print(
+            f"tests: {judge.server.seconds:.0f} s, {len(judge.bad)} fail without a change",
+            *judge.bad,
+            sep="\n  ",
+            flush=True,
+        )
+        for change, why in judge.judge_all(waiting):
+            found, seconds = bool(why), judge.seconds
+            print(f"{'noticed' if found else 'UNNOTICED'} {seconds:.1f} s  {shown(change)}  {why}", flush=True)
+            entry = {
+                "seed": seed,
+                "change": shown(change),
+                "noticed": found,
+                "by": why[:200],
+                "seconds": round(seconds, 1),
+            }
+            with log.open("a") as lines:
+                lines.write(json.dumps(entry) + "\n")
+
+
+def judged(log: Path, seed: int) -> dict[str, bool]:
+    """Changes of the same draw that the log has, and whether they were noticed."""
     entries = map(json.loads, log.read_text().splitlines()) if log.exists() else ()
-    return {entry["change"] for entry in entries if entry["seed"] == seed}
+    return {entry["change"]: entry["noticed"] for entry in entries if entry["seed"] == seed}
 
 
 def shown(change: Change) -> str:

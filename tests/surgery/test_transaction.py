@@ -179,6 +179,21 @@ def test_unique_names_keep_the_annotation_right(fixtures: Path) -> None:
     assert patch.new == patch.old
 
 
+@pytest.mark.parametrize("shape", [(), (-1, -1, 32)])
+def test_the_ports_of_a_new_op_are_spelled_as_openvino_spells_them(shape: tuple[int, ...], fixtures: Path) -> None:
+    document = Document(fixtures / "falcon" / "openvino_model.xml")
+    dims = b"".join(rb"\s*<dim>%d</dim>" % size for size in shape)
+    end = rb">%s\s*</port>" % dims if shape else b" />"
+    port = rb'\n\s*<port id="\d+" precision="FP32"%s' % end
+    exported = {re.sub(rb'id="\d+"', b"", text) for text in re.findall(port, document.data)}
+
+    data = after(document, [AddOp("Relu", "extra", (OpOutput(STATE),), (NewPort("f32", shape),))]).data
+
+    written = data[data.index(b'name="extra"') :].partition(b"</layer>")[0].partition(b"<output>")[2]
+    assert exported
+    assert {re.sub(rb'id="\d+"', b"", text) for text in re.findall(port, written)} == exported
+
+
 # -- empty and missing sections --------------------------------------------------
 
 
