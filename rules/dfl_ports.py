@@ -37,7 +37,7 @@ def missing_draft_port(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Restore the port's tensor name. `--unsafe-fixes` does it if only one port can be meant.
+    Restore the port's tensor name. `--unsafe-fixes` does it if only one port is possible.
 
     Source
     ------

@@ -269,7 +269,7 @@ def missing_chat_template(context: Context) -> Iterator[Finding]:
     Why it matters
     --------------
     A base model has none, and then nothing is wrong. Chat calls fail ("Chat template wasn't found", "Chat template
-    must not be empty when using ChatHistory in generate method"). LLMPipeline then generates from a text as it is;
+    must not be empty when using ChatHistory in generate method"). LLMPipeline then generates from the unchanged text;
     VLMPipeline fails unless ``apply_chat_template`` is False.
 
     How to fix it

@@ -77,7 +77,7 @@ def wrong_tap(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    The runtime uses the named value without checking it. The draft receives other features than in
+    The runtime uses the named value without checking it. The draft receives different features from those in
     training, and the acceptance rate drops without an error message.
 
     How to fix it

@@ -236,7 +236,7 @@ def impossible_index(context: Context) -> Iterator[Finding]:
     What it checks
     --------------
     The integer constants that ops use as axes, orders of dimensions, indices of a Gather and steps, including
-    those in the bodies of Loop and If: an axis beyond the rank of the value, an order that is no permutation,
+    those in the bodies of Loop and If: an axis beyond the rank of the value, an order that is not a permutation,
     an index beyond the dimension, a step of 0. The rules read at most 500,000 bytes of all ``.bin`` files of
     an export together.
 

@@ -147,8 +147,8 @@ def draft_head_with_other_rows(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    The draft then proposes tokens by other scores than the target. No token is accepted, or fewer are, and no message
-    says why. A target whose lm_head was compressed by mistake writes worse text.
+    The draft then proposes tokens by different scores from the target's. No token is accepted, or fewer are, and no
+    message says why. A target whose lm_head was compressed by mistake writes worse text.
 
     How to fix it
     -------------

@@ -57,7 +57,7 @@ def missing_mtp_input(context: Context) -> Iterator[Finding]:
     How to fix it
     -------------
     Restore the input's tensor name: `names="..."` of the Parameter's output port. `--unsafe-fixes` does it if
-    only one input can be meant.
+    only one input is possible.
 
     Source
     ------

@@ -78,7 +78,7 @@ def mtp_state_count(context: Context) -> Iterator[Finding]:
 
 @rule("MTP024", "mtp-cache-mismatch", Severity.ERROR, "The MTP head's cache does not match the target's attention")
 def mtp_state_shape(context: Context) -> Iterator[Finding]:
-    """The key and value states have other head counts or head sizes than the target's full attention.
+    """The key and value states have different head counts or head sizes from the target's full attention.
 
     What it checks
     --------------
@@ -87,12 +87,12 @@ def mtp_state_shape(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    An MTP layer has the form of a full-attention layer of its target. Other sizes mean that the head
+    An MTP layer has the form of a full-attention layer of its target. Different sizes mean that the head
     belongs to another model.
 
     How to fix it
     -------------
-    Take head and target from one export.
+    Take the head and the target from the same export.
 
     Source
     ------

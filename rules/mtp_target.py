@@ -176,12 +176,12 @@ def mtp_attention_size(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    An MTP layer has the form of a full-attention layer of its target. Other sizes mean that the head
+    An MTP layer has the form of a full-attention layer of its target. Different sizes mean that the head
     belongs to another model or was built from another config. It runs, but the acceptance rate is low.
 
     How to fix it
     -------------
-    Take head and target from one export.
+    Take the head and the target from the same export.
 
     Source
     ------
@@ -260,7 +260,7 @@ def mtp_experts(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Take head and target from one export.
+    Take the head and the target from the same export.
 
     Source
     ------

@@ -125,12 +125,13 @@ def linear_attention_in_four_bits(context: Context) -> Iterator[Finding]:
 
     What it checks
     --------------
-    The weights of the linear-attention and state-space blocks of the target, by the structure of the graph and not by
-    names. A warning if the rt_info records an ``ignored_scope``: what it was meant for is compressed all the same.
+    The weights of the linear-attention and state-space blocks of the target, by the structure of the graph and not
+    by names. A warning if the rt_info records an ``ignored_scope``: the weights for which it was meant are
+    compressed all the same.
 
     Why it matters
     --------------
-    These blocks carry their state from token to token, so that errors of the weights add up. Four bits there are
+    These blocks carry their state from token to token, so errors of the weights add up. Four bits there are
     reported to break Qwen3.5 models, and the ``ignored_scope`` of the exporter's defaults does not list them.
 
     How to fix it

@@ -97,7 +97,7 @@ def unfed_input(context: Context) -> Iterator[Finding]:
 
     How to fix it
     -------------
-    Restore the input's name, or export again. `--unsafe-fixes` restores it if only one name can be meant.
+    Restore the input's name, or export again. `--unsafe-fixes` restores it if only one name is possible.
 
     Source
     ------
@@ -141,7 +141,7 @@ def missing_input(context: Context) -> Iterator[Finding]:
     How to fix it
     -------------
     Export with `--task text-generation-with-past`, or restore the input's tensor name. `--unsafe-fixes` does it
-    if only one input can be meant.
+    if only one input is possible.
 
     Source
     ------

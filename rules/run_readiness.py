@@ -30,7 +30,7 @@ def no_logits(context: Context) -> Iterator[Finding]:
     How to fix it
     -------------
     Name the output of the output projection `logits`, or export a causal language model. `--unsafe-fixes` names
-    it if only one output can be meant.
+    it if only one output is possible.
 
     Source
     ------

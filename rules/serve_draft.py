@@ -41,7 +41,7 @@ def served_draft_without_head(context: Context) -> Iterator[Finding]:
 
     Source
     ------
-    OpenVINO Model Server, `continuous_batching/servable_initializer.cpp`, passes the path to GenAI as it is;
+    OpenVINO Model Server, `continuous_batching/servable_initializer.cpp`, passes the path to GenAI unchanged;
     reproduced with GenAI 2026.4.1.
     """
     for one in served(context):
@@ -158,7 +158,7 @@ def draft_in_stateful_pipeline(context: Context) -> Iterator[Finding]:
 
 @rule("SRV011", "sampling-with-eagle3", Severity.WARNING, "The graph lets requests sample with an EAGLE-3 draft")
 def sampling_with_eagle3(context: Context) -> Iterator[Finding]:
-    """The draft is one for EAGLE-3, and `draft_eagle3_mode` is not set.
+    """The draft is an EAGLE-3 draft, and `draft_eagle3_mode` is not set.
 
     What it checks
     --------------

@@ -24,7 +24,7 @@ LIMITS = (
 MESSAGES = (
     Symptom("Could not find a model in the directory", ("EXP001", "DFL017")),
     Symptom("models_path.*does not exist", ("SRV003",)),
-    Symptom("layer .* is inconsistent!", ("IR013",)),
+    Symptom("layer.* is inconsistent!", ("IR013",)),
     Symptom("Attempt to access node", ("IR015",)),
     Symptom("from unsupported opset|contain the operation with type", ("IR019", "IR022", "IR023", "EXP024")),
     Symptom("Tokenizers for draft and main models are different", ("DFL042", "DFL043")),

@@ -45,15 +45,15 @@ def _checked(ctx: click.Context, param: click.Parameter, value: tuple[Path, ...]
     callback=_checked,
     help="Write a file; can be repeated. The suffix sets the format: .html, .csv, .json or .md.",
 )
-@click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release to judge for.  [default: 2026.4]")
+@click.option("--target-runtime", metavar="VERSION", help="OpenVINO GenAI release to check for.  [default: 2026.4]")
 @context_option
 @output_options("text", "json", "csv", "markdown")
 def command(*, many: Many, outputs: tuple[Path, ...], target_runtime: str | None, context: int | None, ui: Ui) -> int:
-    """Chart all exports below directories: one row for each, also for drafts and for those that fail.
+    """Chart all exports in and below directories: one row for each, including drafts and exports that fail.
 
     A row has family, size, layers, MTP head, annotation, precisions, decoding strategies, memory, findings and draft
-    head. Measured acceptance and speed-up come from records of prove and bench (`-o FILE.json`) that lie in or beside
-    the export and are about these very files.
+    head. Measured acceptance and speed-up come from records of prove and bench (`-o FILE.json`) that are in or beside
+    the export and are about exactly these files.
 
     Without -o, a table is printed. Findings do not change the exit code; use verify for that.
     """

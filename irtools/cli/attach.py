@@ -26,7 +26,7 @@ __all__ = ["command"]
 @model_argument
 @click.option("--mtp-from", metavar="OTHER", type=PATH, help="Export of the same base that has an MTP head.")
 @click.option("--remove", is_flag=True, help="Remove an attached head, and restore config.json byte for byte.")
-@click.option("--force", is_flag=True, help="Replace another MTP head; with --remove, also one that changed since.")
+@click.option("--force", is_flag=True, help="Replace another MTP head; with --remove, also one that has changed since.")
 @click.option("-o", "--output-dir", metavar="DIR", type=PATH, help="Write a complete export here instead.")
 @click.option("--dry-run", is_flag=True, help="Write nothing; exit with 1 if something would change.")
 @click.option("--no-check", is_flag=True, help="Do not read the head with OpenVINO and do not apply the rules.")
@@ -43,9 +43,9 @@ def command(
 ) -> int:
     """Put the MTP head of another export of the same base beside the target.
 
-    For a fine-tune that was exported without a head. Both exports are compared first: width, family, embeddings,
-    tokenizer, attention, experts, compression. The files of the head are cloned, linked or copied as they are, and
-    config.json declares the head. `irtools prove --steps head` then tells what the head is worth.
+    Use it for a fine-tune that was exported without a head. It first compares the two exports: width, family,
+    embeddings, tokenizer, attention, experts, compression. The files of the head are cloned, linked or copied
+    unchanged, and config.json declares the head. `irtools prove --steps head` then shows what the head is worth.
     """
     if remove == (mtp_from is not None):
         raise click.UsageError("give either --mtp-from OTHER, an export that has an MTP head, or --remove")

@@ -41,7 +41,9 @@ def _properties(_ctx: click.Context, _param: click.Parameter, value: tuple[str, 
     callback=numbers,
     help="Numbers of tokens to draft per pass (draft-n), as numbers and ranges.  [default: 1-3]",
 )
-@click.option("--graft", metavar="N", type=Tokens(), multiple=True, help="Compare a draft head over N tokens, as 32k.")
+@click.option(
+    "--graft", metavar="N", type=Tokens(), multiple=True, help="Compare a draft head over N tokens, such as 32k."
+)
 @click.option("--against", metavar="DIR", type=PATH, multiple=True, help="Another export, to compare with this one.")
 @click.option(
     "--repeat",
@@ -65,14 +67,14 @@ def _properties(_ctx: click.Context, _param: click.Parameter, value: tuple[str, 
     help="Prompts: one per line, or JSON Lines with text, class, system and image.",
 )
 @click.option(
-    "--classes", metavar="NAMES", callback=names, help="Of code, prose, reasoning, chat, long.  [default: all]"
+    "--classes", metavar="NAMES", callback=names, help="Any of code, prose, reasoning, chat, long.  [default: all]"
 )
-@click.option("--context", metavar="N", type=Tokens(), help="Pad each prompt to N tokens, as 32k.")
+@click.option("--context", metavar="N", type=Tokens(), help="Pad each prompt to N tokens, such as 32k.")
 @click.option("--max-new-tokens", metavar="N", type=int, help="Tokens to generate per prompt.  [default: 64]")
 @click.option("--keep-loaded", is_flag=True, help="Load once, and interleave the rows in one process.")
 @click.option("--min-speedup", metavar="X", type=float, help="Fail if the fastest draft has a speed-up below X.")
 @click.option("--min-acceptance", metavar="X", type=float, help="Fail if the acceptance rate of that row is below X.")
-@click.option("--timeout", metavar="S", type=float, help="Seconds after which a load or a generation hangs.")
+@click.option("--timeout", metavar="S", type=float, help="Seconds after which a load or a generation counts as hung.")
 @record_options("bench")
 @output_options()
 def command(model: Path, earlier: Any, outputs: tuple[Path, ...], ui: Ui, **options: Any) -> int:
@@ -80,8 +82,8 @@ def command(model: Path, earlier: Any, outputs: tuple[Path, ...], ui: Ui, **opti
 
     Compares plain decoding with the MTP head and with each --draft, for each number of drafted tokens. The rows take
     turns in each repetition, each in a fresh process; loading and warm-up are not timed. Speed-ups compare steady
-    passes without interruptions by other work. The verdict is undecided if the intervals leave both open. Whether the
-    text stays equal (equivalence) is what `irtools prove` tests.
+    passes without interruptions by other work. The verdict is undecided if the intervals allow both answers.
+    `irtools prove` tests whether the text stays the same (equivalence).
 
     Exit codes: 0 measured, 1 a required minimum was missed, 2 nothing could be measured.
     """

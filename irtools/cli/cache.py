@@ -17,11 +17,11 @@ __all__ = ["command"]
 @click.option("--limit", type=Bytes(), help="Space that the cache may take from now on.  [default: 5GiB]")
 @output_options()
 def command(urls: tuple[str, ...], clear: bool, limit: int | None, ui: Ui) -> int:
-    """Show what the cache has of exports at a URL, clear it, or set its limit.
+    """Show, clear or limit the cache of exports at a URL.
 
-    The cache has XML, JSON and template files whole, and a few ranges of weights. URLs are those of repositories or
-    folders: hf://org/name means all its revisions. Exports that were not used for the longest time are removed when
-    the cache is above its limit.
+    The cache has complete XML, JSON and template files, and a few ranges of weights. URLs are those of repositories
+    or folders: hf://org/name means all its revisions. When the cache is above its limit, the least recently used
+    exports are removed.
     """
     from irtools.remote import cache
     from irtools.report.cache import cache_details, cache_text

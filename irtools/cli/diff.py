@@ -27,7 +27,7 @@ _OUTPUT = f"Output file. Format by suffix: {suffixes_text(DIFF)}."
 @click.argument("a", metavar="A", type=EXPORT)
 @click.argument("b", metavar="B", type=EXPORT)
 @click.option("--part", metavar="PART", help="Only this part: target, mtp, or a file stem.")
-@click.option("--ignore", metavar="WORDS", multiple=True, callback=_words, help="Aspects to ignore, with commas.")
+@click.option("--ignore", metavar="WORDS", multiple=True, callback=_words, help="Aspects to ignore, comma-separated.")
 @click.option("--output", "-o", metavar="FILE", type=PATH, help=_OUTPUT)
 @output_options(*DIFF)
 def command(a: Path, b: Path, part: str | None, ignore: tuple[str, ...], output: Path | None, ui: Ui) -> int:

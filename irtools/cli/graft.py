@@ -123,7 +123,7 @@ def _advice_options(function: F) -> F:
     )
     @click.option("--generate", metavar="N", type=int, help="Count tokens in N tokens that the target writes.")
     @click.option(
-        "--acceptance", metavar="X", type=float, help="Acceptance rate with the whole lm_head.  [default: 0.8]"
+        "--acceptance", metavar="X", type=float, help="Acceptance rate with the complete lm_head.  [default: 0.8]"
     )
     @click.option(
         "--bench", "--proof", "bench", metavar="FILE", type=PATH, help="Record of `irtools bench` to take times from."

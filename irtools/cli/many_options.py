@@ -71,13 +71,13 @@ def _work_options(function: F) -> F:
         "--timeout",
         metavar="SECONDS",
         type=click.FloatRange(0, min_open=True),
-        help="End the work on an export after this time, and go on with the others.",
+        help="End the work on an export after this time, and continue with the others.",
     )
     @click.option(
         "--resume",
         metavar="FILE",
         type=PATH,
-        help="Keep results in this file, and take those of unchanged exports from it.",
+        help="Save results in this file, and reuse those of unchanged exports.",
     )
     @click.option("--scheduler", metavar="ADDRESS", help="Work on a Dask cluster, such as tcp://host:8786.")
     @functools.wraps(function)

@@ -87,7 +87,7 @@ def record_options(kind: str) -> Callable[[F], F]:
                 "--hash",
                 "hash_weights",
                 is_flag=True,
-                help="Hash weights of more than 1 GiB whole, not only samples.",
+                help="Hash weights of more than 1 GiB in full, not only samples.",
             ),
             click.option(
                 "--compare",

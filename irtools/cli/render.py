@@ -32,7 +32,7 @@ __all__ = ["command"]
 )
 @output_options()
 def command(model: Path, output: Path, part: str, max_nodes: int | None, ui: Ui, **view: Any) -> int:
-    """Draw an export as a person would on a whiteboard, or a section of it op by op.
+    """Draw an export the way a person would on a whiteboard, or draw a section op by op.
 
     Equal layers are collapsed, and each kind of layer is expanded once. Drawing ends within 5 seconds;
     stderr and the picture list the omitted details. A .html file is the page of irtools report, with a

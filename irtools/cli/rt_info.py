@@ -29,11 +29,11 @@ def command() -> None:
 @command.command("show")
 @_model
 @click.argument("keys", metavar="[KEY]...", nargs=-1)
-@click.option("--full", is_flag=True, help="Print long values whole.")
+@click.option("--full", is_flag=True, help="Print long values in full.")
 @part_option
 @output_options()
 def show(model: Path, keys: tuple[str, ...], full: bool, part: str, ui: Ui) -> int:
-    """Show all entries, or those of some keys and groups. JSON has all values whole."""
+    """Show all entries, or those of some keys and groups. JSON has all values in full."""
 
     def work(path: Path) -> ModelResult:
         from irtools.export import open_export
@@ -61,7 +61,7 @@ def set_(
 ) -> int:
     """Set entries, all or none; missing groups are added, and no other byte of the file changes.
 
-    To undo it byte by byte, remove a new entry, or set an old one back; the output has the command.
+    To undo this byte for byte, remove a new entry, or set an old one back; the output has the command.
     """
     values: dict[str, str | None] = {}
     for entry in entries:
@@ -84,9 +84,9 @@ def set_(
 @part_option
 @output_options()
 def remove(model: Path, keys: tuple[str, ...], writing: Writing, no_check: bool, part: str, ui: Ui) -> int:
-    """Remove entries, or whole groups. After set of new entries, this restores the file byte by byte.
+    """Remove entries, or whole groups. After new entries were set, this restores the file byte for byte.
 
-    To undo it, set the entries again; the output has the command.
+    To undo this, set the entries again; the output has the command.
     """
     return _change(model, "rt-info remove", dict.fromkeys(keys), writing, ui, part, check=not no_check)
 

@@ -35,7 +35,7 @@ _config = click.option("--config", metavar="FILE", type=PATH, help="Configuratio
 
 @click.group("rules")
 def command() -> None:
-    """List the rules of verify, or explain one."""
+    """List the rules of verify, or explain a rule or a runtime message."""
 
 
 @command.command("list")

@@ -52,7 +52,7 @@ _UNTESTED = "the graph fits the interface of the server; no server was started w
 @click.option(
     "--prefix-caching/--no-prefix-caching",
     default=None,
-    help="Share the KV cache of common beginnings.  [default: only without a draft that reads hidden states]",
+    help="Share the KV cache of common prompt prefixes.  [default: only without a draft that reads hidden states]",
 )
 @click.option("--max-num-seqs", metavar="N", type=click.IntRange(1, 1 << 31), help="Most sequences at a time.")
 @click.option("--max-batched-tokens", metavar="N", type=click.IntRange(1, 1 << 31), help="Most tokens in a pass.")
@@ -73,11 +73,11 @@ def command(
     ui: Ui,
     **settings: Any,
 ) -> int:
-    """Write what serves an export as it was verified.
+    """Write the files that serve an export as it was verified.
 
-    For OpenVINO Model Server that is graph.pbtxt and ovms_config.json: model and draft, device, cache, batch limits,
-    from the conditions of the decoding strategy. For OpenVINO GenAI it is generate.py. A strategy that `irtools verify`
-    calls not available is refused.
+    For OpenVINO Model Server, these are graph.pbtxt and ovms_config.json, with model and draft, device, cache and batch
+    limits from the conditions of the decoding strategy. For OpenVINO GenAI, it is generate.py. A strategy that
+    `irtools verify` reports as not available is refused.
     """
     if server == "genai":
         given = {"name": "", "cache_size": 0, "prefix_caching": None, "max_num_seqs": None}

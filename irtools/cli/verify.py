@@ -52,7 +52,9 @@ def _codes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     metavar="SPEC",
     help="Require a weight compression, such as int4_asym:64:int8_sym (mode:group size:backup precision:ratio).",
 )
-@click.option("--part", "parts", metavar="NAME", multiple=True, help="Part with it.  [default: target and MTP head]")
+@click.option(
+    "--part", "parts", metavar="NAME", multiple=True, help="Part that needs it.  [default: target and MTP head]"
+)
 @click.option(
     "--fail-on", type=click.Choice(["error", "warning", "note"]), help="Lowest severity that fails.  [default: error]"
 )
@@ -109,8 +111,8 @@ def command(
 ) -> int:
     """Find faults that make the runtime refuse the export, crash, or decode wrongly without an error.
 
-    The first --output has the first --format, and so on. The suffix sets the format of an --output without
-    a --format. A --format without an --output is written to standard output.
+    The first --output gets the first --format, and so on. The suffix sets the format of an --output without
+    a --format. A --format without an --output goes to standard output.
 
     Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 a model could not be verified.
     """

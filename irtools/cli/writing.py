@@ -98,8 +98,8 @@ def writer_options(function: F) -> F:
         "--output-dir",
         metavar="DIR",
         type=PATH,
-        help="Write a complete export here instead of changing it in place; of one at a URL the new XML alone. Each of "
-        "several models gets a subfolder.",
+        help="Write a complete export here instead of changing it in place; for one at a URL, only the new XML. Each "
+        "of several models gets a subfolder.",
     )
     @click.option("--dry-run", is_flag=True, help="Write nothing; exit with 1 if something would change.")
     @click.option("--diff", is_flag=True, help="Print the change as a unified diff; write nothing.")

@@ -20,6 +20,7 @@ _CHECKPOINTS = {
 }
 _URL = re.compile(r"(https?|hf|file|s3):/+(?P<rest>.*)", re.IGNORECASE)
 _HUB = re.compile(r"(?:www\.)?(?:huggingface\.co|hf\.co)/(?P<id>[\w.-]+/[\w.-]+)")
+_RULE = re.compile(r"[A-Z]{2,8}[0-9]{3}")
 _MODEL_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]*[A-Za-z0-9]")
 
 
@@ -40,8 +41,10 @@ def meant_instead(directory: Path, targets: Collection[str]) -> str:
 
 
 def missing_instead(path: Path) -> str:
-    """Advice for a path that does not exist: a URL or the name of a model on the Hugging Face Hub, else nothing."""
+    """Advice for a path that does not exist: for a URL, a model of the Hugging Face Hub or a rule; else nothing."""
     text = path.as_posix()
+    if _RULE.fullmatch(text):
+        return f"if you mean a rule: separate rules by commas, such as --select IR001,{text}"
     url = _URL.fullmatch(text)
     hub = _HUB.match(url["rest"]) if url else None
     if url and not hub:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from irtools.graph.closure import closure
@@ -37,7 +37,12 @@ class _Port:
     names: tuple[str, ...]
     element_type: str
     shape: tuple[int, ...]
-    line: int
+    graph: GraphView = field(repr=False, compare=False)
+
+    @property
+    def line(self) -> int:
+        """Line in the file; few ports are ever shown with it, and it takes a pass over the file."""
+        return self.graph.line(self.op)
 
     @property
     def label(self) -> str:
@@ -104,7 +109,7 @@ class PartFacts:
         # OpenVINO builds a Parameter from its <data> and ignores the port.
         shape = parse_shape(op.attributes["shape"]) if "shape" in op.attributes else port.shape
         element_type = op.attributes.get("element_type", port.element_type)
-        return ModelInput(key, op.name, port.names, element_type, shape, self.graph.line(key))
+        return ModelInput(key, op.name, port.names, element_type, shape, self.graph)
 
     @cached_property
     def outputs(self) -> tuple[ModelOutput, ...]:
@@ -117,7 +122,7 @@ class PartFacts:
         port = graph.port(source)
         element_type, shape = (port.element_type, port.shape) if port else ("", ())
         names = graph.result_names(key)
-        return ModelOutput(key, graph.op_name(key), names, element_type, shape, graph.line(key), source)
+        return ModelOutput(key, graph.op_name(key), names, element_type, shape, graph, source)
 
     def input(self, name: str) -> ModelInput | None:
         """The input with a tensor name."""

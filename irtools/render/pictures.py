@@ -261,7 +261,7 @@ def _full(subject: _PictureSubject, most: int) -> Picture:
     ops, rest = full_order(subject.drawn, most)
     lines = subject.lines
     content = "every op" if subject.is_target else f"{subject.document.part}, every op"
-    return OpsDrawer(subject.drawn).draw(ops, subject.title(content), lines, rest=rest)
+    return OpsDrawer(subject.drawn).draw(ops, subject.title(content), lines, rest=rest, most=0 if rest else most)
 
 
 def _whole(subject: _PictureSubject) -> Iterator[Picture]:

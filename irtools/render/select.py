@@ -57,11 +57,23 @@ def full_order(part: DrawnPart, most: int) -> tuple[list[int], list[int]]:
     """
     view = part.view
     order = _as_needed(view)
-    if not most or len(order) <= most:
+    if most < 2 or len(order) <= most:  # one op has no two ends
         return order, []
     layered = {op for layer in part.stack.layers for op in layer.ops} if part.stack is not None else set()
+    starts: set[int] = set()
+    for key in reversed(view.topological):  # the states of a layer go with it, and what they start with
+        readers = {user.op for user in view.consumers(key)}
+        state = view.op_type(key) == "ReadValue"
+        before = bool(readers) and readers <= starts
+        if before or (readers and readers <= layered and (state or _reorders(view, key))):
+            layered.add(key)
+            starts.update([key] if state or before else ())
+    layered.difference_update(view.parameters)
+    layered.update(key for key in view.by_type.get("Assign", ()) if not layered.isdisjoint(view.producers(key)))
     inner = [op for op in order if op in layered]
     if len(inner) < len(order) - most:  # without the layers, there is still too much
+        inner = [op for op in order if view.op_type(op) not in ("Parameter", "Result")]
+    if len(inner) <= len(order) - most:
         inner = order
     kept = most - (len(order) - len(inner))
     first = kept - kept // 2
@@ -71,12 +83,13 @@ def full_order(part: DrawnPart, most: int) -> tuple[list[int], list[int]]:
 
 
 def _as_needed(view: GraphView) -> list[int]:
-    """Ops without constants in the order of computation, each state just before its first reader."""
+    """Ops without constants in the order of computation, each state beside its first reader and its writer."""
     rank = dict(view.rank)
     for key in reversed(view.topological):
         users = view.consumers(key)
         if users and (view.op_type(key) in ("ReadValue", "Parameter") or _reorders(view, key)):
             rank[key] = min(rank[user.op] for user in users)
+    rank |= {key: rank[source] for key in view.by_type.get("Assign", ()) for source in view.producers(key)[:1]}
     order = [key for key in view.topological if not view.constant(key)]
     return sorted(order, key=lambda key: (rank[key], view.rank[key]))
 

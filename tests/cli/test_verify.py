@@ -269,3 +269,10 @@ def test_expected_compression_is_required_of_target_and_head(cli: Cli, fixtures:
 def test_unusable_expectations_are_usage_errors(cli: Cli, fixtures: Path, arguments: tuple[str, ...]) -> None:
     done = cli("verify", fixtures / "qwen3_5_vl_int4", *arguments)
     assert (done.code, "Traceback" in done.err, done.err.count("irtools: error:")) == (2, False, 1)
+
+
+def test_a_rule_given_as_a_path_is_answered_with_how_to_give_several(cli: Any, fixtures: Path) -> None:
+    done = cli("verify", fixtures / "falcon", "--select", "IR001", "MTP005")
+
+    assert done.code == 2
+    assert "separate rules by commas" in done.err

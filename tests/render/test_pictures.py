@@ -34,6 +34,8 @@ def titles(shown: Picture, kind: str) -> list[str]:
     return [box.title for box in shown.boxes if box.kind == kind]
 
 
+OF_STATES = ("Broadcast", "Concat", "Unsqueeze", "ShapeOf", "Slice")
+"""Ops that compute what a state starts with."""
 SNAPSHOTS = {
     "falcon.dot": ("falcon", {}),
     "qwen3_5_moe_vl.dot": ("qwen3_5_moe_vl", {}),
@@ -330,3 +332,28 @@ def test_layer_types_of_the_config_can_be_read_off_the_picture(fixtures: Path) -
     by_title = {box.title: box for box in shown.boxes}
     assert by_title["Router"].lines[0] == f"top {config['num_experts_per_tok']} of {config['num_experts']}"
     assert f"convolution over {config['linear_conv_kernel_dim']} tokens" in by_title["Linear attention"].lines
+
+
+@pytest.mark.parametrize(("name", "most"), [("llama", 120), ("qwen3_5_vl", 250)])
+def test_full_leaves_out_the_middle_and_keeps_both_ends(fixtures: Path, name: str, most: int) -> None:
+    export = open_export(fixtures / name)
+    view, shown = export.target.graph, picture(fixtures / name, full=True, most=most)
+    drawn = {int(box.key[1:]) for box in shown.boxes if re.fullmatch(r"n\d+", box.key)}
+    (gap,) = [box for box in shown.boxes if box.key == "gap"]
+    every = {key for key in view if not view.constant(key)}
+    assert drawn <= every
+    assert gap.title == f"{len(every - drawn)} ops"
+    assert len(drawn) == most
+    stack = export.locate()
+    outside = every - {op for layer in stack.layers for op in layer.ops}
+    ends = {*view.parameters, *view.results, stack.embedding, stack.head, *stack.logits_tail}
+    assert ends <= drawn
+    assert drawn & set(stack.layers[0].ops)
+    assert drawn & set(stack.layers[-1].ops)
+    assert not drawn & set(stack.layers[len(stack.layers) // 2].ops)
+    # What is beside the layers stays, except the states of layers that are left out.
+    assert {view.op_type(op) for op in outside - drawn} <= {"ReadValue", "Assign", "Gather", *OF_STATES}
+    into, out = ([arrow for arrow in shown.arrows if getattr(arrow, end) == "gap"] for end in ("head", "tail"))
+    assert into
+    assert out
+    assert any("irtools report writes a page with every op" in sentence for sentence in shown.omitted)

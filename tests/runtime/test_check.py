@@ -72,7 +72,7 @@ FALCON = "__module.transformer.h.{}/aten::add/Add"
     [
         ("{", "the annotation is malformed"),
         (locators(l0=("nowhere", 0)), "no op has this name"),
-        (locators(l0=(FALCON.format(0), 1)), "the op has 1 outputs and no index 1"),
+        (locators(l0=(FALCON.format(0), 1)), "the op has 1 output and no index 1"),
         (locators(l0=(FALCON.format(0), 0), l1=(FALCON.format(0), 0)), "layers 0 and 1 share"),
         (locators(l0=("attention_mask", 0)), "the value has the shape [?,?]; the runtime needs rank 3"),
         (locators(l0=("logits", 0)), "no op has this name"),
