@@ -38,7 +38,7 @@ fuzz: .venv/installed-dev
 	@$(BIN)/python fixtures/pack.py
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
-# Small changes to the code, drawn at random: which of them does a test notice? Takes up to an hour; not in CI.
+# Small changes to the code, drawn at random: which of them does a test notice? Takes long; not in CI.
 MUTANTS ?= 100
 mutants: .venv/installed-dev
 	$(BIN)/python -m tests.mutants --number $(MUTANTS) $(if $(SEED),--seed $(SEED))
