@@ -44,7 +44,7 @@ def missing_instead(path: Path) -> str:
     """Advice for a path that does not exist: for a URL, a model of the Hugging Face Hub or a rule; else nothing."""
     text = path.as_posix()
     if _RULE.fullmatch(text):
-        return f"if you mean a rule: separate rules by commas, such as --select IR001,{text}"
+        return f"if you mean a rule: separate rules by commas, such as --select OTHER,{text}"
     url = _URL.fullmatch(text)
     hub = _HUB.match(url["rest"]) if url else None
     if url and not hub:
