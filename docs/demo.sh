@@ -26,6 +26,7 @@ Next:
     demo/falcon.svg is the overview alone;
   - put irtools on the path: . .venv/bin/activate
   - try it on an export of yours: irtools inspect MODEL_DIR && irtools verify MODEL_DIR
-  - `irtools --help` lists the commands; the README has a session with each of them.
+  - `irtools --help` lists the commands, docs/reference/commands.md has a session with each of them, and
+    docs/tutorial.md goes from an export to a server that drafts.
 The folder demo is ignored by git, and `make clean` removes it.
 END
