@@ -8,10 +8,12 @@ from pathlib import Path
 from irtools.errors import ExportError, IrtoolsError, os_reason
 from irtools.ir.reading import is_lfs_pointer, open_file
 
-__all__ = ["added_rows", "footer", "require_weights"]
+__all__ = ["FOOTER_SIZE", "added_rows", "footer", "require_weights"]
 
 _FOOTER = struct.Struct("<16sQQ")
 _MAGIC = b"irtools.own-head"
+FOOTER_SIZE = _FOOTER.size
+"""Bytes of the footer of a file to which rows were added."""
 
 
 def footer(before: int, end: int) -> bytes:
