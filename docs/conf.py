@@ -28,12 +28,11 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
-    "sphinx_design",
 ]
 exclude_patterns = ["_build"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence"]  # for what docs/_ext/command_options.py writes
 # Anchors are those of GitHub, so that a link works in both places; docs/check.py checks them there.
 myst_heading_anchors = 4
 
@@ -104,5 +103,4 @@ def _read(app: Sphinx, docname: str, source: list[str]) -> None:
 
 def setup(app: Sphinx) -> None:
     """Register what this documentation adds to Sphinx."""
-    app.add_css_file("wide.css")
     app.connect("source-read", _read)
