@@ -62,3 +62,26 @@ def test_a_value_is_in_the_stream_only_if_openvino_gives_it_that_shape(written: 
     stream = Source(hidden, view.outputs(hidden)[0].id)
     same = SameShape(view, stream=[stream]).in_stream(Source(value, view.outputs(value)[0].id))
     assert same == shapes_agree(written)
+
+
+def test_states_have_one_shape_if_they_begin_and_go_on_alike(tmp_path: Path) -> None:
+    """The states are returned as they are; OpenVINO computes their shapes for inputs of different lengths."""
+    first, second = (op.parameter([-1, -1, SIZE], ov.Type.f32, name=name) for name in ("first", "second"))
+    values = {"one": first, "two": first, "other": second}
+    kept = {name: op.read_value(value, name, ov.Type.f32, [-1, -1, SIZE]) for name, value in values.items()}
+    sinks = [op.assign(op.add(kept[name], value), name) for name, value in values.items()]
+    for name, read in kept.items():
+        read.set_friendly_name(name)
+    path = tmp_path / "openvino_model.xml"
+    model = ov.Model([op.result(read) for read in kept.values()], sinks, [first, second], "small")
+    ov.save_model(model, path, compress_to_fp16=False)
+
+    view = GraphView(scan_ir(path.read_bytes()))
+    (one,) = view.named["one"]
+    found = SameShape(view).like(Source(one, view.outputs(one)[0].id), view.by_type["ReadValue"])
+
+    request = ov.Core().compile_model(path, "CPU").create_infer_request()
+    request.infer([np.ones([2, 4, SIZE], "f4"), np.ones([1, 5, SIZE], "f4")])
+    shapes = {name: request.get_output_tensor(place).shape for place, name in enumerate(kept)}
+    alike = {name for name, shape in shapes.items() if shape == shapes["one"]}
+    assert {view.op_name(source.op) for source in found} == alike - {"one"}
