@@ -46,6 +46,8 @@ AREAS = {
     "irtools/model": (7, "tests/model tests/rules tests/lint tests/report tests/cli"),
 }
 _OF_FILE, _LIKELY, _TOGETHER = 6, 40, 30
+_SECONDS = {FAST: 20, SLOW: 200}
+"""Time of the processor after which a test is in a loop without end."""
 _COSTLY = {"tests/cli", "tests/report"}
 """Tests that are not run first: most start processes, of which the calls are not seen."""
 
@@ -97,7 +99,7 @@ class Judge:
         def traced() -> list[object]:
             from tests.mutants.plugin import Run, Trace
 
-            run, trace = Run(Selection(), self.server.tree / "running"), Trace(f"{self.server.tree}/")
+            run, trace = Run(Selection(), self.server.tree / "running", _SECONDS[FAST]), Trace(f"{self.server.tree}/")
             self.server.run(tests, run, trace)
             return [run.failed, [(name, seconds, list(found)) for name, (seconds, found) in trace.called.items()]]
 
@@ -157,17 +159,15 @@ class Judge:
         places = sorted({place for change in changes for place in _places(change)})
         with self._made(changes):
             failed = self._failed(places, Selection(without=self.bad), _TOGETHER, marked)
-        print(
-            f"{len(changes)} changes together, tests {marked}: {self.server.seconds:.0f} s, {len(failed)} tests fail",
-            flush=True,
-        )
+        done = f"{self.server.seconds:.0f} s, {len(failed)} tests fail"
+        print(f"{len(changes)} changes together, tests {marked}: {done}", flush=True)
         return failed
 
     def _failed(self, places: list[str], selection: Selection, most: int, marked: str) -> dict[str, str]:
         def run() -> list[object]:
             from tests.mutants.plugin import Run
 
-            plugin = Run(selection, self.server.tree / "running")
+            plugin = Run(selection, self.server.tree / "running", _SECONDS[marked])
             return [self.server.run(places, plugin, most=most, marked=marked), plugin.failed]
 
         answer = self.server.fork(run)
