@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from irtools.ir.hashes import require_same_hash, same_hash
 from irtools.ir.pread import Allowance, WeightsReader
-from irtools.ir.reading import is_lfs_pointer
+from irtools.ir.reading import NotFetchedError, is_lfs_pointer
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:%b\nsize 1234\n" % (b"0" * 64)
 
@@ -37,3 +38,18 @@ def test_every_file_of_an_export_is_read(name: str, fixtures: Path) -> None:
         reader = WeightsReader(path, Allowance(100))
         assert reader.size == size
         assert reader.read(size - 10, 10) == path.read_bytes()[-10:]
+
+
+@pytest.mark.parametrize(("other", "same"), [(b"other size", False), (b"content", None)])
+def test_files_without_a_known_hash_differ_by_their_sizes_or_are_not_compared(
+    other: bytes, same: bool | None, tmp_path: Path
+) -> None:
+    one, two = tmp_path / "one.bin", tmp_path / "two.bin"
+    one.write_bytes(b"content")
+    two.write_bytes(other)
+    assert same_hash(one, two) is same
+    if same is None:
+        with pytest.raises(NotFetchedError):
+            require_same_hash(one, two)
+    else:
+        assert require_same_hash(one, two) is same

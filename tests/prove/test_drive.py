@@ -13,6 +13,7 @@ import irtools
 from irtools.prove.drive import Session
 from irtools.prove.files import Files
 from irtools.prove.inputs import Feeder, ModelCall, UndrivableError
+from irtools.prove.structure import measure_structure, structure
 from irtools.prove.worker import Worker
 
 TOKENS = np.array([[5, 9, 33, 7, 10], [1, 2, 3, 4, 5]])
@@ -20,6 +21,27 @@ TOKENS = np.array([[5, 9, 33, 7, 10], [1, 2, 3, 4, 5]])
 
 def session_of(directory: Path) -> Session:
     return Session(Files.of(irtools.open_export(directory)))
+
+
+def test_the_structure_of_stacked_experts_is_the_mean_of_their_matrices(fixtures: Path) -> None:
+    """The experts are one constant; numpy cuts it here as OpenVINO reads it."""
+    directory = fixtures / "mixtral"
+    graph = irtools.open_export(directory).target.graph
+    places = [
+        (graph.op_name(key), index)
+        for key in graph.by_type["MatMul"]
+        for index, source in enumerate(graph.inputs(key))
+        if graph.constant(source.op) and graph.shape(source)[:-2] == (4,)
+    ]
+    assert len(places) > 6
+    measured = measure_structure(session_of(directory), {"target": places})["target"]
+    ops = {op.get_friendly_name(): op for op in ov.Core().read_model(directory / "openvino_model.xml").get_ops()}
+    for (name, index), found in zip(places, measured, strict=True):
+        stored = ops[name].input_value(index).get_node()
+        while stored.get_type_name() != "Constant":
+            stored = stored.input_value(0).get_node()
+        experts = stored.data.astype(np.float32)
+        assert found == pytest.approx(np.mean([structure(matrix) for matrix in experts]), rel=1e-3)
 
 
 # Two sequences with five new tokens after three in the state.
