@@ -24,6 +24,7 @@ from irtools.errors import OptionError
 from irtools.prove.run import Proof
 from irtools.prove.speculate import DraftSetup
 from irtools.prove.steps import Check, Step
+from tests.marks import mostly_slow
 
 ExportCopy = Callable[..., Path]
 SECTIONS = ("Parameters", "Returns", "Raises", "Attributes", "Examples", "Yields", "Notes")
@@ -272,7 +273,7 @@ def seen(name: str, scratch: Path) -> Iterator[object]:
     yield from (export.target.graph, inspection.part, export.render(layer=0, format="dot").picture)
 
 
-@pytest.mark.parametrize("name", ["falcon", "scale"])
+@pytest.mark.parametrize("name", mostly_slow(["falcon", "scale"], fast=1))
 def test_a_repr_is_one_short_line(name: str, tmp_path: Path) -> None:
     for value in seen(name, tmp_path):
         assert len(repr(value)) <= 300, repr(value)
@@ -303,12 +304,15 @@ def test_a_repr_says_what_it_is() -> None:
 
 @pytest.mark.parametrize(
     "made",
-    [
-        "Document(Path('fixtures/falcon/openvino_model.xml'))._repr_svg_()",
-        "open_export('fixtures/falcon')._repr_svg_()",
-        "open_export('fixtures/falcon').locate()._repr_svg_()",
-        "open_export('fixtures/falcon').footprint()._repr_html_()",
-    ],
+    mostly_slow(
+        [
+            "open_export('fixtures/falcon')._repr_svg_()",
+            "Document(Path('fixtures/falcon/openvino_model.xml'))._repr_svg_()",
+            "open_export('fixtures/falcon').locate()._repr_svg_()",
+            "open_export('fixtures/falcon').footprint()._repr_html_()",
+        ],
+        fast=1,
+    ),
 )
 def test_a_notebook_shows_the_first_object_of_a_process(made: str) -> None:
     assert run(f"from pathlib import Path; import irtools; print(irtools.{made}[:2])") in ("<s", "<t", "<p")

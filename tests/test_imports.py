@@ -7,6 +7,7 @@ import importlib
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -67,8 +68,18 @@ def strings(tree: ast.Module) -> Iterator[str]:
             yield node.value
 
 
-def imported(module: str) -> Iterator[str]:
-    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+@cache
+def parsed(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
+@cache
+def imported(module: str) -> frozenset[str]:
+    return frozenset(_imported(module))
+
+
+def _imported(module: str) -> Iterator[str]:
+    tree = parsed(module)
     # A module that runs as a process, the folder of a resource, a table of names and their modules.
     yield from {text for text in strings(tree) if "." in text and text in MODULES} - {module}
     for node in ast.walk(tree):
@@ -156,8 +167,11 @@ def test_every_module_has_a_layer() -> None:
 
 @pytest.mark.parametrize("module", [name for name in MODULES if name.startswith("irtools")])
 def test_the_engine_never_names_the_rule_packs(module: str) -> None:
-    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
-    names = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    names = [
+        node.value
+        for node in ast.walk(parsed(module))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
     # The entry-point group of rule packs has the same name: registry is the one place that says it.
     allowed = 1 if module == "irtools.registry" else 0
     assert sum("irtools.rules" in name for name in names) == allowed
@@ -172,12 +186,13 @@ def model_types() -> set[str]:
     return heads | set(importlib.import_module("irtools.rules.families").FAMILIES)
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if name.startswith("irtools")])
-def test_the_engine_knows_no_rule_and_no_family(module: str) -> None:
+@cache
+def known_to_the_packs() -> re.Pattern[str]:
     codes = "|".join(rule.code for rule in load_rules())
     families = "|".join(map(re.escape, model_types()))
-    known = re.compile(rf"\b({codes}|{families})\b")
+    return re.compile(rf"\b({codes}|{families})\b")
 
-    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
 
-    assert [text for text in strings(tree) if known.search(text)] == []
+@pytest.mark.parametrize("module", [name for name in MODULES if name.startswith("irtools")])
+def test_the_engine_knows_no_rule_and_no_family(module: str) -> None:
+    assert [text for text in strings(parsed(module)) if known_to_the_packs().search(text)] == []

@@ -10,10 +10,12 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fcntl import ioctl
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -27,15 +29,21 @@ class Done:
     err: str = ""
 
 
+@contextmanager
+def collected_later() -> Iterator[None]:
+    """Keep what the command line does to the garbage collector, which is for a process that ends, from this one."""
+    with patch("gc.freeze"):
+        yield
+    gc.enable()
+
+
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
     """Run ``irtools`` in this process."""
 
     def run(*arguments: object) -> Done:
-        with pytest.raises(SystemExit) as ended:
+        with collected_later(), pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
-        gc.unfreeze()
-        gc.enable()  # the command line leaves it off
         out, err = capsys.readouterr()
         assert isinstance(ended.value.code, int)
         return Done(ended.value.code, out, err)

@@ -21,6 +21,7 @@ import irtools.cli
 from irtools.cli.help import EXAMPLES
 from irtools.report.json import schema
 from tests.cli.conftest import Done, command
+from tests.marks import mostly_slow
 
 COMMANDS = irtools.cli.cli.list_commands(click.Context(irtools.cli.cli))
 
@@ -194,7 +195,7 @@ def test_a_signal_that_ends_it_exits_with_its_number_and_one_line(number: signal
     assert child.returncode == 128 + number
 
 
-@ENDING
+@pytest.mark.parametrize("number", mostly_slow([signal.SIGTERM, signal.SIGINT, signal.SIGHUP], fast=1))
 def test_a_signal_while_writing_leaves_nothing(number: signal.Signals, export_copy: Callable[..., Path]) -> None:
     """The signal arrives while the new file is checked under its temporary name."""
     directory = export_copy("falcon")

@@ -119,6 +119,7 @@ def test_a_full_disk_while_exports_are_written(exports: Callable[..., Path], fix
     )
 
 
+@pytest.mark.slow
 def test_a_full_disk_for_the_state_costs_no_result(exports: Callable[..., Path]) -> None:
     root = exports(*SOUND)
     arguments = ("verify", "--recursive", ".", "--exit-zero", "--format", "json")

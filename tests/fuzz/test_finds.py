@@ -57,6 +57,7 @@ def crash(_: bytes) -> None:
     raise IndexError
 
 
+@pytest.mark.slow
 def test_a_crash_a_hang_and_greed_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "SECONDS", 1.5)
     signatures = [judge(Target("x", check, (PLAIN,)), Case("x", PLAIN)) for check in (crash, endless, greedy)]

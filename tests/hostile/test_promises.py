@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.large import write_large
+from tests.marks import mostly_slow
 
 ROOT = Path(__file__).resolve().parents[2]
 WATCH = """
@@ -36,6 +37,7 @@ def hook(event, arguments):
 sys.addaudithook(hook)
 log = sys.argv.pop(1)
 from irtools.cli import main
+from tests.marks import mostly_slow
 try:
     main(sys.argv[1:])
 finally:
@@ -63,15 +65,17 @@ def watched(log: Path, cwd: Path, *arguments: object) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ("verify", "ov"),
-        ("verify", "ov", "--output", "out/x.sarif"),
-        ("inspect", "ov"),
-        ("report", "ov", "-o", "out/x.html"),
-        ("annotate", "ov", "-o", "out/annotated"),
-        ("render", "ov", "-o", "out/x.svg"),
-        ("diff", "ov", "ov"),
-    ],
+    mostly_slow(
+        [
+            ("verify", "ov", "--output", "out/x.sarif"),
+            ("report", "ov", "-o", "out/x.html"),
+            ("annotate", "ov", "-o", "out/annotated"),
+            ("verify", "ov"),
+            ("inspect", "ov"),
+            ("render", "ov", "-o", "out/x.svg"),
+            ("diff", "ov", "ov"),
+        ]
+    ),
     ids=lambda arguments: f"{arguments[0]}{len(arguments)}",
 )
 def test_files_network_and_processes(fixtures: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import json
 import os
@@ -20,6 +19,7 @@ from irtools.cli import main
 from irtools.export import open_export
 from irtools.prove.prompts import DEFAULT_PROMPTS
 from irtools.runtime import genai
+from tests.cli.conftest import collected_later
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
@@ -54,10 +54,8 @@ class Proved:
 def _irtools(*arguments: object) -> tuple[int | str | None, str, str]:
     """Run the command line in this process; it starts further processes."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
-    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+    with redirect_stdout(out), redirect_stderr(err), collected_later(), pytest.raises(SystemExit) as ended:
         main([str(argument) for argument in arguments])
-    gc.unfreeze()
-    gc.enable()  # the command line disables it
     stdout, stderr = (stream.buffer.getvalue().decode() for stream in (out, err))
     return ended.value.code, stdout, stderr
 

@@ -82,7 +82,7 @@ def named(step: Step, status: str) -> set[str]:
     return {check.name for check in step.checks if check.status == status}
 
 
-@pytest.mark.parametrize("name", mostly_slow(defects_head.FAILING, fast=4))
+@pytest.mark.parametrize("name", mostly_slow(defects_head.FAILING, fast=2))
 def test_a_defect_fails_the_checks_that_see_it(
     name: str, recorded: Recorded, monkeypatch: pytest.MonkeyPatch, export_copy: Copier
 ) -> None:
@@ -168,6 +168,7 @@ def test_an_uncompressed_head_of_a_compressed_target_warns(export_copy: Copier) 
     assert "QNT010" in checks[1].why
 
 
+@pytest.mark.slow
 def test_one_short_prompt_is_enough_for_the_blocks(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch, export_copy: Copier
 ) -> None:
@@ -245,6 +246,7 @@ def test_a_draft_head_without_the_tokens_of_the_target_is_told(
     assert check.figures["agreed"] == 0
 
 
+@pytest.mark.slow
 def test_logits_of_its_own_with_wrong_content_fail(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch, export_copy: Copier
 ) -> None:

@@ -16,6 +16,7 @@ from irtools.prove.measure_state import measure
 from irtools.prove.state import state
 from irtools.prove.steps import FAILED, NOT_APPLICABLE, PASSED, Step
 from irtools.prove.worker import Measured
+from tests.marks import mostly_slow
 
 TOKENS = [5, 9, 33, 7, 10, 42, 3]
 CHECKS = ("continuation", "causality", "reset", "growth", "reorder")
@@ -103,14 +104,17 @@ HEAD = ("qwen3_5_vl", "openvino_mtp_model.xml", "mtp-")
 
 @pytest.mark.parametrize(
     ("change", "part", "expected"),
-    [
-        (_keep_only_the_last, LLAMA, {"continuation", "growth"}),
-        (_cross, LLAMA, {"continuation"}),
-        (_forget_beams, LLAMA, {"reorder"}),
-        (_forget_beams, HEAD, {"reorder"}),
-        (_show_the_future, LLAMA, {"causality", "continuation"}),
-        (_show_the_future, HEAD, {"causality"}),
-    ],
+    mostly_slow(
+        [
+            (_keep_only_the_last, LLAMA, {"continuation", "growth"}),
+            (_forget_beams, LLAMA, {"reorder"}),
+            (_show_the_future, LLAMA, {"causality", "continuation"}),
+            (_cross, LLAMA, {"continuation"}),
+            (_forget_beams, HEAD, {"reorder"}),
+            (_show_the_future, HEAD, {"causality"}),
+        ],
+        names=3,
+    ),
 )
 def test_miswired_state_fails_the_check_that_sees_it(
     change: Callable[[IR], None], part: tuple[str, str, str], expected: set[str], export_copy: Callable[..., Path]

@@ -96,7 +96,7 @@ def truth_of(fixtures: Path, truth: Callable[[str], dict[str, Any]]) -> Callable
     return entries
 
 
-@pytest.mark.parametrize("name", mostly_slow([*SOUND, *(f"zoo/{name}" for name in ZOO)], fast=4))
+@pytest.mark.parametrize("name", mostly_slow([*SOUND, *(f"zoo/{name}" for name in ZOO)], fast=2))
 def test_true_annotation_passes(
     name: str, export_copy: Callable[..., Path], truth_of: Callable[[str], Entries]
 ) -> None:
@@ -135,7 +135,7 @@ DEFECTS: dict[str, tuple[Callable[[Entries], Entries], set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("defect", mostly_slow(DEFECTS, fast=4))
+@pytest.mark.parametrize("defect", mostly_slow(DEFECTS, fast=2))
 def test_wrong_annotation_fails_the_check_that_sees_it(
     defect: str, export_copy: Callable[..., Path], truth_of: Callable[[str], Entries]
 ) -> None:

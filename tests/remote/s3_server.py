@@ -9,9 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
-from werkzeug.serving import make_server
-
 KEY, SECRET = "AKIAIOSFODNN7EXAMPLE", "a-secret-that-nobody-may-print"
 
 
@@ -27,6 +24,9 @@ class S3:
     """
 
     def __init__(self) -> None:
+        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+        from werkzeug.serving import make_server
+
         self.requests: list[tuple[str, str, int]] = []
         self.failures: list[str] = []
         self._application = DomainDispatcherApplication(create_backend_app)

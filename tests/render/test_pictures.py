@@ -54,6 +54,7 @@ def test_dot_snapshot(fixtures: Path, name: str, snapshot: Snapshot) -> None:
     snapshot(name, to_dot(picture(fixtures / export, **asked)))
 
 
+@pytest.mark.slow
 def test_dot_does_not_depend_on_the_run(fixtures: Path) -> None:
     code = (
         "import sys, irtools\n"

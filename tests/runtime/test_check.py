@@ -55,7 +55,7 @@ def problems(remarks: tuple[Remark, ...]) -> list[str]:
     return [remark.message for remark in remarks if remark.problem]
 
 
-@pytest.mark.parametrize("name", mostly_slow(NAMES, fast=5))
+@pytest.mark.parametrize("name", mostly_slow(NAMES))
 def test_a_true_annotation_has_no_problem(name: str, annotated: Callable[..., tuple[Path, Path, str]]) -> None:
     messages = [(remark.problem, remark.message) for remark in check_file(*annotated(name))]
     if name == "gpt2":  # GenAI does refuse it: "could not find the target token-embedding Gather"
@@ -69,14 +69,17 @@ FALCON = "__module.transformer.h.{}/aten::add/Add"
 
 @pytest.mark.parametrize(
     ("annotation", "message"),
-    [
-        ("{", "the annotation is malformed"),
-        (locators(l0=("nowhere", 0)), "no op has this name"),
-        (locators(l0=(FALCON.format(0), 1)), "the op has 1 output and no index 1"),
-        (locators(l0=(FALCON.format(0), 0), l1=(FALCON.format(0), 0)), "layers 0 and 1 share"),
-        (locators(l0=("attention_mask", 0)), "the value has the shape [?,?]; the runtime needs rank 3"),
-        (locators(l0=("logits", 0)), "no op has this name"),
-    ],
+    mostly_slow(
+        [
+            ("{", "the annotation is malformed"),
+            (locators(l0=("nowhere", 0)), "no op has this name"),
+            (locators(l0=("attention_mask", 0)), "the value has the shape [?,?]; the runtime needs rank 3"),
+            (locators(l0=(FALCON.format(0), 1)), "the op has 1 output and no index 1"),
+            (locators(l0=(FALCON.format(0), 0), l1=(FALCON.format(0), 0)), "layers 0 and 1 share"),
+            (locators(l0=("logits", 0)), "no op has this name"),
+        ],
+        names=2,
+    ),
 )
 def test_what_the_runtime_refuses_is_a_problem(
     annotation: str, message: str, annotated: Callable[..., tuple[Path, Path, str]]

@@ -57,7 +57,7 @@ def pairs(graph: GraphView, seed: str, count: int) -> list[tuple[str, str]]:
     return chosen
 
 
-@pytest.mark.parametrize("name", mostly_slow(EXPORTS))
+@pytest.mark.parametrize("name", mostly_slow(EXPORTS, fast=2))
 def test_pieces_give_what_the_whole_model_gives(name: str, extract: Extract, target_of: Callable[[str], Path]) -> None:
     path = target_of(name)
     pieces = [

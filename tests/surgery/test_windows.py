@@ -19,6 +19,7 @@ from irtools.export import Export, open_export
 from irtools.ir import files, save
 from irtools.ir.listing import link_file
 from irtools.ir.mistaken import file_instead, missing_instead
+from tests.marks import mostly_slow
 
 LACKING = (
     *("O_DIRECTORY", "O_NOFOLLOW", "fchown", "fchmod", "geteuid", "getegid", "pread"),
@@ -199,7 +200,7 @@ def test_links_become_hard_links_or_copies(windows: pytest.MonkeyPatch, tmp_path
     assert (tmp_path / "c").read_bytes() == b"weights"
 
 
-@pytest.mark.parametrize("page", ["cp437", "cp1252"])
+@pytest.mark.parametrize("page", mostly_slow(["cp437", "cp1252"], fast=1))
 def test_consoles_with_a_code_page(export_copy: Callable[..., Path], page: str) -> None:
     path = export_copy("falcon")
     named = path.with_name("模型 é")
