@@ -20,7 +20,17 @@ from typing import Any, NamedTuple, TypeVar
 from xml.parsers import expat
 
 from irtools.errors import InvalidIRError, MalformedValueError, UnsupportedEncodingError, about
-from irtools.ir.flat import ATTRIBUTES, Edge, FlatLayers, flat_edges, flat_layers, outer_edges
+from irtools.ir.flat import (
+    ATTRIBUTES,
+    Edge,
+    FlatLayers,
+    OtherLayers,
+    Run,
+    flat_edges,
+    flat_layers,
+    layers_like,
+    outer_edges,
+)
 from irtools.ir.reading import LFS_POINTER
 from irtools.text import clipped, whole_number
 
@@ -135,6 +145,7 @@ class Scan:
     edges_section: Span = field(default=Span(0, 0))
     opsets: list[str] = field(default_factory=list, repr=False)
     contents: list[bytes | None] = field(default_factory=list, repr=False)
+    _flat_edges: bool = field(default=False, init=False, repr=False, compare=False)
     _lines: list[int] = field(default_factory=lambda: [0], init=False, repr=False)
     _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -191,23 +202,24 @@ def _number(data: bytes, offset: int, attributes: dict[str, str], key: str, tag:
     return number
 
 
-def _validate(data: bytes, proved: Span) -> bool:
+def _validate(data: bytes, proved: Sequence[Span]) -> bool:
     """Validate the file with expat in one pass; True if it has comments, CDATA sections or processing instructions.
 
     Parameters
     ----------
-    proved : Span
-        Elements between two tags whose spelling is proved. They are not parsed if what is left is well-formed without
-        comments and the like, because then they are content of an element.
+    proved : sequence of Span
+        Whole elements, with a tag before and after them, which are known to be well-formed. They are not parsed if
+        what is left is well-formed without comments and the like, because then they are content of an element.
     """
     if data[:4] in (b"\xff\xfe\0\0", b"\0\0\xfe\xff") or data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4]:
         message = "the XML is UTF-16 or UTF-32, but irtools edits only UTF-8"
         raise UnsupportedEncodingError(message, line=1, hint=_REENCODE)
-    if proved.end:
+    if proved:
+        left = zip((0, *(span.end for span in proved)), (*(span.start for span in proved), len(data)), strict=True)
         with suppress(InvalidIRError):  # raised again below, with the line in the whole file
-            if not _parse(data, (Span(0, proved.start), Span(proved.end, len(data)))):
+            if not _parse(data, [Span(*piece) for piece in left]):
                 return False
-    return _parse(data, (Span(0, len(data)),))
+    return _parse(data, [Span(0, len(data))])
 
 
 def _parse(data: bytes, pieces: Sequence[Span]) -> bool:
@@ -305,16 +317,19 @@ def scan_outline(data: bytes) -> Scan:
 
 
 def _scan_file(data: bytes, *, whole: bool, like: Scan | None = None) -> Scan:
-    proved, edges = _proved_edges(data) if whole else (Span(0, 0), None)
-    masked = _mask(data) if _validate(data, proved) else data
+    if like is not None and like.masked is not like.data:
+        like = None
+    known = _Known.of(data, like) if whole else _Known()
+    masked = _mask(data) if _validate(data, known.proved) else data
+    if masked is not data:
+        known = _Known()
     root = TAG.search(masked)
     if root is None or root[2] != b"net":
         name = root[2].decode("utf-8", "replace") if root else "?"
         raise InvalidIRError(f"the root element is <{name}>, not <net>: this is not an OpenVINO IR", line=1)
     scan = Scan(data, masked, net=parse_attributes(root[3]), net_tag=Span(*root.span()), net_end=root.end())
     if not root[4]:
-        plain = like is not None and like.masked is like.data and masked is data
-        scan.net_end = _scan_children(scan, root.end(), whole, like if plain else None, (proved, edges))
+        scan.net_end = _scan_children(scan, root.end(), whole, like if masked is data else None, known)
     if scan.nesting > _MAX_NESTING:
         raise _too_deep(scan, f"{scan.nesting} graphs", scan.layers)
     for span in (*scan.rt_infos, *((scan.meta_data,) if scan.meta_data is not None else ())):
@@ -380,28 +395,64 @@ def child_spans(data: bytes, span: Span) -> Iterator[tuple[str, Span]]:
         yield tag[2].decode(), Span(tag.start() + first, position + first)
 
 
-def _proved_edges(data: bytes) -> tuple[Span, list[Edge] | None]:
-    """Range of the last ``<edges>`` without its tags, and its edges; empty for another spelling than OpenVINO's."""
-    span = Span(*outer_edges(data))
-    edges = flat_edges(data[span.start : span.end]) if span.end else None
-    return (span, edges) if edges is not None else (Span(0, 0), None)
+class _Known(NamedTuple):
+    """What the bytes of a file alone prove, before it is parsed.
+
+    Attributes
+    ----------
+    proved : sequence of Span
+        Elements that need not be parsed, in file order.
+    layers, edges : list
+        The layers and edges; None if they are spelled otherwise than by OpenVINO, or do not resemble the other file.
+    layers_start, edges_start : int
+        Offsets after the tags of their sections.
+    """
+
+    proved: Sequence[Span] = ()
+    layers: list[Run | FlatLayers] | None = None
+    layers_start: int = 0
+    edges: list[Edge] | None = None
+    edges_start: int = 0
+
+    @classmethod
+    def of(cls, data: bytes, like: Scan | None) -> _Known:
+        """Read the edges, and with another file, the layers that are alike."""
+        span = Span(*outer_edges(data))
+        edges = _edges_like(data, span, like) if span.end else None
+        proved = [span] if edges is not None else []
+        start, layers = data.find(b"<layers>") + len(b"<layers>"), None
+        if like is not None and like.contents and like.data.startswith(b"<layers>", like.layers.start):
+            there = like.layers.start + len(b"<layers>")
+            layers = layers_like(data, start, OtherLayers(like.data, there, like.ids, like.spans, like.contents))
+        runs = [Span(run.start, run.end) for run in layers or () if isinstance(run, Run)]
+        if runs and edges is not None and runs[-1].end > span.start:
+            return _Known()  # no IR has its edges before its layers
+        return _Known((*runs, *proved), layers, start, edges, span.start)
+
+
+def _edges_like(data: bytes, span: Span, like: Scan | None) -> list[Edge] | None:
+    """Edges of a section without its tags; those at its beginning that another file also has are not read again."""
+    if like is None or not like._flat_edges:
+        return flat_edges(data[span.start : span.end])
+    start, end = outer_edges(like.data)
+    same = 0
+    while same < end - start:
+        piece = like.data[start + same : min(start + same + _PIECE, end)]
+        if not data.startswith(piece, span.start + same, span.end):
+            break
+        same += len(piece)
+    if same == end - start == span.end - span.start:
+        return like.edges
+    same = max(data.rfind(b"\n\t\t<edge", span.start, span.start + same) - span.start, 0)
+    edges = flat_edges(data[span.start + same : span.end])
+    return like.edges[: like.data.count(b"<edge", start, start + same)] + edges if edges is not None else None
 
 
 def _scan_children(
-    scan: Scan,
-    position: int,
-    whole: bool = True,
-    like: Scan | None = None,
-    proved: tuple[Span, list[Edge] | None] = (Span(0, 0), None),
+    scan: Scan, position: int, whole: bool = True, like: Scan | None = None, known: _Known | None = None
 ) -> int:
-    """Scan the children of ``<net>`` or of a body; returns the offset of the end tag.
-
-    Parameters
-    ----------
-    proved : tuple
-        That of :func:`_proved_edges`.
-    """
-    data = scan.masked
+    """Scan the children of ``<net>`` or of a body; returns the offset of the end tag."""
+    data, known = scan.masked, known or _Known()
     while (tag := TAG.search(data, position)) is not None:
         closing, name, _, empty = tag.groups()
         if closing:
@@ -409,17 +460,22 @@ def _scan_children(
         if empty:
             position = tag.end()
         elif name == b"layers" and whole and not scan.layers.end:
-            position = (like and _shared_layers(scan, tag.start(), like)) or _scan_layers(scan, data, tag.end())
+            layers = known.layers if tag.end() == known.layers_start else None
+            position = (
+                (like and layers and _take_alike(scan, layers, like))
+                or (like and _shared_layers(scan, tag.start(), like))
+                or _scan_layers(scan, data, tag.end())
+            )
         else:
             position = _skip_element(data, tag)
         if name == b"layers" and not scan.layers.end:  # OpenVINO reads the first of several, edges too
             scan.layers = Span(tag.start(), position)
         elif name == b"edges" and not scan.edges_section.end:
             scan.edges_section = Span(tag.start(), position)
-            if like and like.edges_section.end and _same_section(data, tag.start(), like, like.edges_section):
+            if known.edges is not None and tag.end() == known.edges_start:
+                scan.edges, scan._flat_edges = known.edges, True
+            elif like and like.edges_section.end and _same_section(data, tag.start(), like, like.edges_section):
                 scan.edges = like.edges
-            elif whole and proved[1] is not None and tag.end() == proved[0].start:
-                scan.edges = proved[1]
             elif whole:
                 _scan_edges(scan, data, tag.end(), position)
         elif name == b"rt_info":
@@ -464,19 +520,47 @@ def _shared_layers(scan: Scan, start: int, like: Scan) -> int:
     return like.layers.end + shift
 
 
+def _take_alike(scan: Scan, layers: Sequence[Run | FlatLayers], like: Scan) -> int:
+    """Take over the layers that another file also has, and record the others; returns the offset after them all."""
+    end = scan.data.index(b"</layers", layers[-1].end if isinstance(layers[-1], Run) else layers[-1].ends[-1])
+    end = scan.data.index(b">", end) + 1
+    scan.nesting = like.nesting
+    if all(isinstance(run, Run) and not run.shift for run in layers) and layers[-1][1] == len(like.spans):
+        scan.ids, scan.names, scan.types, scan.spans = like.ids, like.names, like.types, like.spans
+        scan.opsets, scan.contents = like.opsets, like.contents
+        return end
+    for run in layers:
+        if isinstance(run, FlatLayers):
+            _take_layers(scan, run)
+            continue
+        taken = slice(run.first, run.last)
+        scan.ids += like.ids[taken]
+        scan.names += like.names[taken]
+        scan.types += like.types[taken]
+        scan.opsets += like.opsets[taken]
+        scan.contents += like.contents[taken]
+        shift = run.shift
+        spans = like.spans[taken]
+        scan.spans += [_SPAN((first + shift, last + shift)) for first, last in spans] if shift else spans
+    if len(scan.opsets) < len(scan.ids):
+        scan.opsets = []
+    return end
+
+
 def _scan_layers(scan: Scan, data: bytes, position: int) -> int:
     """Record the ``<layer>`` elements of one ``<layers>`` without the layers nested in them."""
     # Not in bodies: this searches the rest of the file, and a file can have thousands of bodies.
     flat = flat_layers(data, position) if scan.net_end else None
     if flat is None:
         return _scan_nested_layers(scan, data, position)
-    _take_layers(scan, flat)
-    return flat.end
+    layers, end = flat
+    _take_layers(scan, layers)
+    if scan.masked is not scan.data:
+        scan.contents = []
+    return end
 
 
 def _take_layers(scan: Scan, flat: FlatLayers) -> None:
-    if not flat.heads:
-        return
     ids, names, types, opsets = (flat.heads[place::5] for place in range(1, 5))
     known = {text: attribute_text(text) for text in {*types, *opsets} if text is not None}
     scan.ids += map(int, ids)
@@ -485,8 +569,7 @@ def _take_layers(scan: Scan, flat: FlatLayers) -> None:
     scan.spans += map(_SPAN, zip(flat.starts, flat.ends, strict=True))
     if None not in opsets:
         scan.opsets += map(known.__getitem__, opsets)
-    if scan.masked is scan.data:
-        scan.contents = flat.contents
+    scan.contents += flat.contents
 
 
 def _texts(values: Sequence[bytes]) -> list[str]:
