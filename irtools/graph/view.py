@@ -260,6 +260,10 @@ class GraphView(_DiGraph):
         """Consumers of the outputs of an op, constants included."""
         return tuple(map(_CONSUMER, self._consumers.get(key, ())))
 
+    def readers(self, key: int) -> Sequence[tuple[int, int, int]]:
+        """The same as ``consumers``, as plain tuples: for passes over all ops."""
+        return self._consumers.get(key, ())
+
     def constant_readers(self) -> dict[int, list[int]]:
         """Layer ids of the consumers of each constant value, one for each input; smaller than ``consumers``."""
         readers: dict[int, list[int]] = {}
@@ -385,6 +389,9 @@ class GraphView(_DiGraph):
     def live(self) -> frozenset[int]:
         """Layer ids of the ops that OpenVINO keeps: the inputs and everything above a Result or Assign."""
         live = {*self.results, *self.by_type.get("Assign", ())}
+        read = {source for sources in self._inputs.values() for source, _ in sources}
+        if live.issuperset(self.index.keys() - read - {*self.parameters}):  # every op leads to one of them
+            return frozenset(self.index)
         for key in reversed(self.topological):
             if key in live:
                 live.update([source for source, _ in self._inputs.get(key, ())])

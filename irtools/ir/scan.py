@@ -49,6 +49,7 @@ __all__ = [
     "parse_attributes",
     "same_graph",
     "same_layout",
+    "same_section",
     "scan_ir",
     "scan_outline",
 ]
@@ -361,7 +362,7 @@ def same_graph(one: Scan, other: Scan) -> bool:
     """True if two files have the same bytes in their layers and edges."""
     sections = ((one.layers, other.layers), (one.edges_section, other.edges_section))
     return all(
-        here.end - here.start == there.end - there.start and _same_section(one.data, here.start, other, there)
+        here.end - here.start == there.end - there.start and same_section(one.data, here.start, other, there)
         for here, there in sections
     )
 
@@ -373,7 +374,7 @@ def same_layout(scan: Scan, like: Scan) -> bool:
     return shared and scan.data.count(b"\n", 0, start) == like.data.count(b"\n", 0, start)
 
 
-def _same_section(data: bytes, start: int, other: Scan, section: Span) -> bool:
+def same_section(data: bytes, start: int, other: Scan, section: Span) -> bool:
     """True if the bytes from ``start`` on are those of a section of another file; copies only a piece at a time."""
     shift = start - section.start
     pieces = range(section.start, section.end, _PIECE)
@@ -474,7 +475,7 @@ def _scan_children(
             scan.edges_section = Span(tag.start(), position)
             if known.edges is not None and tag.end() == known.edges_start:
                 scan.edges, scan._flat_edges = known.edges, True
-            elif like and like.edges_section.end and _same_section(data, tag.start(), like, like.edges_section):
+            elif like and like.edges_section.end and same_section(data, tag.start(), like, like.edges_section):
                 scan.edges = like.edges
             elif whole:
                 _scan_edges(scan, data, tag.end(), position)
@@ -511,7 +512,7 @@ def _skip_element(data: bytes, tag: re.Match[bytes]) -> int:
 
 def _shared_layers(scan: Scan, start: int, like: Scan) -> int:
     """Take over the layers of another file if they have the same bytes; returns the offset after them, or 0."""
-    if not like.layers.end or not _same_section(scan.data, start, like, like.layers):
+    if not like.layers.end or not same_section(scan.data, start, like, like.layers):
         return 0
     shift = start - like.layers.start
     scan.ids, scan.names, scan.types, scan.nesting = like.ids, like.names, like.types, like.nesting
