@@ -43,7 +43,8 @@ def duplicate_friendly_name(context: Context) -> Iterator[Finding]:
     tapped = {layer.locator.producer: layer.index for layer in layers if layer.obstacle}
     for document in context.all_documents:
         scan = document.scan
-        if len(set(scan.names)) == len(scan.names):
+        named = document.graph.named if context.readable(document) else {*scan.names}
+        if len(named) == len(scan.names):
             continue
         counts = Counter(scan.names)
         kinds = [(name, kind) for name, kind in zip(scan.names, scan.types, strict=True) if counts[name] > 1]

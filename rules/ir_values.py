@@ -61,10 +61,11 @@ def _malformed(context: Context, document: Document) -> Iterator[tuple[int, str 
     for fault in context.faults(document):
         if fault.kind is FaultKind.MALFORMED_PORT:
             yield fault.offset, fault.op, fault.message
-    for bad in _BAD_DIM.finditer(document.data):
+    pieces = _pieces(document.scan)
+    for bad in _BAD_DIM.finditer(document.data) if any(map(_BAD_DIM.search, pieces)) else ():
         text = document.data[bad.end() : bad.end() + 20].split(b"<")[0].decode("utf-8", "replace")
         yield bad.start(), _op_at(document, bad.start()), f"a dimension is {text!r}, which is neither a number nor -1"
-    if not _PRECISIONS.issuperset(_PRECISION.findall(document.data)):
+    if not all(_PRECISIONS.issuperset(_PRECISION.findall(piece)) for piece in pieces):
         yield from _precisions(document)
     for constant in context.constants(document):
         if constant.faults:
@@ -74,6 +75,14 @@ def _malformed(context: Context, document: Document) -> Iterator[tuple[int, str 
             yield constant.span.start, constant.name, _unknown_type("constant", constant.name, constant.element_type)
     yield from _parameters(document)
     yield from _layers(document, context.graphs(document), context.op_types(document))
+
+
+def _pieces(scan: Scan) -> tuple[bytes, ...]:
+    """Text with every dimension and precision of a file; that of layers with equal ports only once."""
+    contents = {*scan.contents}
+    start, end = scan.layers
+    known = tuple(content for content in contents if content is not None)
+    return (*known, scan.data[:start], scan.data[end:]) if 0 < len(known) == len(contents) else (scan.data,)
 
 
 def _precisions(document: Document) -> Iterator[tuple[int, str | None, str]]:

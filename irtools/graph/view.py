@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -16,11 +16,14 @@ from irtools.ir.op import (
     RESHAPES,
     Op,
     Port,
+    Ports,
+    bare_ports,
     data_attributes,
     layer_attributes,
     output_ports,
     parse_element,
     parse_op,
+    port_shapes,
     split_names,
 )
 from irtools.ir.scan import Scan, Span, bodies
@@ -105,6 +108,7 @@ class GraphView(_DiGraph):
         self._types = self.scan.types
         self._ops: dict[int, Op] = {}
         self._outputs: dict[int, tuple[Port, ...]] = {}
+        self._shapes: dict[int, Sequence[tuple[int, ...]]] = {}
         with _collector_off():
             self._build()
 
@@ -197,8 +201,16 @@ class GraphView(_DiGraph):
         """Output ports of an op, constants included; with less time and memory than ``op``."""
         ports = self._outputs.get(key)
         if ports is None:
+            bare = self._bare(key)
+            if bare is not None and not bare.named:
+                return bare.outputs
             ports = self._outputs[key] = self._parsed(output_ports, key)
         return ports
+
+    def _bare(self, key: int) -> Ports | None:
+        """Input and output ports of an op without tensor names, which ops of equal content share; None if unknown."""
+        contents = self.scan.contents
+        return bare_ports(contents[self.index[key]]) if contents else None
 
     def _parsed(self, parse: Callable[[bytes, Span], T], key: int) -> T:
         try:
@@ -247,6 +259,10 @@ class GraphView(_DiGraph):
     def consumers(self, key: int) -> tuple[Consumer, ...]:
         """Consumers of the outputs of an op, constants included."""
         return tuple(map(_CONSUMER, self._consumers.get(key, ())))
+
+    def readers(self, key: int) -> Sequence[tuple[int, int, int]]:
+        """The same as ``consumers``, as plain tuples: for passes over all ops."""
+        return self._consumers.get(key, ())
 
     def constant_readers(self) -> dict[int, list[int]]:
         """Layer ids of the consumers of each constant value, one for each input; smaller than ``consumers``."""
@@ -302,13 +318,26 @@ class GraphView(_DiGraph):
 
     def output_shape(self, key: int, index: int = 0) -> tuple[int, ...]:
         """Shape of an output of an op, by output index; ``()`` if it has no such output."""
-        ports = self.outputs(key)
+        bare = self._bare(key)
+        ports = bare.outputs if bare is not None else self.outputs(key)
         return ports[index].shape if index < len(ports) else ()
 
     def shape(self, source: Source | tuple[int, int]) -> tuple[int, ...]:
         """Shape of a value; ``()`` if the op has no such port."""
-        port = self.port(source)
-        return port.shape if port else ()
+        bare = self._bare(source[0])
+        for port in bare.outputs if bare is not None else self.outputs(source[0]):
+            if port.id == source[1]:
+                return port.shape
+        return ()
+
+    def port_shapes(self, key: int) -> Sequence[tuple[int, ...]]:
+        """Shapes of all ports of an op, inputs first."""
+        bare = self._bare(key)
+        if bare is not None:
+            return bare.shapes
+        if key not in self._shapes:
+            self._shapes[key] = port_shapes(self.scan.data, self.span(key))
+        return self._shapes[key]
 
     def unreshaped(self, source: Source) -> Source:
         """Source of a value before any reshapes, which keep the elements and their order."""
@@ -360,6 +389,9 @@ class GraphView(_DiGraph):
     def live(self) -> frozenset[int]:
         """Layer ids of the ops that OpenVINO keeps: the inputs and everything above a Result or Assign."""
         live = {*self.results, *self.by_type.get("Assign", ())}
+        read = {source for sources in self._inputs.values() for source, _ in sources}
+        if live.issuperset(self.index.keys() - read - {*self.parameters}):  # every op leads to one of them
+            return frozenset(self.index)
         for key in reversed(self.topological):
             if key in live:
                 live.update([source for source, _ in self._inputs.get(key, ())])

@@ -16,6 +16,7 @@ from enum import Enum
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from heapq import heapify, heappop, heappush
+from itertools import repeat
 from operator import itemgetter
 
 from irtools.errors import InvalidIRError
@@ -243,7 +244,12 @@ class _Ports:
 def _all_ports(scan: Scan) -> list[_Ports]:
     """Port ids of each layer; thousands of ops share the same object, because few combinations exist."""
     data, findall, plain = scan.masked, _PORT.findall, cache(_plain_ports)
-    return [plain(tuple(findall(data, start, end))) or _ports(data, Span(start, end)) for start, end in scan.spans]
+    known = {text: plain(tuple(findall(text))) if text is not None else None for text in {*scan.contents}}
+    ports = map(known.__getitem__, scan.contents) if scan.contents else repeat(None, len(scan.spans))
+    return [
+        own or plain(tuple(findall(data, *span))) or _ports(data, span)
+        for own, span in zip(ports, scan.spans, strict=True)
+    ]
 
 
 def _plain_ports(tokens: Sequence[bytes]) -> _Ports | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from irtools.errors import InvalidIRError, MalformedValueError
 from irtools.ir.scan import ATTRIBUTES, Scan, Span, attribute_text, line_of, parse_attributes
@@ -26,6 +26,8 @@ __all__ = [
     "RESHAPES",
     "Op",
     "Port",
+    "Ports",
+    "bare_ports",
     "count_types",
     "data_attributes",
     "layer_attributes",
@@ -167,6 +169,8 @@ def data_attributes(data: bytes, span: Span) -> dict[str, str]:
 
 def count_types(graphs: Sequence[Scan]) -> Counter[tuple[str, str]]:
     """Number of ops by type and ``version``, over all graphs of a file; ``""`` for an attribute that is missing."""
+    if len(graphs) == 1 and graphs[0].opsets:
+        return Counter(zip(graphs[0].types, graphs[0].opsets, strict=True))
     counted = Counter(_TYPED.findall(graphs[0].data))
     if counted.total() == sum(len(graph.ids) for graph in graphs):
         return Counter({(_unescaped(kind), _unescaped(opset)): number for (kind, opset), number in counted.items()})
@@ -177,6 +181,28 @@ def count_types(graphs: Sequence[Scan]) -> Counter[tuple[str, str]]:
 
 def _unescaped(value: bytes) -> str:
     return parse_attributes(b' value="%s"' % value)["value"]
+
+
+class Ports(NamedTuple):
+    """Input and output ports of an op without tensor names, and their shapes, inputs first.
+
+    ``named`` is true if an output has tensor names in the file.
+    """
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    named: bool
+
+
+@lru_cache(_MOST_SECTIONS)
+def bare_ports(content: bytes | None) -> Ports | None:
+    """Ports of a layer from its content in ``Scan.contents``; None if it is not spelled as OpenVINO spells it."""
+    sections = _read_sections(content) if content is not None else None
+    if content is None or sections is None:
+        return None
+    _, inputs, outputs = sections
+    return Ports(inputs, outputs, tuple([port.shape for port in (*inputs, *outputs)]), b' names="' in content)
 
 
 def port_shapes(data: bytes, span: Span) -> list[tuple[int, ...]]:

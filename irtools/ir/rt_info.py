@@ -38,6 +38,7 @@ from irtools.ir.scan import (
     child_spans,
     parse_attributes,
     same_graph,
+    same_section,
     scan_outline,
 )
 from irtools.text import listed
@@ -330,7 +331,7 @@ def _read_again(scan: Scan, edited: bytes) -> Scan | None:
     """
     graph = [span for span in sorted((scan.layers, scan.edges_section)) if span.end > span.start]
     end = graph[-1].end if graph else 0
-    if edited[:end] == scan.data[:end]:
+    if same_section(edited, 0, scan, Span(0, end)):
         return scan_outline(spliced(edited, [Splice(*span, b"") for span in graph]))
     again = scan_outline(edited)
     return again if same_graph(again, scan) else None

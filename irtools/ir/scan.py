@@ -9,16 +9,28 @@ takes about 2.5 s and little more memory than the file itself.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from xml.parsers import expat
 
 from irtools.errors import InvalidIRError, MalformedValueError, UnsupportedEncodingError, about
+from irtools.ir.flat import (
+    ATTRIBUTES,
+    Edge,
+    FlatLayers,
+    OtherLayers,
+    Run,
+    flat_edges,
+    flat_layers,
+    layers_like,
+    outer_edges,
+)
 from irtools.ir.reading import LFS_POINTER
 from irtools.text import clipped, whole_number
 
@@ -37,12 +49,11 @@ __all__ = [
     "parse_attributes",
     "same_graph",
     "same_layout",
+    "same_section",
     "scan_ir",
     "scan_outline",
 ]
 
-ATTRIBUTES = rb"""(?:\s+[^\s=>/"']+\s*=\s*(?:"[^"]*"|'[^']*'))*"""
-"""Regular expression for the attributes of a tag."""
 TAG = re.compile(rb"<(/?)([^\s/>!?]+)(" + ATTRIBUTES + rb")\s*(/?)>")
 """Start or end tag. Groups: slash of an end tag, name, attributes, slash of a self-closed element."""
 BODY_OWNERS = ("Loop", "TensorIterator", "If")
@@ -57,10 +68,6 @@ _EDGE = re.compile(rb"<edge(?=[\s/>])(" + ATTRIBUTES + rb")\s*/?>")
 _PLAIN_EDGE = re.compile(
     rb'<edge from-layer="(\d{1,18})" from-port="(\d{1,18})" to-layer="(\d{1,18})" to-port="(\d{1,18})"\s*/>'
 )
-_FLAT_LAYER = re.compile(
-    rb'\s*(<layer) id="([0-9]{1,18})" name="([^"]*)" type="([^"]*)"(?: version="[^"]*")?' + ATTRIBUTES + rb"\s*>"
-)
-_LAYERS_END = re.compile(rb"\s*</layers\s*>")
 _PLAIN_LAYER = re.compile(rb' id="(\d{1,18})" name="([^"]*)" type="([^"]*)"')
 _NO_MARKUP = re.compile(rb"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>", re.DOTALL)
 _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
@@ -71,11 +78,6 @@ _PIECE = 1 << 20  # bytes of two files that are compared at a time
 _REENCODE = "read it with OpenVINO and save it again to get UTF-8"
 T = TypeVar("T")
 _WHITESPACE = str.maketrans("\t\n\r", "   ")
-_DIGITS = b"0123456789"
-_LARGEST_ID = 10**18 - 1
-_EDGE_PIECES = (b'\n\t\t<edge from-layer="', b'" from-port="', b'" to-layer="', b'" to-port="', b'" />')
-_COMMAS = bytes.maketrans(b"=", b",")
-_NOT_NUMBERS = bytes(byte for byte in range(256) if byte not in _DIGITS + b"=")
 
 
 class Span(NamedTuple):
@@ -85,9 +87,7 @@ class Span(NamedTuple):
     end: int
 
 
-Edge: TypeAlias = tuple[int, int, int, int]
-"""One ``<edge>``: ids of from layer, from port, to layer and to port."""
-# Not a NamedTuple: for 600,000 edges it takes 0.5 s more.
+_SPAN = partial(tuple.__new__, Span)  # of a pair; `Span._make` takes three times as long
 
 
 @dataclass(slots=True)
@@ -121,6 +121,11 @@ class Scan:
         Depth of nested graphs; 0 without any.
     layers, edges_section : Span
         The ``<layers>`` and ``<edges>`` elements; empty without such a section.
+    opsets : list of str
+        The version of each layer; empty if a layer is spelled otherwise than by OpenVINO, or is nested.
+    contents : list of bytes or None
+        What follows the ``<data>`` of each layer, as :class:`irtools.ir.flat.FlatLayers` has it; empty as ``opsets``,
+        and in a file with comments.
     """
 
     data: bytes
@@ -139,6 +144,9 @@ class Scan:
     nesting: int = 0
     layers: Span = field(default=Span(0, 0))
     edges_section: Span = field(default=Span(0, 0))
+    opsets: list[str] = field(default_factory=list, repr=False)
+    contents: list[bytes | None] = field(default_factory=list, repr=False)
+    _flat_edges: bool = field(default=False, init=False, repr=False, compare=False)
     _lines: list[int] = field(default_factory=lambda: [0], init=False, repr=False)
     _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -195,15 +203,28 @@ def _number(data: bytes, offset: int, attributes: dict[str, str], key: str, tag:
     return number
 
 
-def _validate(data: bytes) -> bool:
-    """Validate the file with expat in one pass.
+def _validate(data: bytes, proved: Sequence[Span]) -> bool:
+    """Validate the file with expat in one pass; True if it has comments, CDATA sections or processing instructions.
 
-    True if it has comments, CDATA sections or processing instructions. Only these, the first of them, and refused
-    constructs have callbacks.
+    Parameters
+    ----------
+    proved : sequence of Span
+        Whole elements, with a tag before and after them, which are known to be well-formed. They are not parsed if
+        what is left is well-formed without comments and the like, because then they are content of an element.
     """
     if data[:4] in (b"\xff\xfe\0\0", b"\0\0\xfe\xff") or data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4]:
         message = "the XML is UTF-16 or UTF-32, but irtools edits only UTF-8"
         raise UnsupportedEncodingError(message, line=1, hint=_REENCODE)
+    if proved:
+        left = zip((0, *(span.end for span in proved)), (*(span.start for span in proved), len(data)), strict=True)
+        with suppress(InvalidIRError):  # raised again below, with the line in the whole file
+            if not _parse(data, [Span(*piece) for piece in left]):
+                return False
+    return _parse(data, [Span(0, len(data))])
+
+
+def _parse(data: bytes, pieces: Sequence[Span]) -> bool:
+    """Parse the pieces. Only comments and the like, the first of them, and refused constructs have callbacks."""
 
     def declaration(_version: str, encoding: str | None, _standalone: int) -> None:
         if encoding is not None and encoding.lower() not in ("utf-8", "utf8", "us-ascii", "ascii"):
@@ -226,8 +247,10 @@ def _validate(data: bytes) -> bool:
     parser.XmlDeclHandler = declaration
     parser.StartDoctypeDeclHandler = doctype
     parser.CommentHandler = parser.StartCdataSectionHandler = parser.ProcessingInstructionHandler = markup
+    view = memoryview(data)
     try:
-        parser.Parse(data, True)
+        for start, end in pieces:
+            parser.Parse(view[start:end], end == len(data))
     except expat.ExpatError as error:
         raise _malformed(data, error) from None
     return found
@@ -295,15 +318,19 @@ def scan_outline(data: bytes) -> Scan:
 
 
 def _scan_file(data: bytes, *, whole: bool, like: Scan | None = None) -> Scan:
-    masked = _mask(data) if _validate(data) else data
+    if like is not None and like.masked is not like.data:
+        like = None
+    known = _Known.of(data, like) if whole else _Known()
+    masked = _mask(data) if _validate(data, known.proved) else data
+    if masked is not data:
+        known = _Known()
     root = TAG.search(masked)
     if root is None or root[2] != b"net":
         name = root[2].decode("utf-8", "replace") if root else "?"
         raise InvalidIRError(f"the root element is <{name}>, not <net>: this is not an OpenVINO IR", line=1)
     scan = Scan(data, masked, net=parse_attributes(root[3]), net_tag=Span(*root.span()), net_end=root.end())
     if not root[4]:
-        plain = like is not None and like.masked is like.data and masked is data
-        scan.net_end = _scan_children(scan, root.end(), whole, like if plain else None)
+        scan.net_end = _scan_children(scan, root.end(), whole, like if masked is data else None, known)
     if scan.nesting > _MAX_NESTING:
         raise _too_deep(scan, f"{scan.nesting} graphs", scan.layers)
     for span in (*scan.rt_infos, *((scan.meta_data,) if scan.meta_data is not None else ())):
@@ -335,7 +362,7 @@ def same_graph(one: Scan, other: Scan) -> bool:
     """True if two files have the same bytes in their layers and edges."""
     sections = ((one.layers, other.layers), (one.edges_section, other.edges_section))
     return all(
-        here.end - here.start == there.end - there.start and _same_section(one.data, here.start, other, there)
+        here.end - here.start == there.end - there.start and same_section(one.data, here.start, other, there)
         for here, there in sections
     )
 
@@ -347,7 +374,7 @@ def same_layout(scan: Scan, like: Scan) -> bool:
     return shared and scan.data.count(b"\n", 0, start) == like.data.count(b"\n", 0, start)
 
 
-def _same_section(data: bytes, start: int, other: Scan, section: Span) -> bool:
+def same_section(data: bytes, start: int, other: Scan, section: Span) -> bool:
     """True if the bytes from ``start`` on are those of a section of another file; copies only a piece at a time."""
     shift = start - section.start
     pieces = range(section.start, section.end, _PIECE)
@@ -369,9 +396,64 @@ def child_spans(data: bytes, span: Span) -> Iterator[tuple[str, Span]]:
         yield tag[2].decode(), Span(tag.start() + first, position + first)
 
 
-def _scan_children(scan: Scan, position: int, whole: bool = True, like: Scan | None = None) -> int:
+class _Known(NamedTuple):
+    """What the bytes of a file alone prove, before it is parsed.
+
+    Attributes
+    ----------
+    proved : sequence of Span
+        Elements that need not be parsed, in file order.
+    layers, edges : list
+        The layers and edges; None if they are spelled otherwise than by OpenVINO, or do not resemble the other file.
+    layers_start, edges_start : int
+        Offsets after the tags of their sections.
+    """
+
+    proved: Sequence[Span] = ()
+    layers: list[Run | FlatLayers] | None = None
+    layers_start: int = 0
+    edges: list[Edge] | None = None
+    edges_start: int = 0
+
+    @classmethod
+    def of(cls, data: bytes, like: Scan | None) -> _Known:
+        """Read the edges, and with another file, the layers that are alike."""
+        span = Span(*outer_edges(data))
+        edges = _edges_like(data, span, like) if span.end else None
+        proved = [span] if edges is not None else []
+        start, layers = data.find(b"<layers>") + len(b"<layers>"), None
+        if like is not None and like.contents and like.data.startswith(b"<layers>", like.layers.start):
+            there = like.layers.start + len(b"<layers>")
+            layers = layers_like(data, start, OtherLayers(like.data, there, like.ids, like.spans, like.contents))
+        runs = [Span(run.start, run.end) for run in layers or () if isinstance(run, Run)]
+        if runs and edges is not None and runs[-1].end > span.start:
+            return _Known()  # no IR has its edges before its layers
+        return _Known((*runs, *proved), layers, start, edges, span.start)
+
+
+def _edges_like(data: bytes, span: Span, like: Scan | None) -> list[Edge] | None:
+    """Edges of a section without its tags; those at its beginning that another file also has are not read again."""
+    if like is None or not like._flat_edges:
+        return flat_edges(data[span.start : span.end])
+    start, end = outer_edges(like.data)
+    same = 0
+    while same < end - start:
+        piece = like.data[start + same : min(start + same + _PIECE, end)]
+        if not data.startswith(piece, span.start + same, span.end):
+            break
+        same += len(piece)
+    if same == end - start == span.end - span.start:
+        return like.edges
+    same = max(data.rfind(b"\n\t\t<edge", span.start, span.start + same) - span.start, 0)
+    edges = flat_edges(data[span.start + same : span.end])
+    return like.edges[: like.data.count(b"<edge", start, start + same)] + edges if edges is not None else None
+
+
+def _scan_children(
+    scan: Scan, position: int, whole: bool = True, like: Scan | None = None, known: _Known | None = None
+) -> int:
     """Scan the children of ``<net>`` or of a body; returns the offset of the end tag."""
-    data = scan.masked
+    data, known = scan.masked, known or _Known()
     while (tag := TAG.search(data, position)) is not None:
         closing, name, _, empty = tag.groups()
         if closing:
@@ -379,14 +461,21 @@ def _scan_children(scan: Scan, position: int, whole: bool = True, like: Scan | N
         if empty:
             position = tag.end()
         elif name == b"layers" and whole and not scan.layers.end:
-            position = (like and _shared_layers(scan, tag.start(), like)) or _scan_layers(scan, data, tag.end())
+            layers = known.layers if tag.end() == known.layers_start else None
+            position = (
+                (like and layers and _take_alike(scan, layers, like))
+                or (like and _shared_layers(scan, tag.start(), like))
+                or _scan_layers(scan, data, tag.end())
+            )
         else:
             position = _skip_element(data, tag)
         if name == b"layers" and not scan.layers.end:  # OpenVINO reads the first of several, edges too
             scan.layers = Span(tag.start(), position)
         elif name == b"edges" and not scan.edges_section.end:
             scan.edges_section = Span(tag.start(), position)
-            if like and like.edges_section.end and _same_section(data, tag.start(), like, like.edges_section):
+            if known.edges is not None and tag.end() == known.edges_start:
+                scan.edges, scan._flat_edges = known.edges, True
+            elif like and like.edges_section.end and same_section(data, tag.start(), like, like.edges_section):
                 scan.edges = like.edges
             elif whole:
                 _scan_edges(scan, data, tag.end(), position)
@@ -423,49 +512,65 @@ def _skip_element(data: bytes, tag: re.Match[bytes]) -> int:
 
 def _shared_layers(scan: Scan, start: int, like: Scan) -> int:
     """Take over the layers of another file if they have the same bytes; returns the offset after them, or 0."""
-    if not like.layers.end or not _same_section(scan.data, start, like, like.layers):
+    if not like.layers.end or not same_section(scan.data, start, like, like.layers):
         return 0
     shift = start - like.layers.start
     scan.ids, scan.names, scan.types, scan.nesting = like.ids, like.names, like.types, like.nesting
+    scan.opsets, scan.contents = like.opsets, like.contents
     scan.spans = [Span(first + shift, last + shift) for first, last in like.spans] if shift else like.spans
     return like.layers.end + shift
+
+
+def _take_alike(scan: Scan, layers: Sequence[Run | FlatLayers], like: Scan) -> int:
+    """Take over the layers that another file also has, and record the others; returns the offset after them all."""
+    end = scan.data.index(b"</layers", layers[-1].end if isinstance(layers[-1], Run) else layers[-1].ends[-1])
+    end = scan.data.index(b">", end) + 1
+    scan.nesting = like.nesting
+    if all(isinstance(run, Run) and not run.shift for run in layers) and layers[-1][1] == len(like.spans):
+        scan.ids, scan.names, scan.types, scan.spans = like.ids, like.names, like.types, like.spans
+        scan.opsets, scan.contents = like.opsets, like.contents
+        return end
+    for run in layers:
+        if isinstance(run, FlatLayers):
+            _take_layers(scan, run)
+            continue
+        taken = slice(run.first, run.last)
+        scan.ids += like.ids[taken]
+        scan.names += like.names[taken]
+        scan.types += like.types[taken]
+        scan.opsets += like.opsets[taken]
+        scan.contents += like.contents[taken]
+        shift = run.shift
+        spans = like.spans[taken]
+        scan.spans += [_SPAN((first + shift, last + shift)) for first, last in spans] if shift else spans
+    if len(scan.opsets) < len(scan.ids):
+        scan.opsets = []
+    return end
 
 
 def _scan_layers(scan: Scan, data: bytes, position: int) -> int:
     """Record the ``<layer>`` elements of one ``<layers>`` without the layers nested in them."""
     # Not in bodies: this searches the rest of the file, and a file can have thousands of bodies.
-    flat = _scan_flat_layers(scan, data, position) if scan.net_end else 0
-    return flat or _scan_nested_layers(scan, data, position)
+    flat = flat_layers(data, position) if scan.net_end else None
+    if flat is None:
+        return _scan_nested_layers(scan, data, position)
+    layers, end = flat
+    _take_layers(scan, layers)
+    if scan.masked is not scan.data:
+        scan.contents = []
+    return end
 
 
-def _scan_flat_layers(scan: Scan, data: bytes, position: int) -> int:
-    """Record the layers if they are spelled as by OpenVINO and none is nested; else record nothing and return 0.
-
-    Such a file is scanned in half the time, because the regular expression reads only the tags of layers.
-    """
-    first = position
-    found: list[tuple[bytes, ...]] = []
-    starts: list[int] = []
-    ends: list[int] = []
-    match, find = _FLAT_LAYER.match, data.find
-    while (layer := match(data, position)) is not None:
-        start, stop = layer.span(1)[0], layer.end()
-        position = find(b"</layer>", stop) + len(b"</layer>")
-        if position < stop:
-            return 0
-        found.append(layer.group(2, 3, 4))
-        starts.append(start)
-        ends.append(position)
-    end = _LAYERS_END.match(data, position)
-    if end is None or data.count(b"<layer", first, position) != len(found):
-        return 0  # such as a layer in the body of a Loop, where `</layer>` was found too early
-    ids, names, types = zip(*found, strict=True) if found else ((), (), ())
-    known = {kind: attribute_text(kind) for kind in set(types)}
+def _take_layers(scan: Scan, flat: FlatLayers) -> None:
+    ids, names, types, opsets = (flat.heads[place::5] for place in range(1, 5))
+    known = {text: attribute_text(text) for text in {*types, *opsets} if text is not None}
     scan.ids += map(int, ids)
     scan.names += _texts(names)
     scan.types += map(known.__getitem__, types)
-    scan.spans += map(Span._make, zip(starts, ends, strict=True))
-    return end.end()
+    scan.spans += map(_SPAN, zip(flat.starts, flat.ends, strict=True))
+    if None not in opsets:
+        scan.opsets += map(known.__getitem__, opsets)
+    scan.contents += flat.contents
 
 
 def _texts(values: Sequence[bytes]) -> list[str]:
@@ -524,7 +629,7 @@ def _scan_nested_layers(scan: Scan, data: bytes, position: int) -> int:
 
 def _scan_edges(scan: Scan, data: bytes, start: int, end: int) -> None:
     region = data[start:end]
-    if (flat := _flat_edges(region)) is not None:
+    if (flat := flat_edges(region.removesuffix(b"</edges>"))) is not None:
         scan.edges = flat
         return
     plain = _PLAIN_EDGE.findall(region)
@@ -538,25 +643,6 @@ def _scan_edges(scan: Scan, data: bytes, start: int, end: int) -> None:
             _number(scan.data, tag.start(), values, key, "edge") for key in keys
         )
         scan.edges.append((source, source_port, target, target_port))
-
-
-def _flat_edges(region: bytes) -> list[Edge] | None:
-    """Edges of a section as OpenVINO writes it, in a fifth of the time of a regular expression; None for another."""
-    count = region.count(b"<edge")
-    written = region.removesuffix(b"</edges>").rstrip()
-    if any(written.count(piece) != count for piece in _EDGE_PIECES):
-        return None
-    if written.translate(None, _DIGITS) != b"".join(_EDGE_PIECES) * count:
-        return None
-    try:
-        # Each number comes after a "=". Reading them as JSON is three times as fast as `int` for each.
-        numbers = json.loads(b"[%b]" % written.translate(_COMMAS, _NOT_NUMBERS)[1:])
-    except ValueError:  # no digits, leading zeros, or thousands of digits
-        return None
-    if len(numbers) != 4 * count or max(numbers, default=0) > _LARGEST_ID:
-        return None
-    values = iter(numbers)
-    return list(zip(values, values, values, values, strict=True))
 
 
 def edge_offsets(scan: Scan) -> list[int]:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from irtools.graph.view import GraphView, Source
 from irtools.ir.constants import Constant
-from irtools.ir.op import port_shapes
 from irtools.ir.pread import WeightsReader
 from irtools.ir.scan import BODY_OWNERS
 
@@ -22,16 +21,18 @@ _SAME = frozenset({"Convert", "Reshape", "Squeeze", "Unsqueeze", "Identity"})
 
 def file_integers(graph: GraphView, constants: Iterable[Constant], reader: WeightsReader) -> Iterator[GraphIntegers]:
     """Yield the integers of a graph and of all bodies in it; ``constants`` are those of the whole file."""
-    table = {constant.span.start: constant for constant in constants}
-    short = [constant for constant in table.values() if constant.elements <= _MOST]
-    reader.expect_integers(short, _EXPECTED)
+    constants = tuple(constants)
+    reader.expect_integers((constant for constant in constants if constant.elements <= _MOST), _EXPECTED)
+    yield GraphIntegers(graph, {constant.id: constant for constant in constants if not constant.in_body}, reader)
+    table = {constant.span.start: constant for constant in constants if constant.in_body}
     pending = [graph]
     for current in pending:
-        leaves = [key for kind in ("Const", "Constant") for key in current.by_type.get(kind, ())]
-        own = {key: table[current.span(key).start] for key in leaves if current.span(key).start in table}
-        yield GraphIntegers(current, own, reader)
         for owner in (key for kind in BODY_OWNERS for key in current.by_type.get(kind, ())):
-            pending += current.bodies(owner).values()
+            for body in current.bodies(owner).values():
+                leaves = [key for kind in ("Const", "Constant") for key in body.by_type.get(kind, ())]
+                own = {key: table[body.span(key).start] for key in leaves if body.span(key).start in table}
+                yield GraphIntegers(body, own, reader)
+                pending.append(body)
 
 
 class GraphIntegers:
@@ -47,14 +48,11 @@ class GraphIntegers:
         self.graph = graph
         self._constants = constants
         self._reader = reader
-        self._shapes: dict[int, list[tuple[int, ...]]] = {}
         self._values: dict[tuple[int, int], tuple[int | None, ...] | None] = {}
 
     def shape(self, op: int, index: int) -> tuple[int, ...]:
         """Shape of a port of an op as the file records it, by position, inputs first; empty if it has no such port."""
-        if op not in self._shapes:
-            self._shapes[op] = port_shapes(self.graph.scan.data, self.graph.span(op))
-        shapes = self._shapes[op]
+        shapes = self.graph.port_shapes(op)
         return shapes[index] if index < len(shapes) else ()
 
     def of(self, source: Source, depth: int = 0) -> tuple[int | None, ...] | None:

@@ -59,28 +59,29 @@ def weight_uses(graph: GraphView, constants: Iterable[Constant], head: int | Non
 def _use(graph: GraphView, constant: Constant, head: int | None) -> str:
     key = constant.id
     for _ in range(8):
-        consumers = graph.consumers(key)
+        consumers = graph.readers(key)
         if not consumers:
             return ""
         # Tied weights have several consumers: the most telling one counts.
-        kinds = {graph.op_type(consumer.op) for consumer in consumers if not graph.constant(consumer.op)}
-        if any(consumer.op == head for consumer in consumers):
+        users = [(op, index) for op, index, _ in consumers if not graph.constant(op)]
+        kinds = {graph.op_type(op) for op, _ in users}
+        if any(op == head for op, _, _ in consumers):
             return "head"
         if kinds & {"MatMul", "Convolution", "GroupConvolution"}:
             return "matrix"
-        if any(graph.op_type(c.op) == "Gather" and c.input == 0 and not graph.constant(c.op) for c in consumers):
+        if any(index == 0 and graph.op_type(op) == "Gather" for op, index in users):
             return "embedding" if len(constant.shape) > 1 else ""
         if kinds:
             return "norm" if kinds == {"Multiply"} and key == constant.id and _is_vector(constant) else ""
-        consumer = consumers[0]
-        kind = graph.op_type(consumer.op)
+        consumer, place, _ = consumers[0]
+        kind = graph.op_type(consumer)
         if kind == "Multiply":
-            other = next((source for source in graph.producers(consumer.op) if source != key), key)
+            other = next((source for source in graph.producers(consumer) if source != key), key)
             if _compressed_above(graph, other) and not _compressed_above(graph, key):
                 return "scale"
-        elif kind == "Subtract" and consumer.input == 1:
+        elif kind == "Subtract" and place == 1:
             return ""
-        key = consumer.op
+        key = consumer
     return ""
 
 

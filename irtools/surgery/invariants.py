@@ -66,7 +66,10 @@ def _identity(scan: Scan, fault: Fault) -> tuple[FaultKind, bytes, str]:
 
 def _worse(before: Scan, after: Scan, listed: Callable[[Scan], Iterable[T]]) -> Iterator[tuple[T, int]]:
     """Yield the items that are repeated, and more often than before, with their counts."""
-    repeated = {item: count for item, count in Counter(listed(after)).items() if count > 1}
+    items = list(listed(after))
+    if len(set(items)) == len(items):  # in half the time of counting them
+        return iter(())
+    repeated = {item: count for item, count in Counter(items).items() if count > 1}
     old = Counter(listed(before)) if repeated else Counter()
     return ((item, count) for item, count in repeated.items() if count > old[item])
 

@@ -10,6 +10,8 @@ from irtools.ir.markup import Splice
 
 __all__ = ["compose", "difference"]
 
+_PIECE = 1 << 20  # bytes that are compared at a time
+
 
 def difference(old: bytes, new: bytes) -> tuple[Splice, ...]:
     """Return the one splice that turns ``old`` into ``new``; none if they are equal."""
@@ -17,17 +19,20 @@ def difference(old: bytes, new: bytes) -> tuple[Splice, ...]:
         return ()
     here, there = len(old), len(new)
     most = min(here, there)
-    head = _longest(most, lambda low, high: old[low:high] == new[low:high])
-    tail = _longest(most - head, lambda low, high: old[here - high : here - low] == new[there - high : there - low])
+    head = _longest(most, lambda low, high: new.startswith(old[low:high], low))
+    tail = _longest(most - head, lambda low, high: new.endswith(old[here - high : here - low], 0, there - low))
     return (Splice(head, here - tail, new[head : there - tail]),)
 
 
 def _longest(most: int, same: Callable[[int, int], bool]) -> int:
-    """Return the length of the equal prefix, by bisection: slices are compared in C.
+    """Return the length of the equal prefix: pieces of it, and then bisection; slices are compared in C.
 
     Not ``os.path.commonprefix``, which compares byte by byte in Python.
     """
-    low, high = 0, most
+    low = 0
+    while low < most and same(low, min(low + _PIECE, most)):
+        low = min(low + _PIECE, most)
+    high = min(low + _PIECE, most)
     while low < high:
         middle = (low + high + 1) // 2
         if same(low, middle):

@@ -107,6 +107,8 @@ class _Steps:
         self.splices = compose(self.splices, splices)
         data = data if data is not None else spliced(self.document.data, splices)
         self.document = Document(self.document.path, data, part=self.document.part)
+        if "scan" in self._original.__dict__:
+            self.document.read_like(self._original)  # almost all layers keep their bytes
 
     def _set_rt_info(self, edit: SetRtInfo) -> None:
         old = self.document
