@@ -48,7 +48,7 @@ class Details {
     return [
       element("h3", {}, visible(graph.type(op))),
       element("p", { class: "name whole" }, visible(name)),
-      element("p", { class: "note" }, `${graph.words[graph.opsets[op]]}, id ${graph.ids[op]}, line ${graph.lines[op]}`,
+      element("p", { class: "note" }, `${graph.opset(op)}, id ${graph.ids[op]}, line ${graph.lines[op]}`,
         body ? `, in ${body[1]} of ${visible(graph.names[body[0]])}` : "", graph.constant[op] ? ", constant" : ""),
       this.trail(node),
       element("p", { class: "buttons" }, element("button", { type: "button", onclick: () => this.copy(name) }, "Copy name"),
