@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from irtools.anatomy.blocks import Block, StackBlocks, head_blocks, stack_blocks
 from irtools.anatomy.dims import Dims
@@ -73,15 +73,20 @@ def weight_line(*layers: Collection[Weight]) -> str:
 
     Types that hold less than 5 % of the bytes are omitted. Of several equal layers, the size is that of one.
     """
-    sizes = [sum(weight.size for weight in layer if weight.learned) for layer in layers]
+    return _line(
+        *([(weight.constant.element_type, weight.size) for weight in layer if weight.learned] for layer in layers)
+    )
+
+
+def _line(*layers: Collection[tuple[str, int]]) -> str:
+    """The line for learned weights, of which element type and bytes are given."""
+    sizes = [sum([size for _, size in layer]) for layer in layers]
     total = sum(sizes)
     if not total:
         return ""
-    by_type: Counter[str] = Counter()
-    for layer in layers:
-        for weight in layer:
-            if weight.learned:
-                by_type[weight.constant.element_type] += weight.size
+    by_type: dict[str, int] = {}
+    for kind, size in chain.from_iterable(layers):
+        by_type[kind] = by_type.get(kind, 0) + size
     types = sorted((kind for kind in by_type if by_type[kind] * 20 >= total), key=lambda kind: (-by_type[kind], kind))
     limit = "up to " if min(sizes) < max(sizes) else ""
     return f"weights {limit}{size_text(max(sizes))} {' + '.join(types)}"
@@ -273,3 +278,19 @@ class DrawnPart:
         """The weights that the ops read, without duplicates."""
         read = {(weight.body, weight.constant.id): weight for op in ops for weight in self._by_consumer.get(op, ())}
         return tuple(read[key] for key in sorted(read))
+
+    @cached_property
+    def _learned(self) -> tuple[list[tuple[str, int]], dict[int, list[int]]]:
+        """Element type and bytes of each learned weight, and the numbers of those that an op reads, by consumer."""
+        learned = [weight for weight in self.weights if weight.learned]
+        numbers: dict[int, list[int]] = {}
+        for number, weight in enumerate(learned):
+            for consumer in weight.consumers if weight.owner is None else (weight.owner,):
+                numbers.setdefault(consumer, []).append(number)
+        return [(weight.constant.element_type, weight.size) for weight in learned], numbers
+
+    def weight_line(self, ops: Iterable[int]) -> str:
+        """The line for the weights that the ops read; faster than the weights themselves."""
+        learned, numbers = self._learned
+        read = {number for op in ops if op in numbers for number in numbers[op]}
+        return _line([learned[number] for number in read])

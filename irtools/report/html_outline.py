@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
@@ -13,7 +14,7 @@ from irtools.decoder.mixers import MIXERS
 from irtools.decoder.stream import ancestors
 from irtools.ir.scan import BODY_OWNERS
 from irtools.render.layers import BOX_KINDS, NO_WEIGHTS
-from irtools.render.part import DrawnPart, weight_line
+from irtools.render.part import DrawnPart
 from irtools.report.html_graph import Columns
 from irtools.text import plural
 
@@ -32,6 +33,7 @@ _MOST_OTHERS = 3
 _MOST_LEAVES = 64
 _CHUNK = 40
 _LONGEST_TITLE = 26
+_MOST_SCOPES = 4096
 
 
 class Node(NamedTuple):
@@ -261,7 +263,7 @@ class _Outline:
             yield Node(title, name, self._weights([op]), (), self.columns.position[op])
 
     def _weights(self, ops: Iterable[int]) -> tuple[str, ...]:
-        line = weight_line(self.part.weights_of(ops))
+        line = self.part.weight_line(ops)
         return (line,) if line else ()
 
     def _ends_and(self, ops: set[int]) -> Iterator[Box]:
@@ -355,11 +357,16 @@ def _layer_kind(layer: LayerBlocks) -> str:
 
 def _scopes(name: str) -> tuple[str, ...]:
     """Module scopes of a friendly name: ``a``, ``b`` and ``c`` for ``a.b/c/aten::add/Add``."""
-    parts = name.split("/")
-    if len(parts) == 1 and "::" not in name:
-        return tuple(name.split(".")[:-1])
-    end = next((place for place, part in enumerate(parts) if "::" in part), len(parts) - 1)
-    return tuple(scope for part in parts[:end] for scope in part.split("."))
+    at = name.find("::")
+    if at < 0 and "/" not in name:
+        return _split(name, ".") if "." in name else ()
+    return _split(name if at < 0 else name[:at], "/")
+
+
+@lru_cache(_MOST_SCOPES)
+def _split(name: str, last: str) -> tuple[str, ...]:
+    """Scopes in a name before the last sign of a kind; many ops have the same."""
+    return tuple(name.rpartition(last)[0].replace("/", ".").split(".")) if last in name else ()
 
 
 def _shared_scopes(paths: Sequence[tuple[str, ...]]) -> int:
