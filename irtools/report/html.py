@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irtools.anatomy.describe import layers_text
+from irtools.anatomy.describe import SYMBOLS, layers_text
 from irtools.errors import IrtoolsError, UsageError
 from irtools.lint.engine import ModelVerification, verify
 from irtools.lint.finding import Finding, Severity
@@ -18,7 +18,7 @@ from irtools.render.picture import KINDS
 from irtools.render.select import LAST_LAYER
 from irtools.report.findings import counts_text, shown_path, worst_first
 from irtools.report.html_chunks import divide
-from irtools.report.html_graph import Columns, columns
+from irtools.report.html_graph import Columns, columns, lettered
 from irtools.report.html_outline import outline, walk
 from irtools.report.html_page import packed, page
 from irtools.report.html_tables import HtmlTable, provenance, tables
@@ -117,6 +117,7 @@ def render_reports(verified: Sequence[ModelVerification], view: View | None = No
         views=_record_views(verified, view),
         records=view.records,
         kinds=KINDS,
+        symbols=SYMBOLS,
         occurring={kind for part in drawn for kind in part.kinds},
         parts=[part.manifest for part in drawn],
         graphs={key: graph for part in drawn for key, graph in part.graphs.items()},
@@ -346,6 +347,7 @@ def _drawn(model: _Model, part: InspectedPart, read: Columns, *, first: bool) ->
         if shown.part == part.name and shown.position is not None
     ]
     layered = part.drawn if part.drawn.blocks is not None else DrawnPart(part.document, part.stack, any_layers=True)
+    lettered(read, layered.dims)
     drawn = outline(layered, read)
     needed = [position for position, *_ in taps] + [position for position, *_ in pinned]
     divided = divide(read, drawn, needed)

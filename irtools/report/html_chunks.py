@@ -76,8 +76,7 @@ def divide(data: Columns, nodes: Sequence[Box], pinned: Collection[int]) -> Divi
     count = len(data.names)
     bodies = [[body.owner, body.name, body.ops.start, body.ops.stop] for body in data.bodies]
     if count <= _WHOLE:
-        forms = range(len(data.table))
-        ops = _piece(data, range(count), forms)
+        ops = _piece(data, range(count), {*data.forms})
         return Division({"ops": ops | {"bodies": bodies}, "outline": list(map(plain, nodes))})
     cuts: list[_Cut] = []
     numbers = itertools.count(1)  # 0 is the box around all

@@ -7,17 +7,20 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeAlias
 
-from irtools.graph.view import GraphView
+from irtools.anatomy.alike import alike
+from irtools.anatomy.dims import Dims
+from irtools.graph.view import GraphView, Source
 from irtools.ir.op import Port, parse_pairs, plain_layer, plain_sections, split_names
 from irtools.ir.scan import BODY_OWNERS, attribute_text
 from irtools.model.document import Document
 from irtools.text import shape_text, shortened
 
-__all__ = ["Columns", "columns"]
+__all__ = ["Columns", "columns", "lettered"]
 
 _LONGEST = 1000
 """Longest names on the page; no exporter writes names near that length, and no browser lays them out well."""
 _TYPE = b'" type="'
+_DYNAMIC = "?"
 _OFFSET, _NAMES = b' offset="', b' names="'
 
 Form: TypeAlias = tuple[Any, ...]
@@ -98,6 +101,26 @@ def columns(document: Document) -> Columns:
         The graph cannot be built, or a port is malformed.
     """
     return _GraphReader().read(document.graph)
+
+
+def lettered(data: Columns, dims: Dims) -> None:
+    """Write letters for the dimensions of outputs that are known, in forms of their own; bodies have none."""
+    view, forms = dims.view, data.forms
+    own: dict[int, int] = {}
+    numbers: dict[tuple[int, tuple[str, ...]], int] = {}
+    for op, first in alike(dims, forms, data.offsets).items():
+        place = data.position[op]
+        number = own.get(first)
+        if number is None:
+            number, form = forms[place], data.table[forms[place]]
+            if any(_DYNAMIC in port for port in form[5]):
+                shapes = [",".join(dims.of(Source(op, port.id))) for port in view.outputs(op)]
+                outputs = tuple(f"{port.split()[0]} [{shape}]" for port, shape in zip(form[5], shapes, strict=True))
+                number = numbers.setdefault((number, outputs), len(data.table)) if outputs != form[5] else number
+                if number == len(data.table):
+                    data.table.append((*form[:5], outputs, *form[6:]))
+            own[first] = number
+        forms[place] = number
 
 
 class _GraphReader:

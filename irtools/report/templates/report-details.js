@@ -98,9 +98,9 @@ class Details {
   inputs(op) {
     const sources = this.graph.inputsOf(op);
     if (!sources.length) return null;
-    return element("ol", { class: "ports", start: "0" }, ...sources.map((input) => {
+    return element("ol", { class: "ports", start: "0" }, ...sources.map((input, number) => {
       const outputs = input.op < 0 ? [] : this.graph.outputsOf(input.op);
-      const value = input.port || outputs[input.output]?.port || "";
+      const value = this.graph.inputPort(op, number);
       const which = outputs.length > 1 ? `output ${input.output} of ` : "";
       return element("li", {}, element("code", {}, visible(value)), element("div", {}, which, input.op < 0 ? "nothing" : this.link(input.op)));
     }));

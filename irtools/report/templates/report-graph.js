@@ -150,10 +150,21 @@ class Graph {
     return Array.from({ length: flat.length / 2 }, (_, i) => [flat[2 * i], flat[2 * i + 1] ?? this.offsets.get(op)]);
   }
 
-  /** Sources of the inputs of an op: producer (-1: none), output index, declared type and shape. */
+  /** Sources of the inputs of an op: producer (-1: none) and output index. */
   inputsOf(op) {
     const picks = this.picks.get(op);
-    return this.sources[op].map((source, i) => ({ op: source, output: picks?.[i] ?? 0, port: this.forms[op].inputs[i] || "" }));
+    return this.sources[op].map((source, i) => ({ op: source, output: picks?.[i] ?? 0 }));
+  }
+
+  /** Type and shape of an input as the op declares them, with the letters of the value that it reads. */
+  inputPort(op, number) {
+    const { op: source, output } = this.inputsOf(op)[number];
+    const read = (this.forms[source] && this.outputsOf(source)[output]?.port) || "";
+    const declared = this.forms[op].inputs[number] || read;
+    const [type, shape] = declared.split(" ");
+    const [dims, letters] = [shape, read.split(" ")[1]].map((text) => (text || "").slice(1, -1).split(","));
+    if (!declared || dims.length !== letters.length) return declared;
+    return `${type} [${dims.map((dim, place) => (dim === "?" && /^[A-Z]/.test(letters[place]) ? letters[place] : dim))}]`;
   }
 
   outputsOf(op) {
@@ -211,7 +222,7 @@ class Graph {
     const outputs = this.outputsOf(node.op);
     const value = outputs.length > 1 ? counted(outputs.length, "output") : outputs.length ? outputs[0].port : "";
     if (node.lines.length) return [...node.lines, shortened(name, 34)];
-    const port = this.type(node.op) === "Result" ? this.inputsOf(node.op)[0]?.port : value;
+    const port = this.type(node.op) === "Result" ? this.inputsOf(node.op).length && this.inputPort(node.op, 0) : value;
     return [this.tensorOf(node.op) ? this.type(node.op) : shortened(name, 34), port].filter(Boolean);
   }
 
