@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -267,30 +267,27 @@ class DrawnPart:
         return weights(self.view, self.kinds)
 
     @cached_property
-    def _by_consumer(self) -> Mapping[int, tuple[Weight, ...]]:
-        weights: dict[int, list[Weight]] = {}
-        for weight in self.weights:
+    def _read_by(self) -> Mapping[int, list[int]]:
+        """Positions in ``weights`` of those that an op reads, by layer id."""
+        read: dict[int, list[int]] = {}
+        for number, weight in enumerate(self.weights):
             for consumer in weight.consumers if weight.owner is None else (weight.owner,):
-                weights.setdefault(consumer, []).append(weight)
-        return {consumer: tuple(read) for consumer, read in weights.items()}
+                read.setdefault(consumer, []).append(number)
+        return read
+
+    @cached_property
+    def _learned(self) -> Sequence[tuple[str, int] | None]:
+        """Element type and bytes of each of the ``weights``; None for what is not learned."""
+        return [(weight.constant.element_type, weight.size) if weight.learned else None for weight in self.weights]
 
     def weights_of(self, ops: Iterable[int]) -> tuple[Weight, ...]:
         """The weights that the ops read, without duplicates."""
-        read = {(weight.body, weight.constant.id): weight for op in ops for weight in self._by_consumer.get(op, ())}
-        return tuple(read[key] for key in sorted(read))
+        numbers = {number for op in ops for number in self._read_by.get(op, ())}
+        read = [self.weights[number] for number in numbers]
+        return tuple(sorted(read, key=lambda weight: (weight.body, weight.constant.id)))
 
-    @cached_property
-    def _learned(self) -> tuple[list[tuple[str, int]], dict[int, list[int]]]:
-        """Element type and bytes of each learned weight, and the numbers of those that an op reads, by consumer."""
-        learned = [weight for weight in self.weights if weight.learned]
-        numbers: dict[int, list[int]] = {}
-        for number, weight in enumerate(learned):
-            for consumer in weight.consumers if weight.owner is None else (weight.owner,):
-                numbers.setdefault(consumer, []).append(number)
-        return [(weight.constant.element_type, weight.size) for weight in learned], numbers
-
-    def weight_line(self, ops: Iterable[int]) -> str:
-        """The line for the weights that the ops read; faster than the weights themselves."""
-        learned, numbers = self._learned
-        read = {number for op in ops if op in numbers for number in numbers[op]}
-        return _line([learned[number] for number in read])
+    def weight_line(self, *layers: Iterable[int]) -> str:
+        """The line of :func:`weight_line` for the weights that ops read, without collecting these."""
+        read, learned = self._read_by, self._learned
+        numbers = ({number for op in ops if op in read for number in read[op]} for ops in layers)
+        return _line(*([one for number in some if (one := learned[number])] for some in numbers))
