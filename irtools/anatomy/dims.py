@@ -108,7 +108,7 @@ class Dims:
         try:
             self._shapes[op] = self._completed(op, self._inferred(op))
             self._values[op] = self._computed(op)
-        except (IndexError, ValueError):  # an op of a damaged file lacks inputs or dimensions
+        except (IndexError, ValueError):  # a value of unknown rank has no dimensions
             self._shapes[op] = self._values[op] = None
 
     def found(self, op: int, like: Mapping[int, int]) -> tuple[Shape | None, Shape | None]:
