@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from irtools.anatomy.blocks import Block, LayerBlocks
 from irtools.decoder.mixers import MIXERS
@@ -140,19 +140,19 @@ def _recurrence(view: GraphView, block: Block) -> tuple[str, ...]:
     return tuple(dict.fromkeys(facts))
 
 
-def _products(view: GraphView, block: Block) -> list[tuple[int, tuple[int, ...]]]:
-    """MatMuls of a block that have constant weights, with the shapes of these weights, in order of computation."""
-    products = []
-    for op in sorted(block.ops, key=view.rank.__getitem__):
-        if view.op_type(op) == "MatMul":
-            shapes = [view.shape(source) for source in view.inputs(op) if view.constant(source.op)]
-            products += [(op, shape) for shape in shapes if len(shape) > 1 and min(shape[-2:]) > 1]
-    return products
+def _products(view: GraphView, block: Block) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """MatMuls of a block that have constant weights, with the shapes of these weights, the last one first."""
+    ops = [op for op in block.ops if view.op_type(op) == "MatMul"]
+    for op in sorted(ops, key=view.rank.__getitem__, reverse=True):
+        for source in reversed(view.wires(op)):
+            shape = view.shape(source) if view.constant(source[0]) else ()
+            if len(shape) > 1 and min(shape[-2:]) > 1:
+                yield op, shape
 
 
-def _inner_width(view: GraphView, products: Sequence[tuple[int, tuple[int, ...]]]) -> int:
+def _inner_width(view: GraphView, last: tuple[int, tuple[int, ...]]) -> int:
     """Width between the up and down projections: the input side of the last weights."""
-    op, shape = products[-1]
+    op, shape = last
     first, second = shape[-2:]
     return second if view.output_shape(op)[-1:] == (first,) else first
 
@@ -163,10 +163,10 @@ def _activation(view: GraphView, block: Block) -> str:
 
 
 def _mlp(view: GraphView, block: Block) -> tuple[str, ...]:
-    products = _products(view, block)
+    products = list(_products(view, block))
     if len(products) < 2:
         return ()
-    facts = (f"width {_inner_width(view, products)}", "gated" if len(products) > 2 else "", _activation(view, block))
+    facts = (f"width {_inner_width(view, products[0])}", "gated" if len(products) > 2 else "", _activation(view, block))
     return (", ".join(filter(None, facts)),)
 
 
@@ -193,8 +193,8 @@ def _expert_count(view: GraphView, block: Block) -> int:
 
 def _experts(view: GraphView, block: Block) -> tuple[str, ...]:
     count = _expert_count(view, block)
-    products = _products(view, block)
-    width = f"width {_inner_width(view, products)}" if products else ""
+    last = next(_products(view, block), None)
+    width = f"width {_inner_width(view, last)}" if last else ""
     facts = (plural(count, "expert") if count > 0 else "", width, _activation(view, block))
     return (", ".join(filter(None, facts)),)
 

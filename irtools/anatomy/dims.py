@@ -56,8 +56,8 @@ class Dims:
         self, view: GraphView, stream: Collection[int], blocks: Collection[int], hidden: int, integers: GraphIntegers
     ) -> None:
         self.view = view
-        self._stream = stream
-        self._blocks = blocks
+        self.stream = stream
+        self.blocks = blocks
         self._hidden = hidden
         self._integers = integers
         self._shapes: dict[int, Shape | None] = {}
@@ -101,16 +101,36 @@ class Dims:
             pending += fresh
         for current in sorted(found, key=self.view.rank.__getitem__):
             if current not in self._shapes:
-                self._shapes[current] = self._completed(current, self._inferred(current))
-                self._values[current] = self._computed(current)
+                self._find(current)
+
+    def _find(self, op: int) -> None:
+        """Find the letters of an op whose inputs are known."""
+        try:
+            self._shapes[op] = self._completed(op, self._inferred(op))
+            self._values[op] = self._computed(op)
+        except (IndexError, ValueError):  # a value of unknown rank has no dimensions
+            self._shapes[op] = self._values[op] = None
+
+    def found(self, op: int, like: Mapping[int, int]) -> tuple[Shape | None, Shape | None]:
+        """Letters of an op and, for a vector of integers, its elements; ``like`` has ops with those of the inputs."""
+        for source in self.view.producers(op):
+            known = like.get(source, source)
+            self._shapes[source], self._values[source] = self._shapes.get(known), self._values.get(known)
+        start = self._start(op)
+        if start is None:
+            self._find(op)
+        else:
+            self._shapes[op], self._values[op] = start, None
+        return self._shapes[op], self._values[op]
 
     def _start(self, op: int) -> Shape | None:
         """Dimensions that follow from the meaning of a value: an input, a state, the residual stream."""
         view, kind = self.view, self.view.op_type(op)
         shape = view.output_shape(op)
-        on_stream = op in self._stream and self._wide(shape)
+        on_stream = op in self.stream and self._wide(shape)
         if kind == "Parameter":
-            found = letters(shape, view.input_name(op)) or letters(shape, stream=on_stream)
+            name = view.input_name(op) if view.outputs(op) else ""
+            found = letters(shape, name) or letters(shape, stream=on_stream)
         elif kind == "ReadValue":
             found = letters(shape, state=True)
         elif on_stream:
@@ -124,7 +144,7 @@ class Dims:
 
     def _completed(self, op: int, found: Shape | None) -> Shape | None:
         """Dimensions in which the letter of the residual stream replaces ``?``, if the first one agrees with it."""
-        if found is None or _UNKNOWN not in found or op not in self._blocks:
+        if found is None or _UNKNOWN not in found or op not in self.blocks:
             return found
         shape = self.view.output_shape(op)
         usual = letters(shape, stream=True) if self._wide(shape) else {}

@@ -15,7 +15,7 @@ from irtools.anatomy.outside import Outside
 from irtools.decoder.mixers import MIXERS
 from irtools.graph.view import Source
 from irtools.ir.op import DYNAMIC
-from irtools.render.part import DrawnPart, weight_line
+from irtools.render.part import DrawnPart
 from irtools.render.picture import TIMES
 from irtools.render.sketch import Sketch
 from irtools.text import cut, ranges
@@ -161,9 +161,9 @@ class LayerDrawer:
         position = self.kinds.index(kind)
         like = f"like layer {self._shown[position]}" if position in self._shown else kind.text
         like = f"{_LETTERS[position]}: {kind.text}" if self._aside else like
-        weights = self.part.weights_of(op for layer in layers for block in layer.blocks for op in block.ops)
+        weights = self.part.weight_line(op for layer in layers for block in layer.blocks for op in block.ops)
         key = self.sketch.box(
-            f"{self.prefix}layer{layers[0].index}", "layers", label, (like, weight_line(weights)), column=self.prefix
+            f"{self.prefix}layer{layers[0].index}", "layers", label, (like, weights), column=self.prefix
         )
         self.sketch.arrow(current, key, self._entry_text(layers[0]))
         return key
@@ -192,7 +192,7 @@ class LayerDrawer:
             if block.states:
                 self._state(f"{key}s", key, block)
         for position, block in enumerate(layer.blocks):
-            weights = weight_line(*(self.part.weights_of(other.blocks[position].ops) for other in equal))
+            weights = self.part.weight_line(*(other.blocks[position].ops for other in equal))
             self._block(keys[position], block, weights)
         for link in layer.links:
             self._link(layer, link, keys, current)

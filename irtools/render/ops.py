@@ -178,7 +178,7 @@ class OpsDrawer:
         names = [self._without_scope(self.view.op_name(op)) for op in block.ops]
         name = _shorten(_common_scope([f"{name}." for name in names]).rstrip("./") or names[0])
         title = block_title(self.view, block)
-        lines = (name, weight_line(self.part.weights_of(block.ops)) or NO_WEIGHTS)
+        lines = (name, self.part.weight_line(block.ops) or NO_WEIGHTS)
         self.sketch.box(f"n{key}", block.kind, title[0].upper() + title[1:], lines, hint="\n".join(sorted(names)))
 
     def _box(self, key: int) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from irtools.anatomy.blocks import Block, StackBlocks, head_blocks, stack_blocks
 from irtools.anatomy.dims import Dims
@@ -73,15 +73,20 @@ def weight_line(*layers: Collection[Weight]) -> str:
 
     Types that hold less than 5 % of the bytes are omitted. Of several equal layers, the size is that of one.
     """
-    sizes = [sum(weight.size for weight in layer if weight.learned) for layer in layers]
+    return _line(
+        *([(weight.constant.element_type, weight.size) for weight in layer if weight.learned] for layer in layers)
+    )
+
+
+def _line(*layers: Collection[tuple[str, int]]) -> str:
+    """The line for learned weights, of which element type and bytes are given."""
+    sizes = [sum([size for _, size in layer]) for layer in layers]
     total = sum(sizes)
     if not total:
         return ""
-    by_type: Counter[str] = Counter()
-    for layer in layers:
-        for weight in layer:
-            if weight.learned:
-                by_type[weight.constant.element_type] += weight.size
+    by_type: dict[str, int] = {}
+    for kind, size in chain.from_iterable(layers):
+        by_type[kind] = by_type.get(kind, 0) + size
     types = sorted((kind for kind in by_type if by_type[kind] * 20 >= total), key=lambda kind: (-by_type[kind], kind))
     limit = "up to " if min(sizes) < max(sizes) else ""
     return f"weights {limit}{size_text(max(sizes))} {' + '.join(types)}"
@@ -262,14 +267,27 @@ class DrawnPart:
         return weights(self.view, self.kinds)
 
     @cached_property
-    def _by_consumer(self) -> Mapping[int, tuple[Weight, ...]]:
-        weights: dict[int, list[Weight]] = {}
-        for weight in self.weights:
+    def _read_by(self) -> Mapping[int, list[int]]:
+        """Positions in ``weights`` of those that an op reads, by layer id."""
+        read: dict[int, list[int]] = {}
+        for number, weight in enumerate(self.weights):
             for consumer in weight.consumers if weight.owner is None else (weight.owner,):
-                weights.setdefault(consumer, []).append(weight)
-        return {consumer: tuple(read) for consumer, read in weights.items()}
+                read.setdefault(consumer, []).append(number)
+        return read
+
+    @cached_property
+    def _learned(self) -> Sequence[tuple[str, int] | None]:
+        """Element type and bytes of each of the ``weights``; None for what is not learned."""
+        return [(weight.constant.element_type, weight.size) if weight.learned else None for weight in self.weights]
 
     def weights_of(self, ops: Iterable[int]) -> tuple[Weight, ...]:
         """The weights that the ops read, without duplicates."""
-        read = {(weight.body, weight.constant.id): weight for op in ops for weight in self._by_consumer.get(op, ())}
-        return tuple(read[key] for key in sorted(read))
+        numbers = {number for op in ops for number in self._read_by.get(op, ())}
+        read = [self.weights[number] for number in numbers]
+        return tuple(sorted(read, key=lambda weight: (weight.body, weight.constant.id)))
+
+    def weight_line(self, *layers: Iterable[int]) -> str:
+        """The line of :func:`weight_line` for the weights that ops read, without collecting these."""
+        read, learned = self._read_by, self._learned
+        numbers = ({number for op in ops if op in read for number in read[op]} for ops in layers)
+        return _line(*([one for number in some if (one := learned[number])] for some in numbers))

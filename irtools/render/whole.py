@@ -151,9 +151,7 @@ class ExportDrawer:
         self.sketch.box("taplast", "tap", f"tap {last}, after the norm")
         self.sketch.arrow(end, "taplast", style="tap")
         shape = self._weight_shape(stack.head)
-        self.sketch.box(
-            "head", "head", "Head", (shape, weight_line(part.weights_of([stack.head]))), op=view.op_name(stack.head)
-        )
+        self.sketch.box("head", "head", "Head", (shape, part.weight_line([stack.head])), op=view.op_name(stack.head))
         self.sketch.arrow(end, "head", value_text(part, stack.head_input))
         below = "head"
         for op in stack.logits_tail:
@@ -186,7 +184,7 @@ class ExportDrawer:
                 "embedding",
                 "embedding",
                 "Token embedding",
-                (self._weight_shape(stack.embedding), weight_line(part.weights_of([stack.embedding]))),
+                (self._weight_shape(stack.embedding), part.weight_line([stack.embedding])),
                 op=view.op_name(stack.embedding),
             )
             for key in ids:
@@ -260,13 +258,13 @@ def draw_head(sketch: Sketch, part: DrawnPart, *, opened: bool) -> list[str]:
     current = f"min{head.inputs[0]}" if head.inputs else ""
     before = _before_layers(part, head)
     if before:
-        lines = (plural(len(before), "op"), weight_line(part.weights_of(before)))
+        lines = (plural(len(before), "op"), part.weight_line(before))
         sketch.arrow(current, sketch.box("mbefore", "op", "Before the layers", lines))
         current = "mbefore"
     if head.fusion is not None:
         projection = head.fusion.ops["projection"]
         order = [name for role in ("first", "second") for name in names.get(head.fusion.ops[role], ())[:1]]
-        fused = ("norm of each, then concat:", ", ".join(order), weight_line(part.weights_of([projection])))
+        fused = ("norm of each, then concat:", ", ".join(order), part.weight_line([projection]))
         current = sketch.box("mfusion", "fusion", "Fusion", fused, op=view.op_name(projection))
         for role in ("first", "second"):
             sketch.arrow(f"min{head.fusion.ops[role]}", current)
@@ -284,7 +282,7 @@ def draw_head(sketch: Sketch, part: DrawnPart, *, opened: bool) -> list[str]:
     sketch.arrow(end, "mout")
     if view.result_named("logits") is not None and head.name != "logits":
         own = part.own_head
-        facts = (own_head_text(own), weight_line(part.weights_of([own.matmul]))) if own is not None else ()
+        facts = (own_head_text(own), part.weight_line([own.matmul])) if own is not None else ()
         sketch.box("mhead", "head", "Head of its own", facts, op=view.op_name(own.matmul) if own is not None else "")
         sketch.box("mlogits", "input", "logits")
         sketch.arrow(end, "mhead")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irtools.anatomy.describe import layers_text
+from irtools.anatomy.describe import SYMBOLS, layers_text
 from irtools.errors import IrtoolsError, UsageError
 from irtools.lint.engine import ModelVerification, verify
 from irtools.lint.finding import Finding, Severity
@@ -18,8 +18,8 @@ from irtools.render.picture import KINDS
 from irtools.render.select import LAST_LAYER
 from irtools.report.findings import counts_text, shown_path, worst_first
 from irtools.report.html_chunks import divide
-from irtools.report.html_graph import Columns, columns
-from irtools.report.html_outline import outline
+from irtools.report.html_graph import Columns, columns, lettered
+from irtools.report.html_outline import outline, walk
 from irtools.report.html_page import packed, page
 from irtools.report.html_tables import HtmlTable, provenance, tables
 from irtools.report.html_text import explanation_html
@@ -117,6 +117,7 @@ def render_reports(verified: Sequence[ModelVerification], view: View | None = No
         views=_record_views(verified, view),
         records=view.records,
         kinds=KINDS,
+        symbols=SYMBOLS,
         occurring={kind for part in drawn for kind in part.kinds},
         parts=[part.manifest for part in drawn],
         graphs={key: graph for part in drawn for key, graph in part.graphs.items()},
@@ -318,15 +319,14 @@ def _shown(finding: Finding, export: ModelDirectory, read: Mapping[str, Columns]
 
 def _position(finding: Finding, ops: Columns) -> int | None:
     """Position of the op that a finding names, or of the op at its line."""
-    names = ops.data["names"]
     top = len(ops.position)
-    if finding.op is not None and isinstance(names, list):
-        places = [number for number in range(top) if names[number] == finding.op]
+    if finding.op is not None:
+        places = [number for number in range(top) if ops.names[number] == finding.op]
         if places:
-            return next((number for number in places if ops.starts[number] == finding.line), places[0])
-    if finding.line is None or not top or not ops.starts[0] <= finding.line <= ops.end:
+            return next((number for number in places if ops.lines[number] == finding.line), places[0])
+    if finding.line is None or not top or not ops.lines[0] <= finding.line <= ops.end:
         return None
-    return bisect_right(ops.starts, finding.line, 0, top) - 1
+    return bisect_right(ops.lines, finding.line, 0, top) - 1
 
 
 def _head_key(model: _Model, part: InspectedPart) -> str:
@@ -347,9 +347,10 @@ def _drawn(model: _Model, part: InspectedPart, read: Columns, *, first: bool) ->
         if shown.part == part.name and shown.position is not None
     ]
     layered = part.drawn if part.drawn.blocks is not None else DrawnPart(part.document, part.stack, any_layers=True)
+    lettered(read, layered.dims)
     drawn = outline(layered, read)
     needed = [position for position, *_ in taps] + [position for position, *_ in pinned]
-    divided = divide(read.data, drawn, needed)
+    divided = divide(read, drawn, needed)
     manifest = {
         "key": key,
         "model": model.number,
@@ -367,6 +368,6 @@ def _drawn(model: _Model, part: InspectedPart, read: Columns, *, first: bool) ->
         key,
         manifest,
         {key: graph, **pieces},
-        frozenset(node.kind or "op" for top in drawn for node in top.walk()),
+        frozenset("op" if isinstance(one, int) else one.kind or "op" for top in drawn for one in walk(top)),
         first,
     )

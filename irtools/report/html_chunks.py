@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import sub
 from typing import Any
 
-from irtools.report.html_graph import COLUMNS
-from irtools.report.html_outline import Node
+from irtools.report.html_graph import Columns
+from irtools.report.html_outline import Box, Node, plain, walk
 
 __all__ = ["Division", "divide"]
 
@@ -44,151 +45,168 @@ class Division:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """A box whose inside is a chunk of its own, its number in the order of the tree, and its JSON form."""
+    """A box whose inside is a chunk of its own.
+
+    Attributes
+    ----------
+    plain : dict
+        Its JSON form.
+    ops : list of int
+        Positions of the ops in it.
+    titles : list of tuple
+        Number, title and first line of each box inside.
+    """
 
     node: Node
-    number: int
     plain: dict[str, Any]
-
-    def titles(self) -> Iterator[tuple[int, str, str]]:
-        """Number, title and first line of each box inside."""
-        for number, node in enumerate(self.node.walk(), self.number):
-            if number > self.number and node.title and node.op is None:
-                yield number, node.title, node.lines[0] if node.lines else ""
+    ops: list[int]
+    titles: list[tuple[int, str, str]]
 
 
-def divide(data: Mapping[str, Any], nodes: Sequence[Node], pinned: Collection[int]) -> Division:
+def divide(data: Columns, nodes: Sequence[Box], pinned: Collection[int]) -> Division:
     """Divide a graph; a small one stays whole.
 
     Parameters
     ----------
-    data : mapping
-        Columns and tables, as :func:`irtools.report.html_graph.columns` makes them.
-    nodes : sequence of Node
+    nodes : sequence of Box
         The outermost boxes.
     pinned : collection of int
         Positions of ops that are needed at once, such as those of findings.
     """
-    count = len(data["names"])
+    count = len(data.names)
+    bodies = [[body.owner, body.name, body.ops.start, body.ops.stop] for body in data.bodies]
     if count <= _WHOLE:
-        return Division({"ops": data, "outline": [node.plain() for node in nodes]})
+        ops = _piece(data, range(count), {*data.forms})
+        return Division({"ops": ops | {"bodies": bodies}, "outline": list(map(plain, nodes))})
     cuts: list[_Cut] = []
     numbers = itertools.count(1)  # 0 is the box around all
     outline = [_cut(node, cuts, numbers, data) for node in nodes]
     homes = _homes(data, cuts)
-    border = _border(data, homes).union(op for op in pinned if homes[op] >= 0)
+    border, spread = _border(data, homes)
+    border.update(op for op in pinned if homes[op] >= 0)
     inside: list[list[int]] = [[] for _ in cuts]
+    first: list[int] = []
     for op, home in enumerate(homes):
-        if home >= 0:
-            (cuts[home].plain["b"] if op in border else inside[home]).append(op)
-    names = Counter(data["names"])
-    ops = _columns(data, [op for op, home in enumerate(homes) if home < 0 or op in border])
-    first = {
-        "ops": ops | {"count": count, "bodies": data["bodies"]},
+        if home < 0:
+            first.append(op)
+        elif op in border:
+            cuts[home].plain["b"].append(op)
+            first.append(op)
+        else:
+            inside[home].append(op)
+    own = [set(map(data.forms.__getitem__, ops)) for ops in inside]
+    users = Counter(itertools.chain.from_iterable(own))
+    shared = {form for form, number in users.items() if number > 1}.union(data.forms[op] for op in first)
+    names = Counter(data.names) if len({*data.names}) < count else None
+    start = {
+        "ops": _piece(data, first, shared) | {"count": count, "bodies": bodies},
         "outline": outline,
-        "twins": [op for op, name in enumerate(data["names"]) if names[name] > 1],
-        "spread": _spread(data, homes),
+        "twins": [op for op, name in enumerate(data.names) if names[name] > 1] if names else [],
+        "spread": spread,
     }
     chunks = (
-        {"ops": _columns(data, own), "c": [child.plain() for child in cut.node.children]}
-        for cut, own in zip(cuts, inside, strict=True)
+        {"ops": _piece(data, ops, forms - shared), "c": list(map(plain, cut.node.children))}
+        for cut, ops, forms in zip(cuts, inside, own, strict=True)
     )
-    words: dict[int, int] = {}
+    words: dict[str, int] = {}
     index = {
-        "names": data["names"],
-        "ids": data["ids"],
-        "types": [words.setdefault(kind, len(words)) for kind in data["types"]],
-        "words": [data["words"][kind] for kind in words],
+        "names": data.names,
+        "ids": data.ids,
+        "types": [words.setdefault(kind, len(words)) for kind in data.types],
+        "words": list(words),
         "homes": homes,
-        "titles": [title for cut in cuts for title in cut.titles()],
+        "titles": [title for cut in cuts for title in cut.titles],
     }
-    return Division(first, chunks, index)
+    return Division(start, chunks, index)
 
 
-def _cut(node: Node, cuts: list[_Cut], numbers: Iterator[int], data: Mapping[str, Any]) -> Any:
+def _cut(box: Box, cuts: list[_Cut], numbers: Iterator[int], data: Columns) -> Any:
     """JSON form of a box in which the insides of boxes are left out; adds these boxes to ``cuts``."""
     number = next(numbers)
-    if not node.children:
-        return node.plain()
-    inner = list(node.walk())
-    own = Node(node.title, node.kind, node.lines, (), node.op, node.flow, node.layer).plain()
-    plain: dict[str, Any] = own if isinstance(own, dict) else {"o": own}
-    types = [data["types"][one.op] for one in inner if one.op is not None]
-    if node.op is None and not node.flow and _SMALLEST <= len(types) <= _LARGEST:
-        counts = Counter(data["words"][kind] for kind in types)
-        plain |= {"z": len(cuts), "m": len(inner) - 1, "b": [], "y": list(counts.items())}
-        cuts.append(_Cut(node, number, plain))
+    if isinstance(box, int) or not box.children:
+        return plain(box)
+    own = plain(box._replace(children=()))
+    content: dict[str, Any] = own if isinstance(own, dict) else {"o": own}
+    inner = list(walk(box)) if box.op is None and not box.flow else []
+    ops = [op for one in inner if (op := one if isinstance(one, int) else one.op) is not None]
+    if _SMALLEST <= len(ops) <= _LARGEST:
+        counts = Counter(map(data.types.__getitem__, ops))
+        content |= {"z": len(cuts), "m": len(inner) - 1, "b": [], "y": list(counts.items())}
+        titles = [
+            (number + place, one.title, one.lines[0] if one.lines else "")
+            for place, one in enumerate(inner)
+            if place and not isinstance(one, int) and one.title and one.op is None
+        ]
+        cuts.append(_Cut(box, content, ops, titles))
         next(itertools.islice(numbers, len(inner) - 2, None), None)
     else:
-        plain["c"] = [_cut(child, cuts, numbers, data) for child in node.children]
-    return plain
+        content["c"] = [_cut(child, cuts, numbers, data) for child in box.children]
+    return content
 
 
-def _spread(data: Mapping[str, Any], homes: Sequence[int]) -> list[list[int]]:
-    """Constants that are read at once although chunks have readers of them, each with these chunks."""
-    chunks: dict[int, set[int]] = {}
-    for reader, inputs in enumerate(data["inputs"]):
-        for source in inputs[::3]:
-            if source >= 0 and homes[source] < 0 <= homes[reader] and data["constant"][source]:
-                chunks.setdefault(source, set()).add(homes[reader])
-    return [[op, *sorted(own)] for op, own in sorted(chunks.items())]
-
-
-def _homes(data: Mapping[str, Any], cuts: Sequence[_Cut]) -> list[int]:
+def _homes(data: Columns, cuts: Sequence[_Cut]) -> list[int]:
     """Chunk of each op, -1 for those that are read at once; a constant is where all its readers are."""
-    count, constant, inputs = len(data["names"]), data["constant"], data["inputs"]
-    homes: list[int | None] = [None if constant[op] else -1 for op in range(count)]
+    constant, sources = data.constant, data.sources
+    homes: list[int | None] = [None if own == "1" else -1 for own in constant]
     for number, cut in enumerate(cuts):
-        for node in cut.node.walk():
-            if node.op is not None:
-                homes[node.op] = number
-    for reader in range(count - 1, -1, -1):  # the file has the readers of a constant after it
+        for op in cut.ops:
+            homes[op] = number
+    for reader in range(len(sources) - 1, -1, -1):  # the file has the readers of a constant after it
         home = homes[reader]
-        for source in inputs[reader][::3]:
-            if source >= 0 and constant[source]:
+        for source in sources[reader]:
+            if source >= 0 and constant[source] == "1":
                 known = homes[source]
                 homes[source] = home if known is None else known if known == home else -1
     return [-1 if home is None else home for home in homes]
 
 
-def _border(data: Mapping[str, Any], homes: Sequence[int]) -> set[int]:
-    """Ops of chunks whose values pass between chunks, or to and from what is read at once."""
+def _border(data: Columns, homes: Sequence[int]) -> tuple[set[int], list[list[int]]]:
+    """What passes between chunks, or to and from what is read at once.
+
+    Returns
+    -------
+    set of int
+        Ops of chunks with such a value as output or input, constants aside.
+    list of list of int
+        Constants that are read at once although chunks have readers of them, each with these chunks.
+    """
     border: set[int] = set()
-    constant = data["constant"]
-    for reader, inputs in enumerate(data["inputs"]):
-        for source in inputs[::3]:
-            if source >= 0 and homes[source] != homes[reader] and not constant[source]:
+    chunks: dict[int, set[int]] = {}
+    for reader, sources in enumerate(data.sources):
+        home = homes[reader]
+        for source in sources:
+            if source < 0 or homes[source] == home:
+                continue
+            if data.constant[source] == "0":
                 border.update(op for op in (source, reader) if homes[op] >= 0)
-    return border
+            elif homes[source] < 0:
+                chunks.setdefault(source, set()).add(home)
+    return border, [[op, *sorted(own)] for op, own in sorted(chunks.items())]
 
 
-def _columns(data: Mapping[str, Any], ops: Sequence[int]) -> dict[str, Any]:
-    """Columns of some ops, with tables of their own."""
-    part: dict[str, Any] = {"at": ops} | {name: [data[name][op] for op in ops] for name in COLUMNS}
-    words: dict[int, int] = {}
-    pairs: dict[int, int] = {}
-    ports: dict[int, int] = {}
+def _piece(data: Columns, ops: Sequence[int], forms: Iterable[int]) -> dict[str, Any]:
+    """Columns of some ops, and some forms.
 
-    def port(number: int) -> int:
-        return number if number < 0 else ports.setdefault(number, len(ports))
-
-    for name, table in (("types", words), ("opsets", words), ("attributes", pairs), ("rt_info", pairs)):
-        part[name] = [table.setdefault(number, len(table)) for number in part[name]]
-    part["inputs"] = [_replaced(flat, 3, port) for flat in part["inputs"]]
-    known: dict[tuple[int, ...], list[int]] = {}  # most ops have the outputs of another
-    for flat in part["outputs"]:
-        if flat not in known:
-            known[flat] = [
-                words.setdefault(value, len(words)) if place % 2 else port(value) for place, value in enumerate(flat)
-            ]
-    part["outputs"] = [known[flat] for flat in part["outputs"]]
-    for name, table in (("words", words), ("pairs", pairs), ("ports", ports)):
-        part[name] = [data[name][number] for number in table]
-    return part
+    Positions, lines and sources are differences: from the op before in the list, and from the op itself.
+    """
+    sources, picks = data.sources, data.picks
+    ids = [data.ids[op] for op in ops]
+    lines = [data.lines[op] for op in ops]
+    return {
+        "at": _steps(ops),
+        "names": [data.names[op] for op in ops],
+        **({"ids": ids} if ids != list(ops) else {}),
+        "lines": _steps(lines),
+        "forms": [data.forms[op] for op in ops],
+        "table": [[form, data.table[form]] for form in sorted(forms)],
+        "sources": [op - source for op in ops for source in sources[op]],
+        "picks": [[row, *picks[op]] for row, op in enumerate(ops) if op in picks] if picks else [],
+        "offsets": [data.offsets[op] for op in ops if op in data.offsets],
+        "tensors": [data.tensors[op] for op in ops if op in data.tensors],
+        "constant": "".join([data.constant[op] for op in ops]),
+    }
 
 
-def _replaced(values: Sequence[int], step: int, number: Callable[[int], int]) -> list[int]:
-    """The values, with every ``step``-th of them numbered anew."""
-    own = list(values)
-    own[step - 1 :: step] = map(number, own[step - 1 :: step])
-    return own
+def _steps(values: Sequence[int]) -> list[int]:
+    """The first value, and the difference of each other one to the one before it."""
+    return [*values[:1], *map(sub, values[1:], values)]

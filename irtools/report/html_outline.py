@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import takewhile
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from irtools.anatomy.blocks import Block, LayerBlocks
 from irtools.anatomy.describe import block_facts, block_title, symbolic
@@ -13,11 +14,11 @@ from irtools.decoder.mixers import MIXERS
 from irtools.decoder.stream import ancestors
 from irtools.ir.scan import BODY_OWNERS
 from irtools.render.layers import BOX_KINDS, NO_WEIGHTS
-from irtools.render.part import DrawnPart, weight_line
+from irtools.render.part import DrawnPart
 from irtools.report.html_graph import Columns
 from irtools.text import plural
 
-__all__ = ["Node", "outline"]
+__all__ = ["Box", "Node", "outline", "plain", "walk"]
 
 _SHARED = {
     "rotary": "Rotary table",
@@ -26,11 +27,13 @@ _SHARED = {
     "input": "Computed from inputs",
 }
 _ENDS = ("Parameter", "Result")
+_STATES = ("ReadValue", "Assign")
 _MOST_ENDS = 12
 _MOST_OTHERS = 3
 _MOST_LEAVES = 64
 _CHUNK = 40
 _LONGEST_TITLE = 26
+_MOST_SCOPES = 4096
 
 
 class Node(NamedTuple):
@@ -55,34 +58,43 @@ class Node(NamedTuple):
     title: str = ""
     kind: str = ""
     lines: tuple[str, ...] = ()
-    children: tuple[Node, ...] = ()
+    children: tuple[Node | int, ...] = ()
     op: int | None = None
     flow: bool = False
     layer: int | None = None
 
-    def walk(self) -> Iterator[Node]:
-        """Iterate over the box and all boxes in it."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
 
-    def plain(self) -> object:
-        """JSON form for the page: an op without title, kind and children is its position."""
-        if self.op is not None and not (self.title or self.kind or self.children):
-            return self.op
-        full = {
-            "t": self.title,
-            "k": self.kind,
-            "l": list(self.lines),
-            "c": [child.plain() for child in self.children],
-            "o": self.op,
-            "f": int(self.flow),
-            "n": self.layer,
-        }
-        return {key: value for key, value in full.items() if value or (key in "on" and value is not None)}
+Box: TypeAlias = Node | int
+"""A box, or the position of an op whose box has no title, colour and contents of its own."""
 
 
-def outline(part: DrawnPart, columns: Columns) -> tuple[Node, ...]:
+def walk(box: Box) -> Iterator[Box]:
+    """Iterate over a box and all boxes in it, each before those in it."""
+    pending = [box]
+    while pending:
+        one = pending.pop()
+        yield one
+        if not isinstance(one, int):
+            pending += one.children[::-1]
+
+
+def plain(box: Box) -> object:
+    """JSON form of a box for the page: an op without title, kind and children is its position."""
+    if isinstance(box, int) or (box.op is not None and not (box.title or box.kind or box.children)):
+        return box if isinstance(box, int) else box.op
+    full = {
+        "t": box.title,
+        "k": box.kind,
+        "l": list(box.lines),
+        "c": list(map(plain, box.children)),
+        "o": box.op,
+        "f": int(box.flow),
+        "n": box.layer,
+    }
+    return {key: value for key, value in full.items() if value or (key in "on" and value is not None)}
+
+
+def outline(part: DrawnPart, columns: Columns) -> tuple[Box, ...]:
     """Arrange all ops of a part except constants in a tree; ``columns`` must be of the same part."""
     return _Outline(part, columns).build()
 
@@ -96,8 +108,10 @@ class _Outline:
         self.columns = columns
         self.place: dict[int, tuple[object, ...]] = {}
         self._norms_of: dict[frozenset[int], tuple[Block, ...]] = {}
+        kinds = (*_ENDS, *_STATES, *BODY_OWNERS)
+        self._special = {op for kind in kinds for op in part.view.by_type.get(kind, ())}
 
-    def build(self) -> tuple[Node, ...]:
+    def build(self) -> tuple[Box, ...]:
         """The outermost boxes."""
         if self.part.blocks is None:
             return tuple(self._ends_and(set(self.view.nodes)))
@@ -192,14 +206,14 @@ class _Outline:
             boxes.append(Node(title, _layer_kind(layer), lines, tuple(children), layer=layer.index))
         return Node(plural(len(boxes), "decoder layer"), "layers", (), tuple(boxes), flow=True)
 
-    def _layer(self, layer: LayerBlocks, members: Mapping[tuple[object, ...], set[int]]) -> Iterator[Node]:
+    def _layer(self, layer: LayerBlocks, members: Mapping[tuple[object, ...], set[int]]) -> Iterator[Box]:
         for position, block in enumerate(layer.blocks):
             yield self._block(block, members.get(("layer", layer.index, position), set(block.ops)))
         rest = members.get(("layer", layer.index, -1))
         if rest:
             yield Node("Shapes and states", "op", (), self._folded(rest))
 
-    def _block(self, block: Block, ops: Collection[int]) -> Node:
+    def _block(self, block: Block, ops: Collection[int]) -> Box:
         view = self.view
         kind = BOX_KINDS.get(block.kind, "mixer")
         title = block_title(view, block)
@@ -214,7 +228,7 @@ class _Outline:
             lines = (*lines, NO_WEIGHTS)
         return Node(title[0].upper() + title[1:], kind, lines, self._inside(block, ops, kind))
 
-    def _inside(self, block: Block, ops: Collection[int], kind: str) -> tuple[Node, ...]:
+    def _inside(self, block: Block, ops: Collection[int], kind: str) -> tuple[Box, ...]:
         """Contents of a block: the norms in it, and for attention a box for each purpose."""
         blocks, left, nodes = self.part.blocks, set(ops), []
         for role in self.part.roles(block):
@@ -228,7 +242,7 @@ class _Outline:
         nodes.sort(key=lambda pair: min(rank[op] for op in pair[0]))
         return (*(node for _, node in nodes), *self._with_norms(block, left))
 
-    def _with_norms(self, block: Block, ops: Collection[int]) -> tuple[Node, ...]:
+    def _with_norms(self, block: Block, ops: Collection[int]) -> tuple[Box, ...]:
         """Some ops of a block, with one box for each norm among them."""
         nodes, left = [], set(ops)
         for norm in self._norms(block):
@@ -244,15 +258,15 @@ class _Outline:
             self._norms_of[block.ops] = self.part.blocks.norms_within(block)
         return self._norms_of[block.ops]
 
-    def _single(self, name: str, title: str, members: Mapping[tuple[object, ...], set[int]]) -> Iterator[Node]:
+    def _single(self, name: str, title: str, members: Mapping[tuple[object, ...], set[int]]) -> Iterator[Box]:
         for op in members.get((name,), ()):
             yield Node(title, name, self._weights([op]), (), self.columns.position[op])
 
     def _weights(self, ops: Iterable[int]) -> tuple[str, ...]:
-        line = weight_line(self.part.weights_of(ops))
+        line = self.part.weight_line(ops)
         return (line,) if line else ()
 
-    def _ends_and(self, ops: set[int]) -> Iterator[Node]:
+    def _ends_and(self, ops: set[int]) -> Iterator[Box]:
         """Inputs and outputs, in one box each if there are many, followed by all other ops."""
         for kind, title in (("Parameter", "Inputs"), ("Result", "Outputs")):
             ends = [op for op in self.view.by_type.get(kind, ()) if op in ops]
@@ -269,14 +283,14 @@ class _Outline:
 
     # -- many ops ------------------------------------------------------------------------
 
-    def _folded(self, ops: Collection[int]) -> tuple[Node, ...]:
+    def _folded(self, ops: Collection[int]) -> tuple[Box, ...]:
         """Ops in the order of computation, grouped by the scopes of their names or by number if there are many."""
         order = sorted(ops, key=self.view.rank.__getitem__)
         if len(order) <= _MOST_LEAVES:
             return tuple(self._leaf(op) for op in order)
         return self._fold(order, {op: _scopes(self.view.op_name(op)) for op in order})
 
-    def _fold(self, ops: Sequence[int], scopes: Mapping[int, tuple[str, ...]]) -> tuple[Node, ...]:
+    def _fold(self, ops: Sequence[int], scopes: Mapping[int, tuple[str, ...]]) -> tuple[Box, ...]:
         if len(ops) <= _MOST_LEAVES:
             return tuple(self._leaf(op) for op in ops)
         shared = _shared_scopes([scopes[op] for op in ops])
@@ -296,7 +310,7 @@ class _Outline:
             nodes += children if fits else (self._group(title, members, children),)
         return tuple(nodes)
 
-    def _chunks(self, ops: Sequence[int]) -> tuple[Node, ...]:
+    def _chunks(self, ops: Sequence[int]) -> tuple[Box, ...]:
         size = max(_CHUNK, -(-len(ops) // _CHUNK))
         chunks = [ops[start : start + size] for start in range(0, len(ops), size)]
         return tuple(
@@ -308,20 +322,21 @@ class _Outline:
             for number, chunk in enumerate(chunks)
         )
 
-    def _group(self, title: str, ops: Sequence[int], children: tuple[Node, ...], kind: str = "op") -> Node:
+    def _group(self, title: str, ops: Collection[int], children: tuple[Box, ...], kind: str = "op") -> Box:
         return children[0] if len(children) == 1 else Node(title, kind, self._weights(ops), children)
 
-    def _leaf(self, op: int) -> Node:
+    def _leaf(self, op: int) -> Box:
         position = self.columns.position[op]
+        if op not in self._special:
+            return position
         kind = self.view.op_type(op)
         bodies = [body for body in self.columns.bodies if body.owner == position] if kind in BODY_OWNERS else []
         if not bodies:
-            state = "state" if kind in ("ReadValue", "Assign") else "input" if kind in _ENDS else ""
+            state = "state" if kind in _STATES else "input" if kind in _ENDS else ""
             return Node("", state, (), (), position)
-        children = [tuple(Node(op=inner) for inner in body.ops) for body in bodies]
         if len(bodies) == 1:
-            return Node("", "op", (), children[0], position)
-        frames = tuple(Node(body.name, "op", (), ops) for body, ops in zip(bodies, children, strict=True))
+            return Node("", "op", (), tuple(bodies[0].ops), position)
+        frames = tuple(Node(body.name, "op", (), tuple(body.ops)) for body in bodies)
         return Node("", "op", (), frames, position)
 
 
@@ -342,11 +357,16 @@ def _layer_kind(layer: LayerBlocks) -> str:
 
 def _scopes(name: str) -> tuple[str, ...]:
     """Module scopes of a friendly name: ``a``, ``b`` and ``c`` for ``a.b/c/aten::add/Add``."""
-    parts = name.split("/")
-    if len(parts) == 1 and "::" not in name:
-        return tuple(name.split(".")[:-1])
-    end = next((place for place, part in enumerate(parts) if "::" in part), len(parts) - 1)
-    return tuple(scope for part in parts[:end] for scope in part.split("."))
+    at = name.find("::")
+    if at < 0 and "/" not in name:
+        return _split(name, ".") if "." in name else ()
+    return _split(name if at < 0 else name[:at], "/")
+
+
+@lru_cache(_MOST_SCOPES)
+def _split(name: str, last: str) -> tuple[str, ...]:
+    """Scopes in a name before the last sign of a kind; many ops have the same."""
+    return tuple(name.rpartition(last)[0].replace("/", ".").split(".")) if last in name else ()
 
 
 def _shared_scopes(paths: Sequence[tuple[str, ...]]) -> int:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import openvino as ov
 import pytest
+from openvino import opset13 as ops
 
+from irtools.anatomy.alike import alike
 from irtools.export import open_export
 from irtools.graph.view import Source
 from irtools.render.part import DrawnPart
+from irtools.report.html_graph import columns
 
 BATCH = 2
 CALLS = (5, 3)
@@ -100,3 +105,36 @@ def test_letters_are_the_sizes_that_the_runtime_computes(fixtures: Path, name: s
     assert len(compared) >= 0.9 * len(shapes)
     wrong = {key: pair for key, pair in compared.items() if tuple(map(number, pair[0])) != pair[1]}
     assert wrong == {}
+
+
+def test_equal_ops_share_their_letters_only_if_the_values_that_shape_them_are_equal(tmp_path: Path) -> None:
+    value = ops.parameter([-1, -1, 8], np.float32, name="embeds")
+    value.output(0).set_names({"inputs_embeds"})
+    orders = {"kept": [0, 1, 2], "swapped": [1, 0, 2], "swapped again": [1, 0, 2]}
+    results = [ops.transpose(value, ops.constant(order, np.int64), name=name) for name, order in orders.items()]
+    results += [
+        ops.transpose(value, ops.convert(ops.constant(order, np.int32), "i64"), name=f"{name}, converted")
+        for name, order in orders.items()
+    ]
+    ov.save_model(ov.Model(results, [value], "tiny"), tmp_path / "openvino_model.xml", compress_to_fp16=False)
+    document = open_export(tmp_path).parts["model"]
+    view, found = document.graph, columns(document)
+    first = alike(DrawnPart(document).dims, found.forms, found.offsets)
+    letters = {view.op_name(op): DrawnPart(document).dims.of(Source(first[op], 2)) for op in view.by_type["Transpose"]}
+    kept, swapped = ("B", "S", "8"), ("S", "B", "8")
+    assert letters == {
+        name: kept if name.startswith("kept") else swapped
+        for name in (*orders, *(f"{name}, converted" for name in orders))
+    }
+    plain = {first[op] for op in view.by_type["Transpose"] if "converted" not in view.op_name(op)}
+    assert len(plain) == 2
+
+
+def test_values_of_unknown_rank_have_no_letters(export_copy: Callable[..., Path]) -> None:
+    file = export_copy("qwen3_5_vl") / "openvino_language_model.xml"
+    file.write_text(re.sub(r"<dim>-?\d+</dim>", "", file.read_text(encoding="utf-8")), encoding="utf-8")
+    part = DrawnPart(open_export(file.parent).part("language"))
+    assert part.view.by_type["GroupConvolution"]
+    found = columns(part.document)
+    assert alike(part.dims, found.forms, found.offsets).keys() == set(part.view)
+    assert lettered(part) == {}

@@ -9,6 +9,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,37 @@ def unpacked(page: str) -> dict[str, Any]:
         r'<script type="application/octet-stream" class="graph" data-key="([^"]*)">([^<]*)</script>', page
     )
     return {key: json.loads(zlib.decompress(base64.b64decode(data), -zlib.MAX_WBITS)) for key, data in tags}
+
+
+def columns(ops: dict[str, Any]) -> list[dict[str, Any]]:
+    """The ops of a graph that is read at once, each as the page shows it."""
+    forms = dict(ops["table"])
+    sources, offsets, tensors = iter(ops["sources"]), iter(ops["offsets"]), iter(ops["tensors"])
+    picks = {row: outputs for row, *outputs in ops["picks"]}
+    found = []
+    for row, (at, line) in enumerate(zip(accumulate(ops["at"]), accumulate(ops["lines"]), strict=True)):
+        kind, opset, attributes, rt_info, inputs, outputs, names, *count = forms[ops["forms"][row]]
+        pairs = [next(offsets) if value is None else value for value in attributes]
+        read = [at - next(sources) for _ in range(*(count or [len(inputs)]))]
+        found.append(
+            {
+                "at": at,
+                "id": ops.get("ids", {row: at})[row],
+                "name": ops["names"][row],
+                "line": line,
+                "type": kind,
+                "opset": opset,
+                "attributes": dict(zip(pairs[::2], pairs[1::2], strict=True)),
+                "rt_info": dict(zip(rt_info[::2], rt_info[1::2], strict=True)),
+                "sources": list(zip(read, picks.get(row, [0] * len(read)), strict=True)),
+                "inputs": inputs,
+                "outputs": outputs,
+                "tensors": [next(tensors) if name is None else name for name in names],
+                "constant": ops["constant"][row] == "1",
+            }
+        )
+    assert [*sources, *offsets, *tensors] == []
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -69,28 +101,70 @@ def test_vendored_scripts_come_with_their_licences(page: str) -> None:
     assert "Copyright 2016-2019 Timmy Willison" in page
 
 
+def assert_as_in_the_file(ops: list[dict[str, Any]], file: Path) -> None:
+    """Compare the ops on a page with those that lxml reads."""
+    net = etree.parse(str(file)).getroot()
+    layers = net.findall("layers/layer")
+    assert len(ops) == len(list(net.iter("layer")))  # including the ops in the bodies of loops
+    edges = set()
+    for op, layer in zip(ops, layers, strict=False):
+        assert op["id"] == int(layer.get("id"))
+        assert op["name"] == layer.get("name")
+        assert (op["type"], op["opset"]) == (layer.get("type"), layer.get("version"))
+        assert op["line"] == layer.sourceline
+        data = layer.find("data")
+        assert op["attributes"] == (dict(data.attrib) if data is not None else {})
+        entries = layer.findall("rt_info/attribute")
+        assert op["rt_info"] == {entry.get("name"): entry.get("value", "") for entry in entries}
+        outputs = layer.findall("output/port")
+        names = [re.sub(r"(?<!\\),", ", ", port.get("names") or "").replace("\\,", ",") for port in outputs]
+        assert op["tensors"] == (names if any(names) else [])
+        shown = [port.split("[")[1].rstrip("]").split(",") for port in op["outputs"]]
+        for port, texts in zip(outputs, shown, strict=True):  # where the file has -1, a letter or ?
+            dims = [dim.text for dim in port.findall("dim")] or [""]
+            assert all(one == dim or (dim == "-1" and not one.isdigit()) for dim, one in zip(dims, texts, strict=True))
+        for (source, output), port in zip(op["sources"], layer.findall("input/port"), strict=True):
+            read = layers[source].findall("output/port")[output].get("id")
+            edges.add((str(ops[source]["id"]), read, str(op["id"]), port.get("id")))
+    ends = ("from-layer", "from-port", "to-layer", "to-port")
+    assert edges == {tuple(edge.get(end) for end in ends) for edge in net.iterfind("edges/edge")}
+
+
 def test_every_op_is_on_the_page_as_in_the_file(page: str, fixtures: Path) -> None:
     for file in (fixtures / "qwen3_5_vl").glob("*.xml"):
         part = file.stem.removeprefix("openvino_").removesuffix("_model")
-        ops = unpacked(page)[f"m0-{part}"]["ops"]
-        net = etree.parse(str(file)).getroot()
-        layers = net.findall("layers/layer")
-        count = len(layers)
-        assert ops["ids"][:count] == [int(layer.get("id")) for layer in layers]
-        assert ops["names"][:count] == [layer.get("name") for layer in layers]
-        assert [ops["words"][kind] for kind in ops["types"][:count]] == [layer.get("type") for layer in layers]
-        assert ops["lines"][:count] == [layer.sourceline for layer in layers]
-        assert len(ops["names"]) == len(list(net.iter("layer")))  # including the ops in the bodies of loops
-        edges = {
-            (str(ops["ids"][flat[at]]), str(ops["ids"][op]))
-            for op, flat in enumerate(ops["inputs"][:count])
-            for at in range(0, len(flat), 3)
-        }
-        assert edges == {(edge.get("from-layer"), edge.get("to-layer")) for edge in net.iterfind("edges/edge")}
-        for op, layer in enumerate(layers):
-            pairs = ops["pairs"][ops["attributes"][op]]
-            data = layer.find("data")
-            assert dict(zip(pairs[::2], pairs[1::2], strict=True)) == (dict(data.attrib) if data is not None else {})
+        assert_as_in_the_file(columns(unpacked(page)[f"m0-{part}"]["ops"]), file)
+
+
+def test_ops_in_another_spelling_are_on_the_page_as_in_the_file(export_copy: Callable[..., Path]) -> None:
+    file = export_copy("zoo/llama_onelayer") / "openvino_model.xml"
+    lines = file.read_text(encoding="utf-8").split("\n")
+    constants = [number for number, line in enumerate(lines) if ' type="Const"' in line]
+    named = [number for number, line in enumerate(lines) if ' names="' in line]
+    for number in constants[::5]:
+        lines[number + 1] = re.sub(r' offset="(\d+)"', r" offset='\1'", lines[number + 1])
+    for number in constants[1::5]:
+        lines[number] = re.sub(r' (name="[^"]*") (type="Const")', r" \2 \1", lines[number])
+    for number in constants[2::5]:
+        lines[number] += '<!-- type="Add" offset="7" -->'
+    for number in constants[3::5]:
+        lines[number + 1] += '<rt_info><attribute name="old" version="0" value=" offset=&quot;5" offset="6"/></rt_info>'
+    for number, name in zip(named[3:], (r"a\,b,c", "a&amp;b", "&#228;,&lt;", "a  b"), strict=False):
+        lines[number] = lines[number][: lines[number].index(" names=")] + f' names="{name}">'
+    file.write_text("\n".join(lines), encoding="utf-8")
+    assert_as_in_the_file(columns(unpacked(render_report(open_export(file.parent)))["m0-model"]["ops"]), file)
+
+
+def test_dimensions_have_letters(page: str) -> None:
+    ops = columns(unpacked(page)["m0-language"]["ops"])
+    shapes = {(op["type"], shape) for op in ops for shape in op["outputs"]}
+    assert ("ReadValue", "f32 [B,2,P,16]") in shapes
+    assert ("Concat", "f32 [B,2,T,16]") in shapes  # the cache: past and new tokens
+    assert ("ScaledDotProductAttention", "f32 [B,4,S,16]") in shapes
+    assert ("MatMul", "f32 [B,S,64]") in shapes
+    inputs = {name: op["outputs"][0] for op in ops if op["type"] == "Parameter" for name in op["tensors"]}
+    assert inputs["attention_mask"] == "i64 [B,T]"
+    assert inputs["inputs_embeds"] == "f32 [B,S,32]"
 
 
 def positions(nodes: list[Any]) -> list[int]:
@@ -120,11 +194,7 @@ def assembled(graphs: dict[str, Any]) -> list[tuple[list[Any], list[Any]]]:
             graph["ops"],
             *(piece["ops"] for name, piece in graphs.items() if name.startswith(f"{key}/") and "ops" in piece),
         ]
-        flat = [
-            pair
-            for one in pieces
-            for pair in zip(one.get("at", range(len(one["names"]))), one["constant"], strict=True)
-        ]
+        flat = [pair for one in pieces for pair in zip(accumulate(one["at"]), map(int, one["constant"]), strict=True)]
         assert [op for op, _ in sorted(flat)] == list(range(len(flat)))  # each op in one piece
         parts.append(([filled(node, key) for node in graph["outline"]], [constant for _, constant in sorted(flat)]))
     return parts
@@ -166,7 +236,7 @@ def test_a_finding_is_pinned_to_the_op_on_its_line(export_copy: Callable[..., Pa
     page = render_report(open_export(directory))
     graph = unpacked(page)["m0-model"]
     (pinned,) = [entry for entry in graph["findings"] if entry[1] == "error" and "999,999,999" in entry[3]]
-    assert graph["ops"]["ids"][pinned[0]] == int(layer[1])
+    assert columns(graph["ops"])[pinned[0]]["id"] == int(layer[1])
     tree = html.fromstring(page)
     (item,) = tree.xpath(f"//li[@id='finding-0-{pinned[4]}']")
     assert "999,999,999" in item.text_content()

@@ -48,7 +48,7 @@ class Details {
     return [
       element("h3", {}, visible(graph.type(op))),
       element("p", { class: "name whole" }, visible(name)),
-      element("p", { class: "note" }, `${graph.words[graph.opsets[op]]}, id ${graph.ids[op]}, line ${graph.lines[op]}`,
+      element("p", { class: "note" }, `${graph.opset(op)}, id ${graph.ids[op]}, line ${graph.lines[op]}`,
         body ? `, in ${body[1]} of ${visible(graph.names[body[0]])}` : "", graph.constant[op] ? ", constant" : ""),
       this.trail(node),
       element("p", { class: "buttons" }, element("button", { type: "button", onclick: () => this.copy(name) }, "Copy name"),
@@ -98,9 +98,9 @@ class Details {
   inputs(op) {
     const sources = this.graph.inputsOf(op);
     if (!sources.length) return null;
-    return element("ol", { class: "ports", start: "0" }, ...sources.map((input) => {
+    return element("ol", { class: "ports", start: "0" }, ...sources.map((input, number) => {
       const outputs = input.op < 0 ? [] : this.graph.outputsOf(input.op);
-      const value = input.port || outputs[input.output]?.port || "";
+      const value = this.graph.inputPort(op, number);
       const which = outputs.length > 1 ? `output ${input.output} of ` : "";
       return element("li", {}, element("code", {}, visible(value)), element("div", {}, which, input.op < 0 ? "nothing" : this.link(input.op)));
     }));

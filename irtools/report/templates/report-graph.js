@@ -1,6 +1,6 @@
 // Graph of one part: ops in columns, and the tree of boxes that shows them.
 
-const COLUMNS = ["ids", "names", "lines", "types", "opsets", "attributes", "rt_info", "inputs", "outputs", "constant"];
+const COLUMNS = ["ids", "names", "lines", "forms", "sources", "constant"];
 
 /** A number and a noun: `1 op`, `1,024 ops`. */
 function counted(number, noun) {
@@ -21,7 +21,8 @@ class Graph {
     this.twins = raw.twins && new Set(raw.twins);
     this.spread = new Map((raw.spread || []).map(([op, ...chunks]) => [op, chunks]));
     for (const name of COLUMNS) this[name] = new Array(this.count);
-    Object.assign(this, { words: [], pairs: [], ports: [], readers: [], leaf: new Array(this.count), nodes: [], boxes: [] });
+    for (const name of ["picks", "offsets", "tensors"]) this[name] = new Map();
+    Object.assign(this, { table: [], readers: [], leaf: new Array(this.count), nodes: [], boxes: [] });
     this.absorb(raw.ops);
     this.taps = new Map(raw.taps.map(([op, layer, output]) => [op, { layer, output }]));
     this.findings = raw.findings.map(([op, severity, code, message, number]) => ({ op, severity, code, message, number }));
@@ -32,20 +33,32 @@ class Graph {
     for (const finding of this.findings) this.pin(finding, null);
   }
 
-  /** Add the columns of some ops, whose tables continue those that are known. */
+  /** Add the columns of some ops and their forms; positions, lines and sources are differences. */
   absorb(part) {
-    const [words, pairs, ports] = [this.words.length, this.pairs.length, this.ports.length];
-    for (const name of ["words", "pairs", "ports"]) for (const value of part[name]) this[name].push(value);
+    for (const [number, form] of part.table) {
+      const [type, opset, attributes, rt_info, inputs, outputs, tensors, count = inputs.length] = form;
+      this.table[number] = {
+        type, opset, attributes, rt_info, inputs, outputs, tensors, count, offset: attributes.includes(null), named: tensors.includes(null),
+      };
+    }
+    const picks = new Map(part.picks.map(([row, ...outputs]) => [row, outputs]));
+    let [op, line, source, offset, tensor] = [0, 0, 0, 0, 0];
     for (let row = 0; row < part.names.length; row++) {
-      const op = part.at ? part.at[row] : row;
-      for (const name of ["ids", "names", "lines", "constant"]) this[name][op] = part[name][row];
-      for (const name of ["types", "opsets"]) this[name][op] = part[name][row] + words;
-      for (const name of ["attributes", "rt_info"]) this[name][op] = part[name][row] + pairs;
-      this.inputs[op] = part.inputs[row].map((value, at) => (at % 3 === 2 && value >= 0 ? value + ports : value));
-      this.outputs[op] = part.outputs[row].map((value, at) => value + (at % 2 ? words : ports));
-      const flat = this.inputs[op];
-      for (let i = 0; i < flat.length; i += 3) {
-        if (flat[i] >= 0) (this.readers[flat[i]] ||= []).push({ op, input: i / 3, output: flat[i + 1] });
+      op += part.at[row];
+      line += part.lines[row];
+      const form = this.table[part.forms[row]];
+      this.names[op] = part.names[row];
+      this.ids[op] = part.ids ? part.ids[row] : op;
+      this.lines[op] = line;
+      this.forms[op] = form;
+      this.constant[op] = part.constant[row] === "1";
+      if (form.offset) this.offsets.set(op, part.offsets[offset++]);
+      if (form.named) this.tensors.set(op, part.tensors[tensor++]);
+      if (picks.has(row)) this.picks.set(op, picks.get(row));
+      const own = this.sources[op] = new Array(form.count);
+      for (let input = 0; input < form.count; input++) {
+        own[input] = op - part.sources[source++];
+        if (own[input] >= 0) (this.readers[own[input]] ||= []).push({ op, input, output: picks.get(row)?.[input] ?? 0 });
       }
     }
   }
@@ -124,28 +137,39 @@ class Graph {
   }
 
   type(op) {
-    return this.words[this.types[op]];
+    return this.forms[op]?.type;
+  }
+
+  opset(op) {
+    return this.forms[op].opset;
   }
 
   /** Attributes or rt_info of an op as pairs. */
   pairsOf(op, column) {
-    const flat = this.pairs[this[column][op]];
-    return Array.from({ length: flat.length / 2 }, (_, i) => [flat[2 * i], flat[2 * i + 1]]);
+    const flat = this.forms[op][column];
+    return Array.from({ length: flat.length / 2 }, (_, i) => [flat[2 * i], flat[2 * i + 1] ?? this.offsets.get(op)]);
   }
 
-  /** Sources of the inputs of an op: producer (-1: none), output index, declared type and shape. */
+  /** Sources of the inputs of an op: producer (-1: none) and output index. */
   inputsOf(op) {
-    const flat = this.inputs[op];
-    return Array.from({ length: flat.length / 3 }, (_, i) => ({
-      op: flat[3 * i], output: flat[3 * i + 1], port: this.ports[flat[3 * i + 2]] || "",
-    }));
+    const picks = this.picks.get(op);
+    return this.sources[op].map((source, i) => ({ op: source, output: picks?.[i] ?? 0 }));
+  }
+
+  /** Type and shape of an input as the op declares them, with the letters of the value that it reads. */
+  inputPort(op, number) {
+    const { op: source, output } = this.inputsOf(op)[number];
+    const read = (this.forms[source] && this.outputsOf(source)[output]?.port) || "";
+    const declared = this.forms[op].inputs[number] || read;
+    const [type, shape] = declared.split(" ");
+    const [dims, letters] = [shape, read.split(" ")[1]].map((text) => (text || "").slice(1, -1).split(","));
+    if (!declared || dims.length !== letters.length) return declared;
+    return `${type} [${dims.map((dim, place) => (dim === "?" && /^[A-Z]/.test(letters[place]) ? letters[place] : dim))}]`;
   }
 
   outputsOf(op) {
-    const flat = this.outputs[op];
-    return Array.from({ length: flat.length / 2 }, (_, i) => ({
-      port: this.ports[flat[2 * i]], names: this.words[flat[2 * i + 1]],
-    }));
+    const { outputs, tensors } = this.forms[op];
+    return outputs.map((port, i) => ({ port, names: (tensors.length ? tensors[i] : "") ?? this.tensors.get(op) }));
   }
 
   /** Consumers of an op: consumer, its input index, and the output index. */
@@ -198,7 +222,7 @@ class Graph {
     const outputs = this.outputsOf(node.op);
     const value = outputs.length > 1 ? counted(outputs.length, "output") : outputs.length ? outputs[0].port : "";
     if (node.lines.length) return [...node.lines, shortened(name, 34)];
-    const port = this.type(node.op) === "Result" ? this.inputsOf(node.op)[0]?.port : value;
+    const port = this.type(node.op) === "Result" ? this.inputsOf(node.op).length && this.inputPort(node.op, 0) : value;
     return [this.tensorOf(node.op) ? this.type(node.op) : shortened(name, 34), port].filter(Boolean);
   }
 
