@@ -42,9 +42,9 @@ class OpsDrawer:
 
     @cached_property
     def _block_of(self) -> Mapping[int, str]:
-        """Box kind of each op in a recognised block."""
+        """Box kind of each op in a recognised block; without blocks, of the embedding and the head."""
         if self.part.blocks is None:
-            return {}
+            return {op: kind for op, kind in self.part.kinds.items() if kind in ("embedding", "head")}
         layers = (*self.part.blocks.layers, self.part.blocks.closing)
         kinds = {
             op: BOX_KINDS.get(block.kind, "mixer") for layer in layers for block in layer.blocks for op in block.ops
