@@ -150,7 +150,7 @@ def piece_blocks(view: GraphView, roots: Iterable[int], end: Source) -> StackBlo
     ends = [group[-1].sum.op for group in groups]
     start = sublayers[0].sum.skip if sublayers else end.op
     opening = Splitter(stream).opening(start) if start in stream.ops else []
-    named = {block.kind for block in opening if block.match is not None or block.kind == "sum"}
+    named = {block.kind for block in opening if block.match is not None or block.kind == "sum"} - {"convolution"}
     if not named or (groups and "sum" not in named and not any(MIXERS[kind].attends for kind in named & MIXERS.keys())):
         return None
     entry = next(

@@ -47,6 +47,8 @@ LONGEST_INPUT = 32
 _MOST_UNITS = 12
 _MOST_STACKED = 4
 """Values from outside below each other, beside one block."""
+_WIDE_ROW = 48
+"""Characters of values from outside in a row; a wider row makes a frame much wider than its blocks."""
 _MOST_IN_COLUMN = 2
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _MOST_RANGES = 4
@@ -188,10 +190,11 @@ class LayerDrawer:
         """Draw the blocks of one layer, with the weight sizes of all the layers that it represents."""
         keys = [f"{self.prefix}L{layer.index}b{position}" for position in range(len(layer.blocks))]
         # Boxes beside the main line come first: the engine then places them to the left of it.
-        beside: dict[int, list[str]] = {}
+        beside: dict[int, dict[str, int]] = {}
         for number, value in enumerate(_distinct(layer.outside)):
-            key = self._outside(value, f"{keys[value.head]}o{number}", keys[value.head])
-            beside.setdefault(value.head, []).extend([key] if key else [])
+            key = f"{keys[value.head]}o{number}"
+            if width := self._outside(value, key, keys[value.head]):
+                beside.setdefault(value.head, {})[key] = width
         for boxes in beside.values():
             self._stack(boxes)
         for key, block in zip(keys, layer.blocks, strict=True):
@@ -235,21 +238,23 @@ class LayerDrawer:
         else:
             self.sketch.arrow(tail, keys[link.head], value_text(self.part, link.source))
 
-    def _stack(self, boxes: Sequence[str]) -> None:
-        """Place the values that one block reads below each other: beside each other, they would widen the frame."""
+    def _stack(self, boxes: Mapping[str, int]) -> None:
+        """Place the values that one block reads below each other if they are wide: a row would widen the frame."""
         columns = -(-len(boxes) // _MOST_STACKED)
-        for upper, lower in zip(boxes, boxes[columns:], strict=False):
-            self.sketch.arrow(upper, lower, style="below")
+        if sum(boxes.values()) > _WIDE_ROW:
+            for upper, lower in zip(boxes, list(boxes)[columns:], strict=False):
+                self.sketch.arrow(upper, lower, style="below")
 
-    def _outside(self, value: Outside, key: str, owner: str) -> str:
+    def _outside(self, value: Outside, key: str, owner: str) -> int:
+        """Draw a value beside the block that reads it; return the characters of its longest line, 0 without a box."""
         text = value_text(self.part, value.source)
         if value.kind == "input" and len(value.inputs) == 1 and value.inputs[0] in self.inputs:
             self.sketch.arrow(self.inputs[value.inputs[0]], owner, f"{text} made of it", "shared")
-            return ""
+            return 0
         title = f"from layer {value.layer}" if value.kind == "layer" else OUTSIDE_TITLES[value.kind]
         names = () if value.kind == "layer" else _lines_of([cut(name, LONGEST_INPUT) for name in value.inputs])
         if value.kind == "input" and self.part.view.op_type(value.source.op) == "Parameter":
             title, names = "input", tuple(cut(name, LONGEST_INPUT) for name in value.inputs)
         self.sketch.box(key, "shared", title, (*names, text), hint=self.part.view.op_name(value.source.op))
         self.sketch.arrow(key, owner, text, "shared")
-        return key
+        return max(map(len, (title, *names, text)))

@@ -97,7 +97,7 @@ class ExportDrawer:
         omitted = (*self.omitted, *(() if opened else ("the inside of the layers",)))
         arrows = self.sketch.arrows
         picture = Picture(title, tuple(subtitle), self.sketch.items, arrows, omitted, SYMBOLS)
-        entries = len({box.kind for box in picture.boxes}) + len({arrow.style for arrow in arrows})
+        entries = len({box.kind for box in picture.boxes}) + len({arrow.style for arrow in arrows} - {"below"})
         return replace(picture, **self._legend_place(_depths(arrows), entries))
 
     def _legend_place(self, depths: Mapping[str, int], entries: int) -> Mapping[str, Any]:
