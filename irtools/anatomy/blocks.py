@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from irtools.anatomy.outside import Outside, OutsideReader
 from irtools.anatomy.split import Block, Splitter
+from irtools.decoder.mixers import MIXERS
 from irtools.decoder.stack import DecoderStack
 from irtools.decoder.stream import Stream, Sum, ancestors
 from irtools.decoder.sublayer import Sublayer, find_sublayers
@@ -15,7 +16,7 @@ from irtools.decoder.walk import walk
 from irtools.graph.view import GraphView, Source
 from irtools.ir.op import op_types
 
-__all__ = ["Block", "LayerBlocks", "Link", "StackBlocks", "head_blocks", "stack_blocks"]
+__all__ = ["Block", "LayerBlocks", "Link", "StackBlocks", "head_blocks", "piece_blocks", "stack_blocks"]
 
 # Data movement and plain arithmetic do not distinguish kinds of layers: compilers drop a product with ones or a sum
 # with zeros.
@@ -131,20 +132,52 @@ def head_blocks(view: GraphView, roots: Iterable[int], end: Source, *, inner: bo
     """
     stream = Stream(view, roots, end, ancestors(view, end.op))
     sublayers = find_sublayers(stream, walk(stream))
+    groups = _grouped(sublayers)
+    start = sublayers[0].sum.skip if inner and sublayers else min(stream.roots)
+    ends = [group[-1].sum.op for group in groups]
+    return _Wiring(stream, groups).build([start, *ends][: len(ends)], ends)
+
+
+def piece_blocks(view: GraphView, roots: Iterable[int], end: Source) -> StackBlocks | None:
+    """Split a piece that begins inside a layer, or that has no residual sum, into blocks.
+
+    What lies before the first residual sum whose skip is in the piece is part of the first layer, or a layer of its
+    own. None if it is no part of a layer, such as the embedding of patches.
+    """
+    stream = Stream(view, roots, end, ancestors(view, end.op))
+    sublayers = find_sublayers(stream, walk(stream))
+    groups = _grouped(sublayers)
+    ends = [group[-1].sum.op for group in groups]
+    start = sublayers[0].sum.skip if sublayers else end.op
+    opening = Splitter(stream).opening(start) if start in stream.ops else []
+    named = {block.kind for block in opening if block.match is not None or block.kind == "sum"} - {"convolution"}
+    if not named or (groups and "sum" not in named and not any(MIXERS[kind].attends for kind in named & MIXERS.keys())):
+        return None
+    entry = next(
+        (op for block in opening for key in block.ops for op in stream.sources[key] if op in stream.roots),
+        min(stream.roots),
+    )
+    return _Wiring(stream, groups).build([start, *ends][: len(ends)], ends, (entry, opening))
+
+
+def _grouped(sublayers: Iterable[Sublayer]) -> list[list[Sublayer]]:
+    """Sublayers by layer: each layer has one token mixer."""
     groups: list[list[Sublayer]] = []
     for sublayer in sublayers:
         if not groups or (sublayer.mixes and any(earlier.mixes for earlier in groups[-1])):
             groups.append([])
         groups[-1].append(sublayer)
-    start = sublayers[0].sum.skip if inner and sublayers else min(stream.roots)
-    ends = [group[-1].sum.op for group in groups]
-    return _Wiring(stream, groups).build([start, *ends][: len(ends)], ends)
+    return groups
 
 
 def _bare(stream: Stream, op: int) -> Sum:
     """A residual sum that ``Stream.residual`` rejects: the earlier operand is the skip."""
     first, *rest = sorted(stream.sources[op], key=stream.rank.__getitem__)
     return Sum(op, first, tuple(rest))
+
+
+def _mixes(blocks: Iterable[Block]) -> bool:
+    return any(block.kind in MIXERS for block in blocks)
 
 
 def _kinds(blocks: Iterable[Block]) -> list[str]:
@@ -159,14 +192,23 @@ class _Wiring:
         self.groups = groups
         self.view = stream.view
         self.layer_of: dict[int, int] = {}
-        states = {state.op for group in groups for sublayer in group for state in sublayer.states}
-        self.outside = OutsideReader(stream, states, self.layer_of)
+        self.states = {state.op for group in groups for sublayer in group for state in sublayer.states}
+        self.outside = OutsideReader(stream, self.states, self.layer_of)
 
-    def build(self, entries: Sequence[int], ends: Sequence[int]) -> StackBlocks:
+    def build(
+        self, entries: Sequence[int], ends: Sequence[int], opening: tuple[int, Sequence[Block]] | None = None
+    ) -> StackBlocks:
+        """Blocks of all layers; an ``opening`` is what enters the first blocks, and these blocks."""
         splitter, groups = Splitter(self.stream), self.groups
         split = [splitter.layer(group, entry, end) for group, entry, end in zip(groups, entries, ends, strict=True)]
-        last = ends[-1] if ends else min(self.stream.roots)
+        last = ends[-1] if ends else min(self.stream.roots) if opening is None else self.stream.end.op
+        if opening is not None:
+            entry, blocks = opening
+            joined = bool(split) and not (_mixes(blocks) and _mixes(split[0]))
+            split[: int(joined)] = [[*blocks, *split[0]] if joined else [*blocks]]
+            entries = [entry, *entries[int(joined) :]]
         closing = splitter.closing(last)
+        self.states |= {state.op for blocks in (*split, closing) for block in blocks for state in block.states}
         if len(split) > 1 and closing and _kinds([*split[-1], closing[0]]) == _kinds(split[-2]):
             # The norm after the last sum of each layer, not a final norm.
             split[-1].append(closing.pop(0))

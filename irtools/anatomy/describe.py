@@ -213,5 +213,5 @@ def layer_text(layer: LayerBlocks) -> str:
     dense = kinds.count("dense")
     words += ["dense MLP"] if dense == 1 else [f"{dense} dense MLPs"] if dense else []
     shared = sorted({value.layer for value in layer.outside if value.kind == "layer" and value.layer is not None})
-    text = " + ".join(words) or "unrecognised ops"
+    text = " + ".join(words) or ("norm" if "norm" in kinds else "unrecognised ops")
     return f"{text}, reading layer {ranges(shared)}" if shared else text

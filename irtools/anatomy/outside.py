@@ -50,7 +50,7 @@ class OutsideReader:
     def __init__(self, stream: Stream, states: Collection[int], layer_of: Mapping[int, int]) -> None:
         self.stream = stream
         self._layer_of = layer_of
-        self._states = frozenset(states)
+        self._states = states
         self.view = stream.view
         self._described: dict[int, tuple[str, tuple[str, ...]] | None] = {}
         self._first: dict[tuple[object, ...], Source] = {}
@@ -87,12 +87,12 @@ class OutsideReader:
         kind = port.element_type if port else ""
         if kind not in (*FLOATS, "boolean"):
             return None
-        if source.op in stream.ops:
+        if source.op in stream.ops and not (len(stream.roots) > 1 and view.op_type(source.op) == "Parameter"):
             return "stream", self._inputs(ancestors(view, source.op))
         above = ancestors(view, source.op)
         types = {view.op_type(op) for op in above}
         inputs = self._inputs(above)
-        if "ReadValue" in types or not inputs or above & self._states:
+        if "ReadValue" in types or not inputs or not above.isdisjoint(self._states):
             return None
         if types & {"Cos", "Sin"}:
             return "rotary", inputs

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from irtools.decoder.mixers import MIXERS
 from irtools.decoder.stream import PASSES_ON, Stream
-from irtools.decoder.sublayer import StreamState, Sublayer
+from irtools.decoder.sublayer import StreamState, Sublayer, find_states
 from irtools.graph.closure import closure
 from irtools.graph.match import Match, Matcher
 
@@ -127,8 +128,69 @@ class Splitter:
         ]
 
     def closing(self, last: int) -> list[Block]:
-        """Blocks between the last sum and the end of the stream: the final norm."""
-        return self._rest(self._between(last, self.stream.end.op), [last])
+        """Blocks between the last sum and the end of the stream: the final norm, or the start of a layer."""
+        ops = self._between(last, self.stream.end.op)
+        match = self.matcher.find("token_mixer", ops)[0] if ops else None
+        if match is None or MIXERS[match.kind].in_order:
+            return self._rest(ops, [last])
+        norm = self._norm_after(frozenset(ops), last)
+        return ([norm] if norm else []) + self._core(frozenset(ops - norm.ops if norm else ops))
+
+    def opening(self, last: int) -> list[Block]:
+        """Blocks from the roots to the value of ``last``: the end of a layer that begins before them, or all there is.
+
+        A sum of a root and a branch is the end of a branch whose start is not in the graph.
+        """
+        return self._upwards(frozenset(self._above(last, self.stream.ops - self.stream.roots)), last)
+
+    def _upwards(self, ops: frozenset[int], out: int) -> list[Block]:
+        """Split ops from their end: norms, sums with a root, and what enters these."""
+        below: list[Block] = []
+        while (block := self._norm_before(ops, out)) is not None:
+            below.insert(0, block)
+            start = self._norm_input(block.match) if block.match else None
+            ops -= block.ops
+            out = out if start is None else start
+        ends, joined = self._open_sum(out)
+        if ends:
+            below.insert(0, Block("sum", joined))
+            for end in ends:
+                branch = frozenset(self._above(end, ops - joined))
+                below[:0] = self._upwards(branch, end)
+                ops -= branch
+            return self._unnamed(ops - joined) + below
+        norm = next((found for root in self.stream.roots if (found := self._norm_after(ops, root))), None)
+        above = [norm] if norm else []
+        return above + self._core(ops - above[0].ops if above else ops) + below
+
+    def _open_sum(self, out: int) -> tuple[list[int], frozenset[int]]:
+        """Ends of the branches that a sum adds to a root, and its ops; none if ``out`` is no such sum."""
+        stream = self.stream
+        if self.view.op_type(out) != "Add" or len(stream.sources[out]) < 2:
+            return [], frozenset()
+        terms, inner = stream.terms(out)
+        skips = [term for term in terms if not stream.roots.isdisjoint(stream.unscaled(term))]
+        ends = [term for term in terms if term not in skips]
+        if not ends or not skips:
+            return [], frozenset()
+        scales = {op for term in skips for op in stream.unscaled(term)} - stream.roots
+        return ends, frozenset({out, *inner, *scales})
+
+    def _core(self, ops: frozenset[int]) -> list[Block]:
+        """Blocks of ops without norms at their ends: a token mixer, a feed-forward block, or what no pattern names."""
+        if not ops:
+            return []
+        match = self.matcher.find("token_mixer", ops)[0]
+        if match is not None:
+            states = tuple(state for state in find_states(self.stream) if state.readers & ops)
+            return [Block(match.kind, ops, match, states)]
+        match = self.matcher.find("feed_forward", ops)[0]
+        if match is not None and match.kind == "experts":
+            return self._experts(ops, match)
+        products = [op for op in ops if self._has_weights(op)]
+        if match is not None and len(products) > 1:
+            return [Block("experts" if any(map(self._stacked, products)) else match.kind, ops, match)]
+        return self._unnamed(ops)
 
     def _between(self, start: int, end: int) -> set[int]:
         """Ops of the stream on the paths from ``start`` to ``end``, without ``start``."""
@@ -277,3 +339,8 @@ class Splitter:
 
     def _has_weights(self, op: int) -> bool:
         return self.view.op_type(op) == "MatMul" and any(map(self.view.constant, self.view.producers(op)))
+
+    def _stacked(self, op: int) -> bool:
+        """True if a MatMul has a matrix for each expert."""
+        sources = [source for source in self.view.inputs(op) if self.view.constant(source.op)]
+        return any(len(shape := self.view.shape(source)) > 2 and shape[0] > 1 for source in sources)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import pairwise
 from textwrap import wrap
@@ -108,7 +108,9 @@ def _frame(graph: graphviz.Digraph, frame: Frame) -> None:
 
 def _titles(graph: graphviz.Digraph, items: Sequence[Box | Frame], arrows: Sequence[Arrow]) -> None:
     """Place the titles of frames, with edges of the whole graph: those of a frame would pull their ends into it."""
-    for frame in [item for item in items if isinstance(item, Frame)]:
+    frames = [item for item in items if isinstance(item, Frame)]
+    frame_of = {box.key: frame for frame in frames for box in boxes_of(frame.items)}
+    for frame in frames:
         title = f"{frame.key}title"
         inside = {box.key: None for box in boxes_of(frame.items)}
         enter = [arrow for arrow in arrows if arrow.head in inside and arrow.tail not in inside]
@@ -119,9 +121,16 @@ def _titles(graph: graphviz.Digraph, items: Sequence[Box | Frame], arrows: Seque
                 row.edge(title, first, style="invis")  # puts the title to the left of the box; weight 0 would not
         else:
             above = dict.fromkeys(arrow.tail for arrow in enter if arrow.style in ("data", "wire", "below"))
+            above |= dict.fromkeys(_ends_of({frame_of[key].key for key in above if key in frame_of}, frame_of, arrows))
             below = inside.keys() - {arrow.head for arrow in arrows if arrow.tail in inside}
             _title_between(graph, frame, above, [key for key in inside if key in below])
         _titles(graph, frame.items, arrows)
+
+
+def _ends_of(frames: Collection[str], frame_of: Mapping[str, Frame], arrows: Sequence[Arrow]) -> Iterator[str]:
+    """Last boxes of frames: a frame below them has the whole width, one beside their last row has only the rest."""
+    inner = {arrow.tail for arrow in arrows if frame_of.get(arrow.tail) is frame_of.get(arrow.head)}
+    return (key for key, frame in frame_of.items() if frame.key in frames and key not in inner)
 
 
 def _title_between(graph: graphviz.Digraph, frame: Frame, above: Iterable[str], below: Iterable[str]) -> None:

@@ -20,7 +20,7 @@ from irtools.render.picture import TIMES
 from irtools.render.sketch import Sketch
 from irtools.text import cut, ranges
 
-__all__ = ["BOX_KINDS", "NO_WEIGHTS", "OUTSIDE_TITLES", "LayerDrawer", "value_text"]
+__all__ = ["BOX_KINDS", "LONGEST_INPUT", "NO_WEIGHTS", "OUTSIDE_TITLES", "LayerDrawer", "value_text"]
 
 BOX_KINDS = {
     "norm": "norm",
@@ -42,9 +42,13 @@ OUTSIDE_TITLES = {
 """Names of values that a layer reads but does not compute, by their kind."""
 NO_WEIGHTS = "no weights"
 """Second line of a norm without weights; exporters drop a product with ones."""
-_LONGEST_INPUT = 32
+LONGEST_INPUT = 32
 """Characters of the name of an input in a box: those of a cut piece are names of ops."""
 _MOST_UNITS = 12
+_MOST_STACKED = 4
+"""Values from outside below each other, beside one block."""
+_WIDE_ROW = 48
+"""Characters of values from outside in a row; a wider row makes a frame much wider than its blocks."""
 _MOST_IN_COLUMN = 2
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _MOST_RANGES = 4
@@ -69,7 +73,7 @@ def value_text(part: DrawnPart, source: Source) -> str:
 def _lines_of(inputs: Sequence[str]) -> tuple[str, ...]:
     """Names of inputs in one line, or in one each if it would be long: wide boxes leave places below them empty."""
     line = f"from {', '.join(inputs)}"
-    return (line,) if len(line) <= _LONGEST_INPUT else tuple(f"from {name}" for name in inputs)
+    return (line,) if len(line) <= LONGEST_INPUT else tuple(f"from {name}" for name in inputs)
 
 
 def _across(count: int) -> int:
@@ -186,8 +190,13 @@ class LayerDrawer:
         """Draw the blocks of one layer, with the weight sizes of all the layers that it represents."""
         keys = [f"{self.prefix}L{layer.index}b{position}" for position in range(len(layer.blocks))]
         # Boxes beside the main line come first: the engine then places them to the left of it.
+        beside: dict[int, dict[str, int]] = {}
         for number, value in enumerate(_distinct(layer.outside)):
-            self._outside(value, f"{keys[value.head]}o{number}", keys[value.head])
+            key = f"{keys[value.head]}o{number}"
+            if width := self._outside(value, key, keys[value.head]):
+                beside.setdefault(value.head, {})[key] = width
+        for boxes in beside.values():
+            self._stack(boxes)
         for key, block in zip(keys, layer.blocks, strict=True):
             if block.states:
                 self._state(f"{key}s", key, block)
@@ -229,12 +238,23 @@ class LayerDrawer:
         else:
             self.sketch.arrow(tail, keys[link.head], value_text(self.part, link.source))
 
-    def _outside(self, value: Outside, key: str, owner: str) -> None:
+    def _stack(self, boxes: Mapping[str, int]) -> None:
+        """Place the values that one block reads below each other if they are wide: a row would widen the frame."""
+        columns = -(-len(boxes) // _MOST_STACKED)
+        if sum(boxes.values()) > _WIDE_ROW:
+            for upper, lower in zip(boxes, list(boxes)[columns:], strict=False):
+                self.sketch.arrow(upper, lower, style="below")
+
+    def _outside(self, value: Outside, key: str, owner: str) -> int:
+        """Draw a value beside the block that reads it; return the characters of its longest line, 0 without a box."""
         text = value_text(self.part, value.source)
         if value.kind == "input" and len(value.inputs) == 1 and value.inputs[0] in self.inputs:
             self.sketch.arrow(self.inputs[value.inputs[0]], owner, f"{text} made of it", "shared")
-            return
+            return 0
         title = f"from layer {value.layer}" if value.kind == "layer" else OUTSIDE_TITLES[value.kind]
-        names = () if value.kind == "layer" else _lines_of([cut(name, _LONGEST_INPUT) for name in value.inputs])
+        names = () if value.kind == "layer" else _lines_of([cut(name, LONGEST_INPUT) for name in value.inputs])
+        if value.kind == "input" and self.part.view.op_type(value.source.op) == "Parameter":
+            title, names = "input", tuple(cut(name, LONGEST_INPUT) for name in value.inputs)
         self.sketch.box(key, "shared", title, (*names, text), hint=self.part.view.op_name(value.source.op))
         self.sketch.arrow(key, owner, text, "shared")
+        return max(map(len, (title, *names, text)))

@@ -12,7 +12,7 @@ from irtools.graph.view import Source
 from irtools.render.layers import BOX_KINDS, NO_WEIGHTS, OUTSIDE_TITLES
 from irtools.render.part import DrawnPart, weight_line
 from irtools.render.picture import TIMES, Picture
-from irtools.render.select import shape_ops
+from irtools.render.select import columns, shape_ops
 from irtools.render.sketch import Sketch
 from irtools.text import plural
 
@@ -42,9 +42,9 @@ class OpsDrawer:
 
     @cached_property
     def _block_of(self) -> Mapping[int, str]:
-        """Box kind of each op in a recognised block."""
+        """Box kind of each op in a recognised block; without blocks, of the embedding and the head."""
         if self.part.blocks is None:
-            return {}
+            return {op: kind for op, kind in self.part.kinds.items() if kind in ("embedding", "head")}
         layers = (*self.part.blocks.layers, self.part.blocks.closing)
         kinds = {
             op: BOX_KINDS.get(block.kind, "mixer") for layer in layers for block in layer.blocks for op in block.ops
@@ -65,6 +65,7 @@ class OpsDrawer:
         most: int = 0,
         foot: int | None = None,
         rest: Sequence[int] = (),
+        fold: bool = False,
     ) -> Picture:
         """Draw ops.
 
@@ -84,6 +85,8 @@ class OpsDrawer:
             Op below which there is room for the legend.
         rest : sequence of int
             Further ops; others are left out between them and ``ops``.
+        fold : bool
+            Draw the layers of a deep picture in columns.
         """
         self._focus = frozenset(focus)
         omitted = []
@@ -102,10 +105,13 @@ class OpsDrawer:
         self._drawn = frozenset(drawn)
         self._group = {op: min(group.ops) for group in groups for op in group.ops if group.ops <= self._drawn}
         self._titles = {min(group.ops): group for group in groups}
+        gap = {self._layer_of[key] for key in (ops[-1], rest[0]) if key in self._layer_of} if rest else ()
+        self._columns = columns(self.view, self._drawn, self._layer_of, gap) if fold else {}
         for key in self._frames(drawn) if frames else drawn:
             self._box(key)
         for key in drawn:
             self._arrows(key)
+        self._continuations()
         if rest:
             self._gap(ops[-1], rest, plural(count - len(drawn), "op"))
         lines = [*subtitle, f"names without {self._scope!r}" if self._scope else ""]
@@ -119,6 +125,14 @@ class OpsDrawer:
             self._key(foot) if foot in self._drawn else "",
             legend_columns=4 if len(drawn) > _FEW_OPS else 2,
         )
+
+    def _continuations(self) -> None:
+        """At the end of a column, name the layer that reads the hidden state in another column."""
+        for layer in self.part.blocks.layers if self._columns and self.part.blocks else ():
+            column = {self._columns[op] for block in layer.blocks for op in block.ops if op in self._columns}
+            if layer.entry in self._drawn and column - {self._columns[layer.entry]}:
+                key = self.sketch.box(f"to{layer.index}", "shared", f"to layer {layer.index}")
+                self.sketch.arrow(self._key(layer.entry), key, style="shared")
 
     def _gap(self, before: int, rest: Sequence[int], title: str) -> None:
         """Draw the ops that are left out as one box, with the drawn ops that read them below it."""
@@ -243,7 +257,7 @@ class OpsDrawer:
         if self.view.constant(source.op):
             return False
         if source.op in self._drawn:
-            return self._shared(source.op)
+            return self._shared(source.op) or self._columns.get(source.op) != self._columns.get(key)
         return source.op not in self._shape_ops or key in self._shape_ops
 
     def _stub_key(self, key: int, source: Source) -> str:

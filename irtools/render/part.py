@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
-from irtools.anatomy.blocks import Block, StackBlocks, head_blocks, stack_blocks
+from irtools.anatomy.blocks import Block, StackBlocks, head_blocks, piece_blocks, stack_blocks
 from irtools.anatomy.dims import Dims
 from irtools.anatomy.roles import Role, attention_roles, state_ops
 from irtools.decoder.mixers import MIXERS
@@ -18,6 +19,7 @@ from irtools.graph.closure import closure
 from irtools.graph.match import Match, Matcher
 from irtools.graph.view import GraphView, Source
 from irtools.ir.constants import Constant, read_constant
+from irtools.ir.op import FLOATS
 from irtools.ir.pread import Allowance, WeightsReader
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
@@ -25,6 +27,7 @@ from irtools.model.graft import Graft, find_graft
 from irtools.model.integers import GraphIntegers
 from irtools.model.own_head import OwnHead, find_own_head
 from irtools.model.part import PartFacts
+from irtools.model.ports import is_past
 from irtools.model.weights import Weight, weights
 from irtools.text import size_text
 
@@ -106,6 +109,8 @@ class DrawnHead:
         Model inputs that enter the layers.
     name : str
         Name of the output.
+    tail : tuple of int
+        The lm_head and the ops below it, if the output is logits.
     """
 
     fusion: Match | None
@@ -113,6 +118,7 @@ class DrawnHead:
     end: Source
     inputs: tuple[int, ...]
     name: str = "last_hidden_state"
+    tail: tuple[int, ...] = ()
 
 
 class _Constants(Mapping[int, Constant]):
@@ -175,21 +181,55 @@ class DrawnPart:
         return self._layered() if self._any_layers and self.stack is None else None
 
     def _layered(self) -> DrawnHead | None:
-        """The part from the input to the output between which most layers lie."""
+        """The part from the input to the output between which most blocks lie."""
         view, best, most = self.view, None, 0
         for result in view.results[:_MOST_ENDS]:
-            end = view.inputs(result)[0]
-            above = ancestors(view, end.op) if end.op in view else ()  # not a constant
-            for root in [key for key in view.parameters if key in above][:_MOST_ENDS]:
-                try:
-                    blocks = head_blocks(view, [root], end, inner=True)
-                except IrtoolsError:  # too tangled to be layers
-                    continue
+            end, tail = self._above_logits(result)
+            above = ancestors(view, end.op) if end.op in view else set()  # not a constant
+            name = ", ".join(view.result_names(result)[:1]) or view.op_name(result)
+            for blocks, inputs in self._ways(above, end):
                 named = sum(block.match is not None for layer in blocks.layers for block in layer.blocks)
                 if named > most:
-                    name = ", ".join(view.result_names(result)[:1]) or view.op_name(result)
-                    best, most = DrawnHead(None, blocks, end, (root,), name), named
+                    best, most = DrawnHead(None, blocks, end, inputs, name, tail), named
         return best
+
+    def _above_logits(self, result: int) -> tuple[Source, tuple[int, ...]]:
+        """The value that the lm_head of an output reads, and the ops from there; of other outputs, the value."""
+        view = self.view
+        match = Matcher(view).at("logits_tail", result)[0] if "logits" in view.result_names(result) else None
+        if match is None:
+            return view.inputs(result)[0], ()
+        head = match.ops["head"]
+        read = [source for source in view.inputs(head) if not view.constant(source.op)]
+        return read[0], (head, *match.tail)
+
+    def _ways(self, above: set[int], end: Source) -> Iterator[tuple[StackBlocks, tuple[int, ...]]]:
+        """Layers from each input to a value, and those of a piece that begins inside a layer, with the inputs above."""
+        view = self.view
+        for root in [key for key in view.parameters if key in above][:_MOST_ENDS]:
+            with suppress(IrtoolsError):  # too tangled to be layers
+                yield head_blocks(view, [root], end, inner=True), (root,)
+        roots = [key for key in (*view.parameters, *self._embeddings) if key in above and self._activation(key)]
+        with suppress(IrtoolsError):
+            piece = piece_blocks(view, roots, end) if roots else None
+            if piece is not None:
+                yield piece, self._entering(piece)
+
+    @cached_property
+    def _embeddings(self) -> tuple[int, ...]:
+        """The Gather ops that look up embeddings."""
+        matcher, gathers = Matcher(self.view), self.view.by_type.get("Gather", ())
+        return tuple(key for key in gathers if matcher.at("embedding", key)[0])
+
+    def _activation(self, op: int) -> bool:
+        """True for an input or embedding with values for each token; a cached value is none."""
+        port = self.view.output(op)
+        return port.element_type in FLOATS and len(port.shape) > 1 and not any(map(is_past, port.names))
+
+    def _entering(self, piece: StackBlocks) -> tuple[int, ...]:
+        """The input above the first block of a piece."""
+        above = ancestors(self.view, piece.layers[0].entry)
+        return tuple([key for key in self.view.parameters if key in above][:1])
 
     @cached_property
     def _fusion(self) -> Match | None:
@@ -242,9 +282,7 @@ class DrawnPart:
             kinds = {self.stack.embedding: "embedding", self.stack.head: "head"}
             kinds |= {self.graft.matmul: DRAFT_HEAD} if self.graft else {}
         else:
-            matcher = Matcher(self.view)
-            gathers = self.view.by_type.get("Gather", ())
-            kinds = {key: "embedding" for key in gathers if matcher.at("embedding", key)[0]}
+            kinds = dict.fromkeys(self._embeddings, "embedding")
             kinds |= {self.own_head.matmul: "head"} if self.own_head else {}
         if self.blocks is not None:
             if self.stack is None:

@@ -261,7 +261,8 @@ def _full(subject: _PictureSubject, most: int) -> Picture:
     ops, rest = full_order(subject.drawn, most)
     lines = subject.lines
     content = "every op" if subject.is_target else f"{subject.document.part}, every op"
-    return OpsDrawer(subject.drawn).draw(ops, subject.title(content), lines, rest=rest, most=0 if rest else most)
+    most = 0 if rest else most
+    return OpsDrawer(subject.drawn).draw(ops, subject.title(content), lines, rest=rest, most=most, fold=True)
 
 
 def _whole(subject: _PictureSubject) -> Iterator[Picture]:

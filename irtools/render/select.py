@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection, Mapping
 from itertools import islice
 
 import networkx as nx
@@ -13,10 +15,12 @@ from irtools.graph.closure import closure
 from irtools.graph.view import GraphView
 from irtools.render.part import DrawnPart
 
-__all__ = ["LAST_LAYER", "around", "between", "full_order", "layer_norms", "layer_ops", "shape_ops"]
+__all__ = ["LAST_LAYER", "around", "between", "columns", "full_order", "layer_norms", "layer_ops", "shape_ops"]
 
 LAST_LAYER = -1
 """Number that stands for the last decoder layer."""
+_ACROSS = 12.0
+"""Ranks below each other that are as high as one box in each rank and what is beside it are wide."""
 
 
 def users(view: GraphView, op: int) -> list[int]:
@@ -61,7 +65,8 @@ def full_order(part: DrawnPart, most: int) -> tuple[list[int], list[int]]:
         return order, []
     layered = {op for layer in part.stack.layers for op in layer.ops} if part.stack is not None else set()
     starts: set[int] = set()
-    for key in reversed(view.topological):  # the states of a layer go with it, and what they start with
+    ends = _only_for_states(view)
+    for key in reversed(view.topological):  # the states of a layer go with it, and what they start and end with
         readers = {user.op for user in view.consumers(key)}
         state = view.op_type(key) == "ReadValue"
         before = bool(readers) and readers <= starts
@@ -69,7 +74,8 @@ def full_order(part: DrawnPart, most: int) -> tuple[list[int], list[int]]:
             layered.add(key)
             starts.update([key] if state or before else ())
     layered.difference_update(view.parameters)
-    layered.update(key for key in view.by_type.get("Assign", ()) if not layered.isdisjoint(view.producers(key)))
+    for key in view.topological:
+        layered.update([key] if key in ends and not layered.isdisjoint(view.producers(key)) else ())
     inner = [op for op in order if op in layered]
     if len(inner) < len(order) - most:  # without the layers, there is still too much
         inner = [op for op in order if view.op_type(op) not in ("Parameter", "Result")]
@@ -82,6 +88,35 @@ def full_order(part: DrawnPart, most: int) -> tuple[list[int], list[int]]:
     return [op for op in order[:place] if op not in gone], [op for op in order[place:] if op not in gone]
 
 
+def columns(view: GraphView, drawn: Collection[int], layer_of: Mapping[int, int], gap: Collection[int]) -> dict[int, int]:
+    """Column of each op of a deep picture that is folded between layers; the layers of ``gap`` are in one column.
+
+    An op outside the layers is in the first column in which its value is read.
+    """
+    level: dict[int, int] = {}
+    spans: dict[int, list[int]] = {}
+    order = [key for key in view.topological if key in drawn]
+    for key in order:
+        level[key] = 1 + max((level[source] for source in view.producers(key) if source in level), default=0)
+        if key in layer_of:
+            spans.setdefault(layer_of[key], []).append(level[key])
+    depth = max(level.values(), default=0)
+    width = _ACROSS * max(len(order) / max(depth, 1), 1.0)
+    count = min(round(math.sqrt(depth / width)), len(spans))
+    if count < 2:
+        return {}
+    of_layer = {layer: (min(at) + max(at)) * count // (2 * depth + 2) for layer, at in sorted(spans.items())}
+    of_layer |= {layer: of_layer[min(gap)] for layer in gap}
+    column: dict[int, int] = {}
+    for key in reversed(order):
+        read = [column[user.op] for user in view.consumers(key) if user.op in column]
+        column[key] = of_layer[layer_of[key]] if key in layer_of else min(read, default=count - 1)
+    for key in view.by_type.get("Assign", ()):
+        if key in column:
+            column[key] = max((column[source] for source in view.producers(key) if source in column), default=0)
+    return column
+
+
 def _as_needed(view: GraphView) -> list[int]:
     """Ops without constants in the order of computation, each state beside its first reader and its writer."""
     rank = dict(view.rank)
@@ -89,9 +124,21 @@ def _as_needed(view: GraphView) -> list[int]:
         users = view.consumers(key)
         if users and (view.op_type(key) in ("ReadValue", "Parameter") or _reorders(view, key)):
             rank[key] = min(rank[user.op] for user in users)
-    rank |= {key: rank[source] for key in view.by_type.get("Assign", ()) for source in view.producers(key)[:1]}
+    ends = _only_for_states(view)
+    for key in [key for key in view.topological if key in ends]:
+        rank[key] = max((rank[source] for source in view.producers(key) if not view.constant(source)), default=rank[key])
     order = [key for key in view.topological if not view.constant(key)]
     return sorted(order, key=lambda key: (rank[key], view.rank[key]))
+
+
+def _only_for_states(view: GraphView) -> set[int]:
+    """The ops that write states, and the ops whose values only they read."""
+    ends = set(view.by_type.get("Assign", ()))
+    for key in reversed(view.topological):
+        readers = {user.op for user in view.consumers(key)}
+        if readers and ends.issuperset(readers):
+            ends.add(key)
+    return ends
 
 
 def _reorders(view: GraphView, op: int) -> bool:

@@ -17,11 +17,11 @@ from irtools.graph.view import Source
 from irtools.model.directory import ModelDirectory
 from irtools.model.document import Document
 from irtools.model.own_head import own_head_text
-from irtools.render.layers import LayerDrawer, value_text
+from irtools.render.layers import LONGEST_INPUT, LayerDrawer, value_text
 from irtools.render.part import DRAFT_HEAD, DrawnHead, DrawnPart, weight_line
 from irtools.render.picture import TIMES, Arrow, Box, Frame, Picture
 from irtools.render.sketch import Sketch
-from irtools.text import plural
+from irtools.text import cut, plural
 
 __all__ = ["ExportDrawer"]
 
@@ -97,7 +97,7 @@ class ExportDrawer:
         omitted = (*self.omitted, *(() if opened else ("the inside of the layers",)))
         arrows = self.sketch.arrows
         picture = Picture(title, tuple(subtitle), self.sketch.items, arrows, omitted, SYMBOLS)
-        entries = len({box.kind for box in picture.boxes}) + len({arrow.style for arrow in arrows})
+        entries = len({box.kind for box in picture.boxes}) + len({arrow.style for arrow in arrows} - {"below"})
         return replace(picture, **self._legend_place(_depths(arrows), entries))
 
     def _legend_place(self, depths: Mapping[str, int], entries: int) -> Mapping[str, Any]:
@@ -236,7 +236,8 @@ def _depths(arrows: Sequence[Arrow]) -> Mapping[str, int]:
 def _input_box(sketch: Sketch, part: DrawnPart, key: int, prefix: str) -> str:
     view = part.view
     lines = (value_text(part, Source(key, view.output(key).id)),)
-    return sketch.box(f"{prefix}{key}", "input", view.input_name(key), lines, op=view.op_name(key))
+    title = cut(view.input_name(key), LONGEST_INPUT)
+    return sketch.box(f"{prefix}{key}", "input", title, lines, op=view.op_name(key))
 
 
 def _before_layers(part: DrawnPart, head: DrawnHead) -> set[int]:
@@ -259,7 +260,9 @@ def draw_head(sketch: Sketch, part: DrawnPart, *, opened: bool) -> list[str]:
     before = _before_layers(part, head)
     if before:
         lines = (plural(len(before), "op"), part.weight_line(before))
-        sketch.arrow(current, sketch.box("mbefore", "op", "Before the layers", lines))
+        embeds = any(part.kinds.get(op) == "embedding" for op in before)
+        kind, title = ("embedding", "Embedding") if embeds else ("op", "Before the layers")
+        sketch.arrow(current, sketch.box("mbefore", kind, title, lines))
         current = "mbefore"
     if head.fusion is not None:
         projection = head.fusion.ops["projection"]
@@ -277,8 +280,14 @@ def draw_head(sketch: Sketch, part: DrawnPart, *, opened: bool) -> list[str]:
         inputs={view.input_name(key): f"min{key}" for key in head.inputs},
     )
     end = drawer.draw(current)
-    text = f"{out.element_type} {symbolic(out.shape, head.name)}" if (out := view.port(head.end)) else ""
-    sketch.box("mout", "input", head.name, (value_text(part, head.end) if "?" in text else text,))
+    for op in head.tail:
+        kind, title = ("head", "Head") if op == head.tail[0] else ("op", view.op_type(op))
+        sketch.box(f"mtail{op}", kind, title, (weight_line(part.weights_of([op])),), op=view.op_name(op))
+        sketch.arrow(end, f"mtail{op}")
+        end = f"mtail{op}"
+    source = Source(head.tail[-1], view.output(head.tail[-1]).id) if head.tail else head.end
+    text = f"{out.element_type} {symbolic(out.shape, head.name)}" if (out := view.port(source)) else ""
+    sketch.box("mout", "input", cut(head.name, LONGEST_INPUT), (value_text(part, source) if "?" in text else text,))
     sketch.arrow(end, "mout")
     if view.result_named("logits") is not None and head.name != "logits":
         own = part.own_head
