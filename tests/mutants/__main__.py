@@ -48,7 +48,7 @@ AREAS = {
 _OF_FILE, _LIKELY, _TOGETHER = 6, 40, 30
 _SECONDS = {FAST: 20, SLOW: 200}
 """Time of the processor after which a test is in a loop without end."""
-_COSTLY = {"tests/cli", "tests/report"}
+_COSTLY = {"tests/cli", "tests/fuzz/test_finds.py", "tests/hostile", "tests/remote", "tests/report"}
 """Tests that are not run first: most start processes, of which the calls are not seen."""
 
 
