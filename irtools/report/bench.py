@@ -117,7 +117,7 @@ def verdict_reason(record: Mapping[str, Any]) -> str:
     row = next(row for row in record["rows"] if row["name"] == found["row"])
     if few := _few(row):
         return f"the fastest row, {found['row']}, has {figures}; {few}"
-    more = "the interval leaves both open; more --repeat, or a machine without other work, makes it narrower"
+    more = "the interval allows both answers; a higher --repeat, or a machine without other work, makes it narrower"
     if speed_up["low"] > 1:
         more = f"a gain below {record['settings']['worth_it']:g} is no reason to draft"
     return f"the fastest row, {found['row']}, has {figures}; {more}"
