@@ -86,7 +86,7 @@ def _each(
 
 
 _OTHERS = ("dflash", "eagle3", "draft")
-_NO_DRAFT = ("", "GenAI decodes without a draft and does not say so")
+_NO_DRAFT = ("", "GenAI decodes without a draft, and no message says so")
 DRAFT = (
     *_each("draft-directory", "draft_model", "the model directory itself", {"mtp": _NO_DRAFT}, met=False),
     *_each(
@@ -104,7 +104,7 @@ ASSISTANT_TOKENS = _each(
         "dflash": _FIVE,
         "eagle3": (
             "",
-            "GenAI drafts nothing and does not say so; if the number is not set, it drafts 5 tokens at a time",
+            "GenAI drafts nothing, and no message says so; if the number is not set, it drafts 5 tokens at a time",
         ),
         "draft": _FIVE,
     },
@@ -244,7 +244,7 @@ BATCHED_TOKENS = (
         {
             "mtp": ("generate", "Cannot remove ... draft tokens with ... main-model hidden states."),
             "eagle3": ("generate", "Cannot remove ... tokens from hidden state with length"),
-            "draft": ("", "GenAI writes another, shorter text and does not say so"),
+            "draft": ("", "GenAI writes a different, shorter text, and no message says so"),
         },
         default=_UNLIMITED,
         applies=_attention_only,

@@ -74,7 +74,12 @@ def plain_draft(context: Context) -> Iterator[Finding]:
         yield finding_at(paired.draft.part, None, message, "use an MTP head or a DFlash draft with this target")
 
 
-@rule("DFL044", "other-vocabulary-size", Severity.WARNING, "Target and ordinary draft have vocabularies of other sizes")
+@rule(
+    "DFL044",
+    "other-vocabulary-size",
+    Severity.WARNING,
+    "Target and ordinary draft have vocabularies of different sizes",
+)
 def other_vocabulary_size(context: Context) -> Iterator[Finding]:
     """The logits of target and draft do not have the same width.
 

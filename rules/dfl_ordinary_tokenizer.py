@@ -56,7 +56,9 @@ def draft_without_tokenizer(context: Context) -> Iterator[Finding]:
         yield Finding(message, hint, pair.directory.directory / _IR)
 
 
-@rule("DFL042", "other-special-tokens", Severity.ERROR, "Target and draft have other special tokens", rules_out=_ONLY)
+@rule(
+    "DFL042", "other-special-tokens", Severity.ERROR, "Target and draft have different special tokens", rules_out=_ONLY
+)
 def other_special_tokens(context: Context) -> Iterator[Finding]:
     """The ids of the begin, end or padding token of target and ordinary draft differ.
 
@@ -119,13 +121,13 @@ def _at(export: ModelDirectory, file: str, key: str, message: str, hint: str) ->
 
 @rule("DFL043", "other-token-count", Severity.ERROR, "Target and draft tokenize a text differently", rules_out=_ONLY)
 def other_token_count(context: Context) -> Iterator[Finding]:
-    """The tokenizers of target and ordinary draft turn a text into other tokens.
+    """The tokenizers of target and ordinary draft turn a text into different tokens.
 
     What it checks
     --------------
     The token ids of the text that the runtime uses for this, computed by both tokenizers in a separate
-    process. Identical tokenizer IRs are not run. Another number of tokens is an error. The same number of
-    other ids is a warning, unless DFL014 finds the vocabularies different. If OpenVINO GenAI is not
+    process. Identical tokenizer IRs are not run. A different number of tokens is an error. The same number of
+    different ids is a warning, unless DFL014 finds the vocabularies different. If OpenVINO GenAI is not
     installed, different IRs are a warning.
 
     Why it matters

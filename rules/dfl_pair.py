@@ -35,7 +35,7 @@ def layer_id_range(context: Context) -> Iterator[Finding]:
 
     Why it matters
     --------------
-    The runtime rejects the target at load time because it has no such layer. An annotation cannot mend
+    The runtime rejects the target at load time because it has no such layer. An annotation cannot fix
     this.
 
     How to fix it

@@ -295,9 +295,14 @@ def missing_chat_template(context: Context) -> Iterator[Finding]:
     yield Finding(message, hint, directory / _JINJA, needs=needs)
 
 
-@rule("EXP028", "unsupported-in-chat-template", Severity.WARNING, "The chat template uses what GenAI does not have")
+@rule(
+    "EXP028",
+    "unsupported-in-chat-template",
+    Severity.WARNING,
+    "The chat template uses features that GenAI does not have",
+)
 def unsupported_in_chat_template(context: Context) -> Iterator[Finding]:
-    """The chat template uses what GenAI does not have.
+    """The chat template uses features that GenAI does not have.
 
     What it checks
     --------------

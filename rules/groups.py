@@ -9,7 +9,7 @@ GROUPS = (
     RuleGroup("EXP", "The directory", STRATEGIES),
     RuleGroup("HID", "Hidden-state annotation", ("dflash",)),
     RuleGroup("MTP", "The MTP head", ("mtp",)),
-    RuleGroup("DFL", "Drafts in a directory of their own: DFlash, EAGLE-3, ordinary", ("dflash",)),
+    RuleGroup("DFL", "Drafts in a separate directory: DFlash, EAGLE-3, ordinary", ("dflash",)),
     RuleGroup("QNT", "Weight compression"),
     RuleGroup("RUN", "Runtime readiness", STRATEGIES),
     RuleGroup("SRV", "Graphs of OpenVINO Model Server"),

@@ -111,7 +111,7 @@ def _all_blank(context: Context, document: Document, norms: list[Sample], window
     message = "every sampled weight of the file is blank"
     content = any(any(piece) for sample in norms for _, piece in sample.windows)
     if content or any(any(reader.integers(c, _STRIDE) or ()) for c in context.constants(document)):
-        hint = "If this is no skeleton for tests and measurements, restore the .bin: the model generates garbage."
+        hint = "If this is not a skeleton for tests and measurements, restore the .bin: the model generates garbage."
         message = "the large weights of the file are blank, but its small constants are not"
         yield Finding(message, hint, path, severity=Severity.NOTE)
     else:

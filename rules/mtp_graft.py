@@ -166,9 +166,9 @@ def draft_head_with_other_rows(context: Context) -> Iterator[Finding]:
             yield finding_at(part, graft.matmul, message, hint if precision else _REGRAFT)
 
 
-@rule("MTP064", "unproven-draft-head", Severity.NOTE, "The draft head was not tried with this runtime release")
+@rule("MTP064", "unproven-draft-head", Severity.NOTE, "The draft head was not tested with this runtime release")
 def unproven_draft_head(context: Context) -> Iterator[Finding]:
-    """The target has a draft head, and the runtime release is not one that it was proven with.
+    """The target has a draft head, and the runtime release is not one that it was tested with.
 
     What it checks
     --------------
@@ -189,7 +189,7 @@ def unproven_draft_head(context: Context) -> Iterator[Finding]:
     for part, graft in _grafts(context):
         if matches(_PROVEN, context.target_runtime):
             continue
-        message = f"the draft head was not tried with OpenVINO GenAI {context.target_runtime}"
+        message = f"the draft head was not tested with OpenVINO GenAI {context.target_runtime}"
         yield finding_at(part, graft.result, message, "run `irtools prove` with that release")
 
 

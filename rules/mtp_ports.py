@@ -210,7 +210,7 @@ def missing_mtp_output(context: Context) -> Iterator[Finding]:
             yield finding_at(mtp.part, first, message, hint, fix=fix)
 
 
-@rule("MTP014", "own-logits", Severity.ERROR, "The MTP head has logits of its own, or an output that nothing reads")
+@rule("MTP014", "own-logits", Severity.ERROR, "The MTP head has its own logits, or an output that nothing reads")
 def own_logits(context: Context) -> Iterator[Finding]:
     """The head outputs `logits` itself, or a value that heads of its family do not output.
 
@@ -264,7 +264,7 @@ def _about_logits(context: Context, part: PartFacts, logits: ModelOutput) -> Fin
         likeness = like_lm_head(own, part, target, context.weights_reader)
     hidden = part.output("last_hidden_state")
     note, measured = Severity.NOTE, "`irtools prove --steps runtime` measures their acceptance rate"
-    message = "the head has logits of its own, which take the place of the target's output projection"
+    message = "the head has its own logits, which replace the target's output projection"
     if own is not None and hidden is not None and not carries(part.graph, own.hidden, hidden.source):
         message = "the head's own logits are not computed from last_hidden_state"
         return finding_at(part, logits, message, measured, Severity.WARNING)

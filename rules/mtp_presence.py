@@ -258,7 +258,7 @@ def unknown_mtp_form(context: Context) -> Iterator[Finding]:
         message = f"no known MTP head has these ports ({has}); the nearest is the {profile.title} with {wants}"
     hint = "export the head with Optimum Intel 2.2 or later"
     if mtp.comparable and profile.own_directory:
-        hint = "move it to a directory of its own, and check the pair with --draft"
+        hint = "move it to a separate directory, and check the pair with --draft"
     severity = expected(context, None if mtp.comparable else Severity.ERROR)
     yield finding_at(part, None, message, hint, severity, rules_out=("mtp",))
 

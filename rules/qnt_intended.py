@@ -72,7 +72,9 @@ def configured_compression_differs(context: Context) -> Iterator[Finding]:
             continue  # other bits (QNT004)
         if differences:
             document = compression.document
-            message = f"openvino_config.json requests another compression for {key} than {document.path.name} has: "
+            message = (
+                f"openvino_config.json requests a different compression for {key} from that of {document.path.name}: "
+            )
             message += joined(differences.values())
             yield Finding(message, _AGAIN, document.path, compression_line(document) or 1)
 
@@ -115,7 +117,7 @@ def recorded_compression_differs(context: Context) -> Iterator[Finding]:
             reported |= {"ratio"}
         left = [text for kind, text in differences.items() if kind not in reported]
         if left and "mode" not in differences:
-            message = f"the rt_info records another compression than the weights have: {joined(left)}"
+            message = f"the rt_info records a different compression from that of the weights: {joined(left)}"
             yield Finding(message, _AGAIN, document.path, compression_line(document))
 
 

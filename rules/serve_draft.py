@@ -179,7 +179,7 @@ def sampling_with_eagle3(context: Context) -> Iterator[Finding]:
     """
     for one in served(context):
         if one.strategy == "eagle3" and one.node.value("draft_eagle3_mode") is False:
-            message = "the draft is one for EAGLE-3, and draft_eagle3_mode is not set"
+            message = "the draft is for EAGLE-3, but draft_eagle3_mode is not set"
             yield finding_in_graph(one.node, "draft_models_path", message, "write draft_eagle3_mode: true")
 
 

@@ -21,7 +21,7 @@ def unreadable_server_graph(context: Context) -> Iterator[Finding]:
     --------------
     That the file is text in UTF-8 of at most 256 KiB, that protobuf reads it as a graph of the server, and that each
     node of a language model has a name and the options of a language model. A graph of other calculators is not
-    judged. Without protobuf, which `ov-irtools[serve]` installs, no graph is read.
+    checked. Without protobuf, which `ov-irtools[serve]` installs, no graph is read.
 
     Why it matters
     --------------
@@ -37,7 +37,9 @@ def unreadable_server_graph(context: Context) -> Iterator[Finding]:
     """
     path = context.export.directory / GRAPH_FILE
     if not available() and path.exists():
-        yield Finding("the graph is not judged, because protobuf is missing", INSTALL, path, severity=Severity.NOTE)
+        yield Finding(
+            "the graph is not checked, because protobuf is not installed", INSTALL, path, severity=Severity.NOTE
+        )
     for graph in judged(context):
         for problem in graph.problems:
             if not problem.unknown:

@@ -129,7 +129,7 @@ def test_after_a_failure_the_next_save_writes_what_is_left(two_targets: Path, mo
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", failing)
-        with pytest.raises(SaveError, match=r"openvino_other_model\.xml: .* \(the old file is as it was\)"):
+        with pytest.raises(SaveError, match=r"openvino_other_model\.xml: .* \(the old file is unchanged\)"):
             export.save(check=False)
     assert [file.read_bytes() for file in files] == [wanted[0], original]
     assert export.target.data == wanted[0], "it is read again"

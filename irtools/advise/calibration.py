@@ -161,7 +161,7 @@ def _require_same_files(export: ModelDirectory, record: Mapping[str, Any]) -> No
     """Compare the IRs and their weights; other files do not change the times."""
     if other := other_file(export, record.get("model")):
         raise OptionError(
-            f"the record is about other files: {other}; run `irtools bench` on this export again, or give --calibrate"
+            f"the record describes other files: {other}; run `irtools bench` on this export again, or give --calibrate"
         )
 
 
@@ -234,8 +234,8 @@ def measure(
     low, high = median(times[small]), median(times[traffic.present])
     if low >= high:
         raise UsageError(
-            f"the timed runs make no sense: drafting with {small} tokens was not faster than with {traffic.present}; "
-            "try again when the machine has no other work"
+            f"the timed runs are inconsistent: drafting with {small} tokens was not faster than with "
+            f"{traffic.present}; try again when the machine has no other work"
         )
     points = tuple((traffic.per_draft(rows), min(max(median(found), low), high)) for rows, found in times.items())
     passes = {count: median(map(_cycle, outcomes)) for count, outcomes in sorted(runs[small].items())}

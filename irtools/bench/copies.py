@@ -38,6 +38,8 @@ def grafted(export: ModelDirectory, rows: int, instead: str) -> Iterator[Path]:
         try:
             link_files(export.directory, copy, {target.path.name})
         except OSError as error:
-            raise UsageError(f"a copy of the export cannot be made of links in {copy} ({error}); {instead}") from error
+            raise UsageError(
+                f"a copy of the export cannot be made from links in {copy} ({error}); {instead}"
+            ) from error
         (copy / target.path.name).write_bytes(patch.data)
         yield copy

@@ -77,7 +77,7 @@ def _annotate(ui: Ui, path: Path, *, part: str, force: bool, no_check: bool, wri
         export,
         patch,
         check=not no_check,
-        nothing_to_do=f"{patch.path} has this annotation already",
+        nothing_to_do=f"{patch.path} already has this annotation",
         heading=f"{summary}\n{layers_table(stack, ui.style)}",
         details={"previous": patch.old, "annotation": patch.new, **located},
         next_step=functools.partial(next_step, "annotate", mtp=export.mtp is not None) if part == "target" else None,

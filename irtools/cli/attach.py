@@ -45,7 +45,8 @@ def command(
 
     Use it for a fine-tune that was exported without a head. It first compares the two exports: width, family,
     embeddings, tokenizer, attention, experts, compression. The files of the head are cloned, linked or copied
-    unchanged, and config.json declares the head. `irtools prove --steps head` then shows what the head is worth.
+    unchanged, and config.json declares the head. `irtools prove --steps head` then measures how often the
+    head's drafts are right.
     """
     if remove == (mtp_from is not None):
         raise click.UsageError("give either --mtp-from OTHER, an export that has an MTP head, or --remove")
@@ -91,7 +92,7 @@ def _finish(ui: Ui, path: Path, plan: Attachment, output_dir: Path | None, dry_r
     where = output_dir or plan.path.parent
     status, outcome, step = plan.status, "", ""
     if not plan.changed:
-        outcome = f"{where} has this MTP head already" if plan.source is not None else f"{where} has no MTP head"
+        outcome = f"{where} already has this MTP head" if plan.source is not None else f"{where} has no MTP head"
     if not plan.changed and output_dir is None:
         outcome += "; nothing written"
     elif dry_run:

@@ -49,7 +49,7 @@ def _properties(_ctx: click.Context, _param: click.Parameter, value: tuple[str, 
     "--repeat",
     metavar="N",
     type=int,
-    help="Repetitions, each in a fresh process; fewer than 3 decide nothing.  [default: 5]",
+    help="Repetitions, each in a fresh process; the verdict needs at least 3.  [default: 5]",
 )
 @device_option
 @click.option(

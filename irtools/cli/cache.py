@@ -14,7 +14,7 @@ __all__ = ["command"]
 @click.command("cache")
 @click.argument("urls", metavar="[URL]...", nargs=-1)
 @click.option("--clear", is_flag=True, help="Remove the exports, or everything if no URL is given.")
-@click.option("--limit", type=Bytes(), help="Space that the cache may take from now on.  [default: 5GiB]")
+@click.option("--limit", type=Bytes(), help="Maximum size of the cache from now on.  [default: 5GiB]")
 @output_options()
 def command(urls: tuple[str, ...], clear: bool, limit: int | None, ui: Ui) -> int:
     """Show, clear or limit the cache of exports at a URL.

@@ -361,7 +361,7 @@ def output_options(*formats: str) -> Callable[[F], F]:
         @functools.wraps(function)
         def wrapper(*args: Any, format_: str, quiet: bool, verbose: bool, **kwargs: Any) -> Any:
             if quiet and verbose:
-                raise click.UsageError("-q and -v contradict each other")
+                raise click.UsageError("-q and -v cannot be used together")
             ui = Ui(format_, quiet, verbose, Style.of(sys.stdout))
             with ui.telling_steps(), ui.telling_traffic():
                 return function(*args, ui=ui, **kwargs)

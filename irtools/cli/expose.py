@@ -89,7 +89,7 @@ def _expose(
         export,
         patch,
         check=not no_check,
-        nothing_to_do=f"{patch.path} has {'no such outputs' if remove else 'these outputs already'}",
+        nothing_to_do=f"{patch.path} {'has no such outputs' if remove else 'already has these outputs'}",
         heading=exposure_text(document.path, outputs, ui.style, removed=remove),
         details={"removed" if remove else "outputs": exposure_rows(outputs)},
     )

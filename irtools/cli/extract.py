@@ -41,7 +41,7 @@ def command(
     ui: Ui,
     **choice: Any,
 ) -> int:
-    """Extract a piece of an export as a model of its own.
+    """Extract a piece of an export as a separate model.
 
     The result is openvino_model.xml and .bin in DIR, with only the weights that the piece needs. Values that
     flow into the piece become inputs, its results become outputs, and both are equal to the values in the

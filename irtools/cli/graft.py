@@ -208,8 +208,7 @@ def _graft(ui: Ui, path: Path, *, request: Request, advising: Advising, writing:
         draft or export,
         head.patch,
         check=not request.no_check,
-        nothing_to_do=f"{head.patch.path} has {'no' if request.remove else 'this'} draft head"
-        + ("" if request.remove else " already"),
+        nothing_to_do=f"{head.patch.path} {'has no' if request.remove else 'already has this'} draft head",
         heading="" if request.remove else grafting_text(head, ui.style),
         details=grafting_entries(head, removed=request.remove),
         next_step=None if request.remove else functools.partial(_next_step, path, request, writing),

@@ -47,7 +47,7 @@ def many_options(function: F) -> F:
         metavar="ROOT",
         type=PATH,
         multiple=True,
-        help="Take every export in and below this directory, found by its files; can be repeated.",
+        help="Process every export in and below this directory, found by its files; can be repeated.",
     )
     return models(recursive(_work_options(function)))
 
@@ -71,7 +71,7 @@ def _work_options(function: F) -> F:
         "--timeout",
         metavar="SECONDS",
         type=click.FloatRange(0, min_open=True),
-        help="End the work on an export after this time, and continue with the others.",
+        help="Stop the work on an export after this time, and continue with the others.",
     )
     @click.option(
         "--resume",

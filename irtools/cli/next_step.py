@@ -19,7 +19,7 @@ STEPS: Mapping[str, tuple[tuple[str, str], ...]] = {
             "`irtools verify {export} --draft DIR` checks a DFlash draft for it",
         ),
     ),
-    "attach": (("", "`irtools prove {export} --steps head` tells what the head is worth"),),
+    "attach": (("", "`irtools prove {export} --steps head` measures how often the head's drafts are right"),),
     "graft": (
         ("draft", "`irtools bench {export} --draft {draft}` measures the speed and the acceptance rate of this draft"),
         ("before", "`irtools bench {export} --against {before}` compares speed and acceptance rate with those before"),
@@ -45,7 +45,7 @@ def next_step(
     mtp : bool
         True if the export has an MTP head.
     draft : Path or None
-        Draft in a directory of its own.
+        Draft in a separate directory.
     before : Path or None
         The same export before the command, if that is still there.
     """

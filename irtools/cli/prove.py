@@ -83,7 +83,7 @@ def command(
     from irtools.prove.settings import ProveSettings
 
     if texts and prompts is not None:
-        raise click.UsageError("--prompt and --prompts exclude each other: give one of them")
+        raise click.UsageError("--prompt and --prompts cannot be used together; give one of them")
     set_options = {name: value for name, value in options.items() if value is not None}
     settings = ProveSettings(prompts=texts or _read_prompts(prompts), chat_template=chat_template, **set_options)
 

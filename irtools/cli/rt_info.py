@@ -61,7 +61,7 @@ def set_(
 ) -> int:
     """Set entries, all or none; missing groups are added, and no other byte of the file changes.
 
-    To undo this byte for byte, remove a new entry, or set an old one back; the output has the command.
+    To undo this byte for byte, remove a new entry, or set the old value again; the output has the command.
     """
     values: dict[str, str | None] = {}
     for entry in entries:
@@ -114,7 +114,7 @@ def _change(
         patch = editor.patch
         assert patch is not None, "the edit block sets it"
         details = change_details(document, patch, values, path, part)
-        state = "has no entry" if None in values.values() else "has this value already for"
+        state = "has no entry" if None in values.values() else "already has this value for"
         return finish(
             ui,
             writing,

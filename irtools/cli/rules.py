@@ -98,7 +98,7 @@ def _unknown(message: str) -> str:
         return "there is no message; give it in quotes, or on standard input with -"
     start = message if len(message) <= _SHOWN else f"{message[: _SHOWN - 3]}..."
     advice = "run `irtools verify MODEL_DIR`, and look for the message in the issues of OpenVINO GenAI"
-    return f"no rule is known to explain {start!r}; {advice}"
+    return f"no known rule explains {start!r}; {advice}"
 
 
 def _load(folders: tuple[Path, ...], config: Path | None, ui: Ui) -> tuple[Rule, ...]:

@@ -23,7 +23,7 @@ _UNTESTED = "the graph fits the interface of the server; no server was started w
 
 @click.command("serve-config")
 @model_argument
-@click.option("--draft", metavar="DIR", type=PATH, help="Draft in a directory of its own.")
+@click.option("--draft", metavar="DIR", type=PATH, help="Draft in a separate directory.")
 @click.option(
     "--for",
     "server",
@@ -115,7 +115,7 @@ def _write(
     status = ("would-write" if dry_run else "written") if plan.steps else "unchanged"
     done = {"would-write": "would write", "written": "wrote"}.get(status)
     outcome = [f"{done} {joined(plan.written)}"] if done else []
-    outcome += [f"{joined(plan.unchanged)} had this content already"] if plan.unchanged else []
+    outcome += [f"{joined(plan.unchanged)} already had this content"] if plan.unchanged else []
     outcome += [f"kept the old {old.name} as {new.name}" for old, new in plan.kept.items() if not dry_run]
     if config.server == "ovms":
         ui.note(_UNTESTED)

@@ -120,7 +120,7 @@ def command(
     from irtools.lint.session import VerifyCall
 
     if quiet and verbose:
-        raise click.UsageError("-q and -v contradict each other")
+        raise click.UsageError("-q and -v cannot be used together")
     if parts and expect_compression is None:
         raise click.UsageError("--part needs --expect-compression")
     targets = _destinations(formats, outputs)

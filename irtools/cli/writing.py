@@ -51,7 +51,9 @@ class Writing:
         """
         remote = next((model for model in models if is_url(str(model))), None)
         if remote is not None and self.output_dir is None and not self.dry_run:
-            raise UsageError(f"{remote} is at a URL, where nothing is written; give --output-dir for the new XML")
+            raise UsageError(
+                f"{remote} is at a URL, and irtools does not write there; give --output-dir for the new XML"
+            )
         several = replace(self, roots=tuple(roots), several=len(models) > 1 or bool(roots))
         if self.output_dir is None or not several.several:
             return several
@@ -131,7 +133,7 @@ class CopiedBytes:
         copied = sum(size for path, size in self._done.items() if path.suffix == ".bin")
         how = "copied" if copied else "linked" if any(old.samefile(new) for old, new in kept) else "cloned"
         texts = [f"weights {how}, {size_text(copied) if copied else '0 bytes'} copied"] if kept else []
-        texts += [f"{new.relative_to(output_dir)} written anew, {size_text(new.stat().st_size)}" for new in changed]
+        texts += [f"{new.relative_to(output_dir)} newly written, {size_text(new.stat().st_size)}" for new in changed]
         return "; ".join(texts)
 
 

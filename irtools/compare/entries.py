@@ -162,7 +162,7 @@ def weights_file(a: Document, b: Document, uncompared: int, unread: list[str]) -
     except OSError:
         unread.append(
             f"{b.weights_path}: values of {plural(uncompared, 'weight')} with more than 64 elements: they are at "
-            "a URL, and no server gives a hash of the file"
+            "a URL, and the server gives no hash of the file"
         )
         return
     if not same:

@@ -42,7 +42,7 @@ _ANSWER = 5.0
 _END = 20.0
 _GRACE = 5.0
 """Seconds after an interrupt in which what runs can end by itself, and what it has written is reported."""
-_SHARED = "give the exports a place that every machine of the cluster sees under the same path"
+_SHARED = "put the exports where every machine of the cluster sees them under the same path"
 _one = threading.Lock()
 """Units change the working directory, and what they print is theirs: a process runs one at a time."""
 
@@ -300,7 +300,7 @@ class _Flights:
         now = time.monotonic()
         for flight in list(self._flights.values()):
             if flight.began is not None and now - flight.began > self._timeout and flight.future is not None:
-                yield self._failed(flight, f"took longer than {self._timeout:g} s and was ended")
+                yield self._failed(flight, f"took longer than {self._timeout:g} s and was stopped")
                 self._cancel([flight])
                 thread = threading.Thread(target=self._restart, args=(flight.places[-1],), daemon=True)
                 self._restarts.append(thread)

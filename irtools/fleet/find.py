@@ -138,7 +138,9 @@ def _walk(root: Path, skipped: Callable[[Path, str], None] | None) -> Iterator[P
         if skipped is not None:
             for link in links:
                 if not real_path(directory / link).is_relative_to(inside):
-                    skipped(directory / link, "a link to another place, which is not followed; name it to include it")
+                    skipped(
+                        directory / link, "a link to another place, which is not followed; give its path to include it"
+                    )
         pending += [directory / name for name in reversed(folders)]
 
 

@@ -215,7 +215,7 @@ class _Processes:
             self._answered = True
             return task.outcome(*future.result())
         if isinstance(error, TimeoutError):
-            return task.outcome(None, f"took longer than {self._timeout:g} s and was ended")
+            return task.outcome(None, f"took longer than {self._timeout:g} s and was stopped")
         if isinstance(error, BrokenProcessPool):
             self._reopen()
             reason = "its process ended without an answer"
@@ -224,7 +224,7 @@ class _Processes:
         else:
             return task.outcome(None, failure_text(error))
         if task.alone:
-            return task.outcome(None, f"{reason}, also when it was tried once more, alone")
+            return task.outcome(None, f"{reason}, and again when it was tried alone")
         self._again.append(task)
         return None
 

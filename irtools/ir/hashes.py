@@ -56,5 +56,5 @@ def require_same_hash(a: Path, b: Path) -> bool:
     """As :func:`same_hash`; raises ``NotFetchedError`` if hashes do not tell."""
     same = same_hash(a, b)
     if same is None:
-        raise NotFetchedError(0, "its bytes are not fetched, and the server knows no hash of it", str(b))
+        raise NotFetchedError(0, "its bytes are not fetched, and the server gives no hash of it", str(b))
     return same

@@ -19,7 +19,7 @@ from irtools.ir.save import CopyProgress, Saved, lock, transfer
 
 __all__ = ["Drop", "Put", "Step", "place_files", "same_content"]
 
-_STATE = "the files in place are as they were"
+_STATE = "the existing files are unchanged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def _link_status(path: Path) -> os.stat_result | None:
 
 
 def _changed(path: Path) -> SaveError:
-    return SaveError("changed while irtools was at work; run the command again", path=path)
+    return SaveError("changed while irtools was working; run the command again", path=path)
 
 
 def same_content(a: Path, b: Path) -> bool:

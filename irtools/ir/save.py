@@ -195,9 +195,9 @@ def _held(read: Mapping[Path, bytes]) -> Iterator[None]:
 @contextlib.contextmanager
 def _prepared(change: FileChange) -> Iterator[Callable[[], Saved]]:
     """Lock a file, write and check the temporary file, and yield the function that renames it."""
-    path, state = change.path, "the old file is as it was"
+    path, state = change.path, "the old file is unchanged"
     if provider_of(path) is not None:
-        raise SaveError("is at a URL, where nothing is written; give --output-dir", path=path)
+        raise SaveError("is at a URL, and irtools does not write there; give --output-dir", path=path)
     with explained(path, state=state), lock(path) as locked:
         before = _unchanged(path, change.original)
         if locked:
@@ -244,7 +244,7 @@ def _prepared_weights(change: WeightsChange | None, locked: bool) -> Iterator[_W
     if change is None:
         yield None
         return
-    with explained(change.path, state="the old files are as they were"):
+    with explained(change.path, state="the old files are unchanged"):
         before = change.path.stat()
         if before.st_size != change.original:
             raise _changed(change.path)
@@ -283,7 +283,7 @@ def _locked(path: Path, handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise SaveError("another irtools is at work on it; wait until it is done", path=path) from None
+        raise SaveError("another irtools process is working on it; wait until it has finished", path=path) from None
     except OSError:  # some network file systems have no locks; changes are detected without one
         return False
     if not os.path.samestat(os.fstat(handle), path.stat()):
@@ -292,7 +292,7 @@ def _locked(path: Path, handle: int) -> bool:
 
 
 def _changed(path: Path) -> SaveError:
-    return SaveError("changed while irtools was at work, so nothing was written; run the command again", path=path)
+    return SaveError("changed while irtools was working, so nothing was written; run the command again", path=path)
 
 
 def _unchanged(path: Path, original: bytes) -> os.stat_result:

@@ -60,7 +60,7 @@ class JudgementFailedError(UsageError):
     """An exception that nobody expected while decoding strategies were judged; ``__cause__`` is the exception."""
 
     def __init__(self, error: Exception) -> None:
-        super().__init__(f"the decoding strategies could not be judged: {type(error).__name__}: {error}")
+        super().__init__(f"the decoding strategies could not be determined: {type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +351,7 @@ def _verified(
         findings = [finding for rule in rules for finding in _findings_or_failure(rule, context, unreadable, failures)]
     others = [rule for rule in _applicable(loaded, options) if rule not in rules]
     all_findings = [*findings, *_left_out(others, context, unreadable)]
-    with step("Judging the decoding strategies"):
+    with step("Determining the decoding strategies"):
         judged = _judged(context, list(_drop_echoes(all_findings, unreadable)), failures)
     if unreadable not in rules:
         findings = [finding for finding in findings if finding.code != unreadable.code]

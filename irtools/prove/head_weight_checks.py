@@ -67,7 +67,7 @@ class WeightChecks:
         did = "compared the structure of the head's matrices with that of the same matrices in the target"
         own, theirs = self._structure["mtp"], self._structure["target"]
         if not own:
-            return Check("weights", NOT_APPLICABLE, did, why="the head has no matrices of a size that can be judged")
+            return Check("weights", NOT_APPLICABLE, did, why="no matrix of the head is large enough for this check")
         figures = {
             "head": {matrix.name: value for matrix, value in zip(self._facts.matrices, own, strict=True)},
             "target": theirs,
@@ -88,7 +88,10 @@ class WeightChecks:
             )
             return Check("weights", FAILED, did, saw, why + cited("head/weights"), figures)
         if random:
-            why = f"{named} of the head cannot be told from random, but neither can the target's, so this is no fault"
+            why = (
+                f"{named} of the head cannot be distinguished from random matrices, but neither can the target's, "
+                "so this is not a fault"
+            )
             return Check("weights", NOT_APPLICABLE, did, saw, why, figures)
         return Check("weights", PASSED, did, saw, figures=figures)
 

@@ -64,7 +64,7 @@ class RefusalEvidence:
             return f"no rule can explain this, because `irtools verify` failed; {advice}"
         findings = self.findings()
         if findings:
-            return f"no rule of irtools is known to explain this; {advice}. `irtools verify` reports: {cite(findings)}"
+            return f"no known rule of irtools explains this; {advice}. `irtools verify` reports: {cite(findings)}"
         return f"no rule of irtools explains this: `irtools verify` reports no error in the files; {advice}"
 
     def named(self, message: str) -> str:

@@ -114,7 +114,7 @@ def _no_target(export: ModelDirectory) -> str:
     if kind != "plain":
         return f"this is a {_TITLES[kind]}, not a target: prove its target with --draft {export.path}"
     if part.output("logits") is None and not part.states:
-        return "there is no output logits and no state, so this is no causal language model"
+        return "there is no output logits and no state, so this is not a causal language model"
     return ""
 
 
@@ -209,8 +209,8 @@ class _Decoding:
         saw = f"accepted: {rates}" if number else plural(decoded.plain.totals.tokens, "token")
         faults = [
             f"{plural(sum(map(bool, refused)), 'process')} failed ({next(filter(None, refused), '')})" * any(refused),
-            f"{plural(sum(text), 'process')} wrote other tokens than the first" * any(text),
-            f"{plural(sum(other), 'process')} accepted other numbers of tokens than the first" * any(other),
+            f"{plural(sum(text), 'process')} wrote different tokens from the first" * any(text),
+            f"{plural(sum(other), 'process')} accepted different numbers of tokens from the first" * any(other),
         ]
         if any(faults):
             why = "the same models and prompts must give the same result each time: suspect the driver or the device"

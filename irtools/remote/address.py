@@ -97,7 +97,7 @@ def parse(text: str) -> Address:
         return _web(text, shown)
     if scheme == "file":
         raise UsageError(f"{text} is a file of this machine; give its path without file://")
-    raise UsageError(f"{text}: irtools reads no {scheme}:// URL; give {_EXAMPLE}")
+    raise UsageError(f"{text}: irtools does not read {scheme}:// URLs; give {_EXAMPLE}")
 
 
 def _hub(text: str, rest: str) -> Address:

@@ -90,7 +90,7 @@ def exports_folder() -> Path:
         if os.name != "nt":
             folder.chmod(0o700)  # it can hold files of private repositories
     except OSError as error:
-        raise ExportError(f"the cache cannot be made: {error.strerror}; set XDG_CACHE_HOME", path=folder) from error
+        raise ExportError(f"the cache cannot be created: {error.strerror}; set XDG_CACHE_HOME", path=folder) from error
     return folder
 
 

@@ -139,7 +139,9 @@ class Copy:
         left_out = [*self.listing.left_out, *unusable]
         if left_out:
             names = listed([repr(name) for name in left_out])
-            self.notes[f"{self.url}: left out {plural(len(left_out), 'name')} that can be no file here: {names}"] = None
+            self.notes[
+                f"{self.url}: left out {plural(len(left_out), 'name')} that cannot be file names here: {names}"
+            ] = None
 
     def _adopt(self, rows: object) -> None:
         """Take over what is there of files that have not changed since."""
@@ -278,7 +280,7 @@ class Copy:
                 raise NotFetchedError(errno.EIO, str(error), path) from error
             except NotFetchedError as error:
                 self._unreadable[name] = str(error.strerror)
-                self.notes[f"{self.url}/{name}: {error.strerror}, so checks that need its values are not made"] = None
+                self.notes[f"{self.url}/{name}: {error.strerror}, so checks that need its values are skipped"] = None
                 raise
 
     def _within_budget(self, path: str, gaps: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -287,7 +289,7 @@ class Copy:
         if self._weights_bytes + size > WEIGHTS_AT_MOST:
             kilobytes = WEIGHTS_AT_MOST // 1000
             self.notes[
-                f"{self.url}: checks that need more than {kilobytes} kB of the weights are not made; "
+                f"{self.url}: checks that need more than {kilobytes} kB of the weights are skipped; "
                 f"for them, run `{download_line(parse(self.url), self.listing.revision)}` and give that directory"
             ] = None
             raise NotFetchedError(errno.EFBIG, f"is beyond the {kilobytes} kB of weights that are fetched", path)

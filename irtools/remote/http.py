@@ -216,7 +216,7 @@ def _receiving(package: Any, response: Any) -> None:
         return
     coding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if coding not in ("", "identity"):  # a few bytes of it could be gigabytes
-        raise HttpError(Fault.BODY, f"is sent as {coding[:20]!r}, although it was asked for as it is")
+        raise HttpError(Fault.BODY, f"is sent as {coding[:20]!r}, although irtools asked for the unchanged content")
     wait = _asked_wait(response.headers)
     if response.status_code in _AGAIN and wait > _LONGEST_WAIT:
         raise HttpError(Fault.STATUS, f"the server asks to wait {wait:.0f} s", response.status_code)
@@ -305,7 +305,7 @@ def _translated(work: Callable[[], Any]) -> Any:
     except (package.ConnectError, package.ConnectTimeout, package.ProxyError) as error:
         raise HttpError(Fault.NETWORK, _reason(error), code="connect") from error
     except package.TooManyRedirects:
-        raise HttpError(Fault.REFUSED, "redirects again and again") from None
+        raise HttpError(Fault.REFUSED, "redirects too many times") from None
     except package.UnsupportedProtocol:
         raise HttpError(
             Fault.REFUSED, "leads to an address that is not of http or https, which is not followed"
@@ -417,7 +417,7 @@ def fetch(location: Location, size: int, start: int, end: int, ask: Ask, sink: C
             elsewhere = origin(str(response.url)) != origin(location.url)
             if response.status_code in (401, 403, 404, 410) and elsewhere:
                 location.moved = ""  # the address that the redirect gave has expired
-                raise HttpError(Fault.NETWORK, "the server no longer gives the file", response.status_code)
+                raise HttpError(Fault.NETWORK, "the server no longer has the file", response.status_code)
             checked(response)
             _require_same(response, location, size, position, end)
             if elsewhere:
@@ -439,12 +439,14 @@ def _require_same(response: Any, location: Location, size: int, start: int, end:
     if response.status_code == 206:
         found = _RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
         if found is None or int(found[1]) != start or int(found[2]) != end - 1:
-            raise HttpError(Fault.BODY, "the server sends another range than it was asked for")
+            raise HttpError(Fault.BODY, "the server sent a different range from the one requested")
         total = int(found[3]) if found[3] != "*" else size
     elif start == 0 and end == size:
         total = int_of(response.headers.get("Content-Length"))
         total = size if total < 0 else total
     else:
-        raise HttpError(Fault.BODY, "the server sends another range than it was asked for")
+        raise HttpError(Fault.BODY, "the server sent a different range from the one requested")
     if total != size:
-        raise HttpError(Fault.BODY, f"has {total} bytes, and the listing says {size}; it changed, or the listing lies")
+        raise HttpError(
+            Fault.BODY, f"has {total} bytes, and the listing says {size}; it changed, or the listing is wrong"
+        )

@@ -122,9 +122,9 @@ def _sentence(error: HttpError, address: Address, *, asked: bool) -> str:
         return "is not a valid name of a repository"
     if error.code in ("EntryNotFound", "RepoNotFound") or error.status in (401, 403, 404):
         if error.status == 403:
-            return "the token does not permit to read it; give one that does (`hf auth login`, or HF_TOKEN)"
+            return "the token does not permit reading it; give one that does (`hf auth login`, or HF_TOKEN)"
         if error.code == "EntryNotFound":
-            return "the listing has the file, and the hub does not give it"
+            return "the listing has the file, but the hub does not send it"
         if error.status == 401 and asked and error.code != "RepoNotFound":
             return "the hub does not accept the token; give a valid one (`hf auth login`, or HF_TOKEN)"
         private = (

@@ -66,7 +66,7 @@ class StoreSource:
             self._count(len(piece))
             if len(piece) != stop - start:
                 raise RemoteError(
-                    f"{stop - start} bytes were asked for and {len(piece)} came; it changed, or the listing lies",
+                    f"{stop - start} bytes were requested, {len(piece)} arrived; it changed, or the listing is wrong",
                     url=f"{self.address.root}/{entry.name}",
                 )
             sink(start, piece)

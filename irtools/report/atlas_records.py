@@ -100,7 +100,7 @@ def measurements(export: ModelDirectory) -> tuple[tuple[Measurement, ...], tuple
             if about.key != key:
                 reason = _other_size(about.key, key)
             elif sum(size for name, size in key if size <= WHOLE or name in HEADS) > _MOST_BYTES:
-                reason = "it is about too many bytes to hash here; `irtools report --proof` and `--bench` read it"
+                reason = "it covers too many bytes to hash here; `irtools report --proof` and `--bench` read it"
             else:
                 marks = marks or file_marks(directory, names={name for name, _ in key})
                 reason = changed_file(about.files, marks)

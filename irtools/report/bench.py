@@ -122,7 +122,7 @@ def verdict_reason(record: Mapping[str, Any]) -> str:
         per_pass = number_text(row["figures"]["tokens_per_pass"]["median"])
         more = f"that is more than its {per_pass} tokens per pass allow, so other work disturbed the runs; repeat them"
         return f"the fastest row, {found['row']}, has {figures}; {more} on a machine without other work"
-    more = "the interval leaves both open; more --repeat, or a machine without other work, makes it narrower"
+    more = "the interval allows both answers; a higher --repeat, or a machine without other work, makes it narrower"
     if speed_up["low"] > 1:
         more = f"a gain below {record['settings']['worth_it']:g} is no reason to draft"
     return f"the fastest row, {found['row']}, has {figures}; {more}"

@@ -127,4 +127,4 @@ def _policy(policy: Mapping[str, Any], path: str) -> HtmlTable:
         (name, rule["decision"], rule["assistant_tokens"] or "-", _draft(rule["draft"], path))
         for name, rule in rules.items()
     )
-    return HtmlTable("Policy", columns, made, ("A class for which the figures leave it open is off.",))
+    return HtmlTable("Policy", columns, made, ("A class whose figures are undecided is off.",))

@@ -134,7 +134,7 @@ def memory_notes(memory: Footprint, columns: Sequence[MemoryColumn], budget: int
         star = "* " if any(one.asked for one in columns) else ""
         yield f"{star}the IR asks for {name} in its rt_info (runtime_options)"
     elif any("keys and values" in term.kind for term in memory.terms):
-        yield f"the IR asks for no precision; OpenVINO takes {_DEFAULT} on a CPU unless it is told another"
+        yield f"the IR asks for no precision; OpenVINO takes {_DEFAULT} on a CPU unless another one is set"
     if budget is not None:
         limit = f", at most {memory.limit:,} (max_position_embeddings)" if memory.limit else ""
         yield f"budget {size_text(budget)}: the context is that of each sequence, batch {memory.batch}{limit}"

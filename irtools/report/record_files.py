@@ -51,7 +51,8 @@ def own_records(export: ModelDirectory, records: Mapping[str, Mapping[str, Any]]
         command, title = WRITERS[kind]
         if other := other_file(export, record.get("model")):
             raise OptionError(
-                f"the record of the {title} is about other files: {other}; run `irtools {command}` on this export again"
+                f"the record of the {title} describes other files: {other}; "
+                f"run `irtools {command}` on this export again"
             )
     return tuple(record_view(record, kind) for kind, record in records.items())
 

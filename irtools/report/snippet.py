@@ -114,7 +114,7 @@ def chosen_strategy(
     by_name = {one.name: one for one in strategies}
     if not by_name:
         raise ExportError(
-            "the decoding strategies cannot be judged", path=export.directory, hint="`irtools verify` says why"
+            "the decoding strategies cannot be determined", path=export.directory, hint="`irtools verify` says why"
         )
     name = wanted
     if wanted == BEST:
@@ -142,7 +142,7 @@ def draft_directory(export: ModelDirectory, draft: ModelDirectory | None, strate
         raise UsageError(f"{strategy.name} needs a draft", hint="Give its directory with --draft DIR.")
     kind = _kind(export, draft)
     if kind != strategy.name != "mtp":
-        raise UsageError(f"the draft is one for {kind}, not for {strategy.name}", path=draft.directory)
+        raise UsageError(f"the draft is for {kind}, not for {strategy.name}", path=draft.directory)
     return draft.directory
 
 

@@ -149,7 +149,7 @@ class Child:
             line = self._next_line(deadline)
             if line is None:
                 self.close()
-                ended = f"the process gave no sign of life for {timeout:g} s and was ended"
+                ended = f"the process did not respond for {timeout:g} s and was stopped"
                 return Reply(None, ended, time.monotonic() - began, hung=True)
             if not line:
                 return Reply(None, self._how_it_ended(), time.monotonic() - began)

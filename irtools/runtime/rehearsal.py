@@ -240,7 +240,7 @@ def _model_remarks(model: Any, ops: Sequence[Any], layers: Layers) -> Remarks:
     if "input_ids" in names and not any(_embeds(op) for op in ops if op.get_type_name() == "Gather"):
         yield (
             False,
-            f"{_REFUSED} if the draft has no embedding of its own: no Gather reads a table "
+            f"{_REFUSED} if the draft has no embedding itself: no Gather reads a table "
             f"that has more than {_EMBEDDING_ROWS} rows or the name of an embedding",
         )
 

@@ -61,8 +61,8 @@ def plan_output(directory: Path, files: Mapping[str, bytes], exports: Iterable[P
         if old is not None:
             if not force:
                 raise SaveError(
-                    "has another content; --force replaces it and keeps the old file beside it, and another "
-                    "--output-dir leaves it as it is",
+                    "has different content; give --force to replace it and keep the old file beside it, or another "
+                    "--output-dir",
                     path=path,
                 )
             kept[path] = _free(path)

@@ -148,9 +148,7 @@ def plan_attachment(export: ModelDirectory, other: ModelDirectory, *, force: boo
         steps += [] if all(equal.values()) else [puts[MTP_FILE]]
     elif change is not None:
         steps.append(change)
-        remarks += (
-            f"the same MTP head was there already, so --remove will not take it away; {_CONFIG} now declares it",
-        )
+        remarks += (f"the same MTP head was already there, so --remove will not remove it; {_CONFIG} now declares it",)
     compared = traits(side, head, source)
     notes = tuple(trait.note for trait in compared if trait.note) + remarks
     declared = edit.key if change is not None and edit is not None else ""
@@ -170,9 +168,9 @@ def _equal(path: Path, source: Path) -> bool:
 def _require_free(here: Path, equal: dict[str, bool], *, begun: bool) -> None:
     """Refuse a directory with another head; weights that an interrupted run has ``begun`` with are allowed."""
     if os.path.lexists(here / MTP_FILE) and not all(equal.values()):
-        raise EditError("has another MTP head already; give --force to replace it", path=here)
+        raise EditError("already has another MTP head; give --force to replace it", path=here)
     if os.path.lexists(here / MTP_WEIGHTS) and not equal[MTP_WEIGHTS] and not begun:
-        message = f"is there without {MTP_FILE} and has other content; remove it, or give --force to replace it"
+        message = f"exists without {MTP_FILE} and has different content; remove it, or give --force to replace it"
         raise EditError(message, path=here / MTP_WEIGHTS)
 
 
@@ -216,7 +214,7 @@ def plan_removal(export: ModelDirectory, *, force: bool = False) -> Attachment:
         The head was not put there by :func:`plan_attachment`, or a file changed since.
     """
     here = export.directory
-    require_local(here, "taking away an MTP head")
+    require_local(here, "removing an MTP head")
     path, target = here / MTP_FILE, export.target.path
     known = read_record(here)
     if known is None:

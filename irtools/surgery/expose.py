@@ -163,7 +163,7 @@ def exposing(
         else:
             listed = ", ".join(map(str, output.layers))
             raise EditError(
-                f"the exposed output {name!r} exists already, with the hidden states of layers {listed}; "
+                f"the exposed output {name!r} already exists, with the hidden states of layers {listed}; "
                 "remove it with --remove first"
             )
     values = tuple(work.value(name, members, joined) for name, members, joined in requested)
@@ -208,7 +208,7 @@ class _Exposing:
         """Add one output."""
         if name in self._taken:
             raise EditError(
-                f"an input or output of the model is named {name!r} already; choose another name for the new output"
+                f"an input or output of the model is already named {name!r}; choose another name for the new output"
             )
         source = self._stack.layers[layers[0]].source
         named = not concat and name in self._port(source).names

@@ -39,13 +39,11 @@ def require_sound(before: Scan, after: Scan) -> None:
         if old[identity] < 0:
             raise EditError(f"{fault.message} after the edits; nothing was changed")
     for name, count in _worse(before, after, lambda scan: scan.names):
-        raise EditError(f"{count} ops would be named {name!r}; give each a name of its own")
+        raise EditError(f"{count} ops would be named {name!r}; give each a unique name")
     for name, count in _worse(before, after, lambda scan: chain.from_iterable(output_names(scan))):
-        raise EditError(f"{count} model outputs would be named {name!r}; give each a name of its own")
+        raise EditError(f"{count} model outputs would be named {name!r}; give each a unique name")
     for (kind, variable), count in _worse(before, after, _states):
-        raise EditError(
-            f"the state {variable!r} would have {count} {kind} ops; give each state a variable_id of its own"
-        )
+        raise EditError(f"the state {variable!r} would have {count} {kind} ops; give each state a unique variable_id")
     unpaired = _unpaired_states(after)
     old_unpaired = _unpaired_states(before) if unpaired else {}
     for state, message in unpaired.items():

@@ -168,7 +168,7 @@ class Working:
         for attribute, value in edit.attributes.items():
             require_attribute(attribute, value)
         if self._by_name.get(edit.name):
-            raise EditError(f"an op is named {edit.name!r} already; choose another name for the new op")
+            raise EditError(f"an op is already named {edit.name!r}; choose another name for the new op")
         sources = [self._resolved(source) for source in edit.inputs]
         place = self.find(edit.before) if edit.before is not None else None
         if place in self._added:

@@ -99,7 +99,7 @@ def test_an_equal_annotation_is_said_and_nothing_written(llama: Path, cli: Calla
     before = (llama / "openvino_model.xml").stat()
     done = cli("annotate", llama)
     assert done.code == 0
-    assert done.out.endswith(f"{llama / 'openvino_model.xml'} has this annotation already; nothing written\n")
+    assert done.out.endswith(f"{llama / 'openvino_model.xml'} already has this annotation; nothing written\n")
     after = (llama / "openvino_model.xml").stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
@@ -233,7 +233,7 @@ def test_output_dir_is_complete_also_when_nothing_changes(
     call = ("annotate", directory, "--output-dir", tmp_path / "out")
     dry = cli(*call, "--dry-run", "--format", "json")
     assert (dry.code, model(dry)["status"], model(dry)["written"]) == (1, "would-write", [])
-    already = f"{directory / 'openvino_model.xml'} has this annotation already; "
+    already = f"{directory / 'openvino_model.xml'} already has this annotation; "
     assert cli(*call, "--dry-run").out.endswith(f"{already}would write {tmp_path / 'out'}\n")
     assert not (tmp_path / "out").exists()
     assert f"{already}wrote {tmp_path / 'out'}; weights " in cli(*call).out

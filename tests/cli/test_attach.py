@@ -38,11 +38,13 @@ def test_attach_and_remove(tuned: Path, fixtures: Path, cli: Cli) -> None:
 
     done = cli("attach", tuned, "--mtp-from", fixtures / BASE)
     assert done.code == 0
-    assert done.err == "irtools: next: `irtools prove tuned --steps head` tells what the head is worth\n"
+    assert (
+        done.err == "irtools: next: `irtools prove tuned --steps head` measures how often the head's drafts are right\n"
+    )
     assert "tuned/openvino_mtp_model.bin, tuned/config.json and tuned/openvino_mtp_model.xml" in done.out
 
     again = cli("attach", tuned, "--mtp-from", fixtures / BASE)
-    assert (again.code, again.out.splitlines()[-1]) == (0, "tuned has this MTP head already; nothing written")
+    assert (again.code, again.out.splitlines()[-1]) == (0, "tuned already has this MTP head; nothing written")
     assert cli("attach", tuned, "--remove", "--dry-run") == Done(1, "would write tuned\n")
     removed = cli("attach", tuned, "--remove")
     assert (removed.code, removed.out) == (

@@ -251,5 +251,5 @@ def test_system_messages_and_images_are_drafted_for(cli: Cli, fixtures: Path, tm
 @pytest.mark.slow
 def test_a_runtime_that_gives_no_answer_is_ended(cli: Cli, fixtures: Path) -> None:
     done = cli("bench", fixtures / "llama", "--classes", "code", "--repeat", "1", "--timeout", "0.01", "-q")
-    assert "plain hung, the process gave no sign of life for 0.01 s and was ended" in done.err
+    assert "plain hung, the process did not respond for 0.01 s and was stopped" in done.err
     assert done.code == 2

@@ -63,7 +63,7 @@ def test_the_table_says_what_is_given_out(
 
     again = cli("expose", llama, "--layers", "3,1", "--concat", "taps", "--name", "h{layer}", "--no-check")
     assert again.code == 0
-    assert again.out.endswith("has these outputs already; nothing written\n")
+    assert again.out.endswith("already has these outputs; nothing written\n")
 
     done = cli("expose", llama, "--remove", "--no-check")
     assert (done.code, done.err) == (0, "")

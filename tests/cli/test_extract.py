@@ -73,7 +73,7 @@ def test_the_piece_can_be_inspected_and_verified(
         ((), "irtools: error: nothing is selected; give --layers such as 3-5, --stages, or --from OP and --to OP\n"),
         (
             ("--layers", "1", "--from", "x"),
-            "irtools: error: --layers and --from exclude each other; give only one of them\n",
+            "irtools: error: --layers and --from cannot be used together; give one of them\n",
         ),
         (("--to", "x"), "irtools: error: --to needs --from too; give the first op of the piece\n"),
     ],

@@ -103,5 +103,5 @@ def test_new_weights_in_an_output_directory_are_told_from_linked_ones(
     )
     size = (tmp_path / "out" / "openvino_mtp_model.bin").stat().st_size
     assert done.code == 0
-    assert f"openvino_mtp_model.bin written anew, {size / 1024:.0f} KiB" in done.out.replace("\n", " ")
+    assert f"openvino_mtp_model.bin newly written, {size / 1024:.0f} KiB" in done.out.replace("\n", " ")
     assert ("weights linked, 0 bytes copied" in done.out) or ("weights cloned, 0 bytes copied" in done.out)

@@ -101,7 +101,7 @@ def test_version(cli: Callable[..., Done]) -> None:
         (("annotate", "--dryrun"), "no such option '--dryrun'"),
         (("locate", "--format", "yaml"), "'yaml' is not one of"),
         (("annotate", ""), "the path is empty"),
-        (("locate", "-q", "-v"), "-q and -v contradict each other (see 'irtools locate --help')"),
+        (("locate", "-q", "-v"), "-q and -v cannot be used together (see 'irtools locate --help')"),
     ],
 )
 def test_usage_errors_take_one_line_and_exit_2(

@@ -55,7 +55,7 @@ def test_one_broken_export_does_not_stop_the_others(cli: Cli, folder: Path) -> N
     assert annotated(folder / "all/a/openvino_model.xml")
     assert annotated(folder / "all/d/openvino_language_model.xml")
     assert re.findall(r"^wrote (.*)$", done.out, re.M) == ["all/a/openvino_model.xml"]
-    assert done.out.endswith("\nall/d/openvino_language_model.xml has this annotation already; nothing written\n")
+    assert done.out.endswith("\nall/d/openvino_language_model.xml already has this annotation; nothing written\n")
     assert [line.split(": ")[2] for line in done.err.splitlines() if line.startswith("irtools: error")] == [
         "all/b/broken/openvino_model.xml",
         "all/c/openvino_model.xml",

@@ -42,7 +42,7 @@ def test_records_of_the_export_are_shown_and_those_of_others_refused(
     for option, file in (("--proof", proof), ("--bench", bench)):
         done = cli("report", copy, "-o", page, option, file)
         assert (done.code, done.out) == (2, "")
-        assert "is about other files: openvino_mtp_model.bin has changed since" in done.err
+        assert "describes other files: openvino_mtp_model.bin has changed since" in done.err
         assert done.err.count("\n") == 1
     assert not page.exists()
 

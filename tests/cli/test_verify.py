@@ -219,7 +219,7 @@ def test_rules_explain_takes_a_message(cli: Cli, monkeypatch: pytest.MonkeyPatch
     assert {"DFL001", "DFL021"} <= {rule["code"] for rule in grouped["rules"]}
     unknown = cli("rules", "explain", "nobody has seen this")
     assert (unknown.code, unknown.out) == (2, "")
-    assert "no rule is known to explain 'nobody has seen this'; run `irtools verify" in unknown.err
+    assert "no known rule explains 'nobody has seen this'; run `irtools verify" in unknown.err
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b" \n")))
     assert "there is no message" in cli("rules", "explain", "-").err
 

@@ -143,7 +143,7 @@ class TestOutcomes:
     ) -> None:
         outcomes = self.run(dask_cluster, folders("a_hold", *"bcdefgh"), timeout=2)
         assert {one.path: one.failure for one in outcomes} == {
-            "a_hold": "took longer than 2 s and was ended",
+            "a_hold": "took longer than 2 s and was stopped",
             **dict.fromkeys("bcdefgh"),
         }
         assert len(dask_cluster.workers()) == 2

@@ -67,7 +67,7 @@ def verified(where: Path, *arguments: object) -> tuple[dict[str, str | None], su
 def test_a_killed_process_costs_its_export_only(exports: Callable[..., Path]) -> None:
     errors, done = verified(exports(*SOUND, "killed"), *JOBS)
     assert errors.pop("killed") == (
-        "killed: its process was killed (SIGKILL), perhaps for lack of memory, also when it was tried once more, alone"
+        "killed: its process was killed (SIGKILL), perhaps for lack of memory, and again when it was tried alone"
     )
     assert errors == dict.fromkeys(SOUND)
     assert done.returncode == 2
@@ -77,7 +77,7 @@ def test_a_killed_process_costs_its_export_only(exports: Callable[..., Path]) ->
 @pytest.mark.slow
 def test_a_hung_export_ends(exports: Callable[..., Path]) -> None:
     errors, done = verified(exports("hung", *SOUND), *JOBS, "--timeout", "10")
-    assert errors == {"hung": "hung: took longer than 10 s and was ended", **dict.fromkeys(SOUND)}
+    assert errors == {"hung": "hung: took longer than 10 s and was stopped", **dict.fromkeys(SOUND)}
     assert done.returncode == 2
 
 

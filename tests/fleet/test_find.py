@@ -72,7 +72,7 @@ def test_links_are_not_followed_and_one_out_of_the_root_is_told(tree: Tree, tmp_
     found = list(find([root], recursive=True, skipped=lambda path, reason: told.append(f"{path.name}: {reason}")))
 
     assert found == [root / "a"]
-    assert told == ["away: a link to another place, which is not followed; name it to include it"]
+    assert told == ["away: a link to another place, which is not followed; give its path to include it"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads every directory")

@@ -56,14 +56,14 @@ def test_a_process_that_dies_costs_only_its_path(paths: Paths) -> None:
     assert done["3_ok"].row["files"] == [["file", 3]]
     assert done["1_kill-once"].row is not None, "it was tried once more"
     assert done["2_raise"].failure == "ValueError: it does not work"
-    assert done["4_hang"].failure == "took longer than 1 s and was ended"
+    assert done["4_hang"].failure == "took longer than 1 s and was stopped"
 
 
 @pytest.mark.slow
 def test_what_kills_its_process_twice_is_reported_once(paths: Paths) -> None:
     done = by_path(list(run(sizes, paths("ok", "die", "slow", "die", "ok"), jobs=2)))
 
-    killed = "its process was killed (SIGKILL), perhaps for lack of memory, also when it was tried once more, alone"
+    killed = "its process was killed (SIGKILL), perhaps for lack of memory, and again when it was tried alone"
     assert [done[name].failure for name in done if name.endswith("die")] == [killed, killed]
     assert all(done[name].row for name in done if not name.endswith("die"))
 
@@ -72,7 +72,7 @@ def test_what_kills_its_process_twice_is_reported_once(paths: Paths) -> None:
 def test_work_that_holds_the_interpreter_is_ended(paths: Paths) -> None:
     done = by_path(list(run(sizes, paths("hold", "ok"), jobs=1, timeout=1)))
 
-    assert done["0_hold"].failure == "took longer than 1 s and was ended"
+    assert done["0_hold"].failure == "took longer than 1 s and was stopped"
     assert done["1_ok"].row is not None
 
 

@@ -131,7 +131,7 @@ def test_a_file_that_changed_is_refused(tmp_path: Path, name: str) -> None:
     changed = directory / name if name != "source" else tmp_path / "source" / "head.bin"
     changed.write_bytes(b"something else")
     before = contents(directory)
-    with pytest.raises(SaveError, match="changed while irtools was at work"):
+    with pytest.raises(SaveError, match="changed while irtools was working"):
         place_files(planned, locked=directory / "model.xml")
     assert contents(directory) == before
 

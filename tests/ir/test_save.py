@@ -259,7 +259,7 @@ def test_a_read_only_directory_is_a_clear_error_for_another_user(model: Path) ->
         if parent != model.parent and parent != Path("/"):
             parent.chmod(parent.stat().st_mode | 0o555)
     run = subprocess.run([sys.executable, "-c", code, str(model)], capture_output=True, text=True, check=True)
-    assert "permission denied (the old file is as it was)" in run.stdout
+    assert "permission denied (the old file is unchanged)" in run.stdout
     assert "--output-dir" in run.stdout
     assert model.read_bytes() == OLD
     assert len(state(model.parent)) == 2
@@ -271,7 +271,7 @@ def test_a_full_disk_is_a_clear_error(model: Path, monkeypatch: pytest.MonkeyPat
 
     before = state(model.parent)
     monkeypatch.setattr(os, "write", full)
-    with pytest.raises(SaveError, match=r"no space left on device \(the old file is as it was\); free some space"):
+    with pytest.raises(SaveError, match=r"no space left on device \(the old file is unchanged\); free some space"):
         save_files([FileChange(model, NEW, OLD)])
     assert state(model.parent) == before
 

@@ -101,7 +101,7 @@ def test_an_error_at_each_call(model: Path, code: int) -> None:
         else:
             assert isinstance(error, SaveError), where
             assert str(model) in str(error)
-            assert ("the old file is as it was" in str(error)) == (content == OLD), where
+            assert ("the old file is unchanged" in str(error)) == (content == OLD), where
         strays = [path for path in model.parent.iterdir() if path.name.startswith(".")]
         assert not strays or faults.hit == "unlink", where
         for stray in strays:

@@ -294,9 +294,9 @@ FAILURE = Outcome("crash", "the process ended with code -11 (SIGSEGV)")
         (
             outcome(1, 2, 3, 4, accepted=0, drafted=3),
             FAILED,
-            "1 process accepted other numbers of tokens than the first; accepted: 2 of 3 and 0 of 3",
+            "1 process accepted different numbers of tokens from the first; accepted: 2 of 3 and 0 of 3",
         ),
-        (outcome(1, 2, 9, 4, accepted=2, drafted=3), FAILED, "1 process wrote other tokens than the first"),
+        (outcome(1, 2, 9, 4, accepted=2, drafted=3), FAILED, "1 process wrote different tokens from the first"),
         (FAILURE, FAILED, "1 process failed (the process ended with code -11 (SIGSEGV)); accepted: 2 of 3"),
     ],
     ids=["same", "acceptance", "text", "crash"],

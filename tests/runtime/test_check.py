@@ -285,7 +285,9 @@ def test_a_rehearsal_that_hangs_is_a_clear_error(
     monkeypatch.setattr(check, "_TIMEOUT", 0.5)
     path, weights, annotation = annotated("falcon")
     expected = Expected(1, (), {key: (f"op {key}" * 50, ()) for key in range(1000)})
-    with pytest.raises(CheckError, match=r"no sign of life for 0.5 s and was ended; give --no-check to write without"):
+    with pytest.raises(
+        CheckError, match=r"did not respond for 0.5 s and was stopped; give --no-check to write without"
+    ):
         check_file(path, weights, annotation, expected=expected)
     assert not child.alive
 

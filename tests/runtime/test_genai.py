@@ -51,7 +51,7 @@ def test_a_job_that_takes_too_long_does_not_stop_the_others(fixtures: Path) -> N
     in_time = next(genai.iterate([job]))
 
     assert late.stage == "crash"
-    assert late.message == "the process gave no sign of life for 0 s and was ended"
+    assert late.message == "the process did not respond for 0 s and was stopped"
     assert in_time.stage == "ran"
 
 

@@ -367,7 +367,7 @@ def test_another_head_is_replaced_only_by_force(
 ) -> None:
     directory, other = export_copy(BASE), export_copy(BASE, to="other")
     noisy(other, "mtp", 0.01)
-    assert "has another MTP head already; give --force" in refusal(directory, other)
+    assert "already has another MTP head; give --force" in refusal(directory, other)
     assert attach(directory, other, force=True).status == "written"
     assert (directory / BIN).read_bytes() == (other / BIN).read_bytes()
     # Once more, over an attached head: removing it restores the config of before both.

@@ -59,7 +59,7 @@ def test_an_output_of_the_model_itself_stays(fixtures: Path, template: DecoderSt
         with pytest.raises(EditError, match=f"the output '{name}' was not added by exposing a hidden state"):
             concealing(exposed, names=name)
     assert apply(exposed, concealing(exposed).edits).data == plain.data
-    with pytest.raises(EditError, match=r"an input or output of the model is named 'hidden_states\.2' already"):
+    with pytest.raises(EditError, match=r"an input or output of the model is already named 'hidden_states\.2'"):
         exposing(plain, template, "2")
 
 

@@ -176,7 +176,7 @@ def test_a_name_cannot_stand_for_something_else_later(fixtures: Path, template: 
     exposed = steps(
         Document(fixtures / "falcon" / "openvino_model.xml"), {"layers": "1", "names": "h"}, template=template
     )
-    with pytest.raises(EditError, match="the exposed output 'h' exists already, with the hidden states of layers 1"):
+    with pytest.raises(EditError, match="the exposed output 'h' already exists, with the hidden states of layers 1"):
         exposing(exposed, template, "2", names="h")
     moved = replace(template.layers[1], source=template.layers[2].source)
     other = replace(template, layers=(template.layers[0], moved, *template.layers[2:]))

@@ -107,7 +107,7 @@ def require_choice(layers: str | None, from_: Sequence[str], to: Sequence[str], 
     if layers is None and not (from_ or to):
         raise OptionError("nothing is selected; give --layers such as 3-5, --stages, or --from OP and --to OP")
     if layers is not None and from_:
-        raise OptionError("--layers and --from exclude each other; give only one of them")
+        raise OptionError("--layers and --from cannot be used together; give one of them")
     if layers is None and not (from_ and to):
         present, missing, end = ("--from", "--to", "last") if from_ else ("--to", "--from", "first")
         raise OptionError(f"{present} needs {missing} too; give the {end} op of the piece")

@@ -36,7 +36,7 @@ def require_graftable(mtp: Document) -> None:
             raise EditError(f"this MTP part has no output {_HIDDEN!r}, so the runtime does not draft with it")
         if mtp.graph.result_named(_LOGITS) is not None:
             raise EditError(
-                "this MTP part has an output 'logits' of its own, so the runtime would ignore a draft head in the "
+                "this MTP part has its own output 'logits', so the runtime would ignore a draft head in the "
                 "target; `irtools graft --own-head --remove` removes it if irtools added it"
             )
 
@@ -46,7 +46,7 @@ def require_ungrafted(target: Document) -> None:
     with about(target.path):
         if find_graft(target.graph) is not None:
             raise EditError(
-                "this target has a draft head already, which the runtime would ignore; remove it with "
+                "this target already has a draft head, which the runtime would ignore; remove it with "
                 "`irtools graft --remove`, or keep it instead of a head of its own"
             )
 

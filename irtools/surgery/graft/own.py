@@ -312,12 +312,12 @@ def _cleared(draft: Document, *, replaces_hidden: bool, force: bool) -> tuple[li
     kept = _size_without_rows(draft)
     if graft_ops(draft.graph):
         if replaces_hidden:
-            raise EditError("this draft has a head of its own already; give the draft that it was made from")
+            raise EditError("this draft already has its own head; give the draft that it was made from")
         if not force:
-            raise EditError("this draft has a head of its own already; replace it with --force, or --remove it")
+            raise EditError("this draft already has its own head; replace it with --force, or --remove it")
         return _removal(draft.graph, kept)
     if draft.graph.result_named(_LOGITS) is not None:
-        raise EditError("this draft has an output 'logits' already, which irtools did not add")
+        raise EditError("this draft already has an output 'logits', which irtools did not add")
     return [], kept
 
 

@@ -177,7 +177,7 @@ def grafting(document: Document, rows: int, *, force: bool = False) -> Grafting:
             raise EditError("this target has a draft head that irtools did not add; restore the original file")
         if not force:
             covered = f"over {before.rows} tokens" if before is not None else "of which only parts are left"
-            raise EditError(f"this target has a draft head {covered} already; replace it with --force, or --remove it")
+            raise EditError(f"this target already has a draft head {covered}; replace it with --force, or --remove it")
         edits += _removal(graph, before)
     prefix = f"{GRAFT_PREFIX}{rows}/"
     edits += _free_logits_name(graph, own, before, prefix)
