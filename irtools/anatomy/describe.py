@@ -154,7 +154,7 @@ def _inner_width(view: GraphView, products: Sequence[tuple[int, tuple[int, ...]]
     """Width between the up and down projections: the input side of the last weights."""
     op, shape = products[-1]
     first, second = shape[-2:]
-    return second if first == view.output_shape(op)[-1] else first
+    return second if view.output_shape(op)[-1:] == (first,) else first
 
 
 def _activation(view: GraphView, block: Block) -> str:

@@ -41,7 +41,7 @@ class Decision:
 
 def row_decision(ratio: Ratio) -> str:
     """Decision about one row by itself."""
-    if ratio.repetitions < FEWEST:
+    if ratio.repetitions < FEWEST or not ratio.possible:
         return UNDECIDED
     return _decision(ratio.bound(1 - _SURE), ratio.bound(_SURE), math.exp(ratio.estimate.value))
 
@@ -52,7 +52,7 @@ def decide(ratios: Mapping[str, Ratio]) -> Decision:
     ``on`` if one row is faster than plain decoding at a level that allows for the number of rows (Sidak); ``off`` if
     each row is slower, where no allowance is needed, because all must be. In between, and if the gain is below
     :data:`WORTH_IT`, ``undecided``. Rows with fewer than :data:`FEWEST` repetitions do not count. So two benchmarks
-    contradict each other only if one of them is wrong.
+    contradict each other only if one of them is wrong. A speed-up that is not possible decides nothing.
     """
     if not ratios:
         return Decision(UNDECIDED)
@@ -63,7 +63,8 @@ def decide(ratios: Mapping[str, Ratio]) -> Decision:
     high = max(one.bound(_SURE) for one in ratios.values())
     center = _unbiased(ratios, best)
     shown = Figure(center, min(low, center), max(high, center), "times")
-    return Decision(_decision(low, high, center) if ratio.repetitions >= FEWEST else UNDECIDED, best, shown)
+    sure = ratio.repetitions >= FEWEST and ratio.possible
+    return Decision(_decision(low, high, center) if sure else UNDECIDED, best, shown)
 
 
 def _decision(low: float, high: float, center: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean, median
 
 from irtools.bench.intervals import Estimate, Figure, Ratio, estimate, figure, ratios, undisturbed
@@ -97,13 +97,28 @@ def time_per_token(row: Row, prompts: Collection[int] | None = None) -> Estimate
 
 
 def speed_ups(rows: Iterable[Row], plain: Row | None, prompts: Collection[int] | None = None) -> dict[str, Ratio]:
-    """Ratio of the steady speed of each row to that of plain decoding."""
+    """Ratio of the steady speed of each row to that of plain decoding.
+
+    Its limit is the number of tokens per pass where the target is the same: a pass that drafts and verifies cannot be
+    shorter than one that computes a single token.
+    """
     before = time_per_token(plain, prompts) if plain is not None else None
     if plain is None or before is None:
         return {}
-    others = [row for row in rows if row.contender.name != plain.contender.name]
-    after = {row.contender.name: time_per_token(row, prompts) for row in others}
-    return ratios(before, {name: one for name, one in after.items() if one is not None})
+    others = {row.contender.name: row for row in rows if row.contender.name != plain.contender.name}
+    after = {name: one for name, row in others.items() if (one := time_per_token(row, prompts)) is not None}
+    found = ratios(before, after)
+    same = {name for name in found if others[name].contender.model == plain.contender.model}
+    return {
+        name: replace(one, limit=_tokens_per_pass(others[name], prompts)) if name in same else one
+        for name, one in found.items()
+    }
+
+
+def _tokens_per_pass(row: Row, prompts: Collection[int] | None) -> float:
+    """Tokens of a steady pass, as the mean of all runs; infinite without such a pass."""
+    counts = [run.steady_tokens(row.contender.assistant_tokens) for one in row.runs(prompts).values() for run in one]
+    return _share(sum(tokens for _, tokens in counts), sum(passes for passes, _ in counts)) or math.inf
 
 
 def _by_prompt(runs: Iterable[PromptRun]) -> Iterable[list[PromptRun]]:

@@ -15,11 +15,24 @@ from dataclasses import dataclass
 from statistics import mean, median, variance
 from typing import TypeVar
 
-__all__ = ["CONFIDENCE", "Estimate", "Figure", "Ratio", "estimate", "figure", "quantile", "ratios", "undisturbed"]
+__all__ = [
+    "BEYOND",
+    "CONFIDENCE",
+    "Estimate",
+    "Figure",
+    "Ratio",
+    "estimate",
+    "figure",
+    "quantile",
+    "ratios",
+    "undisturbed",
+]
 
 T = TypeVar("T")
 
 CONFIDENCE = 0.95
+BEYOND = 1.25
+"""A ratio above this multiple of its limit is an error of measurement."""
 _FLOOR = 0.005
 """Smallest standard error of a logarithm: repetitions of one session do not see what differs between sessions."""
 _FASTEST = 0.04
@@ -74,11 +87,19 @@ class Ratio:
         Variance of the time of the row, without that of the other one.
     repetitions : int
         Of the row with fewer.
+    limit : float
+        Largest ratio that is possible; infinite if nothing is known about it.
     """
 
     estimate: Estimate
     own: float
     repetitions: int
+    limit: float = math.inf
+
+    @property
+    def possible(self) -> bool:
+        """False if the ratio is above its limit, so that other work on the machine explains it."""
+        return math.exp(self.estimate.value) <= BEYOND * self.limit
 
     def bound(self, probability: float) -> float:
         """As :meth:`Estimate.bound`."""

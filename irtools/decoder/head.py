@@ -119,7 +119,8 @@ def _require_token_scores(view: GraphView, head: LmHead, embedding: Match) -> No
 
 def _rows(view: GraphView, embedding: Match) -> int | None:
     """Rows of the embedding table; None for an input of embeddings."""
-    return view.output(embedding.ops["table"]).shape[0] if "table" in embedding.ops else None
+    table = view.output(embedding.ops["table"]).shape if "table" in embedding.ops else ()
+    return table[0] if table else None
 
 
 def _preference(view: GraphView, match: Match, head: LmHead) -> tuple[bool, bool, bool]:

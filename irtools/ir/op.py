@@ -58,7 +58,6 @@ INTEGERS = frozenset(("i64", "i32", "u64", "u32"))
 """Element types of indices, axes and shapes; narrower integers store compressed weights."""
 RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Identity"})
 """Ops that keep the elements, their order and their element type."""
-_PORT = re.compile(rb"<port\b" + ATTRIBUTES + rb"\s*(?:/>|>(.*?)</port>)", re.DOTALL)
 _DIM = re.compile(rb"<dim>(-?[0-9]{1,18})</dim>")
 _NAME_SEPARATOR = re.compile(r"(?<!\\),")
 
@@ -214,7 +213,8 @@ def port_shapes(data: bytes, span: Span) -> list[tuple[int, ...]]:
         sections = plain_sections(data[first:end])
         if sections is not None:
             return [port.shape for ports in sections[1:] for port in ports]
-    return [tuple(int(dim) for dim in _DIM.findall(port[1])) if port[1] else () for port in _PORT.finditer(data, *span)]
+    op = parse_op(data, span)
+    return [port.shape for port in (*op.inputs, *op.outputs)]
 
 
 def layer_attributes(data: bytes, span: Span) -> dict[str, str]:

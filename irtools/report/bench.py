@@ -7,6 +7,7 @@ from typing import Any
 
 from irtools.bench.decision import FEWEST, OFF, ON
 from irtools.bench.figures import Row, row_figures, speed_ups
+from irtools.bench.intervals import BEYOND
 from irtools.bench.samples import RAN
 from irtools.bench.schedule import Progress
 from irtools.report.record_figures import break_even_text, has_interval, number_text, seconds_text
@@ -117,6 +118,10 @@ def verdict_reason(record: Mapping[str, Any]) -> str:
     row = next(row for row in record["rows"] if row["name"] == found["row"])
     if few := _few(row):
         return f"the fastest row, {found['row']}, has {figures}; {few}"
+    if _impossible(row, record):
+        per_pass = number_text(row["figures"]["tokens_per_pass"]["median"])
+        more = f"that is more than its {per_pass} tokens per pass allow, so other work disturbed the runs; repeat them"
+        return f"the fastest row, {found['row']}, has {figures}; {more} on a machine without other work"
     more = "the interval leaves both open; more --repeat, or a machine without other work, makes it narrower"
     if speed_up["low"] > 1:
         more = f"a gain below {record['settings']['worth_it']:g} is no reason to draft"
@@ -213,6 +218,13 @@ def _few(row: Mapping[str, Any]) -> str:
     if not 0 < number < FEWEST:
         return ""
     return f"{plural(number, 'repetition')} {'is' if number == 1 else 'are'} too few to decide; give --repeat 5"
+
+
+def _impossible(row: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
+    """True if a row is faster than its tokens per pass allow with the target of plain decoding."""
+    plain = next((one["model"] for one in record["rows"] if one["strategy"] == "plain" and not one["copy"]), None)
+    speed_up, per_pass = (row["figures"][name] for name in ("speed_up", "tokens_per_pass"))
+    return bool(row["model"] == plain and speed_up and speed_up["median"] > BEYOND * per_pass["median"])
 
 
 def row_notes(record: Mapping[str, Any]) -> Iterator[str]:

@@ -227,7 +227,7 @@ def check_piece(plan: Plan, output_dir: Path, files: Sequence[Path]) -> tuple[st
     CheckError
         OpenVINO cannot read the piece.
     """
-    expected = Expected(len(plan.inputs), tuple((port.name,) for port in plan.outputs), {})
+    expected = Expected(len(plan.inputs), tuple((port.name,) for port in plan.outputs), {}, graph=True)
     small = plan.weights_bytes <= _COMPILED_WEIGHTS and plan.xml_bytes <= _COMPILED_XML
     weights, xml = files
     remarks = check_file(xml, weights, expected=expected, compiling=small)

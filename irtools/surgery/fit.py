@@ -96,7 +96,11 @@ class Side:
             return None
         graph = self.embeddings.graph
         gathers = set(graph.by_type.get("Gather", ()))
-        tables = (weight for weight in weights(graph) if gathers & set(weight.consumers) and len(weight.shape) == 2)
+        tables = (
+            weight
+            for weight in weights(graph)
+            if gathers & set(weight.consumers) and len(weight.shape) == 2 and len(weight.constant.shape) > 1
+        )
         return max(tables, key=lambda weight: weight.elements, default=None)
 
     @property
@@ -378,7 +382,7 @@ def _percent(share: float) -> str:
 def _sampled(here: tuple[Path, Constant], there: tuple[Path, Constant]) -> Iterator[tuple[bytes, bytes]]:
     """Yield the beginnings of equal rows of both tables, evenly distributed."""
     rows = min(here[1].shape[0], there[1].shape[0])
-    lengths = {constant.size // constant.shape[0] for _, constant in (here, there)}
+    lengths = {constant.size // max(constant.shape[0], 1) for _, constant in (here, there)}
     if len(lengths) != 1 or not rows:
         raise ValueError("the rows have different sizes")
     length = lengths.pop()

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from io import StringIO
 from pathlib import Path
@@ -55,7 +55,7 @@ class Expected:
     outputs: tuple[tuple[str, ...], ...]
     ops: Mapping[int, tuple[str, OutputTypes]]
     removed: frozenset[int] = frozenset()
-    graph: bool = True
+    graph: bool = field(kw_only=True)
 
     def after(self, before: Expected) -> Expected:
         """Join with the expectations of an earlier change."""

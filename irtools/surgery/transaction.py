@@ -178,7 +178,7 @@ def _expected(document: Document, touched: Mapping[int, str], removed: frozenset
         if key in touched:
             op = parse_op(scan.data, span)
             ops[key] = (op.name, tuple((port.element_type, port.shape) for port in op.outputs))
-    return Expected(scan.types.count("Parameter"), tuple(output_names(scan)), ops, removed, graph)
+    return Expected(scan.types.count("Parameter"), tuple(output_names(scan)), ops, removed, graph=graph)
 
 
 def _followed(text: str, working: Working) -> str:

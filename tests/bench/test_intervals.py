@@ -115,7 +115,7 @@ def test_one_repetition_decides_nothing():
 
 
 def test_two_repetitions_of_a_row_decide_nothing_about_it():
-    rows = draw([[[1.0]]], random.Random(1), 5.0, (1, 2))
+    rows = draw([[[1.0]]], random.Random(1), 1.5, (1, 2))
     short = [*rows[:2], replace(rows[2], attempts=rows[2].attempts[:2])]
     ratios = speed_ups(short, rows[0])
     assert row_decision(ratios["mtp 2"]) == "undecided"

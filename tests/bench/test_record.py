@@ -81,6 +81,24 @@ def test_a_row_that_failed_is_not_recommended(fixtures):
     assert measured([plain, slow, failing], PROMPTS)["recommendation"]["row"] == "mtp 1"
 
 
+def test_a_speed_up_above_the_tokens_per_pass_is_an_error_of_measurement(record, fixtures):
+    """A pass that drafts and verifies also computes what a plain pass computes."""
+    model = fixtures / "qwen3_5_vl_trained"
+    disturbed, calm = Machine(plain=0.2), Machine()
+    rows = [
+        Row(one, tuple((calm if one.draft else disturbed).attempt(one, n, PROMPTS) for n in range(5)))
+        for one in contenders(model, (2,))
+    ]
+    made = {**record, **measured(rows, PROMPTS)}
+    found = made["rows"][1]
+    assert found["figures"]["speed_up"]["low"] > 3 > found["figures"]["tokens_per_pass"]["high"]
+    decisions = (found["decision"], made["recommendation"]["decision"], made["policy"]["default"]["measured"])
+    assert set(decisions) == {"undecided"}
+    assert "tokens per pass allow, so other work disturbed the runs" in bench_text(made, (), Style())
+    other = Row(replace(rows[1].contender, model=fixtures / "falcon"), rows[1].attempts)
+    assert measured([rows[0], other], PROMPTS)["recommendation"]["decision"] == "on", "another target may be faster"
+
+
 @pytest.mark.parametrize("repeat", [1, 2])
 def test_rows_with_too_few_repetitions_say_so(record, fixtures, repeat):
     few = {**record, **measured(rows(Machine(), fixtures / "qwen3_5_vl_trained", repeat=repeat), PROMPTS)}

@@ -40,6 +40,17 @@ class Widening(Decoder):
         return super().linear(value, self.now if width == WIDTH else width)
 
 
+def test_each_output_is_listed_once_where_there_are_no_logits(tmp_path: Path) -> None:
+    value = op.parameter([1], ov.Type.f32)
+    outputs = [op.result(op.relu(value)), op.result(op.exp(value))]
+    for place, result in enumerate(outputs):
+        result.input_value(0).get_tensor().set_names({f"a{place}", f"b{place}"})
+    path = tmp_path / "openvino_model.xml"
+    ov.save_model(ov.Model(outputs, [value], "none"), path)
+    with pytest.raises(LocateRefusedError, match=r"\(outputs: [ab]0, [ab]1\): this is not a language model"):
+        locate(Document(path))
+
+
 def test_a_stream_that_changes_its_width_is_refused(tmp_path: Path) -> None:
     assert locate(Widening(doubled=False).document(tmp_path)).hidden_size == WIDTH
 

@@ -43,6 +43,16 @@ def test_each_layer_names_its_scope_its_states_and_its_number(name: str) -> None
         assert reason(layer, "dominators")[1].startswith("every path to the logits" if last else "every path from the")
 
 
+def test_a_layer_whose_value_is_transformed_before_the_next_sum_is_reached_by_the_walk() -> None:
+    """Each layer begins with a mix of its input and of the embeddings."""
+    path = FIXTURES / "zoo" / "hand_x0"
+    stack = open_export(path).locate()
+    said = [reason(layer, "walk") for layer in stack.layers]
+    transformed = "the last residual sum of the layer; the next layer transforms it before its first sum"
+    assert {agrees for agrees, _ in said} == {True}
+    assert [text == transformed for _, text in said] == [True] * (len(said) - 1) + [False]
+
+
 def test_two_blocks_with_states_in_one_layer_are_told() -> None:
     """Names and config say two layers of two attentions each; the states belong to one attention."""
     export = open_export(FIXTURES / "llama")

@@ -40,6 +40,7 @@ _ELEMENTS = {
     "rt_info": re.compile(rb"<rt_info\s*/>|<rt_info>.*?</rt_info>\s*", re.DOTALL),
     "section": re.compile(rb"<(layers|edges|meta_data|back_edges|port_map|body)\b[^>]*>.*?</\1>\s*", re.DOTALL),
 }
+_DIMENSIONS = re.compile(rb"(?:<dim>[^<]*</dim>\s*)+")
 _JSON = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null')
 _MARKUP = (
     *(b"<!-- x -->", b"<!-- <layer id='1'> -->", b"<![CDATA[ <edge/> ]]>", b"<?pi x?>", b"<x/>", b"</layer>", b"</x>"),
@@ -142,6 +143,26 @@ def _element(rng: random.Random, file: str, data: bytes) -> list[Edit]:
     return [Edit(file, start, start, rng.choice(_MARKUP))]
 
 
+def _shape(rng: random.Random, file: str, data: bytes) -> list[Edit]:
+    """Give a port or a constant another rank or other dimensions."""
+    if rng.random() < 0.4 and b"shape" in attributes(data):
+        start, end = rng.choice(attributes(data)[b"shape"])
+        shape = [dim.strip() for dim in data[start:end].split(b",")]
+        return [Edit(file, start, end, b",".join(_other_shape(rng, shape)))]
+    ports = list(_DIMENSIONS.finditer(data))
+    if not ports:
+        return []
+    port = rng.choice(ports)
+    shape = re.findall(rb"<dim>([^<]*)</dim>", port[0])
+    return [Edit(file, *port.span(), b"".join(b"<dim>%b</dim>" % dim for dim in _other_shape(rng, shape)))]
+
+
+def _other_shape(rng: random.Random, shape: list[bytes]) -> list[bytes]:
+    fewer, more = shape[:-1], [*shape, b"1"]
+    same = rng.choice((b"0", b"1", b"-1", b"9"))
+    return rng.choice(([], fewer, shape[1:], more, shape[::-1], [same] * len(shape)))
+
+
 def _edge(rng: random.Random, file: str, data: bytes) -> list[Edit]:
     """Lead an edge somewhere else, possibly in a circle, to a missing port or to a layer that has none."""
     found = attributes(data)
@@ -221,7 +242,7 @@ def _whole(rng: random.Random, file: str, _data: bytes) -> list[Edit]:
     return [Edit(file, WHOLE, WHOLE, rng.choice((*_FILES, *_FILES, *_LINKS)).encode())]
 
 
-XML: tuple[Change, ...] = (*[_value] * 7, _no_attribute, *[_element] * 5, *[_edge] * 4, _noise)
+XML: tuple[Change, ...] = (*[_value] * 7, _no_attribute, *[_element] * 5, *[_shape] * 3, *[_edge] * 4, _noise)
 BY_SUFFIX: dict[str, tuple[Change, ...]] = {
     ".xml": XML,
     ".json": (*[_json] * 8, _noise),

@@ -75,6 +75,27 @@ def test_the_view_has_ops_that_depend_on_an_input_and_the_copy_has_all_ops(both)
     )
 
 
+def test_an_edge_of_the_copy_has_the_type_and_shape_of_its_value(both):
+    graph, model = both
+    names = dict(zip(graph.scan.ids, graph.scan.names, strict=True))
+    theirs = {}
+    for node in model.get_ops():
+        for port in node.inputs():
+            output = port.get_source_output()
+            sizes = [-1 if size.is_dynamic else size.get_length() for size in output.get_partial_shape()]
+            at = (output.get_node().get_friendly_name(), node.get_friendly_name(), port.get_index())
+            theirs[at] = (output.get_index(), output.get_element_type().get_type_name(), sizes)
+    ours = {
+        (names[source], names[target], edge["input_index"]): (
+            edge["output_index"],
+            edge["element_type"],
+            list(edge["shape"]),
+        )
+        for source, target, edge in graph.to_networkx().edges(data=True)
+    }
+    assert ours == theirs
+
+
 def test_topological_order_puts_every_op_after_its_inputs(both):
     graph, _ = both
     assert all(graph.rank[source] < graph.rank[key] for key in graph.scan.ids for source in graph.producers(key))

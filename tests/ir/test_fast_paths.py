@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
+from xml.parsers import expat
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from irtools.errors import IrtoolsError
+from irtools.errors import InvalidIRError, IrtoolsError
 from irtools.ir.constants import iter_graphs
-from irtools.ir.op import Op, output_ports, parse_op
+from irtools.ir.op import Op, output_ports, parse_op, port_shapes
 from irtools.ir.scan import Scan, Span, scan_ir
 from irtools.text import whole_number
 
@@ -139,6 +140,7 @@ def require_op(data: bytes, span: Span, layer: etree._Element) -> None:
     assert dict(op.rt_info) == {entry.get("name", entry.tag): entry.get("value", "") for entry in entries}
     require_ports(op, layer)
     assert output_ports(data, span) == op.outputs
+    assert port_shapes(data, span) == [port.shape for port in (*op.inputs, *op.outputs)]
 
 
 def attributes_of(element: etree._Element | None) -> list[tuple[str, str]]:
@@ -162,6 +164,12 @@ def test_a_spelling_near_that_of_openvino(data: bytes) -> None:
     try:
         root = etree.fromstring(data)
     except etree.XMLSyntaxError:
+        return
+    try:
+        expat.ParserCreate().Parse(data, True)
+    except expat.ExpatError:  # which is stricter about the names of processing instructions
+        with pytest.raises(InvalidIRError, match="not well-formed"):
+            scan_ir(data)
         return
     if root.xpath("boolean(layers[1]/*[not(self::layer)] | edges[1]//*[not(self::edge)] | edges[1]/edge/edge)"):
         return  # no IR: the scan takes layers and edges in other elements too

@@ -81,6 +81,14 @@ def make_pair(case: str, fixtures: Path, folder: Path) -> tuple[Path, Path, str,
     return fixtures / "llama", fixtures / "llama", "draft", "LLMPipeline"
 
 
+@pytest.mark.parametrize("strategy", ["mtp", "dflash"])
+def test_what_must_be_set_for_linear_attention_is_named_beside_the_draft(strategy: str, fixtures: Path) -> None:
+    """GenAI refuses prefix caching with such a target, as the slow tests show."""
+    found = {one.name: one for one in irtools.open_export(fixtures / "qwen3_5_vl_trained").verify().strategies}
+    assert found[strategy].available
+    assert found[strategy].reason.endswith("with enable_prefix_caching=False")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["mtp", "mtp with attention only", "dflash", "eagle3", "draft"])
 def test_genai_refuses_or_ignores_what_violates_a_condition(case: str, fixtures: Path, tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import openvino as ov
 import pytest
+from openvino import opset13 as op
 
 from irtools.authoring import Context
 from irtools.errors import OptionError
@@ -91,6 +93,17 @@ def test_what_nncf_was_asked_for_is_what_the_weights_show(fixtures: Path) -> Non
 )
 def test_a_difference_is_named(fixtures: Path, name: str, spec: str, differing: set[str]) -> None:
     assert odd(fixtures / name, spec) == differing
+
+
+@pytest.mark.parametrize(("rows", "counts"), [(1, False), (2, True), (3, True)])
+def test_a_table_of_few_rows_is_a_matrix_and_a_vector_is_none(tmp_path: Path, rows: int, counts: bool) -> None:
+    """Such as the two token types of BERT; the share is of the values of matrices."""
+    table = op.constant(np.ones([rows, 512], np.float32))
+    packed = op.multiply(op.convert(op.constant(np.ones([512, 512], np.uint8)), "f32"), op.constant(np.float32(0.1)))
+    ids = op.parameter([-1], ov.Type.i64, name="input_ids")
+    value = op.matmul(op.gather(table, ids, op.constant(0)), packed, False, True)
+    ov.save_model(ov.Model([value], [ids], "small"), tmp_path / "openvino_model.xml", compress_to_fp16=False)
+    assert compression(tmp_path).share == pytest.approx(512 / (512 + rows * counts))
 
 
 def test_a_request_for_the_whole_model_is_compared_too(export_copy: Callable[..., Path]) -> None:

@@ -3,9 +3,9 @@
 Changes are drawn at random from the packages below, in the given numbers, and made in a copy of the checkout. First
 all tests run once without a change: those that fail count for no change, and each shows which functions it calls. Then
 the tests that call a changed function run with each change alone, the fastest first. The changes that are left are made
-together, and all fast tests of their areas run; a test that fails runs again with each change alone. A change that no
-test of its area notices counts as unnoticed; tests of other areas and slow ones do not run. Equivalent changes are
-not recognised: read the list.
+together, and all fast tests of their areas run, then the slow ones; a test that fails runs again with each change
+alone. A change that no test of its area notices counts as unnoticed; tests of other areas do not run. Equivalent
+changes are not recognised: read the list.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from pathlib import Path
 from types import CodeType
 
 from tests.mutants.changes import Change, changes
-from tests.mutants.forks import Function, Selection, Server
+from tests.mutants.forks import FAST, SLOW, Function, Selection, Server
 
 ROOT = Path(__file__).resolve().parents[2]
 AREAS = {
     "irtools/decoder": (20, "tests/decoder tests/anatomy tests/cli/test_locate.py tests/cli/test_annotate.py"),
     "irtools/ir": (
         18,
-        "tests/ir tests/graph tests/model tests/surgery/test_annotating.py tests/surgery/test_transaction.py",
+        "tests/ir tests/graph tests/model tests/surgery tests/hostile tests/fuzz/test_finds.py tests/remote",
     ),
     "irtools/surgery": (
         15,
-        "tests/surgery tests/cli/test_annotate.py tests/cli/test_extract.py tests/cli/test_expose.py",
+        "tests/surgery tests/cli/test_annotate.py tests/cli/test_extract.py tests/cli/test_expose.py tests/hostile",
     ),
     "irtools/lint": (10, "tests/lint tests/cli/test_verify.py tests/rules tests/report/test_verification.py"),
     "rules": (15, "tests/rules tests/lint/test_clean.py tests/lint tests/decoder tests/model"),
@@ -46,6 +46,8 @@ AREAS = {
     "irtools/model": (7, "tests/model tests/rules tests/lint tests/report tests/cli"),
 }
 _OF_FILE, _LIKELY, _TOGETHER = 6, 40, 30
+_SECONDS = {FAST: 20, SLOW: 200}
+"""Time of the processor after which a test is in a loop without end."""
 _COSTLY = {"tests/cli", "tests/report"}
 """Tests that are not run first: most start processes, of which the calls are not seen."""
 
@@ -97,7 +99,7 @@ class Judge:
         def traced() -> list[object]:
             from tests.mutants.plugin import Run, Trace
 
-            run, trace = Run(Selection(), self.server.tree / "running"), Trace(f"{self.server.tree}/")
+            run, trace = Run(Selection(), self.server.tree / "running", _SECONDS[FAST]), Trace(f"{self.server.tree}/")
             self.server.run(tests, run, trace)
             return [run.failed, [(name, seconds, list(found)) for name, (seconds, found) in trace.called.items()]]
 
@@ -116,7 +118,7 @@ class Judge:
         """Each change and why it is noticed; empty if it is not.
 
         First the likely tests run with each change alone. The changes that are left are then made together, and
-        all tests run; what fails runs again with each change alone, until nothing fails.
+        all tests run, the fast ones first; what fails runs again with each change alone, until nothing fails.
         """
         left: list[Change] = []
         for change in changes:
@@ -125,23 +127,21 @@ class Judge:
                 yield change, why
             else:
                 left.append(change)
-        while left:
-            failed = self._together(left)
-            if not failed:
-                break
-            found: list[Change] = []
-            for change in left:
-                why = self.alone(change, [name for name in failed if name.startswith(tuple(_places(change)))])
-                if why:
-                    found.append(change)
-                    yield change, why
-            if not found:  # only together, or in an order of their own
-                self.bad |= frozenset(failed)
-            left = [change for change in left if change not in found]
+        for marked in (FAST, SLOW):
+            while left and (failed := self._together(left, marked)):
+                found: list[Change] = []
+                for change in left:
+                    names = [name for name in failed if name.startswith(tuple(_places(change)))]
+                    if why := self.alone(change, names, marked):
+                        found.append(change)
+                        yield change, why
+                if not found:  # only together, in an order of their own, or without any change
+                    self.bad |= frozenset(failed)
+                left = [change for change in left if change not in found]
         for change in left:
             yield change, ""
 
-    def alone(self, change: Change, names: list[str]) -> str:
+    def alone(self, change: Change, names: list[str], marked: str = FAST) -> str:
         """The test that fails with one change, of those that are given; empty if there is none."""
         self.seconds = 0.0
         try:
@@ -151,23 +151,24 @@ class Judge:
         if not names:
             return ""
         with self._made([change]):
-            failed = self._failed(files_of(names), Selection(only=names, without=self.bad), most=1)
+            failed = self._failed(files_of(names), Selection(only=names, without=self.bad), 1, marked)
         self.seconds = self.server.seconds
         return " ".join(next(iter(failed.items()))) if failed else ""
 
-    def _together(self, changes: list[Change]) -> dict[str, str]:
+    def _together(self, changes: list[Change], marked: str) -> dict[str, str]:
         places = sorted({place for change in changes for place in _places(change)})
         with self._made(changes):
-            failed = self._failed(places, Selection(without=self.bad), most=_TOGETHER)
-        print(f"{len(changes)} changes together: {self.server.seconds:.0f} s, {len(failed)} tests fail", flush=True)
+            failed = self._failed(places, Selection(without=self.bad), _TOGETHER, marked)
+        done = f"{self.server.seconds:.0f} s, {len(failed)} tests fail"
+        print(f"{len(changes)} changes together, tests {marked}: {done}", flush=True)
         return failed
 
-    def _failed(self, places: list[str], selection: Selection, most: int) -> dict[str, str]:
+    def _failed(self, places: list[str], selection: Selection, most: int, marked: str) -> dict[str, str]:
         def run() -> list[object]:
             from tests.mutants.plugin import Run
 
-            plugin = Run(selection, self.server.tree / "running")
-            return [self.server.run(places, plugin, most=most), plugin.failed]
+            plugin = Run(selection, self.server.tree / "running", _SECONDS[marked])
+            return [self.server.run(places, plugin, most=most, marked=marked), plugin.failed]
 
         answer = self.server.fork(run)
         if answer is None:

@@ -22,10 +22,11 @@ from typing import Any
 
 import pytest
 
-_CPU_SECONDS, _SECONDS = 900, 3600
+_CPU_SECONDS, _SECONDS = 3600, 7200
 """A run without end: by the time of the processor, since a busy machine can take any time."""
 _OWN = ("irtools", "rules", "tests")
-_OPTIONS = ["-q", "--no-header", "--tb=line", "-m", "not slow", "-p", "no:cacheprovider", "-p", "tests.mutants.plugin"]
+_OPTIONS = ["-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", "-p", "tests.mutants.plugin"]
+FAST, SLOW = "not slow", "slow"
 
 
 Function = tuple[str, str, int]
@@ -58,7 +59,7 @@ class Server:
         """Import what the tests and the code import from elsewhere."""
 
         def imported() -> list[str]:
-            pytest.main([*_OPTIONS, "--collect-only", "-qq", *tests])
+            pytest.main([*_OPTIONS, "-m", FAST, "--collect-only", "-qq", *tests])
             return [name for name in sys.modules if not name.startswith("_") and name.split(".")[0] not in _OWN]
 
         for name in self.fork(imported) or ():
@@ -66,9 +67,9 @@ class Server:
                 importlib.import_module(name)
         gc.freeze()
 
-    def run(self, tests: list[str], *plugins: object, most: int = 0) -> int:
-        """Run pytest until ``most`` tests fail; for ``fork``."""
-        return int(pytest.main([*_OPTIONS, f"--maxfail={most}", *tests], plugins=list(plugins)))
+    def run(self, tests: list[str], *plugins: object, most: int = 0, marked: str = FAST) -> int:
+        """Run the tests with these marks until ``most`` of them fail; for ``fork``."""
+        return int(pytest.main([*_OPTIONS, "-m", marked, f"--maxfail={most}", *tests], plugins=list(plugins)))
 
     def fork(self, work: Callable[[], Any]) -> Any:
         """The answer of ``work`` in a fork; None when the fork was killed."""

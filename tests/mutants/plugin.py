@@ -19,15 +19,14 @@ from tests.mutants.forks import Function, Selection
 settings.register_profile("mutants", phases=[Phase.explicit, Phase.generate], deadline=None, database=None)
 settings.load_profile("mutants")
 
-_TEST_SECONDS = 20
-"""Time of the processor after which a test is in a loop without end."""
-
 
 class Run:
     """The selected tests, and those that failed."""
 
-    def __init__(self, selection: Selection, running: Path) -> None:
+    def __init__(self, selection: Selection, running: Path, seconds: int) -> None:
         self.selection = selection
+        self.seconds = seconds
+        """Time of the processor for each test."""
         self.running = running
         """A file with the name of the test that runs, for when it kills the process."""
         self.failed: dict[str, str] = {}
@@ -42,7 +41,7 @@ class Run:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self.running.write_text(item.nodeid)
-        signal.setitimer(signal.ITIMER_PROF, _TEST_SECONDS)  # its signal ends the process
+        signal.setitimer(signal.ITIMER_PROF, self.seconds)  # its signal ends the process
         yield
         signal.setitimer(signal.ITIMER_PROF, 0)
 

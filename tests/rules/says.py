@@ -47,6 +47,8 @@ SAYS = {
     "token-added-to-json": r"'<\|video_pad\|>' has id 263, .* 263 tokens$",
     "detokenizer-larger": r"detokenizer has 600 tokens, but the tokenizer has 263$",
     "embeddings-of-another-width": r"width 64, .* has 32$",
+    "with-rows": r"\[\?,\?,64\] .*, so each pass of the target computes it$",
+    "with-rows-before-2026-4": r"GenAI 2026\.3 writes wrong text$",
     "hid-missing": r"\(4 decoder layers located\)",
     "hid-gap": r"no layer 1 \(of 4\)$",
     "hid-extra-layer": r"'4'$",

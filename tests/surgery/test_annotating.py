@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import AnnotationDiffersError, InvalidIRError
+from irtools.export import open_export
 from irtools.ir.rt_info import ANNOTATION_KEY, set_entry
 from irtools.model.annotation import parse_annotation
 from irtools.model.document import Document
@@ -273,6 +275,28 @@ def test_the_diff_can_be_applied(
     except FileNotFoundError:
         pytest.skip("no patch here")
     assert file.read_bytes() == patch.data
+
+
+def test_each_hunk_of_a_diff_is_where_its_header_says(target_of: TargetOf, tmp_path: Path) -> None:
+    document = Document(target_of("falcon"))
+    export = open_export(document.path.parent)
+    with export.edit() as editor:
+        editor.expose("all")
+        editor.annotate()
+    (patch,) = export.pending
+    file = tmp_path / document.path.name
+    file.write_bytes(patch.original)
+    try:
+        command = ["patch", "--binary", "--verbose", file.name]
+        done = subprocess.run(command, input=patch.diff().encode(), cwd=tmp_path, check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("no patch here")
+    assert file.read_bytes() == patch.data
+    hunks = [line for line in done.stdout.decode().splitlines() if line.startswith("Hunk #")]
+    assert len(hunks) > 2
+    assert not [line for line in hunks if "offset" in line or "fuzz" in line]
+    for header in re.finditer(r"^@@ -\d+,\d+ \+(\d+),\d+ @@\n(.*)$", patch.diff(), re.MULTILINE):
+        assert patch.data.decode().splitlines()[int(header[1]) - 1] == header[2][1:]
 
 
 def test_the_diff_of_a_file_without_final_newline() -> None:

@@ -11,7 +11,7 @@ import openvino as ov
 import pytest
 
 import irtools
-from irtools.errors import CheckError, EditError
+from irtools.errors import AnnotationDiffersError, CheckError, EditError
 from irtools.ir.markup import spliced
 from irtools.ir.rt_info import ANNOTATION_KEY
 from irtools.model.document import Document
@@ -48,6 +48,19 @@ def test_changes_of_one_part_add_up(export_copy: Callable[..., Path]) -> None:
         editor.make(*pending.undo)
     export.save(check=False)
     assert path.read_bytes() == before
+
+
+def test_another_annotation_is_replaced_only_with_force(falcon: Document) -> None:
+    export = irtools.open_export(falcon.path.parent)
+    other = json.dumps({"layers": {"0": {"producer": NEXT, "output_index": 0}}})
+    with export.edit() as editor:
+        editor.make(SetRtInfo(ANNOTATION_KEY, other, force=True))
+    with export.edit() as editor, pytest.raises(AnnotationDiffersError):
+        editor.annotate()
+    assert export.pending[0].new == other
+    with export.edit() as editor:
+        editor.annotate(force=True)
+    assert STATE in (export.pending[0].new or "")
 
 
 def test_a_block_sees_what_it_has_done_so_far(falcon: Document) -> None:

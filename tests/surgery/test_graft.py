@@ -278,6 +278,37 @@ def test_refusals(fixtures: Path, fixture: str, rows: int, words: str) -> None:
         irtools.open_export(fixtures / fixture).graft(rows)
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_an_output_of_hidden_states_that_is_there_must_be_that_of_lm_head(
+    same: bool, export_copy: Callable[..., Path]
+) -> None:
+    path = export_copy(TRAINED)
+    export = irtools.open_export(path)
+    graph = export.target.graph
+    hidden = graph.inputs(lm_head_key(graph))[0].op if same else export.locate().layers[0].source.op
+    with export.edit() as editor:
+        editor.add_op("Result", "own hidden states", [hidden], output_names=["last_hidden_state"])
+    export.save(check=False)
+    export = irtools.open_export(path)
+    if not same:
+        with pytest.raises(EditError, match="would draft from another value"):
+            export.graft(100)
+        return
+    export.graft(100)
+    export.save(check=False)
+    outputs = [port.get_names() for port in ov.Core().read_model(path / PART).outputs]
+    assert sum("last_hidden_state" in names for names in outputs) == 1
+
+
+def lm_head_key(graph: Any) -> int:
+    """Layer id of the MatMul that computes the logits."""
+    (result,) = (key for key in graph.results if "logits" in graph.result_names(key))
+    key = graph.inputs(result)[0].op
+    while graph.op_type(key) != "MatMul":
+        key = graph.inputs(key)[0].op
+    return int(key)
+
+
 def test_another_draft_head_needs_force(export_copy: Callable[..., Path]) -> None:
     export = irtools.open_export(export_copy(TRAINED))
     export.graft(100)

@@ -16,7 +16,7 @@ import pytest
 
 from irtools.errors import IrtoolsError, SaveError
 from irtools.export import Export, open_export
-from irtools.ir import save
+from irtools.ir import files, save
 from irtools.ir.listing import link_file
 from irtools.ir.mistaken import file_instead, missing_instead
 
@@ -80,6 +80,26 @@ def test_annotate_and_strip_restore_the_bytes(export_copy: Callable[..., Path], 
     export.save(check=False)
     assert xml.read_bytes() == old
     assert sorted(file.name for file in path.iterdir() if file.name.startswith(".")) == []
+
+
+def test_without_locks_a_temporary_file_may_belong_to_a_running_command(
+    export_copy: Callable[..., Path], windows: pytest.MonkeyPatch
+) -> None:
+    path = export_copy("falcon") / "openvino_model.xml"
+    left = files.beside(path)
+    left.touch()
+    with save.lock(path) as locked:
+        assert not locked
+    for edit in edits(path.parent):
+        edit()
+    assert left.exists()
+    windows.undo()
+    with save.lock(path) as locked:
+        assert locked
+    stripped = open_export(path.parent)
+    stripped.strip()
+    stripped.save(check=False)
+    assert not left.exists()
 
 
 def test_a_mapped_xml_stays_and_the_error_says_so(

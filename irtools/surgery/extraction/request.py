@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from irtools.decoder.stack import DecoderStack
 from irtools.errors import UsageError
@@ -77,7 +77,7 @@ class PieceRequest:
     stream: frozenset[Source] = frozenset()
     closing: frozenset[Source] = frozenset()
     tokens: frozenset[int] = frozenset()
-    stateless: bool = False
+    stateless: bool = field(kw_only=True)
 
 
 def parse_layers(text: str, count: int) -> tuple[int, int]:
