@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from xml.parsers import expat
 
@@ -14,7 +15,7 @@ from lxml import etree
 
 from irtools.errors import InvalidIRError, IrtoolsError
 from irtools.ir.constants import iter_graphs
-from irtools.ir.op import Op, output_ports, parse_op, port_shapes
+from irtools.ir.op import Op, Port, bare_ports, output_ports, parse_op, port_shapes
 from irtools.ir.scan import Scan, Span, scan_ir
 from irtools.text import whole_number
 
@@ -115,6 +116,8 @@ def require_read(data: bytes, scan: Scan) -> None:
     assert scan.ids == [int(layer.get("id", "")) for layer in layers]
     assert scan.names == [layer.get("name", "") for layer in layers]
     assert scan.types == [layer.get("type", "") for layer in layers]
+    assert scan.opsets in ([], [layer.get("version", "") for layer in layers])
+    require_contents(data, scan)
     keys = ("from-layer", "from-port", "to-layer", "to-port")
     assert scan.edges == [tuple(int(edge.get(key, "")) for key in keys) for edge in edges]
     known: set[bytes] = set()
@@ -123,6 +126,18 @@ def require_read(data: bytes, scan: Scan) -> None:
         if spelling not in known:
             known.add(spelling)
             require_op(data, span, layer)
+
+
+def require_contents(data: bytes, scan: Scan) -> None:
+    """The ports that are read from what many layers have in common are those of each layer, without names."""
+    for content, span in zip(scan.contents, scan.spans if scan.contents else (), strict=True):
+        if (bare := bare_ports(content)) is not None:
+            op = parse_op(data, span)
+            ports = [Port(port.id, port.element_type, port.shape) for port in (*op.inputs, *op.outputs)]
+            assert (len(bare.inputs), len(bare.outputs)) == (len(op.inputs), len(op.outputs))
+            assert [Port(port.id, port.element_type, port.shape) for port in (*bare.inputs, *bare.outputs)] == ports
+            assert list(bare.shapes) == [port.shape for port in ports]
+            assert bare.named or not any(port.names for port in op.outputs)
 
 
 def require_op(data: bytes, span: Span, layer: etree._Element) -> None:
@@ -184,9 +199,74 @@ def test_a_spelling_near_that_of_openvino(data: bytes) -> None:
         return
     scan = scan_ir(data)
     require_read(data, scan)
-    shared = scan_ir(data, like=like)
+    require_same(scan_ir(data, like=like), scan)
+
+
+def require_same(shared: Scan, scan: Scan) -> None:
+    """A scan that took over layers and edges of another file is that of the file alone."""
     assert (shared.ids, shared.names, shared.spans, shared.edges) == (scan.ids, scan.names, scan.spans, scan.edges)
     assert (shared.layers, shared.edges_section, shared.rt_infos) == (scan.layers, scan.edges_section, scan.rt_infos)
+    assert (shared.types, shared.opsets, shared.contents) == (scan.types, scan.opsets, scan.contents)
+
+
+@pytest.fixture(scope="module")
+def exported(fixtures: Path) -> tuple[bytes, Scan]:
+    data = (fixtures / "falcon" / "openvino_model.xml").read_bytes()
+    return data, scan_ir(data)
+
+
+@pytest.mark.parametrize("places", [[0], [5, 6, 300], [-1], range(0, 400, 7)])
+def test_an_edited_file_is_scanned_like_the_old_one(exported: tuple[bytes, Scan], places: Sequence[int]) -> None:
+    data, old = exported
+    spans = sorted(old.spans[place] for place in places)
+    added = b'<layer id="9%06d" name="new" type="Result" version="opset1">\n</layer>\n'
+    for number, span in reversed(list(enumerate(spans))):
+        layer = data[slice(*span)]
+        changed = layer.replace(b' precision="FP32">', b' precision="FP32" names="x,y">')
+        data = data[: span.start] + [changed, added % number + layer, b""][number % 3] + data[span.end :]
+    edge = b'\n\t\t<edge from-layer="0" from-port="0" to-layer="9000001" to-port="0" />'
+    for edited in (
+        data,
+        data.replace(b"\n\t</edges>", edge + b"\n\t</edges>"),
+        data.replace(b"<edges>", b"<edges>" + edge),
+    ):
+        scan = scan_ir(edited)
+        require_read(edited, scan)
+        require_same(scan_ir(edited, like=old), scan)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"</layer>", b"</layers>"),
+        (b"</layer>", b"</layer><a>"),
+        (b"</layer>", b"</layer></a>"),
+        (b"</layer>", b"</layer>\x00"),
+        (b"<edge ", b"<e>\n\t\t<edge "),
+        (b"<edges>", b"<a b='<edges>"),
+        (b" />\n\t\t<edge ", b" /></edges>\n\t\t<edge "),
+        (b"</edges>", b"</edge>"),
+    ],
+)
+def test_what_is_shared_with_another_file_hides_no_fault(
+    exported: tuple[bytes, Scan], before: bytes, after: bytes
+) -> None:
+    data, old = exported
+    for broken in (data.replace(before, after, 1), after.join(data.rsplit(before, 1))):
+        messages = []
+        for like in (None, old):
+            with pytest.raises(IrtoolsError) as raised:
+                scan_ir(broken, like=like)
+            messages.append(str(raised.value))
+        with pytest.raises(etree.XMLSyntaxError) as error:
+            etree.fromstring(broken)
+        assert messages[0] == messages[1]
+        assert f"line {error.value.lineno}" in messages[0] or b"\0" in broken
+
+
+def test_digits_between_edges_belong_to_none() -> None:
+    scan = scan_ir(SAVED.replace(b'to-port="1" />', b'to-port="1" />5'))
+    assert scan.edges == [(0, 0, 2, 0), (0, 0, 2, 1)]
 
 
 def require_all(files: list[Path]) -> None:
