@@ -132,7 +132,7 @@ def _drafting(inspection: Inspection) -> Iterator[tuple[str, str]]:
         text = f"{'available' if strategy.available else 'not available:'} {strategy.text}".rstrip()
         yield f"  {strategy.name}", "; set ".join(filter(None, [text, strategy.to_set]))
     if not inspection.strategies:
-        yield "strategies", "not judged"
+        yield "strategies", "not determined"
     if inspection.pipelines:
         yield "pipeline", pipelines_text(inspection.pipelines)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import pty
 import re
@@ -10,16 +9,15 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from fcntl import ioctl
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
 from irtools.cli import main
+from tests.in_process import collected_later
 
 
 @dataclass
@@ -27,14 +25,6 @@ class Done:
     code: int
     out: str
     err: str = ""
-
-
-@contextmanager
-def collected_later() -> Iterator[None]:
-    """Keep what the command line does to the garbage collector, which is for a process that ends, from this one."""
-    with patch("gc.freeze"):
-        yield
-    gc.enable()
 
 
 @pytest.fixture

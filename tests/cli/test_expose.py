@@ -156,7 +156,7 @@ def test_several_models_get_the_highest_code(
         (("--layers", "4"), "there is no layer 4"),
         (("--layers", "1,1"), "layer 1 is given twice"),
         (("--layers", "x"), "'x' is not a list of layers"),
-        (("--layers", "1", "--name", "logits"), "named 'logits' already"),
+        (("--layers", "1", "--name", "logits"), "already named 'logits'"),
         (("--layers", "1", "--name", "last_hidden_state"), "only the last layer (3)"),
         (("--layers", "1,2", "--concat", " last_hidden_state"), "only the last layer (3)"),
         (("--remove", "--name", "logits"), "the output 'logits' was not added"),

@@ -68,7 +68,7 @@ def test_the_file_gets_a_head_and_its_bytes_back(cli: Callable[..., Done], expor
     assert head["xml_bytes"] == len((path / PART).read_bytes()) - len(before) < 10_000
     shapes = [str(output.partial_shape) for output in ov.Core().read_model(path / PART).outputs]
     assert shapes[0] == "[0,128]"
-    assert "this draft head already" in cli("graft", str(path), "--vocabulary", "128").out
+    assert "already has this draft head" in cli("graft", str(path), "--vocabulary", "128").out
     removed = cli("graft", str(path), "--remove", "--format", "json")
     assert json.loads(removed.out)["models"][0]["draft_head"]["tokens"] == 512
     assert (path / PART).read_bytes() == before

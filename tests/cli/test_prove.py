@@ -85,7 +85,7 @@ def test_options_become_settings(cli: Cli, asked: list[ProveSettings], fixtures:
         (("--token-ids", "5,-1"), "negative"),
         (("--prompt", ""), "a prompt is empty"),
         (("--prompt", "a", "--token-ids", "5,6"), "either as text or as token ids"),
-        (("--prompt", "a", "--prompts", "README.md"), "--prompt and --prompts exclude each other"),
+        (("--prompt", "a", "--prompts", "README.md"), "--prompt and --prompts cannot be used together"),
         (("--prompts", "missing"), "no such file"),
         (("--prompts", "pyproject.toml"), "starts like a JSON list"),
         (("--compare", "README.md"), "is not valid JSON"),

@@ -124,7 +124,7 @@ def test_a_target_without_paged_attention_gets_another_pipeline(
         (["qwen3", "--strategy", "dflash"], "dflash needs a draft. Give its directory with --draft DIR"),
         (["bert"], "plain is not available"),
         (["qwen3_dflash"], "this is a draft"),
-        (["qwen3", "--draft", "qwen3_dflash", "--strategy", "eagle3"], "the draft is one for dflash, not for eagle3"),
+        (["qwen3", "--draft", "qwen3_dflash", "--strategy", "eagle3"], "the draft is for dflash, not for eagle3"),
         (["qwen3", "--draft", "qwen3_dflash", "--prefix-caching"], "dflash needs it off"),
         (["qwen3", "--draft", "qwen3_dflash", "--max-num-seqs", "2"], "one request at a time"),
         (["qwen3_5_vl_trained", "--max-batched-tokens", "5"], "mtp needs at least 6"),
@@ -199,7 +199,7 @@ def test_nothing_is_overwritten_without_force(fixtures: Path, tmp_path: Path, cl
     refused = cli(*call)
 
     assert (refused.code, refused.out) == (2, "")
-    assert "--force replaces it and keeps the old file" in " ".join(refused.err.split())
+    assert "give --force to replace it and keep the old file" in " ".join(refused.err.split())
     assert [(path.name, path.read_bytes()) for path in out.iterdir()] == [(G, mine)]
 
     shown = cli(*call, "--force", "--dry-run")

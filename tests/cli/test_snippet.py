@@ -84,7 +84,7 @@ def test_drafts_in_a_directory_of_their_own(fixtures: Path, tmp_path: Path) -> N
         (["--snippet=dflash", "llama"], "dflash needs a draft. Give its directory with --draft DIR"),
         (["--snippet", "bert"], "plain is not available"),
         (["--snippet", "qwen3_dflash"], "this is a draft"),
-        (["--snippet", "eagle3", "--draft", "qwen3_dflash", "qwen3"], "the draft is one for dflash, not for eagle3"),
+        (["--snippet", "eagle3", "--draft", "qwen3_dflash", "qwen3"], "the draft is for dflash, not for eagle3"),
         (["--snippet", "mpt", "llama"], "'mpt' is not one of"),
         (["--prompt", "x", "llama"], "--prompt is only for --snippet"),
         (["--snippet", "--draft", "nowhere", "llama"], "no such file or directory"),

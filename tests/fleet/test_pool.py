@@ -16,6 +16,7 @@ from irtools.errors import OptionError
 from irtools.fleet import Outcome, run
 from irtools.fleet.order import InOrder
 from tests.fleet.units import sizes, worker_of
+from tests.in_process import collected_later
 
 Paths = Callable[..., list[str]]
 
@@ -139,13 +140,10 @@ def test_paths_are_read_as_the_work_goes_on(paths: Paths) -> None:
 
 def test_cycles_of_a_unit_are_freed_where_collection_is_off(paths: Paths) -> None:
     gc.collect()
-    gc.disable()
-    try:
+    with collected_later():
+        gc.disable()
         outcomes = list(run(_cycle, paths("a", "b", "c")))
-        assert [outcome.row for outcome in outcomes] == [0, 0, 0]
-    finally:
-        gc.unfreeze()
-        gc.enable()
+    assert [outcome.row for outcome in outcomes] == [0, 0, 0]
 
 
 class _Ring:

@@ -154,7 +154,7 @@ class TestFile:
         assert rows(file) == {"a": 1}
 
     def test_two_runs_at_the_same_time_are_refused(self, filled: Path) -> None:
-        with State(filled), pytest.raises(SaveError, match="another irtools is at work on it"):
+        with State(filled), pytest.raises(SaveError, match="another irtools process is working on it"):
             State(filled)
         assert rows(filled) == ROWS
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import hashlib
 import io
 import random
@@ -21,6 +20,7 @@ from tests.fuzz.case import ROOT, Case
 from tests.fuzz.guard import Broken, Watch, bounded
 from tests.fuzz.mutate import NUMBERS, TEXTS, mutate
 from tests.fuzz.reading import Reader
+from tests.in_process import collected_later
 
 sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # it would connect to a network
 
@@ -129,7 +129,6 @@ class Commands:
         directory.mkdir()
         try:
             case.build(directory / "model")
-            gc.enable()
             (directory / "tmp").mkdir()
             tempfile.tempdir = str(directory / "tmp")
             with self.watch.over(directory):
@@ -138,7 +137,6 @@ class Commands:
                 raise Broken(f"it leaves {left[0]} among the temporary files")
         finally:
             tempfile.tempdir = None
-            gc.unfreeze()
             shutil.rmtree(directory, ignore_errors=True)
 
     def _command(self, case: Case, directory: Path) -> None:
@@ -205,7 +203,8 @@ def call(arguments: list[str], before: dict[str, str]) -> tuple[int, str]:
     size = sum(int(entry.split()[1]) for entry in before.values() if entry.startswith("file "))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), bounded(min(size, 4 << 20)):
         try:
-            main(arguments)
+            with collected_later():
+                main(arguments)
             code: object = 0
         except SystemExit as ended:
             code = ended.code

@@ -104,7 +104,7 @@ def test_strategies_that_cannot_be_judged_leave_the_findings(
     monkeypatch.setattr("irtools.lint.strategies.strategies", fail)
     done = cli("verify", export, "--format", "json")
     assert done.code == 2
-    assert "could not be judged: KeyError: 'gone'; this is a defect of irtools" in done.err
+    assert "could not be determined: KeyError: 'gone'; this is a defect of irtools" in done.err
     entry = json.loads(done.out)["models"][0]
     assert "EXP003" in [finding["code"] for finding in entry["findings"]]
     assert (entry["strategies"], entry["failed_rules"]) == ([], [])

@@ -37,7 +37,6 @@ def hook(event, arguments):
 sys.addaudithook(hook)
 log = sys.argv.pop(1)
 from irtools.cli import main
-from tests.marks import mostly_slow
 try:
     main(sys.argv[1:])
 finally:

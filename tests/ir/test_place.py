@@ -89,7 +89,7 @@ def test_an_error_at_each_call(tmp_path: Path, code: int) -> None:
             assert contents(directory) == NEW, where
         else:
             assert isinstance(error, SaveError), where
-            untouched = "as they were" in str(error) or "what had been created was removed" in str(error)
+            untouched = "existing files are unchanged" in str(error) or "what had been created was removed" in str(error)
             assert untouched == (state == 0) or "is there" in str(error), where
         assert contents(directory.with_name("source")) == {name: NEW[name] for name in ("head.bin", "head.xml")}, where
         fill(directory)
@@ -141,7 +141,7 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
     handle = os.open(directory / "model.xml", os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        with pytest.raises(SaveError, match="another irtools is at work on it"):
+        with pytest.raises(SaveError, match="another irtools process is working on it"):
             place(directory)
     finally:
         os.close(handle)

@@ -211,7 +211,7 @@ def test_another_irtools_at_work_is_noticed_and_a_killed_one_does_not_block(mode
         assert process.stdout is not None
         assert process.stdout.readline() == b"checking\n"
         before = state(model.parent)
-        with pytest.raises(SaveError, match="another irtools is at work on it"):
+        with pytest.raises(SaveError, match="another irtools process is working on it"):
             save_files([FileChange(model, NEW, OLD)])
         assert state(model.parent) == before
         assert len(before) == 3, "the temporary file of the other process is still there"
@@ -237,7 +237,7 @@ def test_stale_files_of_others_stay(model: Path) -> None:
 def test_a_read_only_directory_is_a_clear_error(model: Path) -> None:
     model.parent.chmod(0o555)
     try:
-        with pytest.raises(SaveError, match=r"permission denied.*old file is as it was.*--output-dir"):
+        with pytest.raises(SaveError, match=r"permission denied.*old file is unchanged.*--output-dir"):
             save_files([FileChange(model, NEW, OLD)])
     finally:
         model.parent.chmod(0o755)

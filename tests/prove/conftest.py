@@ -19,7 +19,7 @@ from irtools.cli import main
 from irtools.export import open_export
 from irtools.prove.prompts import DEFAULT_PROMPTS
 from irtools.runtime import genai
-from tests.cli.conftest import collected_later
+from tests.in_process import collected_later
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 

@@ -165,7 +165,7 @@ def test_exports_that_it_is_not_for_are_told_why(fixtures: Path, monkeypatch: py
     llava = speculate(open_export(fixtures / "llava"), module.DraftSetup(), ids, ProveSettings())
 
     assert (bert.status, draft.status) == (NOT_APPLICABLE, NOT_APPLICABLE)
-    assert "no causal language model" in bert.why
+    assert "not a causal language model" in bert.why
     assert "prove its target with --draft" in draft.why
     assert [(check.name, check.status) for check in llava.checks] == [("conversion", PASSED), ("plain", NOT_APPLICABLE)]
     assert "EXP003" in llava.checks[1].why

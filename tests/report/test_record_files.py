@@ -129,7 +129,7 @@ def test_a_report_refuses_the_record_of_other_files(fixtures: Path) -> None:
 
     with pytest.raises(OptionError, match=r"about other files: openvino_mtp_model\.bin has changed since"):
         export.report(proof=record)
-    with pytest.raises(OptionError, match="of the benchmark is about other files"):
+    with pytest.raises(OptionError, match="of the benchmark describes other files"):
         export.report(bench={"record_version": 1})
     damaged = {key: item for key, item in proof_record(fixtures / "falcon").items() if key != "steps"}
     with pytest.raises(OptionError, match="is damaged"):

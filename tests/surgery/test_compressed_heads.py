@@ -23,6 +23,7 @@ from irtools.runtime import compression
 from irtools.runtime.genai import iterate
 from irtools.runtime.jobs import GenerationJob
 from irtools.surgery.graft.own import own_head
+from tests.in_process import collected_later
 from tests.surgery.heads import HeadLayout, decoded_weights, save_target
 
 needs_nncf = pytest.mark.skipif(find_spec("nncf") is None, reason="nncf is not installed: the extra `compress`")
@@ -219,7 +220,7 @@ def test_refused_heads(
 def test_without_nncf(fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setitem(sys.modules, "nncf", None)
     arguments = ["graft", str(fixtures / "falcon"), "--draft", str(fixtures / "qwen3_dflash"), "--weights", "int4"]
-    with pytest.raises(SystemExit) as ended:
+    with collected_later(), pytest.raises(SystemExit) as ended:
         main([*arguments, "--output-dir", str(tmp_path / "made")])
     assert ended.value.code == 2
     error = capsys.readouterr().err
