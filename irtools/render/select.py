@@ -60,12 +60,12 @@ def full_order(part: DrawnPart, most: int) -> tuple[list[int], list[int]]:
     middle of the layers: embedding, masks, head and logits stay.
     """
     view = part.view
-    order = _as_needed(view)
+    ends = _only_for_states(view)
+    order = _as_needed(view, ends)
     if most < 2 or len(order) <= most:  # one op has no two ends
         return order, []
     layered = {op for layer in part.stack.layers for op in layer.ops} if part.stack is not None else set()
     starts: set[int] = set()
-    ends = _only_for_states(view)
     for key in reversed(view.topological):  # the states of a layer go with it, and what they start and end with
         readers = {user.op for user in view.consumers(key)}
         state = view.op_type(key) == "ReadValue"
@@ -119,14 +119,16 @@ def columns(
     return column
 
 
-def _as_needed(view: GraphView) -> list[int]:
-    """Ops without constants in the order of computation, each state beside its first reader and its writer."""
+def _as_needed(view: GraphView, ends: Collection[int]) -> list[int]:
+    """Ops without constants in the order of computation, each state beside its first reader and what writes it.
+
+    ``ends`` are the ops that are needed only to write states.
+    """
     rank = dict(view.rank)
     for key in reversed(view.topological):
         users = view.consumers(key)
         if users and (view.op_type(key) in ("ReadValue", "Parameter") or _reorders(view, key)):
             rank[key] = min(rank[user.op] for user in users)
-    ends = _only_for_states(view)
     for key in [key for key in view.topological if key in ends]:
         rank[key] = max(
             (rank[source] for source in view.producers(key) if not view.constant(source)), default=rank[key]
