@@ -93,7 +93,7 @@ def test_a_rule_that_fails_leaves_the_others(cli: Cli, export_copy: Callable[...
         irtools.open_export(export).verify(rules=[rules])
 
 
-def test_strategies_that_cannot_be_judged_leave_the_findings(
+def test_strategies_that_cannot_be_determined_leave_the_findings(
     cli: Cli, export_copy: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -108,7 +108,7 @@ def test_strategies_that_cannot_be_judged_leave_the_findings(
     entry = json.loads(done.out)["models"][0]
     assert "EXP003" in [finding["code"] for finding in entry["findings"]]
     assert (entry["strategies"], entry["failed_rules"]) == ([], [])
-    with pytest.raises(UsageError, match="judged"):
+    with pytest.raises(UsageError, match="cannot be determined"):
         irtools.open_export(export).verify()
 
 

@@ -127,7 +127,7 @@ def test_a_report_refuses_the_record_of_other_files(fixtures: Path) -> None:
 
     record["model"]["files"]["openvino_mtp_model.bin"]["sha256"] = "0" * 64
 
-    with pytest.raises(OptionError, match=r"about other files: openvino_mtp_model\.bin has changed since"):
+    with pytest.raises(OptionError, match=r"describes other files: openvino_mtp_model\.bin has changed since"):
         export.report(proof=record)
     with pytest.raises(OptionError, match="of the benchmark describes other files"):
         export.report(bench={"record_version": 1})
