@@ -284,7 +284,7 @@ def test_a_rehearsal_that_hangs_is_a_clear_error(
     monkeypatch.setattr(check, "_waiting", [child])
     monkeypatch.setattr(check, "_TIMEOUT", 0.5)
     path, weights, annotation = annotated("falcon")
-    expected = Expected(1, (), {key: (f"op {key}" * 50, ()) for key in range(1000)})
+    expected = Expected(1, (), {key: (f"op {key}" * 50, ()) for key in range(1000)}, graph=True)
     with pytest.raises(
         CheckError, match=r"did not respond for 0.5 s and was stopped; give --no-check to write without"
     ):
