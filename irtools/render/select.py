@@ -88,7 +88,9 @@ def full_order(part: DrawnPart, most: int) -> tuple[list[int], list[int]]:
     return [op for op in order[:place] if op not in gone], [op for op in order[place:] if op not in gone]
 
 
-def columns(view: GraphView, drawn: Collection[int], layer_of: Mapping[int, int], gap: Collection[int]) -> dict[int, int]:
+def columns(
+    view: GraphView, drawn: Collection[int], layer_of: Mapping[int, int], gap: Collection[int]
+) -> dict[int, int]:
     """Column of each op of a deep picture that is folded between layers; the layers of ``gap`` are in one column.
 
     An op outside the layers is in the first column in which its value is read.
@@ -128,7 +130,9 @@ def _as_needed(view: GraphView, ends: Collection[int]) -> list[int]:
         if users and (view.op_type(key) in ("ReadValue", "Parameter") or _reorders(view, key)):
             rank[key] = min(rank[user.op] for user in users)
     for key in [key for key in view.topological if key in ends]:
-        rank[key] = max((rank[source] for source in view.producers(key) if not view.constant(source)), default=rank[key])
+        rank[key] = max(
+            (rank[source] for source in view.producers(key) if not view.constant(source)), default=rank[key]
+        )
     order = [key for key in view.topological if not view.constant(key)]
     return sorted(order, key=lambda key: (rank[key], view.rank[key]))
 
