@@ -18,7 +18,7 @@ from irtools.export import open_export
 from irtools.render.drawing import render
 from irtools.render.engine import engine_command
 from irtools.render.picture import Frame, Picture, boxes_of
-from irtools.render.pictures import PictureRequest
+from irtools.render.pictures import PictureRequest, pictures
 from tests.render.geometry import Places, Rect, places
 
 PICTURES: list[tuple[str, dict[str, object]]] = [
@@ -55,9 +55,21 @@ PICTURES: list[tuple[str, dict[str, object]]] = [
             ("pieces/different_layers", {}),
             ("pieces/experts_to_logits", {}),
             ("pieces/stateless", {}),
+            ("pieces/norm_and_mlp", {}),
+            ("pieces/attention", {}),
+            ("pieces/from_mid_attention", {}),
+            ("pieces/to_mid_attention", {}),
+            ("pieces/parallel", {}),
+            ("pieces/shared_keys", {}),
+            ("zoo/xglm", {"layer": -1}),
+            ("zoo/nested_llama", {"full": True}),
+            ("zoo/opt_export", {"full": True}),
+            ("scale", {"full": True}),
         )
     ),
 ]
+LLAMA = "__module.model.layers.1"
+LLAMA_SDPA = f"{LLAMA}.self_attn/aten::scaled_dot_product_attention/ScaledDotProductAttention"
 PIECES: dict[str, tuple[str, dict[str, Any]]] = {
     "stages": ("llama", {"stages": "0,1-"}),
     "between_ops": (
@@ -71,6 +83,39 @@ PIECES: dict[str, tuple[str, dict[str, Any]]] = {
     "different_layers": ("gemma4_vl", {"layers": "2-3"}),
     "experts_to_logits": ("mixtral", {"layers": "1-", "to": "logits"}),
     "stateless": ("zoo/gpt_oss", {"layers": "last", "stateless": True}),
+    "norm_and_mlp": (
+        "llama",
+        {
+            "from_": f"{LLAMA}.post_attention_layernorm/aten::pow/Power",
+            "to": f"{LLAMA}.mlp.down_proj/aten::linear/MatMul",
+        },
+    ),
+    "attention": (
+        "llama",
+        {
+            "from_": [f"{LLAMA}.self_attn.{name}_proj/aten::linear/MatMul" for name in "qkv"],
+            "to": f"{LLAMA}.self_attn.o_proj/aten::linear/MatMul",
+        },
+    ),
+    "from_mid_attention": ("llama", {"from_": LLAMA_SDPA, "to": f"{LLAMA}/aten::add/Add_1"}),
+    "to_mid_attention": ("llama", {"from_": f"{LLAMA}.input_layernorm/aten::pow/Power", "to": LLAMA_SDPA}),
+    "parallel": (
+        "falcon",
+        {
+            "from_": "__module.transformer.h.1.self_attention/aten::scaled_dot_product_attention/"
+            "ScaledDotProductAttention",
+            "to": "__module.transformer.h.1/aten::add/Add",
+        },
+    ),
+    "head": ("llama", {"from_": "__module.model.norm/aten::pow/Power", "to": "logits"}),
+    "experts": (
+        "qwen3_5_moe_vl",
+        {
+            "from_": "__module.model.model.language_model.layers.1.post_attention_layernorm/aten::pow/Power",
+            "to": "__module.model.model.language_model.layers.1/aten::add/Add_1",
+        },
+    ),
+    "shared_keys": ("gemma4_vl", {"layers": "last"}),
 }
 """Pieces of exports that are drawn, and how they are cut."""
 MOST_EMPTY = 0.26
@@ -186,6 +231,40 @@ def test_a_piece_is_grouped_and_its_ends_are_named(export_of: Callable[[str], Pa
     ]
     ends = {box.title: box.lines for box in shown.boxes if box.kind == "input"}
     assert ends == {"input_ids": ("i64 [B, S]",), "hidden_states.0": ("f32 [B, S, 32]",)}
+
+
+@pytest.mark.parametrize(
+    ("piece", "blocks"),
+    [
+        ("norm_and_mlp", ["RMS norm", "Dense MLP"]),
+        ("attention", ["Full attention"]),
+        ("from_mid_attention", ["Full attention", "+", "RMS norm", "Dense MLP", "+"]),
+        ("to_mid_attention", ["RMS norm", "Full attention"]),
+        ("parallel", ["Full attention", "+"]),
+        ("head", ["RMS norm", "Head"]),
+        ("experts", ["RMS norm", "Router", "Shared expert", "Experts", "+"]),
+    ],
+)
+def test_a_piece_of_part_of_a_layer_is_grouped(export_of: Callable[[str], Path], piece: str, blocks: list[str]) -> None:
+    shown = next(pictures(open_export(export_of(f"pieces/{piece}")), PictureRequest()))
+    kinds = ("norm", "attention", "mlp", "experts", "head", "sum", "op")
+    titles = [box.title or "+" for box in shown.boxes if box.kind in kinds]
+    assert sorted(titles) == sorted(blocks)
+    states = [box for box in shown.boxes if box.kind == "state"]
+    assert len(states) == (piece in ("attention", "to_mid_attention"))
+    read = {arrow.head for arrow in shown.arrows}
+    assert {box.key for box in shown.boxes if box.kind in kinds} <= read, "each block reads something"
+
+
+@pytest.mark.slow
+def test_every_op_of_a_deep_stack_is_folded(fixtures: Path) -> None:
+    shown, found = drawn(fixtures / "zoo/nested_llama", (("full", True),))
+    titles = [box.title for box in shown.boxes]
+    leads = sorted(title.removeprefix("to ") for title in titles if title.startswith("to layer"))
+    assert leads
+    for title in leads:  # each column begins with the hidden state that the column before ends with
+        assert f"from layer {int(title.split()[1]) - 1}" in titles
+    assert found.height < 3 * found.width
 
 
 def test_target_and_head_are_beside_each_other(fixtures: Path) -> None:

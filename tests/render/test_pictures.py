@@ -34,8 +34,8 @@ def titles(shown: Picture, kind: str) -> list[str]:
     return [box.title for box in shown.boxes if box.kind == kind]
 
 
-OF_STATES = ("Broadcast", "Concat", "Unsqueeze", "ShapeOf", "Slice")
-"""Ops that compute what a state starts with."""
+OF_STATES = ("Broadcast", "Concat", "Unsqueeze", "ShapeOf", "Slice", "Reshape")
+"""Ops that compute what a state starts or ends with."""
 SNAPSHOTS = {
     "falcon.dot": ("falcon", {}),
     "qwen3_5_moe_vl.dot": ("qwen3_5_moe_vl", {}),
