@@ -108,7 +108,7 @@ def test_strategies_that_cannot_be_determined_leave_the_findings(
     entry = json.loads(done.out)["models"][0]
     assert "EXP003" in [finding["code"] for finding in entry["findings"]]
     assert (entry["strategies"], entry["failed_rules"]) == ([], [])
-    with pytest.raises(UsageError, match="cannot be determined"):
+    with pytest.raises(UsageError, match="could not be determined"):
         irtools.open_export(export).verify()
 
 

@@ -378,7 +378,7 @@ def test_another_head_is_replaced_only_by_force(
     irtools.open_export(directory).detach()
     assert files(directory) == before
     (directory / BIN).write_bytes(b"left over")
-    assert "is there without" in refusal(directory, other)
+    assert "exists without" in refusal(directory, other)
     attach(directory, other, force=True)
     assert (directory / BIN).read_bytes() == (other / BIN).read_bytes()
 

@@ -135,9 +135,9 @@ def test_an_output_that_is_not_the_first_of_its_op(fixtures: Path, template: Dec
         ({"layers": ""}, "is not a list of layers"),
         ({"layers": []}, "no layer is given"),
         ({"layers": [True]}, "True is not a layer number"),
-        ({"layers": "1", "names": "logits"}, "named 'logits' already"),
-        ({"layers": "1", "names": "input_ids"}, "named 'input_ids' already"),
-        ({"layers": "1", "concat": "logits"}, "named 'logits' already"),
+        ({"layers": "1", "names": "logits"}, "already named 'logits'"),
+        ({"layers": "1", "names": "input_ids"}, "already named 'input_ids'"),
+        ({"layers": "1", "concat": "logits"}, "already named 'logits'"),
         ({"layers": "1", "names": "last_hidden_state"}, "only the last layer (3) may have this name"),
         (
             {"layers": "2,3", "names": "h,last_hidden_state", "concat": "last_hidden_state"},

@@ -36,7 +36,7 @@ REFUSED: dict[str, tuple[tuple[Edit, ...], str]] = {
     "negative output": ((Rewire(HEAD, 0, OpOutput(STATE, -1)),), "has no output -1"),
     "no such input": ((Rewire(HEAD, 2, OpOutput(STATE)),), f"'{HEAD}' has no input 2; the number of its inputs is 2"),
     "name taken": ((Rename(STATE, NEXT),), f"2 ops would be named '{NEXT}'"),
-    "added under a name that is taken": ((AddOp("Result", STATE, (OpOutput(STATE),)),), "an op is named"),
+    "added under a name that is taken": ((AddOp("Result", STATE, (OpOutput(STATE),)),), "an op is already named"),
     "no name": ((Rename(STATE, ""),), "the friendly name of an op cannot be empty"),
     "no XML in rt_info": ((SetRtInfo("a", "\0"),), "which XML does not allow"),
     "no XML": ((Rename(STATE, "a\0b"),), "which XML does not allow"),
