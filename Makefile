@@ -12,10 +12,10 @@ test test-slow: export PYTHONDONTWRITEBYTECODE =
 
 test: .venv/installed-dev
 	@sh tests/browser/install.sh
-	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
 
 test-slow: .venv/installed-dev
-	$(BIN)/python -m pytest -q -n 2 -m slow
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m slow
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ from irtools.errors import LocateRefusedError
 from irtools.export import open_export
 from irtools.model.document import Document
 from tests.decoder.variants import FIXTURES, VARIANTS, ZOO, exports_with_truth, read_truth, rename
+from tests.marks import mostly_slow
 
 EXPORTS = exports_with_truth()
 
@@ -27,8 +28,14 @@ REFUSED = {
 AMBIGUOUS = {"zoo/hand_alternate_noconfig"}
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("name", sorted(set(EXPORTS) - AMBIGUOUS))
+CASES = [(name, variant) for variant in VARIANTS for name in sorted(set(EXPORTS) - AMBIGUOUS)]
+ALWAYS = {"as exported", "neither"}
+
+
+@pytest.mark.parametrize(
+    ("name", "variant"),
+    mostly_slow(CASES, fast=15, each=lambda case: case if case[1] in ALWAYS else case[1], names=2),
+)
 def test_every_hidden_state_is_where_the_truth_file_says(name, variant):
     made = VARIANTS[variant](EXPORTS[name])
     if variant in REFUSED.get(name, ()):
