@@ -80,7 +80,7 @@ def test_a_draft_head_computes_the_first_scores_bit_for_bit(layout: HeadLayout, 
         folded = not layout.transposed and layout.element_type in FOUR_BITS
         np.testing.assert_allclose(first, scores[..., :rows], rtol=2e-3 if folded else 0, atol=1e-4 if folded else 0)
         first, scores = scores_of([draft, head], layout.hidden, random)
-        np.testing.assert_allclose(first, scores[..., :rows], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(first, scores[..., :rows], rtol=1e-4, atol=5e-4 if folded else 1e-5)
         assert apply(Document(path), ungrafting(Document(path)).edits).data == original
 
 
